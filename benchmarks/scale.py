@@ -11,7 +11,8 @@ Printed are
 
 costs       of a row, of a row and feature, of a search, fitted to trees of several sizes on
             one worker, alone and while a second worker does the same
-carrier     an exchange between Dask workers: the step itself, each message, each byte
+carrier     an exchange between Dask workers: the step itself, each message, each byte;
+            through shared memory, and through the connections that reach other machines
 trees       seconds a tree, measured and calculated, local and on one and two workers
 bytes       sent a tree by each rank, counted and calculated
 memory      of a worker in a whole training, measured and calculated
@@ -40,6 +41,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.boosting.external.stored_scores import MOST_GATHERED
+from hedgerow.comm.mailbox import goes_in_steps
 from hedgerow.data.memory_plan import RowShape
 from hedgerow.growing.chunks.setup import MOST_ROWS
 from hedgerow.growing.chunks.space import builds_for, slots_for
@@ -54,7 +56,7 @@ SPLIT_BYTES = 8 * (2 * FOUND_FIELDS + 2)
 
 SAMPLED = 210_000
 WARM_UP = 3
-MANY_RANKS = 6
+MANY_RANKS = 4  # as many as send to each other directly
 EXCHANGES = 40
 
 # -- the model ------------------------------------------------------------------------------
@@ -164,7 +166,7 @@ def tree_seconds(
     *,
     cores: int = 1,
     mode: str = "data",
-    in_steps: bool = False,
+    direct: bool = False,
 ) -> Spent:
     """Time of a tree.
 
@@ -175,9 +177,9 @@ def tree_seconds(
     cores : int
         Threads of each worker; all of them are taken to be as fast as one.
     mode : {"data", "features"}
-    in_steps : bool, default=False
-        Exchanges in ``log2(n_workers)`` steps with one message each, which is *not* what
-        :mod:`hedgerow.comm.collectives` does: to see what it would gain.
+    direct : bool, default=False
+        Messages to all ranks at once however many there are, which is *not* what
+        :mod:`hedgerow.comm.collectives` does: to see what steps gain.
     """
     own_columns = math.ceil(n_features / n_workers)
     by_rows = mode == "data"
@@ -191,6 +193,7 @@ def tree_seconds(
     if n_workers == 1:
         return Spent(1e-9 * work, 1e-9 * search, 0.0, 0.0)
     exchanges = 2 + 2 * passes if by_rows else 1 + passes
+    in_steps = goes_in_steps(n_workers) and not direct
     steps = math.ceil(math.log2(n_workers)) if in_steps else 1
     messages = steps if in_steps else n_workers - 1
     sent = sent_bytes(shape, n_features, n_workers, mode)
@@ -275,9 +278,9 @@ class Counting:
         self.rank, self.size, self._ranks = ranks.rank, ranks.size, ranks
         self.seconds, self.exchanges, self.scattered = 0.0, 0, 0
 
-    def reduce_scatter(self, array: Any, starts: Any) -> Any:
+    def reduce_scatter(self, array: Any, starts: Any, out: Any = None) -> Any:
         self.scattered += array.nbytes
-        return self._timed(self._ranks.reduce_scatter, array, starts)
+        return self._timed(self._ranks.reduce_scatter, array, starts, out)
 
     def allgather(self, message: bytes) -> Any:
         return self._timed(self._ranks.allgather, message)
@@ -422,17 +425,22 @@ def exchanges(ranks: Any, n_bytes: int) -> tuple[float, float, float]:
     return float(np.median(found[0])), used, float(np.median(found[1]))
 
 
-def on_rank(run: bytes, rank: int, addresses: list[str], work: Any, arguments: Any) -> Any:
+def on_rank(
+    run: bytes, rank: int, addresses: list[str], work: Any, arguments: Any, near: bool = True
+) -> Any:
     from hedgerow.comm.base import Alone
     from hedgerow.comm.dask import dask_ranks
 
     talks = len(addresses) > 1
-    with dask_ranks(run, 0, rank, addresses) if talks else nullcontext(Alone()) as ranks:
+    joined = dask_ranks(run, 0, rank, addresses, shares_memory=near) if talks else None
+    with joined or nullcontext(Alone()) as ranks:
         return work(ranks, *arguments)
 
 
-def on_workers(client: Any, n_ranks: int, work: Any, arguments: list[Any]) -> list[Any]:
-    """Run a function on the first ranks, which talk to each other."""
+def on_workers(
+    client: Any, n_ranks: int, work: Any, arguments: list[Any], near: bool = True
+) -> list[Any]:
+    """Run a function on the first ranks, which talk to each other; ``near``: by shared memory."""
     from hedgerow.comm.dask import join
 
     addresses, run = sorted(client.nthreads())[:n_ranks], os.urandom(16)
@@ -443,7 +451,15 @@ def on_workers(client: Any, n_ranks: int, work: Any, arguments: list[Any]) -> li
     client.gather(join_all)
     ranks = [
         client.submit(
-            on_rank, run, rank, addresses, work, arguments[rank], workers=[address], pure=False
+            on_rank,
+            run,
+            rank,
+            addresses,
+            work,
+            arguments[rank],
+            near,
+            workers=[address],
+            pure=False,
         )
         for rank, address in enumerate(addresses)
     ]
@@ -474,17 +490,17 @@ def cluster_of(stack: ExitStack, n_workers: int) -> Any:
     return stack.enter_context(Client(cluster))
 
 
-def measure_carrier(client: Any) -> Carrier:
-    """Of this machine's loopback; two ranks, and more of them than there are cores."""
+def measure_carrier(client: Any, near: bool) -> Carrier:
+    """Of this machine's memory or its loopback; two ranks, and more than there are cores."""
     n_cores, size = len(os.sched_getaffinity(0)), 16 << 20
-    two = on_workers(client, 2, exchanges, [(size,)] * 2)[0]
+    two = on_workers(client, 2, exchanges, [(size,)] * 2, near)[0]
+    given = [(8 * MANY_RANKS,)] * MANY_RANKS
     with ExitStack() as stack:
-        many = on_workers(
-            cluster_of(stack, MANY_RANKS), MANY_RANKS, exchanges, [(8 * MANY_RANKS,)] * MANY_RANKS
-        )[0]
+        many = on_workers(cluster_of(stack, MANY_RANKS), MANY_RANKS, exchanges, given, near)[0]
     # Processor time, so that it does not matter how many cores the ranks share.
     message = max(0.0, many[1] - two[1]) / (MANY_RANKS - 2)
     print(
+        f"{'through shared memory' if near else 'through connections'}: "
         f"exchange of nothing with 2 ranks: {1e3 * two[0]:.2f} ms, of which processor "
         f"{1e3 * two[1]:.2f}; with {MANY_RANKS} on {n_cores} cores: {1e3 * many[0]:.2f} ms, "
         f"processor {1e3 * many[1]:.2f}\n"
@@ -655,7 +671,7 @@ def print_far(costs: Costs, carrier: Carrier, shape: Shape, cores: int, gbit: fl
         f"\ncalculated: {cores} cores a worker, {1e-6 / byte:,.0f} MB/s, exchange "
         f"{1e3 * carrier.step:.2f} ms and {1e3 * carrier.message:.3f} ms a message, trees of "
         f"{shape.leaves} leaves\n"
-        f"{'':27}|{'seconds a tree, rows divided':^43}|{'features':^10}|{'in steps':^10}|{'GB'}\n"
+        f"{'':27}|{'seconds a tree, rows divided':^43}|{'features':^10}|{'direct':^10}|{'GB'}\n"
         f"{'rows':>7}{'features':>10}{'workers':>9} |{'rows':>8}{'search':>8}{'messages':>9}"
         f"{'bytes':>8}{'all':>9} |{'divided':^10}|{'all':^10}| a worker"
     )
@@ -665,14 +681,14 @@ def print_far(costs: Costs, carrier: Carrier, shape: Shape, cores: int, gbit: fl
                 given = (costs, carrier, shape, n_rows, n_features, n_workers)
                 spent = tree_seconds(*given, cores=cores)
                 other = tree_seconds(*given, cores=cores, mode="features").total
-                steps = tree_seconds(*given, cores=cores, in_steps=True).total
+                direct = tree_seconds(*given, cores=cores, direct=True).total
                 memory = worker_bytes(
                     n_rows, n_features, n_workers, leaves=shape.leaves, cores=cores
                 )
                 print(
                     f"{n_rows:7.0e}{n_features:10,}{n_workers:9,} |{spent.rows:8.2f}"
                     f"{spent.search:8.3f}{spent.messages:9.2f}{spent.content:8.2f}"
-                    f"{spent.total:9.2f} |{other:10.1f}|{steps:10.2f}|{memory.peak / 1e9:9,.0f}"
+                    f"{spent.total:9.2f} |{other:10.1f}|{direct:10.2f}|{memory.peak / 1e9:9,.0f}"
                 )
 
 
@@ -701,11 +717,11 @@ def print_limits(shape: Shape, cores: int) -> None:
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     with ExitStack() as stack:
         client = cluster_of(stack, 2)
-        carrier = measure_carrier(client)
+        near, far = measure_carrier(client, True), measure_carrier(client, False)
         costs = measure_costs(client, options.leaves)
-        shape = measure_trees(client, options, costs, carrier)
+        shape = measure_trees(client, options, costs, near)
         print_memory(train_whole(client, options), options)
-    return {"costs": asdict(costs[0]), "carrier": asdict(carrier), "shape": asdict(shape)}
+    return {"costs": asdict(costs[0]), "carrier": asdict(far), "shape": asdict(shape)}
 
 
 def main() -> None:

@@ -1,12 +1,14 @@
-"""Single rows over HTTP, 64 clients: ``hedgerow serve`` beside FastAPI with LightGBM.
+"""Single rows over HTTP, 64 clients: ``hedgerow serve`` beside servers of LightGBM models.
 
 Examples::
 
-    python benchmarks/serving.py                      # requests a second, in pairs
+    python benchmarks/serving.py                      # FastAPI; requests a second, in pairs
+    python benchmarks/serving.py --mlserver mlserver  # MLServer; the command that starts it
     python benchmarks/serving.py --minutes 10         # load with a reload each second
 
-Server and clients are two processes of this machine; both servers run in one process on uvicorn
-with uvloop and httptools.  Each client sends its next request once it has the answer to the last.
+Server and clients are two processes of this machine.  All servers run in one process on uvicorn
+with uvloop and httptools; MLServer runs without workers of its own, which is its faster way for
+models as small as these.  Each client sends its next request once it has the answer to the last.
 Every answer is compared with the right one, byte by byte.
 """
 
@@ -19,6 +21,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -78,8 +81,10 @@ class Client(asyncio.Protocol):
 class Load:
     """Requests of many clients, and what they were answered."""
 
-    def __init__(self, bodies: list[bytes], answers: list[set[bytes]]) -> None:
-        head = b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    def __init__(
+        self, bodies: list[bytes], answers: list[set[bytes]], path: str = "/predict"
+    ) -> None:
+        head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n".encode()
         self.requests = [head + b"Content-Length: %d\r\n\r\n" % len(body) + body for body in bodies]
         self.answers = answers
         self.ended, self.count, self.wrong, self.lost = False, 0, 0, 0
@@ -108,6 +113,7 @@ class Load:
 
 @contextmanager
 def started(*command: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """A server that names its port on its first lines."""
     process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
@@ -121,11 +127,51 @@ def started(*command: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
         process.wait(30)
 
 
-def ask_once(port: int, body: bytes) -> bytes:
+@contextmanager
+def started_mlserver(command: str, model: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """MLServer with one LightGBM model, once it is ready."""
+    import urllib.request
+
+    folder = model.parent / "mlserver"
+    folder.mkdir(exist_ok=True)
+    shutil.copy(model, folder / "model.bst")
+    ports = free_ports(3)
+    settings = {"host": "127.0.0.1", "http_port": ports[0], "grpc_port": ports[1],
+                "metrics_port": ports[2], "parallel_workers": 0, "debug": False}  # fmt: skip
+    (folder / "settings.json").write_text(json.dumps(settings))
+    runtime = {"name": "model", "implementation": "mlserver_lightgbm.LightGBMModel",
+               "parameters": {"uri": "./model.bst"}}  # fmt: skip
+    (folder / "model-settings.json").write_text(json.dumps(runtime))
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen([command, "start", str(folder)], **quiet)  # type: ignore[call-overload]
+    try:
+        ready = f"http://127.0.0.1:{ports[0]}/v2/models/model/ready"
+        for _ in range(300):
+            try:
+                urllib.request.urlopen(ready).close()
+                break
+            except OSError:
+                time.sleep(0.2)
+        yield ports[0], process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def free_ports(n_ports: int) -> list[int]:
+    """Ports that nothing listens on now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n_ports)]
+    ports = [found.getsockname()[1] for found in sockets]
+    for found in sockets:
+        found.close()
+    return ports
+
+
+def ask_once(port: int, body: bytes, path: str = "/predict") -> bytes:
     import urllib.request
 
     headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/predict", body, headers)
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, headers)
     with urllib.request.urlopen(request) as answer:
         found: bytes = answer.read()
     return found
@@ -170,10 +216,11 @@ def processor_seconds(process: int) -> float:
 
 
 def measure(
-    port: int, process: int, bodies: list[bytes], n_clients: int, seconds: float
-) -> tuple[float, float]:
+    port: int, process: int, bodies: list[bytes], n_clients: int, seconds: float,
+    path: str = "/predict",
+) -> tuple[float, float]:  # fmt: skip
     """Requests a second, and microseconds of the server's processor for each."""
-    load = Load(bodies, [{ask_once(port, body)} for body in bodies])
+    load = Load(bodies, [{ask_once(port, body, path)} for body in bodies], path)
     before = processor_seconds(process)
     rate = uvloop.run(load.run(port, n_clients, seconds))
     spent = 1e6 * (processor_seconds(process) - before) / len(load.seconds)
@@ -200,11 +247,43 @@ def pairs(n_clients: int, seconds: float, n_pairs: int) -> None:
                     print(f"{kind}, {n_clients} clients, {what}")
                     with started(*command) as (port, process):
                         found.append(measure(port, process.pid, bodies, n_clients, seconds))
-            rates, spent = np.array(found).reshape(n_pairs, 2, 2).transpose(2, 1, 0)
-            print(
-                f"{kind}: {np.median(rates[0] / rates[1]):.1f}x as many requests a second, "
-                f"{np.median(spent[1] / spent[0]):.1f}x less of the processor for each"
-            )
+            print_ratios(kind, found, n_pairs)
+
+
+def print_ratios(kind: str, found: list[tuple[float, float]], n_pairs: int) -> None:
+    """Medians over the pairs of ours and theirs."""
+    rates, spent = np.array(found).reshape(n_pairs, 2, 2).transpose(2, 1, 0)
+    print(
+        f"{kind}: {np.median(rates[0] / rates[1]):.1f}x as many requests a second, "
+        f"{np.median(spent[1] / spent[0]):.1f}x less of the processor for each"
+    )
+
+
+def pairs_with_mlserver(n_clients: int, seconds: float, n_pairs: int, command: str) -> None:
+    """Both servers answer the same requests of the Open Inference Protocol."""
+    X, y, _ = data("numbers")
+    bodies = [inference_request(row) for row in X[:500]]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_models(folder, "numbers", X, y)
+        ours = ("-m", "hedgerow", "serve", str(folder / "ours.hedgerow"), "--port", "0")
+        found = []
+        for _ in range(n_pairs):
+            print(f"protocol v2, {n_clients} clients, hedgerow serve")
+            with started(*ours) as (port, process):
+                path = "/v2/models/ours/infer"
+                found.append(measure(port, process.pid, bodies, n_clients, seconds, path))
+            print(f"protocol v2, {n_clients} clients, MLServer, LightGBM")
+            with started_mlserver(command, folder / "theirs.txt") as (port, process):
+                path = "/v2/models/model/infer"
+                found.append(measure(port, process.pid, bodies, n_clients, seconds, path))
+        print_ratios("protocol v2", found, n_pairs)
+
+
+def inference_request(row: np.ndarray) -> bytes:
+    """One row as one tensor."""
+    tensor = {"name": "rows", "shape": [1, len(row)], "datatype": "FP64", "data": row.tolist()}
+    return json.dumps({"id": "1", "inputs": [tensor]}).encode()
 
 
 def memory_of(process: int) -> float:
@@ -272,10 +351,13 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--mlserver", metavar="COMMAND", help="compare with MLServer instead")
     parser.add_argument("--minutes", type=float, default=0.0, help="load with reloads")
     given = parser.parse_args()
     if given.minutes:
         with_reloads(given.clients, given.minutes)
+    elif given.mlserver:
+        pairs_with_mlserver(given.clients, given.seconds, given.pairs, given.mlserver)
     else:
         pairs(given.clients, given.seconds, given.pairs)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -14,3 +15,24 @@ def mostly_slow(cases: Iterable[Any], n_fast: int = 1) -> list[Any]:
         case if k < n_fast else pytest.param(case, marks=pytest.mark.slow)
         for k, case in enumerate(cases)
     ]
+
+
+def crossed(**columns: Mapping[str, Any]) -> pytest.MarkDecorator:
+    """All combinations of the values of some arguments, each given as {id: value}.
+
+    As many of them are fast as it takes for each value to be in one; the others run with
+    ``-m slow``.
+    """
+    names, longest = list(columns), max(map(len, columns.values()))
+    fast = {
+        tuple(list(values)[k % len(values)] for values in columns.values()) for k in range(longest)
+    }
+    cases = [
+        pytest.param(
+            *(columns[name][key] for name, key in zip(names, keys, strict=True)),
+            id="-".join(keys),
+            marks=() if keys in fast else pytest.mark.slow,
+        )
+        for keys in itertools.product(*columns.values())
+    ]
+    return pytest.mark.parametrize(names, cases)

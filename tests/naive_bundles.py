@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.data import bin_table
-from hedgerow.data.bundles import codes_at_rest
+from hedgerow.data.bundles import default_codes
 
 N_OPEN = 128
 MOST_CELLS = 254
@@ -19,7 +19,7 @@ def codes(table, spec):
 
 def active(table, spec):
     """Where features are away from rest."""
-    return codes(table, spec) != codes_at_rest(spec)
+    return codes(table, spec) != default_codes(spec)
 
 
 def bundles(table, spec, rules):
@@ -28,7 +28,7 @@ def bundles(table, spec, rules):
     n_rows, n_features = away.shape
     counts = away.sum(axis=0)
     cells = [
-        len(np.setdiff1d(range(spec.n_bins(j)), codes_at_rest(spec)[j])) for j in range(n_features)
+        len(np.setdiff1d(range(spec.n_bins(j)), default_codes(spec)[j])) for j in range(n_features)
     ]
     missing = codes(table, spec) == spec.bin_counts()
     if not spec.schema.zero_missing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -61,10 +62,11 @@ def gain_in(g, h, rows, goes_left, rules, bounds=None, sign=0):
     return after - naive.loss_reduction(g[rows].sum(), h[rows].sum(), rules)
 
 
-def best_cut(bins, n_bins, stride, g, h, nodes, rules, features=None, asked=None):
+def best_cut(bins, n_bins, stride, g, h, nodes, rules, features=None, asked=None, offered=None):
     """The first of the cuts with the largest gain over all nodes; None if none gains.
 
-    ``asked`` are signs and factors of all columns, and the bounds of each node.
+    ``asked`` are signs and factors of all columns, and the bounds of each node; ``offered``
+    the bins of each column behind which it may be cut.
     """
     best, worth_of_best, division, tied = None, 0.0, None, False
     signs, factors, bounds = asked or ([0] * len(bins), [1.0] * len(bins), [None] * len(nodes))
@@ -72,7 +74,7 @@ def best_cut(bins, n_bins, stride, g, h, nodes, rules, features=None, asked=None
         column = bins[feature]
         n_missing = sum(int((column[rows] == stride - 1).sum()) for rows in nodes)
         for missing_left in (0, 1) if n_missing else (0,):
-            for b in range(n_bins[feature]):
+            for b in range(n_bins[feature]) if offered is None else offered[feature]:
                 sign = signs[feature] if b < n_bins[feature] - 1 else 0
                 gains = [
                     gain_in(
@@ -91,8 +93,12 @@ def best_cut(bins, n_bins, stride, g, h, nodes, rules, features=None, asked=None
                 if worth <= 0:
                     continue
                 cut = Cut(total, feature, b, missing_left)
-                rows = np.concatenate(nodes)
-                goes_left = sides_of(column, b, missing_left, stride - 1, rows)
+                goes_left = np.concatenate(
+                    [
+                        sides_of(column, b, missing_left, stride - 1, rows) & (gain is not None)
+                        for rows, gain in zip(nodes, gains, strict=True)
+                    ]
+                )
                 if best is None or worth > worth_of_best * (1 + 1e-12):
                     best, worth_of_best, division, tied = cut, worth, goes_left, False
                 elif worth > worth_of_best * (1 - 1e-12):
@@ -100,6 +106,15 @@ def best_cut(bins, n_bins, stride, g, h, nodes, rules, features=None, asked=None
     if tied and asked is not None:
         raise Tied
     return best
+
+
+def drawn_cuts(column, missing_bin, draw):
+    """The cut that is drawn from those that divide the rows of the tree, if there are any."""
+    present = column[column != missing_bin].astype(int)
+    if len(present) == 0:
+        return []
+    n_cuts = int(present.max() - present.min()) + int(len(present) < len(column))
+    return [int(present.min()) + draw(n_cuts)] if n_cuts else []
 
 
 def completed(cut, bins, n_bins, stride, nodes):
@@ -119,14 +134,17 @@ def completed(cut, bins, n_bins, stride, nodes):
 
 def grow_tree(
     bins, n_bins, stride, g, h, rules, max_depth, learning_rate=0.1, draw=None, signs=None,
-    factors=None,
+    factors=None, draw_cut=None, given=(),
 ):  # fmt: skip
     """Grow one tree in float64; nodes are numbered in the order in which they are made.
 
-    ``draw(level)`` are the columns that a level may use.
+    ``draw(level)`` are the columns that a level may use, ``draw_cut(level, column, n)`` is
+    which of ``n`` cuts a column offers, ``given`` the columns and bins of the first levels.
     """
     nodes, bounds = [], []
-    is_bounded = signs is not None or factors is not None
+    is_bounded = signs is not None or factors is not None or draw_cut is not None
+    is_bounded = is_bounded or bool(given)
+    n_columns = len(bins)
     signs, factors = signs or [0] * len(bins), factors or [1.0] * len(bins)
 
     def add(rows, depth, within=(-np.inf, np.inf)):
@@ -144,13 +162,27 @@ def grow_tree(
         members = [nodes[k].rows for k in opened]
         features = None if draw is None else draw(depth)
         asked = (signs, factors, [bounds[k] for k in opened]) if is_bounded else None
-        cut = None
-        if opened:
-            cut = best_cut(bins, n_bins, stride, g, h, members, rules, features, asked)
         leaf_scores = sum(
             naive.loss_reduction(g[rows].sum(), h[rows].sum(), rules) for rows in members
         )
-        if cut is None or cut.gain <= max(rules.gamma, 1e-10 * leaf_scores):
+        least = max(rules.gamma, 1e-10 * leaf_scores)
+        cut = None
+        if opened and depth < len(given):
+            column, bin_ = given[depth]
+            may = [column] if features is None or column in features else []
+            offered = {column: [bin_]}
+            cut = best_cut(bins, n_bins, stride, g, h, members, rules, may, asked, offered)
+            if cut is None or cut.gain <= least:
+                cut, given = None, ()
+        if opened and cut is None:
+            offered = None
+            if draw_cut is not None:
+                offered = [
+                    drawn_cuts(bins[j], stride - 1, partial(draw_cut, depth, j))
+                    for j in range(n_columns)
+                ]
+            cut = best_cut(bins, n_bins, stride, g, h, members, rules, features, asked, offered)
+        if cut is None or cut.gain <= least:
             break
         cut = completed(cut, bins, n_bins, stride, members)
         level = []
@@ -182,9 +214,12 @@ def boost(bins, n_bins, stride, target, base, rules, n_rounds, loss, weight=None
     """Trees of some rounds, in the terms of ``hedgerow.growing.core.grower.GrownTree``."""
     raw = np.repeat(np.asarray(base, dtype=np.float64)[:, None], len(target), axis=1)
     trees = []
+    draw_cut = tree_options.pop("draw_cut", None)
     for _ in range(n_rounds):
         g, h = naive.gradients(loss, target, raw, weight)
         for output in range(len(raw)):
+            if draw_cut is not None:  # by the number of the tree
+                tree_options["draw_cut"] = partial(draw_cut, len(trees))
             grid = naive.on_grid(g[output]), naive.on_grid(h[output])
             nodes = grow_tree(bins, n_bins, stride, *grid, rules, **tree_options)
             for node in nodes:

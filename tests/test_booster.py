@@ -223,7 +223,7 @@ def test_wrong_parameter_is_named(params, words) -> None:
         (Dataset(X, Y[:5]), "y has 5 values for 768 rows"),
         (Dataset(X, Y, weight=-np.ones(768)), "weight must not be negative"),
         (Dataset(X, Y, feature_names=["a"]), "1 names for 8 columns"),
-        (Dataset(X, Y, feature_names=["a"] * 8), "differ"),
+        (Dataset(X, Y, feature_names=["a"] * 8), "distinct"),
         (Dataset(X, Y, offset=np.ones((768, 2))), "offset must have shape"),
     ],
 )

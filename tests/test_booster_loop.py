@@ -183,8 +183,8 @@ def test_a_failed_round_keeps_the_others() -> None:
     ("params", "words"),
     [
         ({"n_estimators": 5}, "update"),
-        ({"patience": 5}, "the loop"),
-        ({"early_stopping": True}, "the loop"),
+        ({"patience": 5}, "the caller decides"),
+        ({"early_stopping": True}, "the caller decides"),
         ({"learning_rate": [0.1, 0.2]}, "set_params"),
         ({"max_leafs": 5}, "no parameter 'max_leafs'. Did you mean"),
     ],
@@ -357,7 +357,7 @@ def test_cv_of_lightgbm() -> None:
 @pytest.mark.parametrize(
     ("params", "more", "words"),
     [
-        ({"early_stopping": "cv"}, {}, "other rows"),
+        ({"early_stopping": "cv"}, {}, "does not use the test rows"),
         ({"time_budget": 3.0}, {}, "time_budget"),
         ({}, {"folds": KFold(3), "stratified": True}, "stratified"),
         ({}, {"stratified": 3}, "stratified"),

@@ -57,6 +57,7 @@ CONSTRAINTS = {
     "path_smooth": 3.0,
     "forced_splits": {"feature": "x0", "threshold": 0.5, "left": {"feature": "x1", "threshold": 0}},
 }
+LEVELS = {"grow_policy": "symmetric", "max_depth": 5}
 CASES = (
     ("squared_error", 1, 1, np.float64, {}),
     ("squared_error", 2, 3, np.float32, {"min_samples_leaf": 1}),
@@ -69,6 +70,9 @@ CASES = (
     ("softmax", 3000, 5, np.float32, {"n_jobs": 2, "sampling": "mvs", "subsample": 0.2}),
     ("logistic", 3000, 5, np.float64, {"grow_policy": "depthwise", "max_depth": 3}),
     ("logistic", 9000, 9, np.float64, {"grow_policy": "symmetric", "max_depth": 4, "n_jobs": 2}),
+    ("logistic", 900, 9, np.float32, {**LEVELS, **CONSTRAINTS, "n_jobs": 2}),
+    ("softmax", 900, 9, np.float32, {**LEVELS, "forced_splits": {"feature": "x0", "threshold": 0}}),
+    ("squared_error", 900, 7, np.float64, {**LEVELS, "extra_trees": True, "min_samples_leaf": 1}),
     ("logistic", 400_000, 2, np.float32, {"n_jobs": 2}),
     ("softmax", 700, 40, np.float64, {"colsample_bytree": 0.5, "colsample_bynode": 0.5}),
     ("softmax", 9000, 6, np.float32, {"colsample_bylevel": 0.5, "early_stopping": True}),

@@ -16,8 +16,8 @@ from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.data import Column, Schema, bin_table, fit_bins, read_any
 from hedgerow.data.bundles import (
     BundleRules,
-    codes_at_rest,
     count_rows,
+    default_codes,
     degrees,
     lay_out,
     list_rows,
@@ -25,6 +25,7 @@ from hedgerow.data.bundles import (
 )
 from hedgerow.data.matrix import bin_bundled, bin_unseen
 from hedgerow.errors import ParameterError
+from hedgerow.growing.core import grower as grower_module
 from hedgerow.growing.core import row_lists
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
@@ -49,9 +50,9 @@ def mixed(seed, n_rows=150, n_features=14, missing=0.02):
     return (X + 0.0).astype(np.float32)
 
 
-def prepared(X, zero_missing=False, max_bins=255):
+def prepared(X, zero_missing=False, max_bins=255, forced=None):
     table = read_any(sparse.csr_array(X), zero_missing=zero_missing)
-    return table, fit_bins(table, max_bins)
+    return table, fit_bins(table, max_bins, forced=forced)
 
 
 every_rule = st.builds(
@@ -70,7 +71,7 @@ seeds = st.integers(0, 2**32 - 1)
 @given(seeds, st.booleans(), st.integers(1, 3))
 def test_active_rows_and_degrees(seed, zero_missing, n_threads):
     table, spec = prepared(mixed(seed), zero_missing)
-    rest = codes_at_rest(spec)
+    rest = default_codes(spec)
     active = naive.active(table, spec)
     counts = count_rows(table, spec, rest, n_threads)
     np.testing.assert_array_equal(counts.sum(axis=0), active.sum(axis=0))
@@ -199,21 +200,55 @@ def test_trees_are_the_same_bytes_with_and_without_bundles(seed, zero_missing, p
         assert bundled == plain
 
 
-def test_equal_gains_go_to_the_lower_feature():
+OF_LEVELS = (
+    {},
+    {"extra_trees": True},
+    {"forced_splits": ((0, 0.5, 1, 1), (14, 0.5, -1, -1))},
+    {"monotone_constraints": (1, 0, -1) + (0,) * 26, "path_smooth": 3.0},
+    {"interaction_constraints": (tuple(range(15)), tuple(range(10, 29)))},
+    {"colsample_bytree": 0.5, "colsample_bylevel": 0.7, "colsample_bynode": 0.7},
+    {"subsample": 0.5, "reg_alpha": 0.5},
+)
+
+
+@settings(max_examples=40)
+@given(seeds, st.booleans(), st.sampled_from(OF_LEVELS), st.booleans())
+def test_symmetric_trees_are_the_same_bytes_with_and_without_bundles(
+    seed, zero_missing, params, keeps_slots
+):
+    rng = np.random.default_rng(seed)
+    X = np.hstack([mixed(seed, 300, 12), one_hot(seed, 300, (3, 8)), -one_hot(seed + 1, 300, (6,))])
+    table, spec = prepared(X, zero_missing, forced={"x0": (0.5,), "x14": (0.5,)})
+    y = np.nansum(X[:, ::3], axis=1) + rng.standard_normal(len(X))
+    params = {"grow_policy": "symmetric", "max_depth": 4, **params}
+    _, plain = grown(table, spec, y, BundleRules(False), **params)
+    with pytest.MonkeyPatch.context() as patch:
+        if not keeps_slots:
+            patch.setattr(grower_module, "_SLOT_BYTES", 1)
+        for n_threads in (1, 2, 3):
+            matrix, bundled = grown(table, spec, y, BundleRules(True), None, n_threads, **params)
+            assert matrix.layout is not None
+            assert matrix.layout.has_bundles
+            assert bundled == plain
+
+
+@pytest.mark.parametrize("policy", ["leafwise", "symmetric"])
+def test_equal_gains_go_to_the_lower_feature(policy):
     X = one_hot(0, 400, (6,))
     X = np.hstack([X, X[:, ::-1], X[:, [3]]])  # every indicator twice or three times
     y = X[:, 3] * 2.0 + X[:, 1]
     for order in ("count", "degree"):
         model = HedgerowRegressor(
-            n_estimators=4, bundle_features=True, bundle_order=order, early_stopping=False
-        ).fit(X, y)
+            n_estimators=4, bundle_features=True, bundle_order=order, early_stopping=False,
+            grow_policy=policy,
+        ).fit(X, y)  # fmt: skip
         used = np.flatnonzero(model.booster_.feature_importance("split"))
         assert used.max() < 6
 
 
-@settings(max_examples=10)
-@given(seeds, every_rule)
-def test_conflicts_change_training_only_and_alike_for_dense_tables(seed, rules):
+@settings(max_examples=15)
+@given(seeds, every_rule, st.sampled_from(["leafwise", "symmetric"]))
+def test_conflicts_change_training_only_and_alike_for_dense_tables(seed, rules, policy):
     X = mixed(seed, 400, 20, missing=0.0)
     y = np.nansum(X[:, :5], axis=1) + np.random.default_rng(0).standard_normal(len(X))
     params = {
@@ -223,6 +258,7 @@ def test_conflicts_change_training_only_and_alike_for_dense_tables(seed, rules):
         "bundle_features": rules.when,
         "bundle_order": rules.order,
         "max_conflict_rate": rules.max_conflict_rate,
+        "grow_policy": policy,
     }
     if rules.max_conflict_rate > 0.0:
         params["bundle_conflicts"] = rules.conflicts

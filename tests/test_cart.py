@@ -445,7 +445,7 @@ def test_categories_of_64_bit_integers_and_of_named_columns() -> None:
         (["cod"], "Did you mean 'code'"),
         ([2], "names column 2"),
         ("code", "must be a list"),
-        ([True], "no column"),
+        ([True], "not a column"),
     ):
         with pytest.raises(ParameterError, match=message):
             CARTClassifier(categorical_features=wrong).fit(frame, y)

@@ -285,7 +285,7 @@ def test_ways_to_name_columns(categorical: Any, kinds: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("categorical", "words"),
     [
-        (["aa"], "'aa', which is no column of X.* Did you mean 'a'"),
+        (["aa"], "'aa', which is not a column of X.* Did you mean 'a'"),
         ([3], "column 3, but X has columns 0 to 2"),
         ([-1], "column -1, but"),
         (["a", "a"], "column 'a' twice"),
@@ -509,7 +509,7 @@ def test_of_too_many_levels_the_most_frequent_stay() -> None:
     table = drop_unused_levels(read_table({"c": values}), most=3)
     assert table.schema.columns[0].levels == ("a", "b", "c")  # of b, d and e the lowest
     np.testing.assert_array_equal(table.values[:, 0], [2, 0, 1, 0, np.nan, 2, np.nan])
-    with pytest.raises(DataError, match="'c' has 5 categories, a model can have 3"):
+    with pytest.raises(DataError, match="'c' has 5 categories, but a model can have 3"):
         drop_unused_levels(read_table({"c": values}, unknown="error"), most=3)
 
 
@@ -570,7 +570,7 @@ def test_estimators_and_datasets_give_the_same_model() -> None:
         assert model_to_bytes(same.model) == model_to_bytes(booster.model)
         np.testing.assert_array_equal(estimator.predict(other), estimator.predict(X))
     assert np.mean((estimator.predict(X) - y) ** 2) < 0.5 * np.var(y)
-    with pytest.raises(ParameterError, match="give it to the Dataset"):
+    with pytest.raises(ParameterError, match="pass it to the Dataset"):
         train({"unknown_category": "error"}, Dataset(X, y))
 
 

@@ -66,9 +66,13 @@ def fail(ranks: Collectives) -> None:
 
 
 def part(
-    function: Any, run: bytes, epoch: int, rank: int, addresses: list[str], timeout: float
-) -> Any:
-    with dask_ranks(run, epoch, rank, addresses, timeout=timeout, connect_timeout=30) as ranks:
+    function: Any, run: bytes, epoch: int, rank: int, addresses: list[str], timeout: float,
+    shares_memory: bool = True,
+) -> Any:  # fmt: skip
+    with dask_ranks(
+        run, epoch, rank, addresses, timeout=timeout, connect_timeout=30,
+        shares_memory=shares_memory,
+    ) as ranks:  # fmt: skip
         return function(ranks)
 
 
@@ -79,6 +83,7 @@ def start(
     run: bytes | None = None,
     epoch: int = 0,
     timeout: float = 60.0,
+    shares_memory: bool = True,
 ) -> list[Any]:
     client.wait_for_workers(2, timeout=LIMIT)
     run = run or os.urandom(16)
@@ -90,16 +95,27 @@ def start(
     assert client.gather(joined) == addresses
     return [
         client.submit(
-            part, function, run, epoch, rank, addresses, timeout, workers=[address], pure=False
+            part,
+            function,
+            run,
+            epoch,
+            rank,
+            addresses,
+            timeout,
+            shares_memory,
+            workers=[address],
+            pure=False,
         )
         for rank, address in enumerate(addresses)
     ]
 
 
-def test_results_are_those_of_ranks_in_threads(client: Any) -> None:
+@pytest.mark.parametrize("shares_memory", [True, False])
+def test_results_are_those_of_ranks_in_threads(client: Any, shares_memory: bool) -> None:
     expected = run_ranks(2, collectives)
     for _ in range(2):
-        results = [future.result(timeout=LIMIT) for future in start(client, collectives)]
+        futures = start(client, collectives, shares_memory=shares_memory)
+        results = [future.result(timeout=LIMIT) for future in futures]
         for found, right in zip(results, expected, strict=True):
             for one, other in zip(found[:3], right[:3], strict=True):
                 np.testing.assert_array_equal(one, other)

@@ -92,7 +92,7 @@ def test_resolving_again_changes_nothing() -> None:
 BAD = [
     ({"monotone_constraints": {"agee": 1}}, "no column 'agee'. Did you mean 'age'"),
     ({"monotone_constraints": {4: 1}}, "no column 4; positions go from 0 to 3"),
-    ({"monotone_constraints": {1.5: 1}}, "by text or by its position; got 1.5"),
+    ({"monotone_constraints": {1.5: 1}}, "by its name or position; got 1.5"),
     ({"monotone_constraints": {"age": 2}}, "'age' must be -1, 0, 1, .*; got 2"),
     ({"monotone_constraints": {"age": True}}, "got True"),
     ({"monotone_constraints": {"age": float("nan")}}, "got nan"),

@@ -14,6 +14,7 @@ from hedgerow.metrics import evaluate, make_metrics
 from hedgerow.metrics.base import Metric
 from hedgerow.objectives import make_objective
 from hedgerow.objectives.distributions import NegativeBinomial, Poisson
+from marking import crossed
 
 
 def exact_probabilities(rate, size, stop):
@@ -48,8 +49,10 @@ def test_negative_binomial_is_the_exact_sum(rate, size) -> None:
         assert np.exp(law.log_pdf(y))[0] == pytest.approx(float(chances[y]), rel=1e-11)
 
 
-@pytest.mark.parametrize("rate", [1e-3, 0.7, 20.0, 4e3, 1e6])
-@pytest.mark.parametrize("size", [0.01, 0.5, 9.9, 10.1, 300.0])
+@crossed(
+    rate={str(rate): rate for rate in (1e-3, 0.7, 20.0, 4e3, 1e6)},
+    size={str(size): size for size in (0.01, 0.5, 9.9, 10.1, 300.0)},
+)
 def test_half_the_mean_difference_does_not_jump(rate, size) -> None:
     """Beside the sum of ``F (1 - F)``, of the thick part by the distribution of SciPy."""
     law = stats.nbinom(size, size / (size + rate))

@@ -386,7 +386,7 @@ def test_a_class_may_be_absent_from_a_fold() -> None:
         ({}, {"cv": "five"}, ParameterError, "number of folds"),
         ({}, {"cv": []}, ParameterError, "no splits"),
         ({}, {"cv": [[1, 2, 3]]}, ParameterError, "split 0 must be a pair"),
-        ({}, {"cv": [([0, 1], [1, 2])]}, DataError, "row 1 is among the train rows and"),
+        ({}, {"cv": [([0, 1], [1, 2])]}, DataError, "row 1 is among both the train rows and"),
         ({}, {"cv": [([0, 0], [2])]}, DataError, "name a row twice"),
         ({}, {"cv": [([0, 1], [])]}, DataError, "no test rows of split 0"),
         ({}, {"cv": [([0, 1], [300])]}, DataError, "name row 300"),

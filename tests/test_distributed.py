@@ -31,6 +31,7 @@ from hedgerow.distributed import predict as predict_collection
 from hedgerow.distributed import train as train_on_cluster
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
+from marking import mostly_slow
 
 distributed = pytest.importorskip(
     "distributed", reason="distributed is not installed (hedgerow[dask])"
@@ -109,11 +110,14 @@ def test_a_classifier_is_the_local_one(client: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        {"objective": "quantile", "quantile": [0.2, 0.8]},
-        {"objective": "huber", "delta": 0.4},
-        "own",
-    ],
+    mostly_slow(
+        [
+            {"objective": "quantile", "quantile": [0.2, 0.8]},
+            {"objective": "huber", "delta": 0.4},
+            "own",
+        ],
+        2,
+    ),
     ids=["quantiles", "huber", "own"],
 )
 def test_losses_and_their_parameters(client: Any, tmp_path: Path, settings: Any) -> None:
@@ -143,9 +147,15 @@ def test_times_of_events(client: Any) -> None:
     model = DaskHedgerowRegressor(**settings).fit(X_parts, parts, resilience=QUICK)
     assert model_to_bytes(model.booster_.model) == model_to_bytes(local.booster_.model)
     assert model.score(X_parts, parts) == local.score(X, times)
-    ends = da.from_array(np.column_stack([abs(times), abs(times) + 1.0]), chunks=(200, 2))
-    with pytest.raises(DataError, match="Two columns, intervals of survival times"):
-        model.fit(da.from_array(X[["a", "b"]].to_numpy(), chunks=(200, 2)), ends, resilience=QUICK)
+    numbers, ends = X[["a", "b"]].to_numpy(), np.column_stack([abs(times), abs(times) + 1.0])
+    model.fit(da.from_array(numbers, chunks=(200, 2)), da.from_array(ends, chunks=(200, 2)))
+    local.fit(numbers, ends)
+    assert model_to_bytes(model.booster_.model) == model_to_bytes(local.booster_.model)
+    events = pd.DataFrame({"event": times > 0, "time": abs(times)})
+    model.fit(*divided(3, X, events))
+    assert model_to_bytes(model.booster_.model) == model_to_bytes(
+        local.fit(X, events).booster_.model
+    )
     by_all = {**SMALL, "objective": "cox"}
     model = DaskHedgerowRegressor(**by_all).fit(X_parts, parts)
     expected = HedgerowRegressor(**by_all).fit(X, times).booster_

@@ -351,9 +351,9 @@ def test_oob_score_is_by_trees_that_did_not_see_the_row() -> None:
 def test_first_rounds_of_rescaled_trees_are_no_model() -> None:
     X, y = table()
     model = HedgerowClassifier(boosting="dart", subsample=0.6, **SMALL).fit(X, y)
-    with pytest.raises(ParameterError, match="its first rounds alone are no model"):
+    with pytest.raises(ParameterError, match="its first rounds are not a model"):
         next(model.staged_predict(X))
-    with pytest.raises(ParameterError, match="its first rounds alone are no model"):
+    with pytest.raises(ParameterError, match="its first rounds are not a model"):
         model.booster_.predict(X, n_rounds=3)
     assert model.booster_.predict(X, n_rounds=12).shape == (300,)
 

@@ -23,6 +23,7 @@ from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.split import NodeSums, Units, limits_of
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
+from marking import crossed, mostly_slow
 from test_grow import SETTINGS, data
 
 FIELDS = (
@@ -241,7 +242,7 @@ def test_softmax_trees_equal_the_naive_ones() -> None:
     assert_same_trees(trees, naive_exact.boost(X, y, params, "softmax", base, n_rounds=4))
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("settings", mostly_slow(SETTINGS.values(), 4), ids=SETTINGS)
 def test_trees_equal_those_of_histograms_with_a_bin_for_every_value(settings) -> None:
     # Large enough that rows are divided between threads, gradients of which no bit is lost.
     X, y = data(20_000, 4, missing=0.1, n_values=50)
@@ -428,8 +429,7 @@ THREAD_SETTINGS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("n_rows", [300, 20_000])
-@pytest.mark.parametrize("settings", THREAD_SETTINGS.values(), ids=THREAD_SETTINGS)
+@crossed(settings=THREAD_SETTINGS, n_rows={"300": 300, "20000": 20_000})
 def test_threads_change_nothing(settings, n_rows) -> None:
     X, y = data(n_rows, 7, missing=0.1)
     X[:, 3] = np.where(np.arange(n_rows) % 50 == 0, X[:, 3], np.nan)

@@ -30,6 +30,7 @@ from hedgerow.booster import Booster
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.explain import background as background_module
 from hedgerow.explain import explainer as explainer_module
+from marking import mostly_slow
 from naive_explain import NaiveExplainer
 
 N = 600
@@ -522,7 +523,7 @@ def test_batches_name_the_table_that_does_not_fit() -> None:
 # ---- pairs -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", BY_DEFINITION)
+@pytest.mark.parametrize("name", mostly_slow(BY_DEFINITION, 6))
 def test_pairs_are_those_of_the_definition(name: str) -> None:
     booster = model(name)
     rows = rows_for(booster)

@@ -31,6 +31,7 @@ from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import wait_addresses
+from marking import crossed
 
 MOST = 2**30
 NO_PENALTY = {"reg_lambda": 0.0, "min_child_weight": 0.0, "min_samples_leaf": 3}
@@ -431,9 +432,11 @@ def test_line_search_minimises_the_weighted_loss_of_the_sample(loss, settings) -
             assert best <= total(step) + 1e-9
 
 
-@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
-@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
-@pytest.mark.parametrize("n_classes", [0, 2, 3])
+@crossed(
+    method={name: name for name in ("hist", "exact", "approx")},
+    sampling=SAMPLINGS,
+    n_classes={"numbers": 0, "2": 2, "3": 3},
+)
 def test_model_file_does_not_depend_on_threads(monkeypatch, method, sampling, n_classes) -> None:
     monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
     X, y = table(9000, n_classes=n_classes)

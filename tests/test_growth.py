@@ -485,7 +485,6 @@ def test_classes_take_them_too() -> None:
         ({"feature_weights": {"x0": -1}, "colsample_bytree": 0.5}, "at least 0; got -1"),
         ({"feature_weights": [0, 0, 0, 0], "colsample_bytree": 0.5}, "none can be drawn"),
         ({"extra_trees": True, "tree_method": "exact"}, "extra_trees.*tree_method='hist'"),
-        ({"extra_trees": True, "grow_policy": "symmetric"}, "extra_trees"),
         ({"path_smooth": 1.0, "linear_leaves": True}, "path_smooth"),
         ({"path_smooth": 1.0, "objective": "absolute_error"}, "path_smooth.*line search"),
     ],

@@ -54,6 +54,7 @@ from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
+from marking import crossed
 
 NO_PENALTY = {
     "reg_lambda": 0.0, "reg_alpha": 0.0, "gamma": 0.0, "min_child_weight": 0.0,
@@ -344,8 +345,7 @@ def many_threads(monkeypatch):
         monkeypatch.setattr(module, "_VALUES_PER_THREAD", 1)
 
 
-@every_path
-@pytest.mark.parametrize("stopping", ["none", "automatic", "given"])
+@crossed(path=PATHS, stopping={name: name for name in ("none", "automatic", "given")})
 def test_model_file_does_not_depend_on_threads(many_threads, path, stopping) -> None:
     first = ["none", "automatic", "given"].index(stopping)
     for number, objective in list(enumerate(path.objectives))[first::3]:

@@ -16,6 +16,7 @@ from hedgerow.boosting.resume.continuing import Start
 from hedgerow.cli.main import main
 from hedgerow.errors import HedgerowError, ModelFormatError
 from hedgerow.schedules import CosineDecay
+from marking import mostly_slow
 from test_model_file import reseal, take_apart
 
 RNG = np.random.default_rng(0)
@@ -210,7 +211,7 @@ def try_all(name: str, tmp_path_factory: Any, share: float) -> tuple[int, int]:
     return n_refused, n_tried
 
 
-@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("name", mostly_slow(MODELS, 3))
 def test_any_value_of_another_type_is_refused_or_harmless(name, tmp_path_factory) -> None:
     n_refused, n_tried = try_all(name, tmp_path_factory, share=0.06)
     assert n_tried > 50

@@ -66,6 +66,36 @@ FEATURES: dict[str, dict[str, Any]] = {
             "feature_penalties": {"b": 0.5},
         }
     },
+    "symmetric trees with random cuts": {
+        "params": {"grow_policy": "symmetric", "extra_trees": True, "colsample_bynode": 0.7}
+    },
+    "symmetric trees with forced splits": {
+        "params": {
+            "grow_policy": "symmetric",
+            "forced_splits": {
+                "feature": "b",
+                "threshold": 3,
+                "right": {"feature": "a", "threshold": 0.5},
+            },
+        }
+    },
+    "symmetric trees with bundles": {
+        "params": {"grow_policy": "symmetric", "bundle_features": True},
+        "columns": NUMBERS,
+    },
+    "symmetric trees with conflicts in bundles": {
+        "params": {"grow_policy": "symmetric", "max_conflict_rate": 0.05},
+        "columns": NUMBERS,
+    },
+    "symmetric trees of vectors": {
+        "params": {
+            "grow_policy": "symmetric",
+            "multi_strategy": "multi_output_tree",
+            "objective": "softmax",
+        },
+        "target": "class",
+        "columns": NUMBERS,
+    },
     "vector leaves of classes": {
         "params": {"multi_strategy": "multi_output_tree", "objective": "softmax"},
         "target": "class",
@@ -256,20 +286,13 @@ def client() -> Iterator[Any]:
         yield found
 
 
-ON_CLUSTERS = [
-    name
-    for name in FEATURES
-    if not {"groups", "position"} & set(FEATURES[name]) and name != "several targets"
-]
-
-
 def divided(values: Any) -> Any:
     import dask.dataframe as dd
 
     return dd.from_pandas(values, npartitions=3, sort=False)
 
 
-@pytest.mark.parametrize("name", ON_CLUSTERS)
+@pytest.mark.parametrize("name", FEATURES)
 def test_clusters_give_the_bytes_of_memory(name: str, client: Any) -> None:
     from hedgerow.distributed import train as train_on_cluster
 
@@ -277,7 +300,10 @@ def test_clusters_give_the_bytes_of_memory(name: str, client: Any) -> None:
     params, columns, target, roles = parts_of(feature)
     known = {role: divided(ROWS[column]) for role, column in roles.items()}
     found = train_on_cluster(client, params, divided(ROWS[columns]), divided(ROWS[target]), **known)
-    assert found.to_bytes() == train(params, in_memory(feature)).to_bytes()
+    known = {role: ROWS[column].to_numpy() for role, column in roles.items()}
+    assert (
+        found.to_bytes() == train(params, Dataset(ROWS[columns], ROWS[target], **known)).to_bytes()
+    )
 
 
 def test_going_on_on_a_cluster(client: Any) -> None:

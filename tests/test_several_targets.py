@@ -164,10 +164,26 @@ def test_other_ways_of_boosting(asked) -> None:
     model = HedgerowRegressor(**SMALL, **asked).fit(X, Y)
     assert model.predict(X).shape == Y.shape
     assert model.score(X, Y) > 0.5
-    vectors = "boosting" not in asked and "tree_method" not in asked
+    vectors = "tree_method" not in asked
     assert (model.booster_.num_trees == model.n_iter_) == vectors
-    if "oob_score" in asked:
-        assert (model.oob_improvement_[:5] > 0).all() if vectors else model.oob_score_ > 0.4
+    if asked.get("boosting") == "rf":
+        assert model.oob_score_ > 0.4
+    elif "oob_score" in asked:
+        assert (model.oob_improvement_[:5] > 0).all()
+
+
+@pytest.mark.parametrize("boosting", ["dart", "rf"])
+def test_rescaled_trees_with_vectors(boosting) -> None:
+    """The scores of training are those of the model, whose trees were rescaled as others joined."""
+    asked = {"boosting": boosting, "n_estimators": 12, "seed": 5, "multi_strategy": ALL}
+    asked |= {"subsample": 0.7} if boosting == "rf" else {"drop_rate": 0.5}
+    data = Dataset(X, Y)
+    model = train(asked, data, data)
+    assert model.num_trees == 12
+    history = model.model.training["history"]["train"]["loss"]
+    loss = 0.5 * ((Y - model.predict(X)) ** 2).mean()
+    assert history[-1] == pytest.approx(loss, rel=1e-9)
+    assert model.to_bytes() == train({**asked, "n_jobs": 3}, data, data).to_bytes()
 
 
 def test_validation_scores_are_means_over_targets() -> None:
@@ -535,7 +551,6 @@ def test_beside_xgboost_on_hires_of_bikes(bike) -> None:
         ({"multi_strategy": ALL}, Y[:, 0], "one output"),
         ({"multi_strategy": ONE}, Y[:, 0], "one output"),
         ({"multi_strategy": "vectors"}, Y, "multi_strategy must be one of"),
-        ({"multi_strategy": ALL, "boosting": "dart"}, Y, "does not go with boosting='dart'"),
         ({"multi_strategy": ALL, "tree_method": "exact"}, Y, "tree_method='exact'"),
         ({"multi_strategy": ALL, "sampling": "goss"}, Y, "sampling='goss'"),
         ({"multi_strategy": ALL, "bundle_features": True}, Y, "bundle_features=True"),
@@ -557,7 +572,7 @@ def test_what_cannot_be_is_named(asked, y, match) -> None:
     ("asked", "y", "match"),
     [
         ({}, 2 * L, "column 0 holds 2 in row"),
-        ({"class_weight": "balanced"}, L, "class_weight is for one label"),
+        ({"class_weight": "balanced"}, L, "class_weight does not support several"),
         ({"objective": "softmax"}, L, "exclude each other"),
     ],
 )

@@ -19,6 +19,7 @@ import engine
 import naive_slopes
 from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, load, train
 from hedgerow.boosting.inspect.memory_estimate import estimate_memory
+from hedgerow.boosting.loop.assembly import make_forest
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
@@ -109,6 +110,8 @@ def test_slopes_equal_the_naive_ones(kind, weighted, loss, penalty) -> None:
         terms = naive_slopes.terms_of(
             X[here], slopes.column[own], slopes.slope[own], slopes.center[own]
         )
+        if loss == "poisson":  # a step of 1, times the learning rate
+            terms = np.clip(terms, -0.1, 0.1)
         np.testing.assert_allclose(slopes.low[leaf], terms.min(), rtol=1e-9, atol=1e-15)
         np.testing.assert_allclose(slopes.high[leaf], terms.max(), rtol=1e-9, atol=1e-15)
         # Rows of the sample have their scores already.
@@ -532,16 +535,79 @@ def test_memory_of_the_numbers() -> None:
     assert lines.matrix - plain.matrix == 8 * 10_000 * (20 + 2 + TERMS)
 
 
+# -- sums of rescaled trees, and steps of limited length ------------------------------
+
+
+@given(factor=st.floats(-3.0, 3.0), seed=st.integers(0, 99))
+def test_a_scaled_tree_adds_as_many_times_as_much(factor, seed) -> None:
+    X, y = table(n_rows=60, seed=seed, missing=0.1)
+    with grower(X, y, max_leaves=5) as (made, _):
+        tree = made.grow(0, 0)
+    far = np.vstack([X, 1e3 * X])
+    table_ = read_table(far)
+
+    def scores(tree):
+        forest = make_forest([tree], np.zeros(1), X.shape[1], engine.binned(X).spec)
+        return Predictor(forest, table_.schema.kinds).raw_scores(table_.values, 1)[0]
+
+    assert scores(tree.scaled(factor)) == pytest.approx(factor * scores(tree), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "poisson"])
+@pytest.mark.parametrize("boosting", ["dart", "rf"])
+def test_rescaled_trees_with_lines(boosting, loss, rows) -> None:
+    """History, predictions, files and any number of threads agree; lines lower the loss."""
+    X, y = rows
+    y = np.exp(y / np.abs(y).max()) if loss == "poisson" else y
+    asked = {**LINES, "boosting": boosting, "objective": loss, "n_estimators": 15, "seed": 3}
+    asked |= {"subsample": 0.7} if boosting == "rf" else {"drop_rate": 0.5}
+    data = Dataset(X, y)
+    model = train(asked, data, data)
+    history = model.model.training["history"]["train"]["loss"]
+    objective = make_objective(loss)
+    loss_of_all = objective.loss(y, model.raw_scores(X), None)
+    assert history[-1] == pytest.approx(loss_of_all, rel=1e-9)
+    assert model.to_bytes() == train({**asked, "n_jobs": 3}, data, data).to_bytes()
+    constant = train({**asked, "linear_leaves": False}, data, data)
+    assert loss_of_all < objective.loss(y, constant.raw_scores(X), None)
+
+
+@pytest.mark.parametrize("objective", ["poisson", "tweedie"])
+def test_lines_of_a_logarithm_do_not_run_away(objective) -> None:
+    """Without a bound the loss of 1,000 rows was thousands of times that of constant leaves."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(2000, 5))
+    y = rng.poisson(np.exp(0.8 * X[:, 0] + 0.4 * X[:, 1] ** 2 - 0.3)).astype(float)
+    asked = {"objective": objective, "n_estimators": 3, "learning_rate": 0.3}
+    losses = []
+    for lines in (False, True):
+        model = train({**asked, "linear_leaves": lines}, Dataset(X[:1000], y[:1000]))
+        losses.append(make_objective(objective).loss(y[1000:], model.raw_scores(X[1000:]), None))
+    assert losses[1] < losses[0]
+
+
+@pytest.mark.parametrize("longest", [0.01, 0.3])
+def test_no_line_is_longer_than_max_delta_step(longest, rows) -> None:
+    X, y = rows
+    asked = {**LINES, "n_estimators": 6, "learning_rate": 0.5, "max_delta_step": longest}
+    model = train(asked, Dataset(X, y))
+    before = np.full(len(X), model.model.forest.base_score[0])
+    for raw in model.staged_raw_scores(np.nan_to_num(10.0 * X)):
+        assert np.abs(raw[0] - before).max() <= 0.5 * longest * (1.0 + 1e-12)
+        before = raw[0]
+    assert model.model.forest.slopes is not None
+    assert len(model.model.forest.slopes.slope) > 0
+
+
 # -- what does not go together ------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("asked", "named"),
     [
-        ({"boosting": "dart"}, "boosting='dart'"),
         ({"tree_method": "exact"}, "tree_method='exact'"),
         ({"monotone_constraints": {"x0": 1}}, "monotone_constraints"),
-        ({"max_delta_step": 1.0}, "max_delta_step"),
+        ({"path_smooth": 1.0}, "path_smooth"),
         ({"leaf_estimation": "line_search"}, "leaf_estimation='line_search'"),
         ({"objective": "absolute_error"}, "leaf_estimation='line_search'"),
     ],

@@ -19,7 +19,7 @@ from hedgerow import DataError, Dataset, ParameterError
 from hedgerow.cli.tables import read_table as read_whole_file
 from hedgerow.comm.base import Alone
 from hedgerow.data import fit_bins
-from hedgerow.data.bins import SAMPLE_ROWS, rows_to_look_at
+from hedgerow.data.bins import SAMPLE_ROWS, sampled_rows
 from hedgerow.data.memory import available_memory, memory_bytes, shown_bytes
 from hedgerow.data.sources import Asked, Roles, Survey, TextTypes, merge_surveys
 from hedgerow.data.sources.batches import FunctionPart
@@ -219,7 +219,7 @@ def test_sampled_rows_are_those_of_memory(n_rows: int, known: bool) -> None:
         assert sum(block.n_rows for block in sample.blocks) < 1.6 * SAMPLE_ROWS or known
     blocks = sample.finish(n_rows)
     rows = np.concatenate([block.columns[0] for block in blocks])
-    np.testing.assert_array_equal(rows, rows_to_look_at(n_rows, 5))
+    np.testing.assert_array_equal(rows, sampled_rows(n_rows, 5))
 
 
 def test_hashes_of_a_range() -> None:

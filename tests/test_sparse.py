@@ -27,7 +27,6 @@ from hedgerow.data.bundles import BundleRules
 from hedgerow.data.matrix import bin_bundled
 from hedgerow.data.sparse import sparse_of
 from hedgerow.errors import DataError, DataTypeError, ParameterError
-from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
@@ -405,15 +404,13 @@ def test_without_bundles_column_j_is_feature_j(form):
     assert len(matrix.by_column) == X.shape[1]
 
 
-@pytest.mark.parametrize("grower", [SymmetricGrower, VectorGrower])
-def test_trees_that_know_no_layout_refuse_one(grower):
+def test_trees_that_know_no_layout_refuse_one():
     X, y = at_rest(50, [0, 3])
     table = read_any(sparse.csr_matrix(X))
     matrix = bin_bundled(table, fit_bins(table, 255), BundleRules())
     raw = np.zeros((1, 50))
-    params = BoostParams(grow_policy="symmetric", max_depth=3, max_leaves=None)
     with pytest.raises(ParameterError, match="a column for each feature"):
-        grower(matrix, y, None, raw, make_objective("squared_error"), params, 1)
+        VectorGrower(matrix, y, None, raw, make_objective("squared_error"), BoostParams(), 1)
 
 
 def test_classes_validation_rows_and_datasets():

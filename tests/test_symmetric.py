@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -21,9 +22,11 @@ from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.cli.main import main
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import grower as grower_module
+from hedgerow.growing.core.branches import given_cuts
 from hedgerow.growing.sampling.draws import LEVEL_STREAM, NODE_STREAM
 from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
+from hedgerow.kernels.growth import CUT_STREAM
 from hedgerow.kernels.hashing import hash64
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
@@ -57,7 +60,15 @@ def naive_trees(matrix, y, params, loss, base, weight=None, n_rounds=1, draw=Non
         rules, n_rounds, loss, weight, max_depth=params.max_depth,
         learning_rate=params.learning_rate, draw=draw,
         signs=params.monotone_constraints, factors=params.feature_penalties,
+        draw_cut=partial(hashed_cut, params.seed) if params.extra_trees else None,
+        given=given_cuts(params.forced_splits, matrix.spec)[:, :2].tolist(),
     )  # fmt: skip
+
+
+def hashed_cut(seed, tree, level, column, n):
+    """Which of ``n`` cuts a column offers in a level."""
+    key = int(hash64(np.uint64(seed), np.uint64(CUT_STREAM + tree), np.uint64(level)))
+    return int(hash64(np.uint64(key), np.uint64(CUT_STREAM), np.uint64(column))) % n
 
 
 # -- the naive twin -----------------------------------------------------------------
@@ -132,16 +143,17 @@ def test_small_trees_equal_the_naive_ones(
     signs=st.lists(st.sampled_from([-1, 0, 1]), min_size=9, max_size=9),
     factors=st.lists(st.sampled_from([1.0, 0.5, 0.25]), min_size=9, max_size=9),
     others=st.sampled_from([{}, {"gamma": 0.5}, {"reg_alpha": 0.5}, {"max_delta_step": 0.3}]),
+    drawn=st.booleans(),
 )
 def test_bounded_trees_equal_the_naive_ones(
-    seed, n_rows, missing, least, depth, n_values, signs, factors, others
+    seed, n_rows, missing, least, depth, n_values, signs, factors, others, drawn
 ) -> None:
     X, _ = data(n_rows, 9, seed, missing, n_values)
     y = np.random.default_rng(seed).normal(size=n_rows) + np.nan_to_num(X[:, 0])
     matrix = engine.binned(X)
     params = symmetric(
         depth, min_samples_leaf=least, monotone_constraints=tuple(signs),
-        feature_penalties=tuple(factors), **others,
+        feature_penalties=tuple(factors), extra_trees=drawn, **others,
     )  # fmt: skip
     trees, _, base = grow(matrix, y, params, n_trees=2)
     try:
@@ -149,6 +161,101 @@ def test_bounded_trees_equal_the_naive_ones(
     except naive_symmetric.Tied:
         reject()
     assert_same_trees(trees, expected)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("loss", ["squared_error", "logistic"])
+def test_each_column_offers_one_random_cut_in_a_level(loss, missing) -> None:
+    X, y = data(250, 6, seed=3, missing=missing)
+    y = (y > 0).astype(float) if loss == "logistic" else y
+    matrix = engine.binned(X, max_bins=30)
+    params = symmetric(4, min_samples_leaf=5, extra_trees=True, seed=11)
+    trees, _, base = grow(matrix, y, params, loss, n_trees=3)
+    assert_same_trees(trees, naive_trees(matrix, y, params, loss, base, n_rounds=3))
+    for n_threads in (2, 3):
+        others, _, _ = grow(matrix, y, params, loss, n_threads=n_threads, n_trees=3)
+        assert engine.tree_bytes(others) == engine.tree_bytes(trees)
+
+
+def test_the_root_draws_what_the_root_of_other_trees_draws() -> None:
+    X, y = data(500, 8, seed=1, missing=0.1)
+    asked = {"n_estimators": 5, "max_depth": 1, "extra_trees": True, "seed": 5}
+    kinds = [
+        train({**asked, "grow_policy": policy}, Dataset(X, y)).model.forest
+        for policy in ("symmetric", "depthwise")
+    ]
+    for field in ("feature", "threshold", "value"):
+        np.testing.assert_array_equal(*(getattr(forest, field) for forest in kinds))
+
+
+FORCED = ((0, 0.5, 1, 1), (2, -0.4, 2, 2), (0, 0.0, -1, -1))
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize(
+    "others",
+    [
+        {},
+        {"extra_trees": True},
+        {"monotone_constraints": (0, 0, 1), "feature_penalties": (1.0, 0.5, 0.25)},
+        {"min_samples_leaf": 90},  # the second split has no gain
+        {"gamma": 3.0},
+    ],
+    ids=str,
+)
+def test_every_tree_begins_with_the_given_levels(others, missing) -> None:
+    X, y = data(300, 3, seed=8, missing=missing)
+    matrix = engine.binned(X, max_bins=20)
+    params = symmetric(4, **{"min_samples_leaf": 5, "forced_splits": FORCED, **others})
+    trees, _, base = grow(matrix, y, params, n_trees=2)
+    assert_same_trees(trees, naive_trees(matrix, y, params, "squared_error", base, n_rounds=2))
+    assert [tree.feature[0] for tree in trees] == [0, 0]
+    others, _, _ = grow(matrix, y, params, n_threads=3, n_trees=2)
+    assert engine.tree_bytes(others) == engine.tree_bytes(trees)
+
+
+def test_the_splits_are_those_of_levels() -> None:
+    X, y = data(3000, 4, seed=2)
+    below = {"feature": "x1", "threshold": 0.25}
+    for splits in (
+        {"feature": "x3", "threshold": -0.5, "left": below, "right": below},
+        {"feature": "x3", "threshold": -0.5, "right": below},
+    ):
+        model = HedgerowRegressor(
+            grow_policy="symmetric", max_depth=3, n_estimators=3, forced_splits=splits
+        ).fit(X, y)
+        forest, table = model.booster_.model.forest, model.booster_.to_frame(None)
+        for first in forest.tree_start[:-1]:
+            level, expected = [first], [("x3", -0.5), ("x1", 0.25)]
+            for cut in expected:
+                for node in level:
+                    assert (table["feature"][node], table["threshold"][node]) == cut
+                level = [
+                    first + side[node] for node in level for side in (forest.left, forest.right)
+                ]
+        assert model.booster_.model.training["parameters"]["forced_splits"] == (
+            (3, -0.5, 1, 1), (1, 0.25, -1, -1),
+        )  # fmt: skip
+
+
+def test_columns_that_are_not_drawn_are_not_forced() -> None:
+    X, y = data(400, 3, seed=8)
+    asked = {"forced_splits": {"feature": 2, "threshold": 0.5}, "n_estimators": 30}
+    forest = model_from_bytes(content(X, y, colsample_bytree=0.4, **asked))[0].forest
+    roots = forest.feature[forest.tree_start[:-1]]
+    assert 0 < (roots == 2).sum() < 30
+
+
+def test_splits_that_differ_in_a_level_are_refused() -> None:
+    X, y = data(100, 3)
+    given = {
+        "feature": "x0", "threshold": 0,
+        "left": {"feature": "x1", "threshold": 1}, "right": {"feature": "x1", "threshold": 2},
+    }  # fmt: skip
+    words = "level 1 .* asks for 'x1' at 1.0 and for 'x1' at 2.0. Give both sides"
+    with pytest.raises(ParameterError, match=words):
+        content(X, y, forced_splits=given)
+    assert content(X, y, grow_policy="depthwise", forced_splits=given)
 
 
 def test_ordered_columns_are_held_back_in_the_first_levels() -> None:
@@ -251,6 +358,8 @@ CASES = {
     "early stopping": {"early_stopping": True, "n_estimators": 12, "patience": 2},
     "schedule": {"learning_rate": [0.3, 0.2, 0.1, 0.05]},
     "two values": {"max_bins": 9},
+    "drawn cuts": {"extra_trees": True},
+    "given cuts": {"forced_splits": {"feature": 3, "threshold": 0.1}},
 }  # fmt: skip
 
 
@@ -393,6 +502,20 @@ def test_sets_of_categories_equal_the_naive_ones(most_one_hot, missing) -> None:
     assert splits.has_sets.any()
 
 
+def test_sets_of_categories_are_drawn() -> None:
+    frame, y = category_table(2000, 20)
+    found = [
+        content(frame[["city"]], y, extra_trees=True, seed=seed, categories=["city"])
+        for seed in (0, 1)
+    ]
+    assert found[0] != found[1] != content(frame[["city"]], y, categories=["city"])
+    one = content(frame, y, extra_trees=True, n_estimators=20)
+    assert content(frame, y, extra_trees=True, n_estimators=20, n_jobs=3) == one
+    model = model_from_bytes(one)[0]
+    assert model.forest.has_sets.any()
+    assert r2_score(y, Booster(model).predict(frame)) > 0.3
+
+
 def test_categories_keep_the_limits_and_the_bytes(monkeypatch) -> None:
     monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
     frame, y = category_table(3000, 60)
@@ -456,8 +579,6 @@ def test_automatic_values_and_clone() -> None:
         ({"max_leaves": 8}, "max_leaves=8 has no effect"),
         ({"tree_method": "exact"}, "tree_method='exact'"),
         ({"tree_method": "approx"}, "tree_method='approx'"),
-        ({"extra_trees": True}, "extra_trees=True"),
-        ({"bundle_features": True}, "bundle_features=True"),
         ({"grow_policy": "symetric"}, "Did you mean 'symmetric'"),
     ],
 )
@@ -467,13 +588,34 @@ def test_what_does_not_go_with_symmetric_trees_is_named(asked, named) -> None:
         content(X, y, **asked)
 
 
-def test_vectors_are_named() -> None:
-    X, y = data(200, 3)
-    model = HedgerowRegressor(grow_policy="symmetric", multi_strategy="multi_output_tree")
-    with pytest.raises(ParameterError, match="grow_policy='symmetric'"):
-        model.fit(X, np.column_stack([y, -y]))
-    several = clone(model).set_params(multi_strategy="auto", n_estimators=3)
-    assert several.fit(X, np.column_stack([y, -y])).predict(X).shape == (200, 2)
+def test_vectors_are_for_numbers_where_they_are_asked_for(tmp_path) -> None:
+    X, y = data(400, 3, missing=0.1)
+    several, path = np.column_stack([y, -y, np.nan_to_num(X[:, 2])]), tmp_path / "model"
+    few = {"grow_policy": "symmetric", "n_estimators": 20, "early_stopping": False, "max_depth": 3}
+    model = HedgerowRegressor(multi_strategy="multi_output_tree", **few).fit(X, several)
+    assert model.booster_.model.forest.vectors is not None
+    assert model.score(X, several) > 0.6
+    model.booster_.save(path)
+    np.testing.assert_array_equal(load(path).predict(X), model.predict(X))
+    plain = HedgerowRegressor(**few).fit(X, several)  # "auto": a tree for each target
+    assert plain.booster_.model.forest.vectors is None
+    with pytest.raises(ParameterError, match="column 'x1' is a category"):
+        model.set_params(categorical_features=["x1"]).fit(np.round(np.nan_to_num(X)), several)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_vectors_of_nodes_without_histograms_are_the_same(monkeypatch, n_threads) -> None:
+    X, y = data(9000, 5, missing=0.1)
+    classes = np.digitize(y, [-0.8, 0.7])
+    asked = {
+        "objective": "softmax", "multi_strategy": "multi_output_tree", "subsample": 0.8,
+        "max_depth": 5, "min_samples_leaf": 3,
+    }  # fmt: skip
+    kept = content(X, classes, **asked)
+    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    assert content(X, classes, n_jobs=n_threads, **asked) == kept
+    monkeypatch.setattr(grower_module, "_SLOT_BYTES", 1)
+    assert content(X, classes, n_jobs=n_threads, **asked) == kept
 
 
 def test_command_line_takes_it(tmp_path, capsys) -> None:

@@ -181,7 +181,7 @@ def sparse():
         (lambda: pl.DataFrame({"b": [b"1"]}), "'b' has type Binary"),
         (lambda: {"a": 1.0, "b": [1.0]}, "'a' is a float, others are lists"),
         (lambda: {1: 1.0}, "names of columns must be text, got 1"),
-        (lambda: [{"a": 1.0}, [1.0]], "row 1 is a list, row 0 is a dict"),
+        (lambda: [{"a": 1.0}, [1.0]], "row 1 is a list, but row 0 is a dict"),
         (lambda: pd.DataFrame({"b": [object()]}, dtype=object), "'b' holds <object"),
         (lambda: pl.LazyFrame({"b": [1]}), "collect"),
         (lambda: pd.DataFrame([[1, 2]], columns=["a", 0]), "0 among text"),

@@ -14,6 +14,7 @@ from hedgerow.data import fit_bins, read_table
 from hedgerow.data.matrix import bin_table
 from hedgerow.errors import ModelFormatError
 from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.kernels.keys import keys_of_floats
@@ -21,7 +22,7 @@ from hedgerow.model.forest import without_vectors
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import SeveralTargets, make_objective
 from hedgerow.params import BoostParams
-from naive_vector import grow
+from naive_vector import grow, grow_levels
 from random_forests import random_model
 from test_model_file import reseal, seal, take_apart, with_metadata
 
@@ -47,7 +48,8 @@ def rows_of(n, n_features=4, seed=0, missing=0.1):
         {"min_child_weight": 9.0, "reg_lambda": 0.0},
     ],
 )
-def test_a_tree_is_that_of_trying_every_cut(asked) -> None:
+@pytest.mark.parametrize("policy", ["leafwise", "symmetric"])
+def test_a_tree_is_that_of_trying_every_cut(policy, asked) -> None:
     X, rng = rows_of(120)
     filled = np.nan_to_num(X)
     a, b, c = filled[:, 0], filled[:, 1], filled[:, 2]
@@ -56,12 +58,18 @@ def test_a_tree_is_that_of_trying_every_cut(asked) -> None:
     weight = rng.integers(1, 4, len(X)).astype(float)
     rules = {"reg_lambda": 1.0, "reg_alpha": 0.0, "gamma": 0.0, "min_samples_leaf": 5}
     rules |= {"min_child_weight": 1e-3, "max_delta_step": 0.0} | asked
+    size = {"max_depth": 3} if policy == "symmetric" else {"max_leaves": 8}
     model = HedgerowRegressor(
-        n_estimators=1, learning_rate=1.0, max_leaves=8, multi_strategy="multi_output_tree", **rules
-    ).fit(X, Y, weight)
+        n_estimators=1, learning_rate=1.0, multi_strategy="multi_output_tree", grow_policy=policy,
+        **size, **rules,
+    ).fit(X, Y, weight)  # fmt: skip
     base = np.average(Y, axis=0, weights=weight)
     naive = rules | {"longest": rules["max_delta_step"] or np.inf}
-    expected = base + grow(X, ((base - Y) * weight[:, None]).T, np.tile(weight, (3, 1)), naive, 8)
+    g, h = ((base - Y) * weight[:, None]).T, np.tile(weight, (3, 1))
+    if policy == "symmetric":
+        expected = base + grow_levels(X, g, h, naive, 3)
+    else:
+        expected = base + grow(X, g, h, naive, 8)
     np.testing.assert_allclose(model.predict(X), expected, rtol=1e-6, atol=1e-6)
 
 
@@ -96,6 +104,17 @@ def binned():
         {},
         {"subsample": 0.7, "colsample_bytree": 0.6, "colsample_bynode": 0.7},
         {"reg_alpha": 0.3, "max_delta_step": 0.2, "grow_policy": "depthwise", "max_depth": 4},
+        {"grow_policy": "symmetric", "max_depth": 5},
+        {
+            "grow_policy": "symmetric",
+            "max_depth": 4,
+            "subsample": 0.7,
+            "min_child_weight": 30.0,
+            "colsample_bylevel": 0.7,
+            "colsample_bynode": 0.7,
+            "reg_alpha": 0.3,
+            "gamma": 0.5,
+        },
     ],
 )
 def test_equal_outputs_give_the_tree_of_one(binned, loss, asked) -> None:
@@ -108,10 +127,13 @@ def test_equal_outputs_give_the_tree_of_one(binned, loss, asked) -> None:
     params, objective = BoostParams(leaf_estimation="newton", **asked), make_objective(loss)
     raws = [np.zeros((1, N)), np.zeros((1, N)), np.zeros((2, N))]
     several = replace_outputs(objective, 2)
+    kinds = (TreeGrower, VectorGrower)
+    if params.grow_policy == "symmetric":
+        kinds = (SymmetricGrower, SymmetricVectorGrower)
     growers = [
-        TreeGrower(matrix, target, weight, raws[0], objective, params, 1),
-        VectorGrower(matrix, target, weight, raws[1], objective, params, 3),
-        VectorGrower(matrix, np.column_stack([target] * 2), weight, raws[2], several, params, 2),
+        kinds[0](matrix, target, weight, raws[0], objective, params, 1),
+        kinds[1](matrix, target, weight, raws[1], objective, params, 3),
+        kinds[1](matrix, np.column_stack([target] * 2), weight, raws[2], several, params, 2),
     ]
     for number in range(3):
         one, alone, twice = (grower.grow(number, 0) for grower in growers)

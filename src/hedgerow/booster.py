@@ -1,4 +1,4 @@
-"""A trained model and what can be done with it: ``Booster``, ``load``."""
+"""The trained model, :class:`Booster`, and :func:`load`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from hedgerow.threads import resolve_threads
 _KINDS: tuple[str, ...] = get_args(PredictionKind)
 
 FEW_ROWS = 256
-"""Batches below this are predicted in the caller's thread: to count processors takes longer."""
+"""Smaller batches use a single thread: counting the processors would take longer."""
 
 
 class Booster(
@@ -65,17 +65,16 @@ class Booster(
     Exports,
     SplitValues,
 ):
-    """A trained model: what :func:`train` and :func:`load` return.
+    """A trained model, as returned by :func:`train` and :func:`load`.
 
-    Prediction changes nothing in it but the counts of unseen categories, so
-    threads and forked processes may share one.  It is pickled as the bytes of
-    its model file.
+    Predictions only change the counts of unseen categories, so threads and forked
+    processes may share a booster.  Its pickle holds the bytes of the model file.
 
     Parameters
     ----------
     model : Model
     classes : ndarray of shape (n_classes,), optional
-        Labels of the classes, by index: what :meth:`predict` gives.
+        Class labels by index, which :meth:`predict` returns.
     """
 
     def __init__(self, model: Model, classes: AnyArray | None = None) -> None:
@@ -87,7 +86,7 @@ class Booster(
         self._unseen = UnseenCounts()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Its model file and labels: what any way of keeping objects can hold."""
+        """Return the bytes of the model file and the class labels."""
         return {"file": model_to_bytes(self.model), "classes": self._classes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -103,12 +102,12 @@ class Booster(
 
     @property
     def objective(self) -> str:
-        """Name of the loss it was trained for."""
+        """Name of the loss that the model was trained with."""
         return self.model.objective
 
     @property
     def num_trees(self) -> int:
-        """Number of trees: ``num_rounds``, times the number of outputs if each has its own."""
+        """Number of trees: ``num_rounds`` times the number of trees in a round."""
         return self.model.forest.n_trees
 
     @property
@@ -118,7 +117,7 @@ class Booster(
 
     @property
     def num_features(self) -> int:
-        """Number of columns that a table for prediction must have."""
+        """Number of feature columns that a table for prediction must have."""
         return self._schema.n_features
 
     @property
@@ -128,21 +127,21 @@ class Booster(
 
     @property
     def offset_columns(self) -> tuple[str, ...]:
-        """Columns of a table that are added to the raw scores; no features."""
+        """Columns of a table that are added to the raw scores; they are not features."""
         return offset_columns(self.model)
 
     @property
     def classes(self) -> AnyArray | None:
-        """Labels of the classes, by index, as ``classes_`` of the classifier.
+        """Class labels by index, like ``classes_`` of the classifier.
 
-        None for regression, several labels of a row, and a model of :func:`train`, which
-        knows classes by their index alone.
+        None for regression, for several labels per row, and for models of :func:`train`,
+        whose classes are indices.
         """
         return self._classes
 
     @property
     def target_names(self) -> tuple[str, ...] | None:
-        """Names of the targets or labels; None if there is one target."""
+        """Names of several targets or labels; None for a single target."""
         known = self._objective
         return known.names if isinstance(known, SeveralTargets) else None
 
@@ -156,44 +155,42 @@ class Booster(
         n_jobs: int | None = None,
         offset: Any = None,
     ) -> npt.NDArray[Any]:
-        """Predict.
+        """Predict values, raw scores, probabilities or leaves.
 
         Parameters
         ----------
         X : array, data frame or list of rows, shape (n_rows, n_features)
-            The columns of a frame are found by name, if the training table had
+            The columns of a frame are matched by name if the training table had column
             names.
         kind : {"value", "raw", "probability", "leaf"}, default="value"
-            ``"value"``: the expected target, or the most probable class: its label,
-            where the booster knows ``classes``, else its index.  ``"raw"``: sum of the
-            trees.  ``"probability"``: of each class.  ``"leaf"``: node that the row reaches
-            in each tree.
+            ``"value"``: the predicted target; for classification the most probable class,
+            as a label if the booster has ``classes``, else as an index.  ``"raw"``: base
+            score plus the sum of the trees.  ``"probability"``: probability of each class.
+            ``"leaf"``: node that the row reaches in each tree.
         first_round : int, default=0
-            Leave out the trees of as many rounds; the base score, with which the raw score
-            begins before the first tree, is always there.
+            First round to use.  The base score is always included.
         n_rounds : int, optional
-            Use so many rounds only, from ``first_round`` on.  Of a random forest the mean
-            of their trees; not for DART.
+            Number of rounds to use, from ``first_round`` on; by default all.  A random
+            forest averages the selected trees.  Not available for DART.
         n_jobs : int, optional
-            Threads at most; all available ones by default.
+            Most threads to use; by default all available processors.
         offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-            Added to the raw scores.  A model that was trained with columns as offset
-            (``offset_columns``) takes them from X.
+            Added to the raw scores.  Models with ``offset_columns`` read them from X.
 
         Returns
         -------
         ndarray
-            ``"value"``: (n_rows,), float64, int64 or of the type of ``classes``;
-            (n_rows, n_levels) for several quantiles.  ``"raw"``: float64, (n_rows,), or
-            (n_rows, n_outputs).  ``"probability"``: float64, (n_rows, n_classes).
-            ``"leaf"``: int32, (n_rows, n_trees).
+            ``"value"``: float64, int64 or the type of ``classes``, shape (n_rows,), or
+            (n_rows, n_levels) for several quantiles.  ``"raw"``: float64, shape (n_rows,)
+            or (n_rows, n_outputs).  ``"probability"``: float64, shape (n_rows, n_classes).
+            ``"leaf"``: int32, shape (n_rows, n_trees).
 
         Raises
         ------
         ParameterError
-            If ``kind`` is unknown or not possible for this model.
+            If ``kind`` is unknown or this model does not support it.
         DataError, DataTypeError
-            If X does not fit the model.
+            If X does not have the columns of the model.
         """
         self._check_kind(kind)
         if kind == "leaf":
@@ -214,14 +211,17 @@ class Booster(
         n_jobs: int | None = None,
         offset: Any = None,
     ) -> Iterator[npt.NDArray[Any]]:
-        """Yield the predictions of the model as it was after each round.
+        """Yield the predictions after each round.
 
-        Parameters are those of :meth:`predict`, without ``"leaf"``.
+        Parameters are those of :meth:`predict`; ``kind="leaf"`` is not available.
         """
         self._check_kind(kind)
         self._check_stages()
         if kind == "leaf":
-            raise ParameterError("staged_predict has no kind 'leaf': a leaf belongs to one tree.")
+            raise ParameterError(
+                "kind='leaf' is not available in staged_predict, because a leaf belongs to one "
+                "tree: use predict(X, kind='leaf')."
+            )
         stages = self.staged_raw_scores(X, n_jobs=n_jobs, offset=offset)
         return (self._prediction(raw, kind) for raw in stages)
 
@@ -235,12 +235,12 @@ class Booster(
         reader: str = "Booster",
         offset: Any = None,
     ) -> FloatArray:
-        """Raw scores of shape (n_outputs, n_rows); ``reader`` is named in messages."""
+        """Return raw scores, shape (n_outputs, n_rows); errors refer to ``reader``."""
         if type(X) is np.ndarray and len(X) == 1 and offset is None and n_rounds is None:
             row = self._single.of_table(X) if first_round == 0 else None
             if row is not None:
                 return row
-        X, given = offset_of_rows(self.model, X, offset)
+        X, row_offset = offset_of_rows(self.model, X, offset)
         values, threads = self._inputs(X, n_jobs, reader)
         if n_rounds is None and first_round == 0:
             raw = self._predictor.raw_scores(values, threads)
@@ -248,7 +248,7 @@ class Booster(
             first, stop = self._trees_of(first_round, n_rounds)
             raw = self._predictor.raw_scores(values, threads, first, stop)
             raw = self._as_mean(raw, stop - first)
-        added = check_offset(given, raw.shape[1], len(raw))
+        added = check_offset(row_offset, raw.shape[1], len(raw))
         return raw if added is None else raw + added
 
     def staged_raw_scores(
@@ -261,19 +261,19 @@ class Booster(
     ) -> Iterator[FloatArray]:
         """Yield the raw scores, shape (n_outputs, n_rows), after each round."""
         self._check_stages()
-        X, given = offset_of_rows(self.model, X, offset)
+        X, row_offset = offset_of_rows(self.model, X, offset)
         values, threads = self._inputs(X, n_jobs, reader)
         n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
-        added = check_offset(given, n_rows, self.model.forest.n_outputs)
-        each = self.model.forest.trees_per_round
+        added = check_offset(row_offset, n_rows, self.model.forest.n_outputs)
+        per_round = self.model.forest.trees_per_round
         stages = (
-            self._as_mean(raw, each * number)
+            self._as_mean(raw, per_round * number)
             for number, raw in enumerate(self._predictor.staged(values, threads), 1)
         )
         return stages if added is None else (raw + added for raw in stages)
 
     def link(self, raw: FloatArray) -> FloatArray:
-        """Turn raw scores, shape (n_outputs, n_rows), into values or probabilities."""
+        """Convert raw scores, shape (n_outputs, n_rows), to values or probabilities."""
         values = self._objective.predict(raw)
         warn_of_infinite(self.model, raw, values)
         if weights_of(self.model) is None:
@@ -283,14 +283,14 @@ class Booster(
     def leaves(
         self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
     ) -> npt.NDArray[np.int32]:
-        """Node that each row reaches in each tree, shape (n_rows, n_trees)."""
+        """Return the node that each row reaches in each tree, shape (n_rows, n_trees)."""
         X = features_of_rows(self.model, X)
         return self._predictor.leaves(*self._inputs(X, n_jobs, reader))
 
     def _inputs(
         self, X: Any, n_jobs: int | None, reader: str
     ) -> tuple[AnyArray | SparseTable, int]:
-        """What the trees split of each row, and a number of threads."""
+        """Return the inputs of the trees for each row, and the number of threads."""
         table = self._read(X, reader)
         n_threads = self._threads(table.n_rows, n_jobs)
         numbers, inputs = numbers_of(table), self.model.inputs
@@ -299,16 +299,16 @@ class Booster(
         return inputs.values(numbers, self._schema, n_threads), n_threads
 
     def _read(self, X: Any, reader: str) -> AnyTable:
-        """Read a table to predict, and count what it holds of unseen categories."""
+        """Read a table for prediction and count its unknown categories."""
         table = read_any(X, self._schema, reader=reader)
         self._unseen.add(table.unseen)
         return table
 
     @property
     def unseen_categories(self) -> dict[str, int]:
-        """Rows predicted so far whose category no training row had, by column.
+        """Number of predicted rows with a category that no training row had, by column.
 
-        A count that rises (:meth:`reset_unseen_categories`) says that data change.
+        A rising count is a sign of data drift; :meth:`reset_unseen_categories` starts again.
 
         Examples
         --------
@@ -320,26 +320,27 @@ class Booster(
         return self._unseen.totals()
 
     def reset_unseen_categories(self) -> None:
-        """Count unseen categories from 0 again."""
+        """Set the counts of unseen categories to 0."""
         self._unseen.reset()
 
     def _threads(self, n_rows: int, n_jobs: int | None) -> int:
         return 1 if n_rows < FEW_ROWS else resolve_threads(n_jobs)
 
     def _trees_of(self, first_round: int, n_rounds: int | None) -> tuple[int, int]:
-        """The trees of some rounds, as a range; any of them where leaves are asked for."""
-        first = _whole_number(first_round, "first_round", self.num_rounds)
+        """Return the range of the trees of some rounds."""
+        first = _check_count(first_round, "first_round", self.num_rounds)
         left = self.num_rounds - first
-        count = left if n_rounds is None else _whole_number(n_rounds, "n_rounds", left)
+        count = left if n_rounds is None else _check_count(n_rounds, "n_rounds", left)
         if count != self.num_rounds:
             self._check_stages()
-        each = self.model.forest.trees_per_round
-        return first * each, (first + count) * each
+        per_round = self.model.forest.trees_per_round
+        return first * per_round, (first + count) * per_round
 
     def _as_mean(self, raw: FloatArray, n_trees: int) -> FloatArray:
-        """Raw scores of some trees of a random forest, whose values are shares of all trees.
+        """Rescale raw scores of some trees of a random forest to the mean of these trees.
 
-        Those of other models are as they were.
+        Leaf values of a random forest are divided by the number of all trees.  The raw
+        scores of other models do not change.
         """
         if n_trees in (0, self.num_trees) or self._boosting != "rf":
             return raw
@@ -348,21 +349,21 @@ class Booster(
 
     @property
     def _boosting(self) -> str:
-        """How the trees were added up."""
-        mode: str = self.model.training.get("parameters", {}).get("boosting", "gbdt")
-        return mode
+        """Value of the training parameter ``boosting``."""
+        boosting: str = self.model.training.get("parameters", {}).get("boosting", "gbdt")
+        return boosting
 
     def _check_stages(self) -> None:
-        """Refuse to look at some of the rounds where later ones have rescaled their trees."""
+        """Raise if a subset of the rounds is not a model of its own."""
         if AVERAGED in self.model.training:
             raise ParameterError(
-                "this model is the mean of several, whose trees stand one behind the other: its "
-                "first rounds alone are no model. Ask the models of the folds."
+                "this model is the mean of several models, whose trees follow one another: its "
+                "first rounds are not a model. Use the models of the folds."
             )
         if self._boosting == "dart":
             raise ParameterError(
-                "this model was trained with boosting='dart', whose trees are rescaled as "
-                "others join them: its first rounds alone are no model."
+                "this model was trained with boosting='dart', whose trees are rescaled when "
+                "later ones are added: its first rounds are not a model. Use all rounds."
             )
 
     def _check_kind(self, kind: str) -> None:
@@ -378,12 +379,12 @@ class Booster(
             )
 
     def _prediction(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
-        """As :meth:`from_raw`, with labels in the place of indices where they are known."""
+        """Return the result of :meth:`from_raw`, with class labels if they are known."""
         found = self.from_raw(raw, kind)
         return self._classes[found] if kind == "value" and self._classes is not None else found
 
     def from_raw(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
-        """Turn raw scores, shape (n_outputs, n_rows), into predictions; classes by index."""
+        """Convert raw scores, shape (n_outputs, n_rows), to predictions; classes as indices."""
         if kind == "raw":
             return raw[0] if len(raw) == 1 else np.ascontiguousarray(raw.T)
         if kind == "probability" or task_of(self._objective) == "regression":
@@ -396,15 +397,15 @@ class Booster(
         return decisive.argmax(axis=0)
 
     def feature_importance(self, kind: ImportanceKind = "gain") -> FloatArray:
-        """Importance of each feature, summed over all splits.
+        """Return the importance of each feature, summed over all splits.
 
-        That of the mean target of two columns goes to each by half.
+        The importance of a target statistic of two columns is divided equally between them.
 
         Parameters
         ----------
         kind : {"gain", "split", "cover"}, default="gain"
-            Loss reduction; number of splits; sum of hessians of the rows that
-            were split.
+            ``"gain"``: loss reduction.  ``"split"``: number of splits.  ``"cover"``: sum of
+            hessians of the rows in the split nodes.
 
         Returns
         -------
@@ -417,63 +418,65 @@ class Booster(
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Booster:
-        """Read a model file, from any source; see :func:`hedgerow.load`."""
+        """Read a model file; see :func:`hedgerow.load`."""
         return load(path)
 
 
-def _whole_number(value: Any, name: str, most: int) -> int:
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not whole or not 0 <= value <= most:
+def _check_count(value: Any, name: str, most: int) -> int:
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_integer or not 0 <= value <= most:
         raise ParameterError(f"{name} must be an integer from 0 to {most}; got {value!r}.")
     return int(value)
 
 
 def objective_of(model: Model) -> Objective:
-    """The objective of a model, with the parameters that it was trained with."""
+    """Return the objective of a model, with its parameters."""
     return objective_of_record(model.objective, model.forest.n_outputs, model.training)
 
 
-def given_model(given: Any, name: str = "init_model") -> tuple[Model, Any]:
-    """The model that a user has given, and where its classes are found.
+def initial_model(init_model: Any, name: str = "init_model") -> tuple[Model, Any]:
+    """Return the model that a parameter such as ``init_model`` refers to.
 
     Parameters
     ----------
-    given : Booster, fitted estimator, or path of a model file
+    init_model : Booster, fitted estimator, or path of a model file
     name : str
-        What it is, for messages.
+        Name of the parameter, for error messages.
 
     Returns
     -------
     model : Model
     source : estimator, booster, record of an estimator in a file, or None
+        Object that holds the classes of the model.
     """
-    if isinstance(given, Booster):
-        return given.model, given
-    if isinstance(given, str | os.PathLike):
-        return load_any(given)
-    booster = getattr(given, "booster_", None)
+    if isinstance(init_model, Booster):
+        return init_model.model, init_model
+    if isinstance(init_model, str | os.PathLike):
+        return load_any(init_model)
+    booster = getattr(init_model, "booster_", None)
     if isinstance(booster, Booster):
-        return booster.model, given
-    state = "an estimator that is not fitted" if hasattr(given, "get_params") else repr(given)
+        return booster.model, init_model
+    is_estimator = hasattr(init_model, "get_params")
+    state = "an estimator that is not fitted" if is_estimator else repr(init_model)
     raise ParameterError(
         f"{name} must be a Booster, a fitted estimator or the path of a model file; got {state}."
     )
 
 
 def load(path: str | os.PathLike[str]) -> Booster:
-    """Read a model file, from any source: no code runs, whatever its bytes are.
+    """Read a model file.  It is safe to load files from untrusted sources: no code runs.
 
     Parameters
     ----------
     path : str or path-like
-        Written by :meth:`Booster.save` or by the ``save`` of an estimator (to
-        get the estimator back, use its ``load``).
+        File written by :meth:`Booster.save` or by the ``save`` method of an estimator.
+        Use the ``load`` method of an estimator class to get an estimator.
 
     Returns
     -------
     Booster
-        It predicts what the estimator or booster predicted that was saved: labels of
-        classes where these were known.
+        A booster with the same predictions as the saved one, including class labels if
+        they are in the file.
 
     Raises
     ------
@@ -490,7 +493,7 @@ def load(path: str | os.PathLike[str]) -> Booster:
 
 
 def _booster_from_bytes(data: bytes) -> Booster:
-    """What pickles of earlier versions call."""
+    """Build a booster from a model file; pickles of earlier versions refer to this name."""
     return Booster(model_from_bytes(data)[0])
 
 

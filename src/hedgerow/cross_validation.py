@@ -29,24 +29,24 @@ from hedgerow.errors import ParameterError
 from hedgerow.estimators.splits import folds_of
 from hedgerow.metrics import Metric, make_metrics, task_of
 from hedgerow.threads import resolve_threads
-from hedgerow.training import asked_fit, check_datasets, check_names, stopping_of
+from hedgerow.training import check_datasets, check_names, fit_spec, stopping_of
 
 Curves = Mapping[str, Mapping[str, FloatArray]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrossValidation:
-    """What :func:`cv` returns.
+    """Results of :func:`cv`.
 
     Attributes
     ----------
     curves : dict of dicts of float64 (n_rounds, n_folds)
-        ``curves["validation"]["loss"][i, k]``: score of the test rows of fold k after round
-        i + 1; with ``train_scores`` also ``"train"``, of the rows that it is trained on.
+        ``curves["validation"]["loss"][i, k]`` is the score of the test rows of fold k after
+        round i + 1.  ``train_scores`` adds ``"train"``, the scores of the training rows.
     best_round : int
-        Round with the best mean of the first metric over the test rows of all folds.
+        Round with the best mean of the first metric over the folds' test rows.
     boosters : tuple of Booster
-        The model of each fold, up to the best round if the folds stopped early; empty
+        Model of each fold, up to the best round if the folds stopped early; empty
         without ``keep_models``.
     splits : tuple of (train, test)
         Row numbers of each fold, int64.
@@ -59,12 +59,12 @@ class CrossValidation:
 
     @property
     def mean(self) -> dict[str, dict[str, FloatArray]]:
-        """Mean over the folds after each round, by rows and metric."""
+        """Mean over the folds after each round, by kind of rows and metric."""
         return self._over_folds(np.mean)
 
     @property
     def std(self) -> dict[str, dict[str, FloatArray]]:
-        """Standard deviation over the folds (of the population, as the peers have it)."""
+        """Population standard deviation over the folds, as in LightGBM and XGBoost."""
         return self._over_folds(np.std)
 
     @property
@@ -79,18 +79,17 @@ class CrossValidation:
         }
 
     def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
-        """One row for each round: mean and standard deviation of each score.
+        """Return a data frame of the mean and standard deviation of each score by round.
 
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"} or None, default="pandas"
-            Library of the frame, which must be installed; None for a dict of lists.
+            Library of the frame, which must be installed; None returns a dict of lists.
 
         Returns
         -------
         data frame
-            Columns ``round`` and, for rows and metric, ``validation loss mean``,
-            ``validation loss std``, ...
+            Columns ``round``, ``validation loss mean``, ``validation loss std``, ...
         """
         mean, std = self.mean, self.std
         n_rounds = len(next(iter(mean[ONLY].values())))
@@ -115,30 +114,30 @@ def cv(
     groups: Any = None,
     keep_models: bool = False,
 ) -> CrossValidation:
-    """Learning curves of the test rows of folds: of parameters as for :func:`hedgerow.train`.
+    """Compute learning curves by cross-validation.
 
-    The table is read and binned once, and the folds are grown abreast.  For estimators, and
-    predictions of each row by a model that is new to it, see :func:`hedgerow.cross_fit`.
+    The table is read and binned once, and all folds are trained side by side.  For
+    estimators, and for out-of-fold predictions, see :func:`hedgerow.cross_fit`.
 
     Parameters
     ----------
     params : mapping or None
-        As for :func:`hedgerow.train`.  With ``early_stopping=True`` (``"auto"`` is False
-        here) the folds end together, once their mean score has not improved for
-        ``patience`` rounds.  ``train_scores=True`` adds curves of the rows trained on.
+        Parameters of :func:`hedgerow.train`.  With ``early_stopping=True`` all folds stop
+        together when their mean score has not improved for ``patience`` rounds;
+        ``"auto"`` means False here.  ``train_scores=True`` adds curves of the training rows.
     dataset : Dataset
-        With ``y``, in memory.
+        Rows with ``y``, in memory.
     folds : int, splitter or iterable of (train, test), default=5
-        A number: folds are drawn by a hash of ``random_state`` and row number.  A splitter
-        of scikit-learn, or pairs of row numbers or of truth values.
+        Number of folds, which are drawn by a hash of ``random_state`` and row number; or a
+        scikit-learn splitter; or pairs of row numbers or boolean masks.
     stratified : bool, optional
-        Spread each class evenly over the folds; None: where the target is classes.  For a
-        number of folds.
+        Distribute each class evenly over the folds.  None does so for classification.
+        Only for a number of folds.
     groups : array-like of shape (n_rows,), optional
-        Rows of one group are never divided; default: ``groups`` of the Dataset.  Queries of
-        rankings are never divided.
+        Rows of a group stay in the same fold; by default ``groups`` of the Dataset.
+        Queries of rankings are never divided.
     keep_models : bool, default=False
-        Keep the model of each fold.
+        Whether to return the model of each fold.
 
     Returns
     -------
@@ -147,7 +146,7 @@ def cv(
     Raises
     ------
     ParameterError, DataError, DataTypeError
-        As :func:`hedgerow.train`; for folds that cannot be used.
+        As for :func:`hedgerow.train`, and for invalid folds.
 
     Examples
     --------
@@ -161,26 +160,26 @@ def cv(
     >>> sorted(found.best_scores), len(found.to_frame())
     (['auc', 'loss'], 40)
     """
-    given = dict(params or {})
-    check_names(given)
+    settings = dict(params or {})
+    check_names(settings)
     check_datasets(dataset, None)
-    asked_stopping = stopping_of(given)
-    _check(dataset, asked_stopping, stratified)
-    asked = asked_fit(given, dataset, None)
-    objective, sample = asked.objective, asked.train
-    trees = resolved(asked.params, objective, sample.table.schema)
-    check_queries(sample, None, objective, trees, asked_stopping)
+    stopping = stopping_of(settings)
+    _check(dataset, stopping, stratified)
+    spec = fit_spec(settings, dataset, None)
+    objective, sample = spec.objective, spec.train
+    trees = resolved(spec.params, objective, sample.table.schema)
+    check_queries(sample, None, objective, trees, stopping)
     check_positions(sample, objective, trees)
     kept = sample.without_zero_weights()
     objective.check_target(kept.target)
     splits = _splits(folds, dataset, sample, stratified, groups, trees.seed, objective)
-    inner = _counted(splits, sample)
-    metrics = make_metrics(given.get("eval_metric"), objective)
-    of_test, of_train = _measures(metrics, kept, asked_stopping.train_scores)
-    threads = resolve_threads(given.get("n_jobs"))
+    inner = _among_weighted(splits, sample)
+    metrics = make_metrics(settings.get("eval_metric"), objective)
+    of_test, of_train = _measures(metrics, kept, stopping.train_scores)
+    threads = resolve_threads(settings.get("n_jobs"))
     rows = FoldRows(kept, objective, trees, threads)
     grown = grow_folds(
-        rows, inner, objective, trees, _limits(asked_stopping), of_test, threads,
+        rows, inner, objective, trees, _limits(stopping), of_test, threads,
         keep_trees=keep_models, of_train=of_train,
     )  # fmt: skip
     models = [
@@ -200,12 +199,12 @@ def cv(
 def _check(dataset: Any, stopping: StoppingParams, stratified: object) -> None:
     if isinstance(dataset, StoredData):
         raise ParameterError(
-            "cv divides rows in memory into folds, and these are read batch by batch: give a table."
+            "cv needs the rows in memory, but these are read in batches: pass a Dataset of a table."
         )
     if stopping.by_folds or stopping.by_out_of_bag:
         raise ParameterError(
-            f"early_stopping={stopping.early_stopping!r} judges by other rows than those that the "
-            "folds test: use True or False."
+            f"early_stopping={stopping.early_stopping!r} does not use the test rows of the folds: "
+            "use True or False."
         )
     if stopping.time_budget is not None:
         raise ParameterError("time_budget has no effect on cv: set n_estimators.")
@@ -222,17 +221,17 @@ def _splits(
     seed: int,
     objective: Any,
 ) -> list[Fold]:
-    """The folds, in the numbers of all rows."""
+    """Return the folds as positions among all rows."""
     is_number = isinstance(folds, int) and not isinstance(folds, bool)
     if stratified is not None and not is_number:
         raise ParameterError(
-            "stratified is for a number of folds: a splitter, or splits, say themselves what they "
-            "hold."
+            "stratified has no effect with a splitter or an iterable of splits: pass a number of "
+            "folds, or leave stratified out."
         )
-    given = dataset.groups if groups is None else groups
-    held = sample.query
-    if held is None:
-        held = read_qid(given, sample.n_rows, "groups")
+    row_groups = dataset.groups if groups is None else groups
+    blocks = sample.query
+    if blocks is None:
+        blocks = read_qid(row_groups, sample.n_rows, "groups")
     elif groups is not None:
         raise ParameterError("groups beside qid: queries are the groups; leave groups out.")
     of_classes = task_of(objective) in ("two classes", "classes") and sample.target.ndim == 1
@@ -240,22 +239,22 @@ def _splits(
     target = sample.target if sample.target.ndim == 1 else sample.target[:, 0]
     if stratify and sample.target.ndim == 1 and not of_classes and len(np.unique(target)) > 1000:
         raise ParameterError(
-            "stratified=True spreads each value of the target evenly, and there are more than "
-            "1,000 of them: leave it out."
+            "stratified=True distributes each value of the target evenly, but there are more than "
+            "1,000 values: leave it out."
         )
-    shown = given if held is not sample.query else dataset.qid
-    return folds_of(folds, dataset.X, dataset.y, target, stratify, seed, held, shown)
+    shown = row_groups if blocks is not sample.query else dataset.qid
+    return folds_of(folds, dataset.X, dataset.y, target, stratify, seed, blocks, shown)
 
 
-def _counted(folds: Sequence[Fold], sample: Sample) -> list[Fold]:
-    """The folds in the numbers of the rows that count."""
+def _among_weighted(folds: Sequence[Fold], sample: Sample) -> list[Fold]:
+    """Return the folds as positions among the rows with positive weight."""
     if sample.weight is None or (sample.weight > 0.0).all():
         return list(folds)
-    counts = sample.weight > 0.0
-    place = np.cumsum(counts) - 1
+    has_weight = sample.weight > 0.0
+    position = np.cumsum(has_weight) - 1
     found = []
     for number, fold in enumerate(folds):
-        train, test = (place[rows[counts[rows]]] for rows in (fold.train, fold.test))
+        train, test = (position[rows[has_weight[rows]]] for rows in (fold.train, fold.test))
         if len(train) == 0 or len(test) == 0:
             raise ParameterError(f"folds: all rows of one side of split {number} have weight 0.")
         found.append(Fold(train, test))
@@ -265,7 +264,7 @@ def _counted(folds: Sequence[Fold], sample: Sample) -> list[Fold]:
 def _measures(
     metrics: Sequence[Metric], kept: Sample, with_train: bool
 ) -> tuple[tuple[Metric, ...], tuple[Metric, ...]]:
-    """Metrics for the test rows, and for those to train on if these are scored."""
+    """Return the metrics for the test rows, and for the training rows if they are scored."""
     read = read_groups(metrics, kept)
     refuse_several(read)
     return read, read if with_train else ()
@@ -278,7 +277,7 @@ def _limits(stopping: StoppingParams) -> FoldStopping:
 
 
 def _curves(folds: Sequence[GrownFold]) -> dict[str, dict[str, FloatArray]]:
-    """Scores of all rounds, a column for each fold."""
+    """Return the scores of all rounds, with a column for each fold."""
     histories = [fold.watch.history for fold in folds]
     return {
         rows: {

@@ -1,8 +1,8 @@
-"""Parameters of a fit as frozen, validated values.
+"""Training parameters as frozen, validated values.
 
-Validation happens once, here: a value out of range, an unknown name or a
-setting without effect beside another raises :class:`ParameterError` with the
-parameter, what was given and what is allowed.
+This module validates parameters once.  A value out of range, an unknown name, or a
+value without effect in combination with another raises :class:`ParameterError`.  The
+message names the parameter, its value and what is allowed.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ ForcedBins: TypeAlias = "Mapping[str | int, Sequence[float]] | None"
 ForcedSplits: TypeAlias = "Mapping[str, Any] | str | os.PathLike[str] | None"
 _DIRECTIONS = {"increasing": 1, "decreasing": -1}
 CHECKPOINT_SECONDS = 10.0
-"""Time between two writes of a checkpoint.  A fit that is killed loses at most about that much
-work, and a write costs two flushes of the disk, little beside it on any disk."""
+"""Default time between two writes of a checkpoint.  A fit that is killed loses at most about
+this much work.  A write costs two flushes of the disk, which take far less time."""
 
 FIRST_ORDER = ("gradient", "line_search")
-"""Ways of leaf estimation whose trees fit the negative gradient by least squares."""
+"""Values of ``leaf_estimation`` whose trees fit the negative gradient by least squares."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Allowed numbers: ``low`` to ``high``, ends included unless open."""
+    """Range of allowed numbers, from ``low`` to ``high``; ends are included unless open."""
 
     low: float
     high: float
@@ -59,7 +59,7 @@ class Interval:
     def __contains__(self, value: object) -> bool:
         if isinstance(value, bool):
             return False
-        if isinstance(value, (int, float)):  # to ask ``numbers`` takes longer than all the rest
+        if isinstance(value, (int, float)):  # the check against ``numbers`` below is slow
             if self.integer and not isinstance(value, int):
                 return False
         elif not isinstance(value, numbers.Real) or (
@@ -84,13 +84,13 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class BoostParams:
-    """How trees are grown and added up.
+    """Validated parameters of tree growing and boosting.
 
-    The names and meanings are those of :class:`hedgerow.HedgerowClassifier`;
-    here all but ``leaf_estimation`` are resolved (no ``"auto"``).  What names
-    columns is kept as given until the table is known
-    (:func:`hedgerow.growing.limits.constraints.resolve_constraints`).  A sequence of learning
-    rates becomes a tuple.
+    Names and meanings are those of :class:`hedgerow.HedgerowClassifier`.  The automatic
+    choice of parameters by the data has been made before.  Parameters that name columns
+    keep the user's form until the table is known
+    (:func:`hedgerow.growing.limits.constraints.resolve_constraints`).  A sequence of
+    learning rates becomes a tuple.
     """
 
     n_estimators: int = 100
@@ -157,15 +157,15 @@ class BoostParams:
                 continue
             _check_range(name, value)
             if value is not None and type(value) is not int and type(value) is not float:
-                # A number of NumPy's: kernels are built for Python's.
+                # Kernels are compiled for Python numbers, not for NumPy scalars.
                 value = int(value) if isinstance(value, numbers.Integral) else float(value)
                 object.__setattr__(self, name, value)
             if type(value) is int and not _RANGES[name].integer and abs(value) > _MOST_INT:
-                object.__setattr__(self, name, float(value))  # kernels know no wider integers
+                object.__setattr__(self, name, float(value))  # kernels take int64 at most
         for name in _CHOICES:
             _check_choice(name, getattr(self, name))
-        sized = self.grow_policy == "symmetric"  # by a depth that is usual for them
-        if self.max_leaves is None and self.max_depth is None and not sized:
+        has_default_depth = self.grow_policy == "symmetric"
+        if self.max_leaves is None and self.max_depth is None and not has_default_depth:
             raise ParameterError(
                 "max_leaves and max_depth are both None: set at least one of them, "
                 "otherwise a tree grows until its leaves cannot be split."
@@ -176,26 +176,26 @@ class BoostParams:
         self._check_sampling()
 
     def at_round(self, number: int, n_first: int = 0) -> BoostParams:
-        """The same with the learning rate of round ``number``, 0 for the first.
+        """Return the parameters with the learning rate of round ``number``, from 0.
 
-        ``n_first`` is the number of rounds in the model that the fit continues.
+        ``n_first`` is the number of rounds in the model being continued.
         """
         if is_number(self.learning_rate):
             return self
         return replace(self, learning_rate=rate_at(self.learning_rate, number, n_first))
 
     def rate_of_trees(self, number: int, n_first: int = 0) -> float:
-        """The factor on the values of each tree of a round: the trees share the learning rate."""
+        """Return the factor on leaf values; parallel trees share the learning rate equally."""
         return float(rate_at(self.learning_rate, number, n_first)) / self.num_parallel_tree
 
     def of_trees_at(self, number: int, n_first: int = 0) -> BoostParams:
-        """The same with the factor on the values of the trees of round ``number``."""
+        """Return the parameters with ``rate_of_trees`` of round ``number`` as learning rate."""
         if is_number(self.learning_rate) and self.num_parallel_tree == 1:
             return self
         return replace(self, learning_rate=self.rate_of_trees(number, n_first))
 
     def first_unlike(self, known: Mapping[str, Any]) -> str | None:
-        """The first setting with another value than the ``known`` one, for messages."""
+        """Return the first parameter that differs from ``known``, as text for an error."""
         for name, wanted in known.items():
             value = getattr(self, name)
             if value is not wanted and value != wanted:
@@ -203,13 +203,13 @@ class BoostParams:
         return None
 
     def with_rounds(self, n_rounds: int) -> BoostParams:
-        """The same for the first ``n_rounds`` rounds alone."""
+        """Return the parameters of a fit of only the first ``n_rounds`` rounds."""
         rate = self.learning_rate
         kept = rate[:n_rounds] if isinstance(rate, tuple) else rate
         return replace(self, n_estimators=n_rounds, learning_rate=kept)
 
     def _check_that_all_is_used(self) -> None:
-        """Refuse a value that differs from the default where nothing reads it."""
+        """Raise if a parameter is not at its default but has no effect."""
         default = {field.name: field.default for field in fields(self)}
         for name, (used, where) in _USED_ONLY.items():
             if not _is_default(getattr(self, name), default[name]) and not used(self):
@@ -224,36 +224,37 @@ class BoostParams:
             )
 
     def _check_sampling(self) -> None:
-        """Refuse rates of row sampling that do not go together."""
+        """Raise for inconsistent rates of row sampling."""
         if self.sampling == "goss" and self.goss_top_rate + self.goss_other_rate > 1.0:
             raise ParameterError(
                 f"goss_top_rate={self.goss_top_rate!r} and goss_other_rate="
-                f"{self.goss_other_rate!r} are shares of the same rows: their sum must be at "
+                f"{self.goss_other_rate!r} are fractions of the same rows: their sum must be at "
                 "most 1; lower one of them."
             )
         if self.sampling == "mvs" and self.subsample >= 1.0:
             raise ParameterError(
-                "sampling='mvs' chooses a share of the rows, but subsample=1.0 takes all of them: "
-                "set subsample below 1."
+                "sampling='mvs' samples a fraction of the rows, but subsample=1.0 takes all of "
+                "them: set subsample below 1."
             )
 
     def _trees_differ(self) -> bool:
+        """Whether trees of one round are grown on different rows or columns."""
         rows = self.subsample
         if self.sampling == "goss":
             rows = self.goss_top_rate + self.goss_other_rate
-        shares = (rows, self.colsample_bytree)
-        return min(*shares, self.colsample_bylevel, self.colsample_bynode) < 1.0
+        columns = (self.colsample_bytree, self.colsample_bylevel, self.colsample_bynode)
+        return min(rows, *columns) < 1.0
 
 
 def _check_range(name: str, value: object) -> None:
-    """Raise unless a number is within its range."""
+    """Raise unless a parameter is within its range."""
     if value not in _RANGES[name] and not (value is None and name in _OPTIONAL):
         none = ", or None" if name in _OPTIONAL else ""
         raise ParameterError(f"{name} must be {_RANGES[name]}{none}; got {value!r}.")
 
 
 def _check_choice(name: str, choice: object) -> None:
-    """Raise unless a word is one of those that are known."""
+    """Raise unless a parameter is one of its allowed values."""
     known = _CHOICES[name]
     if choice not in known:
         raise ParameterError(
@@ -263,7 +264,7 @@ def _check_choice(name: str, choice: object) -> None:
 
 
 def _check_switch(name: str, value: object) -> None:
-    """Raise unless a value is True or False, or, where it may be, ``"auto"``."""
+    """Raise unless a parameter is a boolean, or ``"auto"`` where that is allowed."""
     if isinstance(value, (bool, np.bool_)):
         return
     if not _SWITCHES[name]:
@@ -273,14 +274,15 @@ def _check_switch(name: str, value: object) -> None:
 
 
 def check_each(values: Mapping[str, Any]) -> None:
-    """Check each parameter by itself, as a record of another version may hold it.
+    """Check the range of each parameter, e.g. of a record that another version wrote.
 
-    Names that are not known are passed over; so are values that have no effect beside
-    others, and what names columns.
+    The function ignores unknown names, combinations of parameters, and parameters that
+    name columns.
 
     Parameters
     ----------
     values : mapping
+        Values by parameter name.
 
     Raises
     ------
@@ -299,7 +301,7 @@ def check_each(values: Mapping[str, Any]) -> None:
 
 
 def _is_default(value: Any, default: Any) -> bool:
-    """Whether a parameter is as it was; arrays are not compared with None."""
+    """Whether a parameter has its default value; arrays are not compared with None."""
     return value is default or (default is not None and bool(value == default))
 
 
@@ -322,7 +324,7 @@ _SWITCHES = {
     "bundle_features": True,
     "target_statistics": True,
 }
-"""Parameters that are True or False, and whether they may be ``"auto"``."""
+"""Boolean parameters, and whether ``"auto"`` is allowed for them."""
 _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
     "max_leaves": (
         lambda p: p.grow_policy != "symmetric" or p.max_leaves is None,
@@ -365,12 +367,12 @@ _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
     ),
     "path_smooth": (
         lambda p: p.leaf_estimation != "line_search",
-        "with leaf_estimation='newton' and 'gradient' (a line search finds values of leaves alone)",
+        "with leaf_estimation='newton' and 'gradient' (a line search ignores it)",
     ),
     "linear_lambda": (lambda p: bool(p.linear_leaves), "with linear_leaves=True"),
     "subsample": (
         lambda p: p.sampling != "goss",
-        "with sampling='uniform' and 'mvs' ('goss' takes goss_top_rate and goss_other_rate)",
+        "with sampling='uniform' and 'mvs' ('goss' uses goss_top_rate and goss_other_rate)",
     ),
     "goss_top_rate": (lambda p: p.sampling == "goss", "with sampling='goss'"),
     "goss_other_rate": (lambda p: p.sampling == "goss", "with sampling='goss'"),
@@ -385,7 +387,7 @@ _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
     "bundle_features": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
     "learning_rate": (
         lambda p: p.boosting != "rf" or p.learning_rate == 1.0,
-        "with boosting='gbdt' and 'dart' (a random forest takes the mean of its trees)",
+        "with boosting='gbdt' and 'dart' (a random forest averages its trees)",
     ),
 }
 _MOST_INT = 2**63 - 1
@@ -432,7 +434,7 @@ BOOST_PARAMETER_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Bo
 
 
 def boost_params(values: Mapping[str, Any]) -> BoostParams:
-    """Build :class:`BoostParams` from a mapping; an unknown name is an error with a hint."""
+    """Build :class:`BoostParams` from a mapping; unknown names raise with a suggestion."""
     for name in values:
         if name not in BOOST_PARAMETER_NAMES:
             hint = did_you_mean(name, BOOST_PARAMETER_NAMES)
@@ -441,7 +443,7 @@ def boost_params(values: Mapping[str, Any]) -> BoostParams:
 
 
 def read_direction(value: Any, where: str) -> int:
-    """-1, 0 or 1, also by name."""
+    """Convert a monotone direction, a number or a name, to -1, 0 or 1."""
     if isinstance(value, str) and value in _DIRECTIONS:
         return _DIRECTIONS[value]
     number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))

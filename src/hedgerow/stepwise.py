@@ -19,7 +19,7 @@ from hedgerow.metrics import MetricChoice
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.schedules import is_number
-from hedgerow.training import AskedFit, asked_fit, check_datasets, check_names, without_training
+from hedgerow.training import FitSpec, check_datasets, check_names, fit_spec, without_training
 
 _MOST_ROUNDS = 10_000_000
 """The largest ``n_estimators``."""
@@ -52,37 +52,37 @@ CHANGEABLE = (
     "extra_trees",
     "path_smooth",
 )
-"""Parameters that may be other ones in later rounds."""
+"""Parameters that may change between rounds."""
 
-_OF_WHOLE_FITS = ("early_stopping", "patience", "min_delta", "validation_fraction", "time_budget")
+_STOPPING = ("early_stopping", "patience", "min_delta", "validation_fraction", "time_budget")
 
 
 class Training:
-    """A training that its user drives: a round at a time, with changes between rounds.
+    """Train one round at a time, with changes of parameters between rounds.
 
-    It begins without a tree; each :meth:`update` adds a round, and :meth:`booster` is the
-    model as it is then.  The same rounds give the same model as :func:`hedgerow.train`,
-    whatever is asked between them.  Threads may be held between rounds: use it in a
-    ``with`` statement, or :meth:`close` it.
+    Training starts without a tree.  Each :meth:`update` adds a round, and :meth:`booster`
+    returns the current model.  The same rounds give the same model as
+    :func:`hedgerow.train`, whatever methods are called between them.  Threads may stay alive
+    between rounds: use the object in a ``with`` statement, or :meth:`close` it.
 
     Parameters
     ----------
     params : mapping or None
-        As for :func:`hedgerow.train`, without ``n_estimators``, and without what decides
-        when to stop: that is for the loop to do.  ``learning_rate`` is a number or a
+        Parameters of :func:`hedgerow.train`, without ``n_estimators`` and the parameters of
+        early stopping: the caller decides when to stop.  ``learning_rate`` is a number or a
         function of the round.
     dataset : Dataset
-        With ``y``, in memory.
+        Training rows with ``y``, in memory.
     valid : Dataset, or mapping from str to Dataset, optional
-        Rows that are scored after each round, by ``eval_metric`` of the parameters or the
-        loss; the Dataset to train on among them as ``"train"``.
+        Rows to score after each round, by the parameter ``eval_metric`` or by the loss.
+        The training Dataset may be among them, as ``"train"``.
     init_model : Booster, fitted estimator, or path of a model file, optional
-        Model to go on from.
+        Model to continue.
 
     Raises
     ------
     ParameterError, DataError, DataTypeError
-        As :func:`hedgerow.train`.
+        As for :func:`hedgerow.train`.
 
     Examples
     --------
@@ -110,15 +110,15 @@ class Training:
         *,
         init_model: Any = None,
     ) -> None:
-        given = dict(params or {})
-        check_names(given)
-        valid, given = without_training(dataset, valid, given)
+        settings = dict(params or {})
+        check_names(settings)
+        valid, settings = without_training(dataset, valid, settings)
         check_datasets(dataset, valid)
-        _check(given, dataset)
-        self._asked: AskedFit = asked_fit(
-            {**given, "n_estimators": _MOST_ROUNDS}, dataset, valid, init_model
+        _check(settings, dataset)
+        self._spec: FitSpec = fit_spec(
+            {**settings, "n_estimators": _MOST_ROUNDS}, dataset, valid, init_model
         )
-        plan = self._plan_of(given)
+        plan = self._plan_of(settings)
         self._plan, self._ready = plan, make_ready(plan, None)
         self._params = plan.params if plan.start is None else plan.start.params_to_add(plan.params)
         self._rates: list[float] = []
@@ -126,18 +126,18 @@ class Training:
         self._closed = False
         self._rounds = rounds(self._ready.rows, ready=self._ready.watch.begin_rounds)
 
-    def _plan_of(self, given: Mapping[str, Any]) -> FitPlan:
-        asked = self._asked
+    def _plan_of(self, settings: Mapping[str, Any]) -> FitPlan:
+        spec = self._spec
         return plan_of(
-            asked.train,
-            asked.objective,
-            asked.params,
-            validation=asked.validation,
-            stopping=StoppingParams(False, train_scores=given.get("train_scores", False)),
-            eval_metric=given.get("eval_metric"),
-            n_jobs=given.get("n_jobs"),
-            start=asked.start,
-            finish=asked.finish,
+            spec.train,
+            spec.objective,
+            spec.params,
+            validation=spec.validation,
+            stopping=StoppingParams(False, train_scores=settings.get("train_scores", False)),
+            eval_metric=settings.get("eval_metric"),
+            n_jobs=settings.get("n_jobs"),
+            start=spec.start,
+            finish=spec.finish,
         )
 
     def __enter__(self) -> Self:
@@ -154,12 +154,12 @@ class Training:
     def __repr__(self) -> str:
         state = ", closed" if self._closed else ""
         return (
-            f"<Training: {self.num_rounds} rounds, objective {self._asked.objective.name!r}{state}>"
+            f"<Training: {self.num_rounds} rounds, objective {self._spec.objective.name!r}{state}>"
         )
 
     @property
     def num_rounds(self) -> int:
-        """Whole rounds so far, those of ``init_model`` among them."""
+        """Number of completed rounds, including those of ``init_model``."""
         return self._ready.watch.n_done
 
     def update(self) -> dict[str, dict[str, float]]:
@@ -168,20 +168,20 @@ class Training:
         Returns
         -------
         dict of dicts
-            ``scores["validation"]["loss"]``: the scores after the round, by name of the rows
-            and metric; empty where nothing is scored.
+            Scores after the round, by name of the rows and metric, as in
+            ``scores["validation"]["loss"]``; empty if nothing is scored.
 
         Raises
         ------
         ParameterError
             If the training is closed.
         LossError
-            If the loss, or a metric, gives what is no number.
+            If the loss or a metric returns a value that is not a finite number.
         """
         if self._closed:
             raise ParameterError(
-                "this training is closed, or a round has failed: booster() has the rounds that "
-                "were done; go on from it with Training(..., init_model=booster)."
+                "this training is closed, or a round has failed: booster() returns the completed "
+                "rounds; continue them with Training(..., init_model=booster)."
             )
         watch, number = self._ready.watch, self.num_rounds
         try:
@@ -199,22 +199,22 @@ class Training:
         }
 
     def set_params(self, **params: Any) -> None:
-        """Change parameters of the rounds to come.
+        """Change parameters for the following rounds.
 
         Parameters
         ----------
         **params
-            Those that say how trees grow: ``learning_rate``, ``max_leaves``, ``max_depth``,
+            Parameters of tree growing: ``learning_rate``, ``max_leaves``, ``max_depth``,
             ``min_samples_leaf``, ``min_child_weight``, penalties (``reg_lambda``,
             ``reg_alpha``, ``gamma``, ``linear_lambda``, ``feature_penalties``),
             ``max_delta_step``, ``path_smooth``, ``extra_trees``, sampling of rows and columns,
-            and splits of categories.
-            Bins, constraints and the loss are those of the whole training.
+            and splits of categories.  Bins, constraints and the loss cannot change.
 
         Raises
         ------
         ParameterError
-            For one that cannot be changed, or is out of range; nothing is changed then.
+            If a parameter cannot be changed or is out of range.  No parameter is changed
+            in this case.
         """
         for name in params:
             if name not in CHANGEABLE:
@@ -225,38 +225,43 @@ class Training:
         rate = params.get("learning_rate")
         if rate is not None and not is_number(rate) and not callable(rate):
             raise ParameterError(f"learning_rate must be a number or a function; got {rate!r}.")
-        objective, schema = self._asked.objective, self._asked.train.table.schema
+        objective, schema = self._spec.objective, self._spec.train.table.schema
         changed = resolved(replace(self._params, **params), objective, schema)
         self._params = changed
         self._ready.rows.set_params(constraints_of_inputs(changed, self._ready.inputs))
 
     def booster(self) -> Booster:
-        """The model of the rounds so far.
+        """Return the model of the completed rounds.
 
         Returns
         -------
         Booster
-            Its own: later rounds do not change it.  Its record has the parameters of the
-            last round, and the learning rates of all.
+            An independent model, which later rounds do not change.  Its training record has
+            the parameters of the last round and the learning rates of all rounds.
+
+        Raises
+        ------
+        ParameterError
+            If no round is complete.
         """
         watch = self._ready.watch
         forest: Forest
         if self._state is None:
-            raise ParameterError("no round is done yet: call update() first.")
+            raise ParameterError("no round is complete yet: call update() first.")
         forest = self._state.freeze(watch.n_done)
         return Booster(self._with_record(self._ready.assemble(forest)))
 
     def eval(self, dataset: Dataset, metric: MetricChoice = None) -> dict[str, float]:
-        """Score the model as it is now on any rows; see :meth:`hedgerow.Booster.eval`."""
+        """Score the current model on any rows; see :meth:`hedgerow.Booster.eval`."""
         return self.booster().eval(dataset, metric)
 
     def close(self) -> None:
-        """End the threads; the booster can still be had, but no more rounds."""
+        """Stop the threads.  :meth:`booster` still works, but :meth:`update` does not."""
         self._closed = True
         self._rounds.close()
 
     def _with_record(self, model: Model) -> Model:
-        """The model with a record of the rounds that were done."""
+        """Return the model with a training record of the completed rounds."""
         known = model.training["parameters"]
         same = len(set(self._rates)) <= 1
         rates: Any = self._rates[0] if same and self._rates else list(self._rates)
@@ -268,23 +273,25 @@ class Training:
         return replace(model, training={**model.training, "parameters": parameters})
 
 
-def _check(given: Mapping[str, Any], dataset: Any) -> None:
-    """Refuse what belongs to a training that ends by itself."""
+def _check(settings: Mapping[str, Any], dataset: Any) -> None:
+    """Raise for rows in batches, and for parameters that determine the end of training."""
     if isinstance(dataset, StoredData):
         raise ParameterError(
-            "Training needs the rows in memory, and these are read batch by batch: give a table, "
-            "or use train."
+            "Training needs the rows in memory, but these are read in batches: pass a Dataset of a "
+            "table, or use train."
         )
-    if "n_estimators" in given:
+    if "n_estimators" in settings:
         raise ParameterError("n_estimators has no effect here: each update() adds a round.")
-    for name in _OF_WHOLE_FITS:
-        if name in given and not (name == "early_stopping" and given[name] is False):
-            raise ParameterError(f"{name} has no effect here: it is the loop that stops.")
-    rate = given.get("learning_rate", 0.1)
+    for name in _STOPPING:
+        if name in settings and not (name == "early_stopping" and settings[name] is False):
+            raise ParameterError(
+                f"{name} has no effect here, because the caller decides when to stop: leave it out."
+            )
+    rate = settings.get("learning_rate", 0.1)
     if isinstance(rate, list | tuple):
         raise ParameterError(
-            "learning_rate must be a number or a function here, as the number of rounds is open: "
-            "change it by set_params."
+            "learning_rate must be a number or a function here, because the number of rounds is "
+            "not known: change it with set_params."
         )
 
 

@@ -1,4 +1,4 @@
-"""Training without scikit-learn: :func:`train`."""
+"""The function :func:`train`, an interface without scikit-learn estimators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.booster import Booster, given_model
+from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.external.stored_sample import StoredData, ValidRows, named_valid
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.fit import fit
@@ -63,32 +63,33 @@ def train(
     Parameters
     ----------
     params : mapping or None
-        Any parameter of :class:`hedgerow.HedgerowRegressor` by name, with the
-        same default (``seed`` is another name of ``random_state``) but for
-        ``objective``: ``"squared_error"`` (default) and the other losses of
-        numbers, ``"logistic"``, ``"exponential"``, ``"focal"`` and ``"hinge"`` for
-        targets 0 and 1, ``"softmax"`` and ``"one_vs_all"`` for targets
-        0, 1, ... K - 1, and functions of your own (:mod:`hedgerow.objectives.own`).
+        Parameters of :class:`hedgerow.HedgerowRegressor` by name; ``seed`` is another name
+        of ``random_state``.  A parameter that is ``"auto"`` there has a plain default here,
+        such as 100 rounds, and does not depend on the data.  ``objective`` is one of the
+        losses for regression (default ``"squared_error"``); ``"logistic"``,
+        ``"exponential"``, ``"focal"`` or ``"hinge"`` for targets 0 and 1; ``"softmax"`` or
+        ``"one_vs_all"`` for targets 0, 1, ... K - 1; or a custom loss
+        (:mod:`hedgerow.objectives.own`).
     dataset : Dataset or StoredData
-        With ``y``.
+        Training rows with ``y``.
     valid : Dataset, StoredData, or mapping from str to these, optional
-        Rows for learning curves and early stopping.  Of several sets, by name, each has
-        curves of its own, and the first decides early stopping; one that is ``dataset``
-        itself stands for ``train_scores=True``.
+        Validation rows for learning curves and early stopping.  With several named sets,
+        each has its own curves, and early stopping uses the first.  A set that is
+        ``dataset`` itself means ``train_scores=True``.
     callbacks : callable or sequence of callables, optional
-        Each gets a :class:`hedgerow.boosting.loop.callbacks.Round` after each round
-        and ends the training by returning True.
+        Functions called after each round with a
+        :class:`hedgerow.boosting.loop.callbacks.Round`; training stops if one returns True.
     progress : bool, default=False
-        Draw a progress bar in a notebook, or if standard error is a terminal.
+        Show a progress bar in a notebook, or if standard error is a terminal.
     init_model : Booster, fitted estimator, or path of a model file, optional
-        Model to go on from: ``n_estimators`` rounds are added to its trees
+        Model to continue: training adds ``n_estimators`` rounds to its trees
         (docs/continue.md).
     checkpoint : str or path-like, optional
-        Folder in which finished rounds are kept.  If the training is stopped in any
-        way, the same call goes on from there, and its model has the same bytes as
-        if nothing had happened (docs/checkpoint.md).
+        Folder where completed rounds are saved.  If training is stopped for any reason,
+        the same call resumes from there, and the model has the same bytes as without the
+        interruption (docs/checkpoint.md).
     checkpoint_every : float >= 0, default=10.0
-        Seconds between two writes to the checkpoint; 0: after every round.
+        Seconds between two writes of the checkpoint; 0 writes after every round.
 
     Returns
     -------
@@ -99,15 +100,15 @@ def train(
     ParameterError
         For an unknown parameter, or a value out of range.
     DataError, DataTypeError
-        For data that cannot be used, or that are no Dataset.
+        For invalid data, or data that are not a Dataset.
     StorageError
-        If the folder of the checkpoint cannot be used.
+        If the checkpoint folder cannot be used.
 
     Warns
     -----
     InterruptedFitWarning
-        If an interrupt (Ctrl-C) has ended the training: the booster has the rounds that
-        were done, up to the best one.  Before the first round it comes through.
+        If an interrupt (Ctrl-C) ended training.  The booster has the completed rounds, up
+        to the best one.  An interrupt in the first round raises ``KeyboardInterrupt``.
 
     Examples
     --------
@@ -119,40 +120,42 @@ def train(
     >>> booster.predict(X, kind="probability").shape
     (768, 2)
     """
-    given = dict(params or {})
-    check_names(given)
-    valid, given = without_training(dataset, valid, given)
+    settings = dict(params or {})
+    check_names(settings)
+    valid, settings = without_training(dataset, valid, settings)
     check_datasets(dataset, valid)
-    stopping = stopping_of(given)  # its clock is that of the time budget
+    stopping = stopping_of(settings)  # starts the clock of the time budget
     kept = checkpoint_at(checkpoint, checkpoint_every)
     if isinstance(dataset, StoredData):
-        trees = trees_of(given)
+        trees = trees_of(settings)
         try:
             _check_parts(dataset, trees, init_model)
-            return _train_stored(given, trees, stopping, dataset, valid, callbacks, progress, kept)
+            return _train_stored(
+                settings, trees, stopping, dataset, valid, callbacks, progress, kept
+            )
         except AllRowsNeededError as reason:
             dataset, valid = _in_memory(dataset, valid, trees, reason)
-    asked = asked_fit(given, dataset, valid, init_model)
+    spec = fit_spec(settings, dataset, valid, init_model)
     model = fit(
-        asked.train,
-        asked.objective,
-        asked.params,
-        validation=asked.validation,
+        spec.train,
+        spec.objective,
+        spec.params,
+        validation=spec.validation,
         stopping=stopping,
-        eval_metric=given.get("eval_metric"),
+        eval_metric=settings.get("eval_metric"),
         callbacks=callbacks,
         progress=progress,
-        n_jobs=given.get("n_jobs"),
+        n_jobs=settings.get("n_jobs"),
         checkpoint=kept,
-        start=asked.start,
-        finish=asked.finish,
+        start=spec.start,
+        finish=spec.finish,
     )
     return Booster(model)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AskedFit:
-    """A fit of rows in memory, as parameters and Datasets ask for it.
+class FitSpec:
+    """A fit of rows in memory, resolved from parameters and Datasets.
 
     Attributes
     ----------
@@ -161,8 +164,9 @@ class AskedFit:
     objective : Objective
     params : BoostParams
     start : Start or None
+        Model to continue.
     finish : callable
-        Makes of a trained model the one that is returned.
+        Converts the trained model to the one that is returned.
     """
 
     train: Sample
@@ -173,20 +177,20 @@ class AskedFit:
     finish: Callable[[Model], Model]
 
 
-def asked_fit(
-    given: Mapping[str, Any], dataset: Dataset, valid: ValidRows, init_model: Any = None
-) -> AskedFit:
-    """Read the rows, and make the objective for them.
+def fit_spec(
+    settings: Mapping[str, Any], dataset: Dataset, valid: ValidRows, init_model: Any = None
+) -> FitSpec:
+    """Read the rows and build the objective for them.
 
     Parameters
     ----------
-    given : mapping
-        Parameters of :func:`train`, whose names are checked.
+    settings : mapping
+        Parameters of :func:`train`, whose names have been checked.
     dataset : Dataset
     valid : Dataset, mapping from str to Dataset, or None
     init_model : Booster, fitted estimator, or path of a model file, optional
     """
-    trees, start = trees_of(given), start_from(init_model)
+    trees, start = trees_of(settings), start_from(init_model)
     sets = cast(dict[str, Dataset], named_valid(valid))
     if any(isinstance(rows, StoredData) for rows in sets.values()):
         raise DataError(
@@ -194,15 +198,19 @@ def asked_fit(
             "give both as files or batches, or the validation rows as a table."
         )
     table = _read(dataset, trees, start)
-    name = given.get("objective", "squared_error")
+    name = settings.get("objective", "squared_error")
     targets = dataset.targets(table.n_rows, name)
     target = targets.values
-    objective = _objective_for(name, _counted(dataset, target), _loss_values(given), targets.names)
+    objective = _objective_for(
+        name, _weighted_rows(dataset, target), _loss_values(settings), targets.names
+    )
     validation = {
-        label: _aside(rows, _y_of(label), dataset, table.schema, name, targets, objective)
+        label: _validation_sample(
+            rows, _y_of(label), dataset, table.schema, name, targets, objective
+        )
         for label, rows in sets.items()
     }
-    return AskedFit(
+    return FitSpec(
         dataset.sample(table, target, objective.n_outputs),
         stacked(validation),
         objective,
@@ -212,51 +220,55 @@ def asked_fit(
     )
 
 
-def without_training(dataset: Any, valid: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Validation rows without those that are the training rows, whose scores are asked for then.
+def without_training(
+    dataset: Any, valid: Any, settings: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """Replace the training rows among the validation sets by ``train_scores=True``.
 
     Raises
     ------
     ParameterError
-        If the scores of the training rows are to be called by another name than they are.
+        If the training rows have another name than ``"train"``.
     """
     sets = valid if isinstance(valid, Mapping) else {ONLY: valid}
     same = [name for name, rows in sets.items() if rows is dataset and rows is not None]
     if not same:
-        return valid, given
+        return valid, settings
     if isinstance(valid, Mapping) and same != [TRAINING]:
         raise ParameterError(
             f"valid[{same[0]!r}] is the Dataset to train on: the scores of these rows are called "
             f"{TRAINING!r}; name it so, or use train_scores=True."
         )
     others = {name: rows for name, rows in sets.items() if rows is not dataset}
-    return others or None, given | {"train_scores": True}
+    return others or None, settings | {"train_scores": True}
 
 
-def trees_of(given: Mapping[str, Any]) -> BoostParams:
-    """Parameters of the trees among those that are given."""
-    known = {name: given[name] for name in given if name in BOOST_PARAMETER_NAMES}
-    if "random_state" in given:
-        if "seed" in given:
-            raise ParameterError("seed and random_state are two names of one: give one of them.")
-        known["seed"] = given["random_state"]
+def trees_of(settings: Mapping[str, Any]) -> BoostParams:
+    """Return the boosting parameters among those of :func:`train`."""
+    known = {name: settings[name] for name in settings if name in BOOST_PARAMETER_NAMES}
+    if "random_state" in settings:
+        if "seed" in settings:
+            raise ParameterError(
+                "seed and random_state are two names of one parameter: give one of them."
+            )
+        known["seed"] = settings["random_state"]
     return boost_params(known)
 
 
-def _aside(
+def _validation_sample(
     rows: Dataset,
-    called: str,
+    y_name: str,
     dataset: Dataset,
     schema: Schema,
     objective_name: Any,
     targets: Targets,
     objective: Objective,
 ) -> Sample:
-    """A set of validation rows, whose target is ``called`` so in messages."""
+    """Read a validation set; errors call its target ``y_name``."""
     rows = _with_like_offset(rows, dataset)
-    seen = rows.table(schema)
-    own = rows.targets(seen.n_rows, objective_name, targets)
-    return rows.sample(seen, same_targets(own, targets, called), objective.n_outputs)
+    table = rows.table(schema)
+    own = rows.targets(table.n_rows, objective_name, targets)
+    return rows.sample(table, same_targets(own, targets, y_name), objective.n_outputs)
 
 
 def _y_of(name: str) -> str:
@@ -264,31 +276,31 @@ def _y_of(name: str) -> str:
 
 
 def check_datasets(dataset: Any, valid: Any) -> None:
-    """Say what to give where rows are no Dataset."""
+    """Raise if the training or validation rows are not Datasets."""
     named = {"dataset": dataset}
     if isinstance(valid, Mapping):
         check_set_names(valid)
         named |= {f"valid[{name!r}]": rows for name, rows in valid.items()}
     elif valid is not None:
         named["valid"] = valid
-    for name, given in named.items():
-        if isinstance(given, Dataset | StoredData):
+    for name, rows in named.items():
+        if isinstance(rows, Dataset | StoredData):
             continue
-        if isinstance(given, int | np.integer):
+        if isinstance(rows, int | np.integer):
             raise DataTypeError(
-                f"{name} must be a Dataset; got the number {given!r}: the number of rounds is "
+                f"{name} must be a Dataset; got the number {rows!r}: the number of rounds is "
                 "the parameter n_estimators, train({'n_estimators': ...}, dataset)."
             )
-        pair = isinstance(given, tuple | list) and len(given) == 2
+        pair = isinstance(rows, tuple | list) and len(rows) == 2
         how = "Dataset(*" + name + ")" if pair else "Dataset(X, y)"
         raise DataTypeError(
             f"{name} must be a Dataset, which holds the rows and their targets; got a "
-            f"{type(given).__name__}: make one, {how}, or Dataset.from_files for files."
+            f"{type(rows).__name__}: make one, {how}, or Dataset.from_files for files."
         )
 
 
 def _read(dataset: Dataset, trees: BoostParams, start: Start | None) -> AnyTable:
-    """The table to train on."""
+    """Read the training table."""
     if start is None:
         return dataset.table(zero_missing=trees.zero_as_missing)
     schema = start.model.schema
@@ -299,7 +311,7 @@ def _read(dataset: Dataset, trees: BoostParams, start: Start | None) -> AnyTable
 
 
 def _with_like_offset(valid: Dataset, dataset: Dataset) -> Dataset:
-    """Validation rows whose offset is in the columns in which that of the others is."""
+    """Use the offset columns of the training rows for validation rows without an offset."""
     if dataset.offset_names and valid.offset is None:
         valid = valid.with_offset(list(dataset.offset_names))
     check_both_offset(dataset.offset is not None, valid.offset is not None)
@@ -307,14 +319,14 @@ def _with_like_offset(valid: Dataset, dataset: Dataset) -> Dataset:
 
 
 def start_from(init_model: Any) -> Start | None:
-    """The model to go on from; None without."""
+    """Return the model to continue; None without ``init_model``."""
     if init_model is None:
         return None
-    return Start(rescaled(given_model(init_model)[0], None))
+    return Start(rescaled(initial_model(init_model)[0], None))
 
 
 def _check_parts(dataset: StoredData, trees: BoostParams, init_model: Any) -> None:
-    # Most trainings are of tables in memory, and need not wait for these imports.
+    # Training on a table in memory does not need this import.
     from hedgerow.boosting.external.file_checks import check_parts
 
     check_parts(dataset, trees, init_model)
@@ -323,7 +335,7 @@ def _check_parts(dataset: StoredData, trees: BoostParams, init_model: Any) -> No
 def _in_memory(
     dataset: StoredData, valid: ValidRows, trees: BoostParams, reason: AllRowsNeededError
 ) -> tuple[Dataset, ValidRows]:
-    """Rows that are read in parts, in memory: something asked for needs all of them."""
+    """Read all batches into memory, because a parameter needs all rows."""
     from hedgerow.boosting.external.resident import in_memory
 
     rows = in_memory(dataset, trees, reason)
@@ -333,7 +345,7 @@ def _in_memory(
 
 
 def _train_stored(
-    given: Mapping[str, Any],
+    settings: Mapping[str, Any],
     trees: BoostParams,
     stopping: StoppingParams,
     dataset: StoredData,
@@ -342,8 +354,8 @@ def _train_stored(
     progress: bool,
     checkpoint: Checkpoint | None,
 ) -> Booster:
-    """Train on rows that are read batch by batch, to the same bytes as on a table in memory."""
-    # Most trainings are of tables in memory, and need not wait for these imports.
+    """Train on rows read in batches; the model has the same bytes as with a table in memory."""
+    # Training on a table in memory does not need this import.
     from hedgerow.boosting.external.stored_data import fit_data
 
     names = dataset.offset_names if isinstance(dataset, Dataset) else ()
@@ -351,58 +363,58 @@ def _train_stored(
     with claiming(checkpoint):
         model = fit_data(
             dataset,
-            loss_of(given),
+            loss_of(settings),
             trees,
             valid=sets,
             stopping=stopping,
-            eval_metric=given.get("eval_metric"),
+            eval_metric=settings.get("eval_metric"),
             callbacks=callbacks,
             progress=progress,
-            n_jobs=given.get("n_jobs"),
+            n_jobs=settings.get("n_jobs"),
             checkpoint=checkpoint,
         )
     return Booster(with_offset_columns(model, names))
 
 
 def _with_offset_of(rows: Dataset | StoredData, names: tuple[str, ...]) -> Dataset | StoredData:
-    """Validation rows with the columns as offset that the training rows have as offset."""
+    """Use the offset columns of the training rows for validation rows without an offset."""
     if not names or isinstance(rows, StoredData) or rows.offset is not None:
         return rows
     return rows.with_offset(list(names))
 
 
-def loss_of(given: Mapping[str, Any], has_queries: bool = False) -> LossSpec:
-    """What is said of the loss among the parameters of :func:`train`, for rows in batches."""
-    asked = given.get("objective", "squared_error")
-    return LossSpec(asked, _loss_values(given), has_queries=has_queries)
+def loss_of(settings: Mapping[str, Any], has_queries: bool = False) -> LossSpec:
+    """Return the loss among the parameters of :func:`train`, for rows in batches."""
+    objective = settings.get("objective", "squared_error")
+    return LossSpec(objective, _loss_values(settings), has_queries=has_queries)
 
 
-def stopping_of(given: Mapping[str, Any]) -> StoppingParams:
-    """What is said of early stopping among the parameters of :func:`train`."""
-    return StoppingParams(**{name: given[name] for name in _STOPPING_NAMES if name in given})
+def stopping_of(settings: Mapping[str, Any]) -> StoppingParams:
+    """Return the parameters of early stopping among those of :func:`train`."""
+    return StoppingParams(**{name: settings[name] for name in _STOPPING_NAMES if name in settings})
 
 
 def check_names(params: Mapping[str, Any]) -> None:
-    """Refuse names that are no parameters of :func:`train`."""
+    """Raise for names that are not parameters of :func:`train`."""
     wrong = [name for name in params if name not in _TRAIN_NAMES]
     for name in wrong:
         if name in ("categorical_features", "unknown_category"):
-            raise ParameterError(f"{name} belongs to the data: give it to the Dataset.")
+            raise ParameterError(f"{name} is a parameter of the data: pass it to the Dataset.")
         if name == "warm_start":
-            raise ParameterError("warm_start is for estimators: give train an init_model.")
+            raise ParameterError("warm_start is for estimators: pass init_model to train.")
     if wrong:
         from hedgerow.convert.settings.names import unknown_names
 
         raise ParameterError(unknown_names(wrong, _TRAIN_NAMES, "train"))
 
 
-def _loss_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of the loss."""
-    return {name: given[name] for name in PARAMETERS if name in given}
+def _loss_values(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of the loss."""
+    return {name: settings[name] for name in PARAMETERS if name in settings}
 
 
-def _counted(dataset: Dataset, target: FloatArray) -> FloatArray:
-    """The targets of rows that count: a weight of 0 is a row that is not there."""
+def _weighted_rows(dataset: Dataset, target: FloatArray) -> FloatArray:
+    """Return the targets of the rows with positive weight; others are ignored."""
     weight = dataset.row_weight(len(target))
     return target if weight is None else target[weight > 0.0]
 
@@ -413,7 +425,7 @@ def _objective_for(
     parameters: Mapping[str, Any],
     names: tuple[str, ...] | None = None,
 ) -> Objective:
-    """The objective, with as many outputs as the target has classes, or as there are targets."""
+    """Build the objective, with one output for each class or target if there are several."""
     if name not in ("softmax", "one_vs_all"):
         return objective_for(name, target, parameters=parameters, names=names)
     if target.ndim == 2:

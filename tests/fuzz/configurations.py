@@ -298,15 +298,12 @@ def _draw_params(
 
 
 _NOT_BESIDE = {
-    ("grow_policy", "symmetric"): (
-        *("tree_method", "extra_trees", "forced_splits"),
-        *("max_conflict_rate", "bundle_order", "bundle_conflicts", "bundle_features"),
-    ),
+    ("grow_policy", "symmetric"): ("tree_method",),
     ("multi_strategy", "multi_output_tree"): (
         *("boosting", "tree_method", "sampling", "monotone_constraints", "linear_leaves"),
         *("feature_penalties", "max_conflict_rate", "bundle_order"),
         *("extra_trees", "path_smooth", "monotone_penalty", "forced_splits"),
-        *("bundle_conflicts", "bundle_features", "grow_policy", "linear_lambda"),
+        *("bundle_conflicts", "bundle_features", "linear_lambda"),
     ),
     ("linear_leaves", True): (
         *("boosting", "tree_method", "sampling", "monotone_constraints", "max_delta_step"),

@@ -267,7 +267,7 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     from hedgerow.cli import batches, engine
     from hedgerow.cli.settings import parse_settings
     from hedgerow.data.sources import Roles
-    from hedgerow.estimators.file_fit import look_at_targets
+    from hedgerow.estimators.file_fit import summarize_targets
 
     say(way)
     if options.qid is not None:
@@ -281,7 +281,7 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
                 "it out, or raise --memory-limit"
             )
     data = batches.open_dataset(options.data, batches.roles_of(options), way, options.cache_dir)
-    facts = look_at_targets(data)
+    facts = summarize_targets(data)
     task, why = options.task, "as asked"
     if task == "auto":
         task, why = batches.guess_task(facts)

@@ -43,10 +43,13 @@ class Communicator(Protocol):
     def allreduce(self, array: IntArray, combine: Combine = "sum") -> IntArray:
         """Element-wise sum or maximum of an int64 array over all ranks."""
 
-    def reduce_scatter(self, array: IntArray, starts: Sequence[int]) -> IntArray:
+    def reduce_scatter(
+        self, array: IntArray, starts: Sequence[int], out: IntArray | None = None
+    ) -> IntArray:
         """Part ``starts[rank] : starts[rank + 1]`` of the sum of an int64 array.
 
-        ``starts`` has ``size + 1`` ascending places, the last is the length.
+        ``starts`` has ``size + 1`` ascending places, the last is the length.  ``out`` is where
+        to write the part; a new array takes longer than the sum.
         """
 
     def allgather(self, message: bytes) -> list[bytes]:
@@ -66,8 +69,10 @@ class Alone:
         """The array itself."""
         return array
 
-    def reduce_scatter(self, array: IntArray, starts: Sequence[int]) -> IntArray:
-        """The array itself."""
+    def reduce_scatter(
+        self, array: IntArray, starts: Sequence[int], out: IntArray | None = None
+    ) -> IntArray:
+        """The array itself; ``out`` is left as it is."""
         return array
 
     def allgather(self, message: bytes) -> list[bytes]:

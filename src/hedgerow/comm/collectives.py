@@ -18,7 +18,8 @@ allreduce           one of whole arrays if these are small, else
 ==================  =========================================================
 
 Direct exchange sends the fewest bytes for a reduce_scatter, ``(size - 1) / size`` of the
-array from each rank, in one step; its price are ``size - 1`` messages of each rank.
+array from each rank, in one step; its price are ``size - 1`` messages of each rank.  Many ranks
+send as many bytes in log2 W steps of one message (:mod:`hedgerow.comm.steps`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from typing import Protocol
 import numpy as np
 
 from hedgerow.arrays import IntArray
+from hedgerow.comm import steps
 from hedgerow.comm.base import Combine
+from hedgerow.comm.mailbox import goes_in_steps
 from hedgerow.comm.messages import Call, Kind, Message, Payload, Stamp, sealed
 from hedgerow.errors import CommunicationError
 
@@ -58,10 +61,14 @@ class Transport(Protocol):
     rank: int
     size: int
 
+    @property
+    def by_memory(self) -> frozenset[int]:
+        """Ranks with which memory is shared: payloads for them have no check sums."""
+
     def post(self, messages: Sequence[tuple[int, Message]]) -> None:
         """Begin to send messages, each to a rank.
 
-        Payloads are never written to again: they may wait, or be shared.
+        Payloads may be written to afterwards: a transport copies what waits.
         """
 
     def flush(self, timeout: float) -> None:
@@ -98,6 +105,7 @@ class Collectives:
         self._transport = transport
         self._timeout = timeout
         self._failure: str | None = None
+        self._in_steps = goes_in_steps(self.size)
 
     def allreduce(self, array: IntArray, combine: Combine = "sum") -> IntArray:
         """Element-wise sum or maximum of an int64 array over all ranks."""
@@ -106,16 +114,17 @@ class Collectives:
         call = Call(kind, flat.size)
         if self.size == 1:
             return array.copy()
-        if flat.nbytes * (self.size - 1) <= WHOLE_BYTES:
-            payloads = self._exchange(call, [_bytes_of(flat.copy())] * self.size)
+        if not self._in_steps and flat.nbytes * (self.size - 1) <= WHOLE_BYTES:
+            payloads = self._exchange(call, [_bytes_of(flat)] * self.size)
             return _combined(flat, self._others(payloads), combine).reshape(array.shape)
         starts = [part * flat.size // self.size for part in range(self.size + 1)]
         mine = self._part(call, flat, starts, combine)
-        parts = self._exchange(Call(Kind.PARTS, flat.size), [_bytes_of(mine)] * self.size)
-        parts[self.rank] = _bytes_of(mine)
+        parts = self._gather(Call(Kind.PARTS, flat.size), _bytes_of(mine))
         return np.concatenate([_integers(part) for part in parts]).reshape(array.shape)
 
-    def reduce_scatter(self, array: IntArray, starts: Sequence[int]) -> IntArray:
+    def reduce_scatter(
+        self, array: IntArray, starts: Sequence[int], out: IntArray | None = None
+    ) -> IntArray:
         """Part ``starts[rank] : starts[rank + 1]`` of the sum of an int64 array of one axis."""
         array = _checked(array)
         places = [int(start) for start in starts]
@@ -132,17 +141,18 @@ class Collectives:
                 f"between {self.size} ranks"
             )
         agreed = zlib.crc32(np.asarray(places, dtype="<i8").tobytes())
-        return self._part(Call(Kind.REDUCE_SCATTER, agreed), array, places, "sum")
+        return self._part(Call(Kind.REDUCE_SCATTER, agreed), array, places, "sum", out)
 
     def allgather(self, message: bytes) -> list[bytes]:
         """What each rank sent, in the order of the ranks."""
-        payloads = self._exchange(Call(Kind.ALLGATHER), [message] * self.size)
-        payloads[self.rank] = message
-        return [bytes(payload) for payload in payloads]
+        return [bytes(payload) for payload in self._gather(Call(Kind.ALLGATHER), message)]
 
     def barrier(self) -> None:
         """Return when all ranks have come here."""
-        self._exchange(Call(Kind.BARRIER), [b""] * self.size)
+        if self._in_steps:
+            steps.meet(self.rank, self.size, self._swap(Call(Kind.BARRIER)))
+        else:
+            self._exchange(Call(Kind.BARRIER), [b""] * self.size)
 
     def abort(self, reason: str) -> None:
         """Tell the others, if they can be reached, that this rank gives up."""
@@ -154,42 +164,74 @@ class Collectives:
         self._tell(Kind.LEAVE, b"")
 
     def _part(
-        self, call: Call, flat: IntArray, starts: Sequence[int], combine: Combine
+        self,
+        call: Call,
+        flat: IntArray,
+        starts: Sequence[int],
+        combine: Combine,
+        out: IntArray | None = None,
     ) -> IntArray:
+        if self._in_steps:
+            combining = np.add if combine == "sum" else np.maximum
+            swap = self._swap(call)
+            return steps.scatter(self.rank, self.size, swap, flat, starts, combining, out)
         parts = [flat[starts[rank] : starts[rank + 1]] for rank in range(self.size)]
-        copies = [
-            _bytes_of(part.copy()) if rank != self.rank else b"" for rank, part in enumerate(parts)
-        ]
-        payloads = self._exchange(call, copies)
-        return _combined(parts[self.rank], self._others(payloads), combine)
+        payloads = self._exchange(call, [_bytes_of(part) for part in parts])
+        return _combined(parts[self.rank], self._others(payloads), combine, out)
 
     def _others(self, payloads: list[Payload]) -> list[IntArray]:
         return [_integers(payload) for rank, payload in enumerate(payloads) if rank != self.rank]
 
+    def _gather(self, call: Call, message: Payload) -> Sequence[Payload]:
+        if self._in_steps:
+            return steps.gather(self.rank, self.size, self._swap(call), bytes(message))
+        payloads = self._exchange(call, [message] * self.size)
+        payloads[self.rank] = message
+        return payloads
+
     def _exchange(self, call: Call, payloads: Sequence[Payload]) -> list[Payload]:
         """Send ``payloads[rank]`` to each other rank; what each sent (nothing for itself)."""
+        others = [(self.rank + step) % self.size for step in range(1, self.size)]
+        received: list[Payload] = [b""] * self.size
+        found = self._send_and_take(call, [(rank, payloads[rank]) for rank in others], others)
+        for rank, payload in zip(others, found, strict=True):
+            received[rank] = payload
+        return received
+
+    def _swap(self, call: Call) -> steps.Swap:
+        """A step of a collective: send to one rank, take from one."""
+
+        def swap(target: int, payload: Payload, source: int) -> Payload:
+            return self._send_and_take(call, [(target, payload)], [source])[0]
+
+        return swap
+
+    def _send_and_take(
+        self, call: Call, sent: Sequence[tuple[int, Payload]], sources: Sequence[int]
+    ) -> list[Payload]:
+        """Send payloads to ranks; what these sources have sent."""
         if self._failure is not None:
             raise CommunicationError(self._failure)
-        others = [(self.rank + step) % self.size for step in range(1, self.size)]
-        sequence = self.n_exchanges
+        sequence, taken = self.n_exchanges, []
         self.n_exchanges += 1
-        received: list[Payload] = [b""] * self.size
         try:
             self._transport.post(
-                [(rank, self._sealed(call, rank, sequence, payloads[rank])) for rank in others]
+                [(rank, self._sealed(call, rank, sequence, payload)) for rank, payload in sent]
             )
-            for rank in others:
-                theirs, received[rank] = self._transport.receive(rank, sequence, self._timeout)
+            for rank in sources:
+                theirs, payload = self._transport.receive(rank, sequence, self._timeout)
                 self._check_same(call, theirs, rank, sequence)
+                taken.append(payload)
             self._transport.flush(self._timeout)
         except CommunicationError as error:
             self.abort(str(error))
             raise
-        self.bytes_sent += sum(len(payloads[rank]) for rank in others)
-        return received
+        self.bytes_sent += sum(len(payload) for _, payload in sent)
+        return taken
 
     def _sealed(self, call: Call, target: int, sequence: int, payload: Payload) -> Message:
-        return sealed(call, self.rank, target, self._transport.stamp, sequence, payload)
+        checked = target not in self._transport.by_memory
+        return sealed(call, self.rank, target, self._transport.stamp, sequence, payload, checked)
 
     def _check_same(self, mine: Call, theirs: Call, rank: int, sequence: int) -> None:
         if mine.kind != theirs.kind:
@@ -231,11 +273,12 @@ def _integers(payload: Payload) -> IntArray:
     return np.frombuffer(payload, dtype="<i8").astype(np.int64, copy=False)
 
 
-def _combined(first: IntArray, others: Sequence[IntArray], combine: Combine) -> IntArray:
-    total = first.copy()
+def _combined(
+    first: IntArray, others: Sequence[IntArray], combine: Combine, out: IntArray | None = None
+) -> IntArray:
+    total, combining = first, np.add if combine == "sum" else np.maximum
+    if out is None:
+        out = np.empty_like(first)
     for other in others:
-        if combine == "sum":
-            np.add(total, other, out=total)
-        else:
-            np.maximum(total, other, out=total)
-    return total
+        total = combining(total, other, out=out)
+    return total if others else first.copy()

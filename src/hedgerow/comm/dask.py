@@ -32,7 +32,17 @@ import numpy as np
 
 from hedgerow.comm.collectives import DEFAULT_TIMEOUT, Collectives
 from hedgerow.comm.mailbox import Mailbox
-from hedgerow.comm.messages import Call, Message, Payload, Stamp
+from hedgerow.comm.messages import (
+    Call,
+    Kind,
+    Message,
+    Payload,
+    Stamp,
+    copied,
+    opened,
+    with_checksum,
+)
+from hedgerow.comm.shared_memory import Outbox, SharedMemory, open_inboxes, open_outbox
 from hedgerow.errors import CommunicationError
 
 EXTENSION = "hedgerow"
@@ -58,12 +68,14 @@ class Carrier:
 
     def __init__(self, worker: Any) -> None:
         self._mailboxes: dict[tuple[Stamp, int], Mailbox] = {}
+        self._outboxes: dict[tuple[Stamp, int], Outbox | None] = {}
         self._lock = threading.Lock()
         worker.handlers[OPERATION] = self.read_stream
 
     def open(self, stamp: Stamp, rank: int, size: int) -> Mailbox:
-        """A new mailbox; those of earlier epochs of the run fail."""
+        """A new mailbox and outbox; those of earlier epochs of the run fail."""
         mailbox = Mailbox(stamp, rank, size)
+        outbox = open_outbox(stamp, rank, size) if size > 1 else None
         with self._lock:
             older = [
                 key
@@ -72,7 +84,9 @@ class Carrier:
             ]
             for key in older:
                 self._mailboxes.pop(key).fail(f"the training was started anew ({stamp.epoch})")
+                self._close_outbox(key)
             self._mailboxes[stamp, rank] = mailbox
+            self._outboxes[stamp, rank] = outbox
         return mailbox
 
     def find(self, stamp: Stamp, rank: int) -> Mailbox | None:
@@ -80,10 +94,21 @@ class Carrier:
         with self._lock:
             return self._mailboxes.get((stamp, rank))
 
+    def take_outbox(self, stamp: Stamp, rank: int) -> Outbox | None:
+        """The outbox of a rank, which is the caller's from now on."""
+        with self._lock:
+            return self._outboxes.pop((stamp, rank), None)
+
     def close_mailbox(self, stamp: Stamp, rank: int) -> None:
         """Forget a mailbox."""
         with self._lock:
             self._mailboxes.pop((stamp, rank), None)
+            self._close_outbox((stamp, rank))
+
+    def _close_outbox(self, key: tuple[Stamp, int]) -> None:
+        outbox = self._outboxes.pop(key, None)
+        if outbox is not None:
+            outbox.close()
 
     async def close(self) -> None:
         """Called by the worker when it closes."""
@@ -91,6 +116,8 @@ class Carrier:
             for mailbox in self._mailboxes.values():
                 mailbox.fail("the worker of this rank is closing")
             self._mailboxes.clear()
+            for key in list(self._outboxes):
+                self._close_outbox(key)
 
     async def read_stream(
         self,
@@ -145,6 +172,24 @@ class DaskTransport:
         self._addresses = addresses
         self._streams: dict[int, Any] = {}
         self._pending: list[Any] = []
+        self._memory = SharedMemory(None, {})
+
+    @property
+    def by_memory(self) -> frozenset[int]:
+        """Ranks on this machine, with which memory is shared."""
+        return self._memory.ranks
+
+    def share_memory(self, outbox: Outbox | None, ranks: Collectives) -> None:
+        """Find out with which ranks memory can be shared; every rank calls this."""
+        inboxes = open_inboxes(self.stamp, self._mailbox) if outbox is not None else {}
+        memory = SharedMemory(outbox, inboxes)
+        try:
+            readable = ranks.allgather(bytes(rank in inboxes for rank in range(self.size)))
+        except BaseException:
+            memory.close()
+            raise
+        memory.keep(rank for rank in inboxes if readable[rank][self.rank])
+        self._memory = memory
 
     def connect(self, timeout: float) -> None:
         """Open a stream to each other rank."""
@@ -156,7 +201,16 @@ class DaskTransport:
         self._wait_for(asyncio.run_coroutine_threadsafe(connect_all(), self.loop), 2 * timeout)
 
     def post(self, messages: Sequence[tuple[int, Message]]) -> None:
-        """Hand messages to the event loop."""
+        """Write messages to ranks on this machine; hand others to the event loop."""
+        near = [(rank, message) for rank, message in messages if rank in self.by_memory]
+        far = [(rank, message) for rank, message in messages if rank not in self.by_memory]
+        if near and not self._write_near(near):
+            far += [(rank, with_checksum(message)) for rank, message in near]
+        if far:
+            self._send(far)
+
+    def _send(self, messages: Sequence[tuple[int, Message]]) -> None:
+        messages = [(rank, copied(message)) for rank, message in messages]
         self._pending.append(asyncio.run_coroutine_threadsafe(self._write_all(messages), self.loop))
 
     def flush(self, timeout: float) -> None:
@@ -167,11 +221,17 @@ class DaskTransport:
 
     def receive(self, source: int, sequence: int, timeout: float) -> tuple[Call, Payload]:
         """Wait for a message of a rank."""
+        if source in self.by_memory:
+            found = self._memory.receive(source, sequence, timeout)
+            if found is not None:
+                return found
         header, payload = self._mailbox.take(source, sequence, timeout)
         return header.call, payload
 
     def close(self) -> None:
-        """Close the streams from this rank."""
+        """Close the streams from this rank, and give shared memory back."""
+        memory, self._memory = self._memory, SharedMemory(None, {})
+        memory.close()
         streams, self._streams = self._streams, {}
 
         async def close_all() -> None:
@@ -180,6 +240,14 @@ class DaskTransport:
             )
 
         asyncio.run_coroutine_threadsafe(close_all(), self.loop)
+
+    def _write_near(self, messages: Sequence[tuple[int, Message]]) -> bool:
+        """Write what belongs to an exchange into shared memory; False if it cannot be there."""
+        header = opened(messages[0][1].header)
+        if header.call.kind in (Kind.ABORT, Kind.LEAVE):
+            return False  # whoever waits looks into the mailbox for these
+        payloads = [(rank, message.payload) for rank, message in messages]
+        return self._memory.post(header.sequence, header.call, payloads)
 
     async def _connect(self, rank: int, timeout: float) -> None:
         from distributed.comm import connect
@@ -259,6 +327,7 @@ def dask_ranks(
     *,
     timeout: float = DEFAULT_TIMEOUT,
     connect_timeout: float = 30.0,
+    shares_memory: bool = True,
 ) -> Iterator[Collectives]:
     """The communicator of a rank, in a task on its worker that has joined before.
 
@@ -275,6 +344,9 @@ def dask_ranks(
         Seconds for which a rank waits for another in one exchange.
     connect_timeout : float, default 30
         Seconds for opening the connections.
+    shares_memory : bool, default True
+        Ranks on one machine exchange messages through shared memory where they can.  False:
+        through the connections; all ranks must give the same.
 
     Raises
     ------
@@ -299,6 +371,8 @@ def dask_ranks(
         transport.connect(connect_timeout)
         communicator = Collectives(transport, timeout)
         try:
+            if shares_memory:
+                transport.share_memory(carrier.take_outbox(stamp, rank), communicator)
             yield communicator
             communicator.leave()
         except BaseException as error:  # whatever it is, the others must hear of it

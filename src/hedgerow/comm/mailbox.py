@@ -3,7 +3,8 @@
 They come on one thread (of a sender, of an event loop) and are taken on another.  A rank
 is never more than one exchange ahead of another, as each exchange needs something of
 everyone; a mailbox therefore holds at most two messages of each source, and what is
-further ahead is an error.
+further ahead is an error.  Of collectives in steps only a whole collective needs something of
+everyone: a rank is less than two collectives ahead.
 
 =========================================  ===========================================
 message                                    what happens
@@ -34,8 +35,33 @@ from hedgerow.errors import CommunicationError
 
 logger = logging.getLogger("hedgerow")
 
-MAX_AHEAD = 1
-"""Exchanges by which a message may come before it is wanted."""
+STEPS_FROM = 5
+"""Ranks from which on collectives go in steps: three messages instead of four."""
+
+
+def goes_in_steps(size: int) -> bool:
+    """Whether collectives of so many ranks go in steps."""
+    return size >= STEPS_FROM
+
+
+def most_ahead(size: int) -> int:
+    """Exchanges by which a message may come before it is wanted."""
+    return 2 * (size - 1).bit_length() if goes_in_steps(size) else 1
+
+
+def took_no_part(source: int, sequence: int) -> CommunicationError:
+    """A rank had ended before an exchange in which it is waited for."""
+    return CommunicationError(
+        f"rank {source} has ended its part and takes no part in exchange {sequence}"
+    )
+
+
+def not_answered(source: int, rank: int, sequence: int, timeout: float) -> CommunicationError:
+    """A rank was waited for too long."""
+    return CommunicationError(
+        f"rank {source} did not answer within {timeout:g} s "
+        f"(rank {rank}, exchange {sequence}): it stalls or is overloaded"
+    )
 
 
 class Mailbox:
@@ -63,7 +89,9 @@ class Mailbox:
         self.n_dropped = 0
         self._changed = threading.Condition()
         self._waiting: dict[tuple[int, int], tuple[Header, Payload]] = {}
-        self._wanted = [0] * size
+        self._wanted = [0] * size  # by source: exchanges before are over
+        self._now = 0  # the exchange of this rank
+        self._most_ahead = most_ahead(size)
         self._left: set[int] = set()
         self._failure: str | None = None
 
@@ -86,17 +114,13 @@ class Mailbox:
         deadline = time.monotonic() + timeout
         key = (source, sequence)
         with self._changed:
+            self._now = sequence
             while self._failure is None and key not in self._waiting:
                 if source in self._left:
-                    raise CommunicationError(
-                        f"rank {source} has ended its part and takes no part in exchange {sequence}"
-                    )
+                    raise took_no_part(source, sequence)
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise CommunicationError(
-                        f"rank {source} did not answer within {timeout:g} s "
-                        f"(rank {self.rank}, exchange {sequence}): it stalls or is overloaded"
-                    )
+                    raise not_answered(source, self.rank, sequence, timeout)
                 self._changed.wait(left)
             if self._failure is not None:
                 raise CommunicationError(self._failure)
@@ -104,6 +128,16 @@ class Mailbox:
             self._wanted[source] = sequence + 1
         check_payload(header, payload)
         return header, payload
+
+    def skip(self, source: int, sequence: int) -> None:
+        """Note that the message of an exchange has come another way."""
+        with self._changed:
+            self._now = sequence
+            self._wanted[source] = sequence + 1
+
+    def has_left(self, source: int) -> bool:
+        """Whether a rank has said that it takes part no longer."""
+        return source in self._left
 
     def fail(self, reason: str) -> None:
         """Let everything that is or will be taken end in an error; the first reason stays."""
@@ -138,10 +172,10 @@ class Mailbox:
         if header.call.kind == Kind.LEAVE:
             self._left.add(header.source)
             return None
-        ahead = header.sequence - self._wanted[header.source]
+        ahead = header.sequence - max(self._now, self._wanted[header.source])
         if ahead < 0:
             return self._drop(header, "late or twice")
-        if ahead > MAX_AHEAD:
+        if ahead > self._most_ahead:
             raise CommunicationError(
                 f"rank {header.source} is in exchange {header.sequence}, {ahead} ahead of "
                 f"rank {self.rank}: messages were lost"

@@ -107,9 +107,13 @@ def checksum_of(payload: Payload) -> int:
 
 
 def sealed(
-    call: Call, source: int, target: int, stamp: Stamp, sequence: int, payload: Payload
-) -> Message:
-    """Message with the header that belongs to a payload."""
+    call: Call, source: int, target: int, stamp: Stamp, sequence: int, payload: Payload,
+    checked: bool = True,
+) -> Message:  # fmt: skip
+    """Message with the header that belongs to a payload.
+
+    Without ``checked`` the header has no check sum of the payload, which no network carries.
+    """
     fields = _LAYOUT.pack(
         MAGIC,
         int(call.kind),
@@ -120,11 +124,24 @@ def sealed(
         sequence,
         call.agreed,
         len(payload),
-        checksum_of(payload),
+        checksum_of(payload) if checked else 0,
         0,
     )
     body = fields[:-4]
     return Message(body + struct.pack("<I", zlib.crc32(body)), payload)
+
+
+def copied(message: Message) -> Message:
+    """The message with a payload of its own, which nobody writes to."""
+    return Message(message.header, bytes(message.payload))
+
+
+def with_checksum(message: Message) -> Message:
+    """The message with a check sum of its payload."""
+    header = opened(message.header)
+    return sealed(
+        header.call, header.source, header.target, header.stamp, header.sequence, message.payload
+    )
 
 
 def opened(header: bytes) -> Header:

@@ -52,10 +52,12 @@ class MpiRanks:
         self._call(self._group.Allreduce, np.ascontiguousarray(array), total, operation)
         return total
 
-    def reduce_scatter(self, array: IntArray, starts: Sequence[int]) -> IntArray:
+    def reduce_scatter(
+        self, array: IntArray, starts: Sequence[int], out: IntArray | None = None
+    ) -> IntArray:
         """Part ``starts[rank] : starts[rank + 1]`` of the sum of an int64 array."""
         counts = np.diff(np.asarray(starts))
-        part = np.empty(counts[self.rank], dtype=np.int64)
+        part = np.empty(counts[self.rank], dtype=np.int64) if out is None else out
         self._call(self._group.Reduce_scatter, np.ascontiguousarray(array), part, counts.tolist())
         return part
 

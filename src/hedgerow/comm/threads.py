@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from hedgerow.comm.collectives import Collectives, Transport
 from hedgerow.comm.mailbox import Mailbox
-from hedgerow.comm.messages import Call, Message, Payload, Stamp
+from hedgerow.comm.messages import Call, Message, Payload, Stamp, copied
 from hedgerow.errors import CommunicationError
 
 Result = TypeVar("Result")
@@ -43,10 +43,15 @@ class ThreadTransport:
         self.stamp = mailboxes[rank].stamp
         self._mailboxes = mailboxes
 
+    @property
+    def by_memory(self) -> frozenset[int]:
+        """None: all messages have check sums, as those of a cluster."""
+        return frozenset()
+
     def post(self, messages: Sequence[tuple[int, Message]]) -> None:
         """Put messages into mailboxes."""
         for rank, message in messages:
-            self._mailboxes[rank].deliver(message)
+            self._mailboxes[rank].deliver(copied(message))
 
     def flush(self, timeout: float) -> None:
         """Nothing is on its way."""

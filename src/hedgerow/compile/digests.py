@@ -2,7 +2,8 @@
 
 The digest of a kernel covers its own code, the kernels and constants that it uses, and
 theirs in turn: an edit of one kernel changes the digests of its callers and of nothing
-else.  Comments, docstrings and the places of lines do not count.
+else.  Comments, docstrings and the places of lines do not count.  The digest of a kernel that
+depends on the number of SIMD lanes differs between processors with and without AVX-512.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from hedgerow.compile.policy import lanes_of_processor
 
 _PACKAGE = Path(__file__).parents[1]
 _KERNEL_SOURCES = ("arrays.py", "compile", "kernels", "growing", "objectives")
@@ -92,6 +95,8 @@ def _value_parts(value: Any) -> Iterator[str]:
         yield f"{_digest_of(value.py_func)} {value.inline} {value.inner}"
     elif isinstance(value, Intrinsic):
         yield f"{_file_digest(value.module)} {value.name}"
+        if value.counts_lanes:
+            yield str(lanes_of_processor())
     elif isinstance(value, types.FunctionType):
         yield _digest_of(value)
     elif isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):

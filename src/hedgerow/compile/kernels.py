@@ -121,10 +121,12 @@ class Intrinsic:
     ----------
     module, name : str
         Where the definition for Numba stands.
+    counts_lanes : bool, default=False
+        Whether its code depends on ``lanes_of_processor()``.
     """
 
-    def __init__(self, module: str, name: str) -> None:
-        self.module, self.name = module, name
+    def __init__(self, module: str, name: str, counts_lanes: bool = False) -> None:
+        self.module, self.name, self.counts_lanes = module, name, counts_lanes
 
     def __call__(self, *arguments: Any) -> Any:
         """Not possible: an intrinsic stands in kernels only."""

@@ -1,9 +1,9 @@
-"""The one door for tables; bins and binned matrices.
+"""Reading and validation of tables, bins, and binned matrices.
 
 ::
 
-    anything with rows and columns
-        |  table.read_table      frames.py: by narwhals;  rows.py, objects.py: Python;
+    array, frame, list, dict, ...
+        |  table.read_table      frames.py: frames;  rows.py, objects.py: Python objects;
         |                        columns.py: numbers;  levels.py, categories.py: categories
         v
     Table  --- bins.fit_bins -->  BinSpec

@@ -1,27 +1,29 @@
-"""Where the cuts between bins lie.
+"""Choose the cuts between the bins of each feature.
 
 Glossary
 --------
-cut     threshold between two neighbouring bins, held as a key
-        (:mod:`hedgerow.kernels.keys`); ``value <= cut[b]`` exactly if the bin of
+cut     threshold between two neighbouring bins, stored as a key
+        (:mod:`hedgerow.kernels.keys`); ``value <= cut[b]`` if and only if the bin of
         the value is ``<= b``
-stride  cells that each feature has in a histogram: a power of two larger than
-        any number of value bins; the last cell is the bin of missing values
-mass    sum of weights, the number of rows where all weights are 1
+stride  number of histogram bins reserved for each feature: a power of two greater
+        than the number of value bins of any feature; the last one is the bin of
+        missing values
+mass    sum of weights; with unit weights the number of rows
 
 ::
 
     value      -inf ....... cut[0] ....... cut[1] ....... inf      missing
     bin             0                1               2             stride - 1
 
-:func:`fit_bins` sorts each column and walks once over its different values
-(:func:`hedgerow.kernels.binning.choose_cuts`): a bin for each value if there
-are few, bins of like mass otherwise, heavy values in bins of their own.  Beyond
-200,000 rows it looks at about as many, chosen by a hash of seed and row number,
-so that neither threads nor chunks change the choice.
+:func:`fit_bins` sorts each column and passes once over its distinct values
+(:func:`hedgerow.kernels.binning.choose_cuts`).  Each value gets its own bin if there
+are few of them.  Otherwise bins have about equal mass, and a value that is heavy
+enough gets a bin of its own.  Tables of more than 200,000 rows are sampled to about
+that number.  A hash of the seed and the row number selects the rows, so the sample
+does not depend on threads or chunks.
 
-Of a category column each level has a bin; where there are more levels than bins,
-the heaviest have one each, and all others share one.
+Each level of a category column has its own bin.  If there are more levels than bins,
+the heaviest levels have their own bins, and all others share the last one.
 """
 
 from __future__ import annotations
@@ -53,16 +55,16 @@ from hedgerow.kernels.keys import float32_threshold_keys, floats_of_keys, keys_o
 from hedgerow.threads import run_blocks
 
 MOST_BINS = 255
-"""Largest ``max_bins``: with the bin of missing values, what eight bits can hold."""
+"""Largest ``max_bins``: with the bin of missing values, eight bits are full."""
 
 SAMPLE_ROWS = 200_000
-"""Rows from which cuts are chosen, where there are more."""
+"""Approximate number of rows sampled from a larger table to choose cuts."""
 
 MOST_SAMPLED = SAMPLE_ROWS + SAMPLE_ROWS // 20 - 1
-"""The most rows that a hash may choose: their number spreads by 0.2% around the last one."""
+"""Upper limit of the sample size, which varies by 0.2% around ``SAMPLE_ROWS``."""
 
 MOST_CATEGORY_BINS = 254
-"""Bins of a category column at most: prediction has two more, for unknown and missing."""
+"""Most bins of a category column: prediction adds two, for unknown and missing values."""
 
 SMALLEST_STRIDE = 16
 _VALUES_PER_THREAD = 25_000  # below, waking a thread (64 us) costs more than it saves
@@ -82,8 +84,8 @@ class BinSpec:
         Cuts of feature ``j`` are ``cut_keys[cut_start[j] : cut_start[j + 1]]``.
     schema : Schema
     stride : int
-        Power of two from 16 to 256; the missing bin is ``stride - 1`` for
-        every feature, and no bin of values is as high.
+        Power of two from 16 to 256.  The missing bin is ``stride - 1`` for every
+        feature; value bins are smaller.
     level_bin : uint8
         Bin of each level of the category columns, column after column.
     level_start : int64, shape (n_features + 1,)
@@ -108,11 +110,11 @@ class BinSpec:
         return self.stride - 1
 
     def n_bins(self, feature: int) -> int:
-        """Bins for values of ``feature``: one more than cuts."""
+        """Number of value bins of ``feature``; for numbers one more than its cuts."""
         return int(self.bin_counts()[feature])
 
     def bin_counts(self) -> IntArray:
-        """``n_bins`` of every feature."""
+        """Number of value bins of every feature."""
         counts = np.diff(self.cut_start) + 1
         counts[self.is_category] = 1
         with_levels = np.flatnonzero(np.diff(self.level_start))
@@ -123,7 +125,7 @@ class BinSpec:
 
     @property
     def is_category(self) -> npt.NDArray[np.bool_]:
-        """Which features are categories."""
+        """Mask of the category features."""
         return np.array([kind == "category" for kind in self.schema.kinds], dtype=np.bool_)
 
     def bins_of(self, feature: int) -> BinArray:
@@ -131,13 +133,13 @@ class BinSpec:
         return self.level_bin[self.level_start[feature] : self.level_start[feature + 1]]
 
     def lookup(self, dtype: np.dtype) -> AnyArray:
-        """Cuts laid out for :func:`hedgerow.kernels.binning.bin_rows`.
+        """Lay out the cuts for :func:`hedgerow.kernels.binning.bin_rows`.
 
         Parameters
         ----------
         dtype : float32, float64 or int64
-            Of the values that are to be compared.  For float32 the cuts are
-            rounded down, which decides every float32 as the cut itself does.
+            Type of the values to compare with the cuts.  Cuts are rounded down to
+            float32, which does not change the bin of any float32 value.
 
         Returns
         -------
@@ -146,8 +148,8 @@ class BinSpec:
         blocks = np.full((self.n_features, LOOKUP_WIDTH - FAN_OUT), _above_all(dtype), dtype)
         counts = np.diff(self.cut_start)
         feature = np.repeat(np.arange(self.n_features), counts)
-        place = np.arange(len(self.cut_keys)) - np.repeat(self.cut_start[:-1], counts)
-        blocks[feature, place] = cuts_as(self.cut_keys, dtype)
+        position = np.arange(len(self.cut_keys)) - np.repeat(self.cut_start[:-1], counts)
+        blocks[feature, position] = cuts_as(self.cut_keys, dtype)
         return np.hstack([blocks[:, FAN_OUT - 1 :: FAN_OUT], blocks]).reshape(-1)
 
 
@@ -156,7 +158,7 @@ def _above_all(dtype: np.dtype) -> float | int:
 
 
 def cuts_as(keys: IntArray, dtype: np.dtype) -> AnyArray:
-    """Cuts as numbers of ``dtype`` that divide its values as the keys do."""
+    """Convert cut keys to numbers of ``dtype`` that separate the same values."""
     if dtype == np.int64:
         return keys
     if dtype == np.float64:
@@ -177,25 +179,26 @@ def fit_bins(
 ) -> BinSpec:
     """Choose the cuts of every feature.
 
-    Missing values are left out; a column with one value or none has no cut.
+    Missing values are ignored.  A column with at most one distinct value has no cut.
     Dense and sparse tables of the same numbers get the same cuts.
 
     Parameters
     ----------
     table : Table or SparseTable
     max_bins : int or sequence of int
-        Most bins for the values of a feature, 2 to 255; or of each feature.
+        Most value bins of every feature, 2 to 255, or one number for each feature.
     weight : array of shape (n_rows,), optional
-        Positive and finite.  A row of weight k counts as k equal rows, and a
-        common factor changes nothing: exactly for integers up to 2**34 and
-        for powers of two.
+        Positive and finite.  A row of weight k counts as k equal rows.  A common
+        factor does not change the cuts: exactly for integers up to 2**34 and for
+        powers of two.
     seed : int
-        Chooses the rows that are looked at, where there are over 200,000.
+        Seed of the row sample, for tables of more than 200,000 rows.
     n_threads : int
+        Number of threads.
     forced : mapping of name to ascending numbers, optional
-        Cuts that these columns have whatever the data, fewer than their bins.
+        Cuts to use whatever the data: fewer for each column than it has bins.
     rows : int64, optional
-        Rows to look at, in the place of those that the seed chooses.
+        Rows to use instead of the seeded sample.
 
     Returns
     -------
@@ -206,7 +209,7 @@ def fit_bins(
     ParameterError
         If ``max_bins`` is out of range.
     DataError
-        If ``weight`` has another length than the table.
+        If ``weight`` does not have one number for each row of the table.
 
     Examples
     --------
@@ -222,7 +225,7 @@ def fit_bins(
             f"weight must have one number for each of the {table.n_rows} rows, "
             f"got shape {np.shape(weight)}."
         )
-    rows = rows_to_look_at(table.n_rows, seed) if rows is None else rows
+    rows = sampled_rows(table.n_rows, seed) if rows is None else rows
     mass = None if weight is None else integer_mass(np.asarray(weight)[rows])
     fixed = keys_of_forced(forced, table.schema)
     found: list[tuple[AnyArray, AnyArray]]
@@ -252,11 +255,14 @@ def fit_bins(
 
 
 def _most_bins(max_bins: int | Sequence[int], n_features: int) -> IntArray:
-    """Most bins of each feature."""
+    """Return the largest number of value bins of each feature."""
     single = not isinstance(max_bins, Sequence)
     each = list(max_bins) if isinstance(max_bins, Sequence) else [max_bins]
     if not single and len(each) != n_features:
-        raise ParameterError(f"max_bins has {len(each)} numbers for {n_features} features.")
+        raise ParameterError(
+            f"max_bins has {len(each)} numbers for {n_features} features: give one integer, or "
+            "one for each feature."
+        )
     for most in each:
         if isinstance(most, bool) or not 2 <= most <= MOST_BINS or int(most) != most:
             raise ParameterError(
@@ -266,7 +272,7 @@ def _most_bins(max_bins: int | Sequence[int], n_features: int) -> IntArray:
 
 
 def _as_values(keys: dict[int, IntArray], dtype: np.dtype) -> dict[int, AnyArray]:
-    """Forced cuts as they compare with the values of a table."""
+    """Convert forced cuts from keys to the type of the table's values."""
     if dtype == np.int64:
         return dict(keys)
     return {column: floats_of_keys(cuts) for column, cuts in keys.items()}
@@ -275,7 +281,7 @@ def _as_values(keys: dict[int, IntArray], dtype: np.dtype) -> dict[int, AnyArray
 def _insert(
     forced: dict[int, IntArray], cut_keys: IntArray, counts: list[int]
 ) -> tuple[IntArray, list[int]]:
-    """All cuts and their counts, the forced ones among them."""
+    """Merge the forced cuts into the others; return all cuts and their counts."""
     parts = np.split(cut_keys, np.cumsum(counts)[:-1])
     for column, keys in forced.items():
         parts[column] = np.sort(np.concatenate([parts[column], keys]))
@@ -285,10 +291,10 @@ def _insert(
 def _bin_levels(
     table: Table, rows: IntArray, mass: FloatArray | None, most_bins: IntArray
 ) -> list[BinArray]:
-    """For each category column the bin of each level, by its mass in ``rows``; else nothing.
+    """Assign the levels of each category column to bins; other columns get an empty array.
 
-    Where there are more levels than bins, the heaviest have one each (of equal
-    ones the lower), and all others share the last.
+    If a column has more levels than bins, its heaviest levels in ``rows`` have their own
+    bins (ties go to the lower code), and all others share the last bin.
     """
     found = []
     for j, column in enumerate(table.schema.columns):
@@ -309,10 +315,9 @@ def _bin_levels(
 
 
 def codes_of(values: AnyArray, n_levels: int) -> IntArray:
-    """Positions of levels in a category column of a table.
+    """Return the level codes of a category column of a table.
 
-    ``n_levels`` stands for a value that is no level, ``n_levels + 1`` for a
-    missing one.
+    An unknown category has the code ``n_levels``, a missing value ``n_levels + 1``.
     """
     floats = floats_of_keys(values) if values.dtype == np.int64 else values
     missing = np.isnan(floats)
@@ -320,8 +325,8 @@ def codes_of(values: AnyArray, n_levels: int) -> IntArray:
     return codes
 
 
-def rows_to_look_at(n_rows: int, seed: int) -> IntArray:
-    """All rows, or about ``SAMPLE_ROWS`` of more, by a hash of seed and row number."""
+def sampled_rows(n_rows: int, seed: int) -> IntArray:
+    """Select all rows, or about ``SAMPLE_ROWS`` of a larger table by a seeded hash."""
     if n_rows <= SAMPLE_ROWS:
         return np.arange(n_rows, dtype=np.int64)
     rows = np.empty(MOST_SAMPLED + 1, dtype=np.int64)
@@ -330,20 +335,20 @@ def rows_to_look_at(n_rows: int, seed: int) -> IntArray:
 
 
 def sample_limit(n_rows: int) -> np.uint64:
-    """Hash below which a row is looked at, of more than ``SAMPLE_ROWS``."""
+    """Return the hash below which a row of a table with ``n_rows`` rows is sampled."""
     return np.uint64((SAMPLE_ROWS << 64) // n_rows)
 
 
 def _as_int64(seed: int) -> int:
-    """Keep the low 64 bits of any integer: every seed is of one type for kernels."""
+    """Keep the low 64 bits of any integer, so that kernels see a single type of seed."""
     return (int(seed) + 2**63) % 2**64 - 2**63
 
 
 def _columns_of(values: AnyArray, rows: IntArray, n_threads: int) -> AnyArray:
-    """Copy the chosen rows into contiguous columns, shape (n_features, n_chosen)."""
+    """Copy the selected rows into contiguous columns, shape (n_features, n_selected)."""
     n_features = values.shape[1]
     if len(rows) == len(values) and values.flags.f_contiguous:
-        return np.array(values.T, order="C")  # all rows, column after column already
+        return np.array(values.T, order="C")  # the columns are contiguous already
     columns = np.empty((n_features, len(rows)), dtype=values.dtype)
     any_strides = np.broadcast_to(values, (2, *values.shape))
     run_blocks(
@@ -356,7 +361,7 @@ def _columns_of(values: AnyArray, rows: IntArray, n_threads: int) -> AnyArray:
 
 
 def integer_mass(weight: FloatArray) -> FloatArray:
-    """Scale weights by a power of two and round them: sums of integers are exact."""
+    """Scale weights by a power of two and round them to integers, whose sums are exact."""
     weight = np.asarray(weight, dtype=np.float64)
     return integer_mass_at(weight, float(weight.max()))
 
@@ -374,15 +379,15 @@ def _find_cuts(
     forced: dict[int, AnyArray],
     n_threads: int,
 ) -> list[tuple[AnyArray, AnyArray]]:
-    """Find, for each column, the values just below and just above its cuts but the forced.
+    """Find the values just below and just above each cut of each column.
 
-    Sorts ``columns`` in place.
+    Forced cuts are not among the results.  ``columns`` is sorted in place.
     """
     n_features, n_rows = columns.shape
     found: list[tuple[AnyArray, AnyArray]] = [None] * n_features  # type: ignore[list-item]
     counts = np.arange(n_rows + 1, dtype=np.float64)
     if mass is not None and (mass == mass[0]).all():
-        # No row needs to be known by its weight: to sort values takes a third of the time.
+        # Equal weights need no argsort: sorting the values alone takes a third of the time.
         counts, mass = counts * mass[0], None
 
     def find(start: int, stop: int) -> None:
@@ -416,7 +421,7 @@ def _no_value(columns: AnyArray) -> float | int:
 
 
 def _cuts_between(found: list[tuple[AnyArray, AnyArray]], schema: Schema) -> IntArray:
-    """Compute keys halfway between the values below and above each cut."""
+    """Return the keys halfway between the values below and above each cut."""
     below = np.concatenate([pair[0] for pair in found])
     above = np.concatenate([pair[1] for pair in found])
     if not schema.has_int:
@@ -427,17 +432,17 @@ def _cuts_between(found: list[tuple[AnyArray, AnyArray]], schema: Schema) -> Int
 
 
 def midpoints(below: FloatArray, above: FloatArray) -> FloatArray:
-    """Compute float64 numbers ``t`` near the middle with ``below <= t < above``.
+    """Return float64 numbers ``t`` near the middle with ``below <= t < above``.
 
-    An infinity counts as the largest finite number, so that cuts are finite
-    wherever a finite number lies between.
+    An infinity counts as the largest finite number, so a cut is finite wherever a
+    finite number lies between its neighbours.
     """
     low = np.maximum(below, -_LARGEST_FLOAT)
     high = np.minimum(above, _LARGEST_FLOAT)
     with np.errstate(over="ignore", invalid="ignore"):
         gap = high - low
         middle = np.where(np.isfinite(gap), low + gap / 2, low / 2 + high / 2)
-    # Between neighbours the middle is rounded to one of them.
+    # Between adjacent floats the middle rounds to one of the two.
     return np.where((middle >= below) & (middle < above), middle, below)
 
 

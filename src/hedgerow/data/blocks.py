@@ -1,11 +1,11 @@
-"""Columns sorted once: what exact growth reads instead of bins.
+"""Presorted columns, which exact growth reads instead of bins.
 
 Glossary
 --------
-entry     a row that has a value in a column: its number, and one bit for whether
-          the value differs from that of the entry before
-run       neighbouring entries with equal values
-block     the entries of one column in the order of their values
+entry     number of a row with a value in a column, and a bit that says whether the value
+          differs from that of the previous entry
+run       consecutive entries with equal values
+block     the entries of a column, sorted by value
 
 ::
 
@@ -13,12 +13,12 @@ block     the entries of one column in the order of their values
     block           | 2  0  3  5 |                          rows by value
     starts a run    | 1  1  0  1 |                          top bit of each entry
 
-A block holds places only, not values (Chen and Guestrin 2016, section 4.1): four
-bytes an entry.  Growth needs to know where values differ, which the bit says, and
-looks a value up in the table only for the threshold of a finished split.  Missing
-values have no entry, so memory and time are linear in the values present.
+A block holds row numbers, not values (Chen and Guestrin 2016, section 4.1), in four bytes
+per entry.  Growth needs to know where values differ, which the bit tells.  It looks up values
+in the table only for the threshold of a final split.  Missing values have no entry, so memory
+and time are linear in the number of present values.
 
-Every node of every tree reuses the blocks; sorting is done once a fit.
+Columns are sorted once per fit, and every node of every tree reuses the blocks.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.threads import run_blocks
 
 PADDING = 64
-"""Entries of zero behind the last block, so that fetching ahead touches memory that exists."""
+"""Zero entries after the last block, so that prefetching stays inside the array."""
 
 RUN_BIT = np.uint32(1 << 31)
 ROW_BITS = np.uint32((1 << 31) - 1)
 
 _MOST_ROWS = 1 << 31
 COLUMNS_AT_ONCE = 16
-"""Columns that a thread copies out of a table in C order: a cache line of float32."""
+"""Columns that a thread copies together from a table in C order: a cache line of float32."""
 
 ENTRY_BYTES = 4
 _VALUES_PER_THREAD = 10_000
@@ -49,18 +49,17 @@ _VALUES_PER_THREAD = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnBlocks:
-    """Entries of all columns, each column in the order of its values.
+    """The entries of all columns, each sorted by value.
 
     Attributes
     ----------
     entries : uint32, shape (n_entries + PADDING,)
-        Blocks of column 0, 1, ...  The lower 31 bits are a row; the top bit is set
-        where the value differs from the one before.  Equal values are in the order
-        of their rows.
+        Blocks of column 0, 1, ...  The lower 31 bits are a row; the top bit is set if the
+        value differs from the previous one.  Equal values are sorted by row.
     starts : int64, shape (n_features + 1,)
         The block of column ``j`` is ``entries[starts[j] : starts[j + 1]]``.
     table : Table
-        Where the values are.
+        The table with the values.
     """
 
     entries: RowArray
@@ -79,11 +78,11 @@ class ColumnBlocks:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the blocks, the table not counted."""
+        """Memory of the blocks in bytes, without the table."""
         return self.entries.nbytes + self.starts.nbytes
 
     def rows_of(self, column: int) -> RowArray:
-        """Rows with a value in ``column``, by value."""
+        """Return the rows with a value in ``column``, sorted by value."""
         rows: RowArray = self.entries[self.starts[column] : self.starts[column + 1]] & ROW_BITS
         return rows
 
@@ -96,7 +95,7 @@ def sort_columns(table: Table, n_threads: int = 1) -> ColumnBlocks:
     table : Table
         Values of any type and strides; at most 2**31 - 1 rows.
     n_threads : int, default=1
-        Columns are divided between them; the blocks do not depend on it.
+        Number of threads, which share the columns; the blocks do not depend on it.
 
     Returns
     -------
@@ -137,7 +136,7 @@ def sort_columns(table: Table, n_threads: int = 1) -> ColumnBlocks:
 
 
 def sort_column(column: AnyArray) -> RowArray:
-    """Entries of one contiguous column, by value and then by row."""
+    """Return the entries of a contiguous column, sorted by value and then by row."""
     if column.dtype == np.float32:
         present = np.flatnonzero(~np.isnan(column))
         keys = _keys_of_float32(column[present])
@@ -148,7 +147,7 @@ def sort_column(column: AnyArray) -> RowArray:
         long_keys = long_keys[present]
         order = np.argsort(long_keys)
         sorted_keys = long_keys[order]
-        # The fast sort may mix up equal values: number the values and sort again.
+        # The fast sort is not stable: number the values and sort again.
         rank = np.zeros(len(order), dtype=np.int64)
         np.cumsum(sorted_keys[1:] != sorted_keys[:-1], out=rank[1:])
         ordered, rows = rank, present[order]
@@ -161,7 +160,7 @@ def sort_column(column: AnyArray) -> RowArray:
 
 
 def _keys_of_float32(values: AnyArray) -> IntArray:
-    """Integers of 32 bits with the order of the values; both zeros are equal."""
+    """Return 32-bit integers in the order of the values; both zeros are equal."""
     bits = (values + np.float32(0.0)).view(np.int32)
     keys = bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
     return keys.astype(np.int64)

@@ -1,32 +1,32 @@
-"""Columns of the binned matrix that hold several features: exclusive feature bundling.
+"""Exclusive feature bundling: columns of the binned matrix that hold several features.
 
 Glossary
 --------
-active   a feature is active in a row unless it is at rest: unless its code is that of
-         what sparse tables do not record, 0 (or missing)
-code     a feature's bin, and one past its last bin for a missing value
-bundle   features that share a column, as they are (almost) never active in one row
-cell     what stands in such a column; 0 where all of its features are at rest
+code     bin of a feature; a missing value has the code after the last bin
+default  code of the value that sparse tables do not store: 0, or missing
+active   a feature is active in a row if its code there is not the default
+bundle   features that share a column because they are (almost) never active together
+cell     bin of a bundle; 0 if all its features have their default
 
 ::
 
-    feature   codes, * at rest    cells in a bundle
+    feature   codes, * default    cells in a bundle
     x3        0*  1               0   1
     x7        0*  1               0       2
     x5        0  1*  2  missing   3   0   4   5
 
-    row with x7 = 1, others at rest: 2      sum of x5 at rest = node - (3) - (4) - (5)
+    row with x7 = 1, others default: 2     sum of x5 at its default = node - (3) - (4) - (5)
 
-The cells of a bundle tell the features apart, so sums over the cells give the
-histogram of each feature as it is by itself, to the last bit, and splits, models
-and predictions speak of features only.  Two features that are active in one row
-conflict there; the one that comes later in the bundle is seen in training, the
-other is taken for being at rest.  Without conflicts nothing is lost.
+Each cell of a bundle belongs to one feature.  The histogram of each feature therefore
+follows exactly, to the last bit, from the sums of the cells, and splits, models and
+predictions refer to features only.  Two features that are active in the same row are in
+conflict.  Training sees the one that comes later in the bundle and treats the other as
+its default.  Without conflicts, bundling loses nothing.
 
-The order of the search is that of Ke et al. 2017 ("LightGBM"), algorithm 3: by the
-degree in the graph whose edges are weighted with conflicts, or by the number of
-active rows.  The degree of a feature is the sum over its active rows of the other
-features that are active there, so the graph itself is not needed.
+Features are bundled in one of the orders of Ke et al. 2017 ("LightGBM"), algorithm 3: by
+the number of active rows, or by the degree in the graph whose edges count conflicts.  The
+degree of a feature is the sum, over its active rows, of the number of other active
+features, so the graph itself is never built.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from hedgerow.kernels.bundles import MOST_CELLS, N_OPEN, put_in_bundles, sum_deg
 from hedgerow.kernels.sparse import Places, count_active, list_active
 from hedgerow.threads import run_blocks
 
-_DENSEST = 0.75  # share of active rows beyond which a feature is not tried in bundles
-_WORTH = 0.75  # columns that may be left of a dense table, as a share, for bundles to pay
-_FEWEST = 8  # features of a dense table for bundles to pay
-_ROWS_TO_ASK = 1024
+_DENSEST = 0.75  # features with a larger fraction of active rows are not bundled
+_WORTH = 0.75  # a dense table is bundled if at most this fraction of its columns remains
+_FEWEST = 8  # fewest features of a dense table that is bundled
+_ROWS_TO_SAMPLE = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class BundleRules:
-    """How features are bundled; the names are those of the estimators.
+    """Parameters of feature bundling; see the estimators for their meaning.
 
     Attributes
     ----------
     when : {True, False, "auto"}
-        False: column ``j`` of the matrix is feature ``j``.
+        ``bundle_features``.  With False, column ``j`` of the matrix is feature ``j``.
     order : {"count", "degree"}
     conflicts : {"sum", "max"}
     max_conflict_rate : float
@@ -71,32 +71,33 @@ class BundleRules:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Where each feature is found in a binned matrix.
+    """Column and cells of each feature in a binned matrix.
 
     Attributes
     ----------
     column : int32, shape (n_features,)
-        Column of the matrix; -1 for a feature that is at rest in every row.
+        Column of the matrix; -1 for a feature that is never active.
     first : int32, shape (n_features,)
-        First cell of the feature in its bundle; -1 if it has a column to itself,
-        which then holds its bins as they are.
+        First cell of the feature in its bundle; -1 if the feature has its own column,
+        which then holds its bins.
     count : int32, shape (n_features,)
-        Cells that it has in its bundle.
+        Number of cells of the feature in its bundle.
     rest : int32, shape (n_features,)
-        Its code at rest.
+        Default code of the feature.
     members : int32
         Features of column 0, 1, ..., in the order of their cells.
     member_start : int64, shape (n_columns + 1,)
         Features of column ``c`` are ``members[member_start[c] : member_start[c + 1]]``.
     n_single : int32, shape (n_columns,)
-        So many members from the front have one cell and are at rest in bin 0:
-        indicators, ascending.  0 for columns of one feature.
+        Number of indicators: members with a single cell and default bin 0, which come
+        first in the bundle, ascending.  0 for columns of one feature.
     n_cells : int32, shape (n_columns,)
-        Cells of a bundle, that of rest among them; bins of a feature by itself.
+        Number of cells of a bundle, including cell 0; number of bins of a column of one
+        feature.
     stride : int
-        Cells that each column has in a histogram: a power of two, above all others.
+        Histogram bins of each column: a power of two greater than every ``n_cells``.
     n_conflicts : int
-        Values of training rows that are not seen.
+        Number of values of training rows that conflicts hide.
     """
 
     column: npt.NDArray[np.int32]
@@ -112,21 +113,21 @@ class Layout:
 
     @property
     def n_columns(self) -> int:
-        """Columns of the matrix."""
+        """Number of columns of the matrix."""
         return len(self.n_cells)
 
     @property
     def is_identity(self) -> bool:
-        """Whether each feature has a column to itself, in order."""
+        """Whether each feature has its own column, in order."""
         return self.n_columns == len(self.column)
 
     @property
     def has_bundles(self) -> bool:
-        """Whether some column holds its features in cells."""
+        """Whether a column holds several features."""
         return bool((self.first >= 0).any())
 
     def places(self, spec: BinSpec, dtype: np.dtype, per_tile: int) -> Places:
-        """The same for :func:`hedgerow.kernels.sparse.bin_entries`."""
+        """Return the layout in the form of :func:`hedgerow.kernels.sparse.bin_entries`."""
         return Places(
             cuts_as(spec.cut_keys, dtype),
             spec.cut_start,
@@ -138,21 +139,21 @@ class Layout:
             np.int64(per_tile),
         )
 
-    def resting_row(self, spec: BinSpec) -> npt.NDArray[np.uint8]:
-        """The cells of a row of which nothing is recorded, one for each column."""
+    def default_row(self, spec: BinSpec) -> npt.NDArray[np.uint8]:
+        """Return the bins of a row without entries, one for each column."""
         row = np.zeros(self.n_columns, dtype=np.uint8)
         alone = np.flatnonzero((self.first < 0) & (self.column >= 0))
-        at_rest = self.rest[alone]
-        missing = at_rest == spec.bin_counts()[alone]
-        row[self.column[alone]] = np.where(missing, self.stride - 1, at_rest)
+        default = self.rest[alone]
+        missing = default == spec.bin_counts()[alone]
+        row[self.column[alone]] = np.where(missing, self.stride - 1, default)
         return row
 
 
-def codes_at_rest(spec: BinSpec) -> npt.NDArray[np.int32]:
-    """Code of what is not recorded: the bin of 0, or the one behind all bins for missing."""
+def default_codes(spec: BinSpec) -> npt.NDArray[np.int32]:
+    """Return the default code of each feature: the bin of 0, or the code of missing values."""
     if spec.schema.zero_missing:
         return spec.bin_counts().astype(np.int32)
-    # The key of 0 is 0 for integers and floats: the cuts below it are counted.
+    # The key of 0 is 0 for integers and floats, so the bin of 0 is the number of cuts below 0.
     below = np.concatenate(([0], np.cumsum(spec.cut_keys < 0)))
     return (below[spec.cut_start[1:]] - below[spec.cut_start[:-1]]).astype(np.int32)
 
@@ -166,20 +167,20 @@ def lay_out(table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: in
         All training rows.
     spec : BinSpec
     rules : BundleRules
-        ``when`` may be ``"auto"``: what saves columns of a sparse table always pays.
+        ``"auto"`` always bundles: for a sparse table fewer columns always pay.
     n_threads : int
 
     Returns
     -------
     Layout
-        Features that are at rest in every row have no column; where that is all
-        of them, the first has one.  If ``when`` is False, every feature has a column
-        to itself, at rest or not: trees that know no layouts (symmetric trees, vectors
-        in leaves) read the histogram of feature ``j`` in column ``j``.
+        Features that are never active have no column; if no feature is ever active,
+        the first one has a column.  If ``when`` is False, every feature has its own
+        column: trees with vector leaves read the histogram of feature ``j`` in column
+        ``j``.
     """
     if rules.when is False:
         return one_each(spec)
-    rest = codes_at_rest(spec)
+    rest = default_codes(spec)
     counts = count_rows(table, spec, rest, n_threads)
     active = counts.sum(axis=0)
     cells = _cells_needed(table, spec)
@@ -194,24 +195,24 @@ def lay_out(table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: in
 
 
 def may_pay(table: Table, rules: BundleRules) -> bool:
-    """Whether to look for bundles in a dense table.
+    """Decide whether to search a dense table for bundles.
 
-    With ``"auto"`` at some rows: a bundle has less active rows than there are, so
-    the sum of the shares of active rows bounds the columns that can be saved.
+    ``"auto"`` estimates from a sample of rows.  The active rows of a bundle are at most all
+    rows, so the sum of the fractions of active rows bounds the columns that bundles save.
     """
     if rules.when != "auto":
         return bool(rules.when)
     if "category" in table.schema.kinds:
         return False
     if rules.max_conflict_rate > 0.0:
-        return True  # the model depends on the bundles: they must be those of a sparse table
+        return True  # conflicts change the model, so dense and sparse tables must agree
     if table.n_features < _FEWEST:
         return False
-    some = table.values[:: max(1, table.n_rows // _ROWS_TO_ASK)]
-    rest = some == 0
+    sample = table.values[:: max(1, table.n_rows // _ROWS_TO_SAMPLE)]
+    inactive = sample == 0
     if table.schema.zero_missing:
-        rest = np.isnan(some) if some.dtype.kind == "f" else some == MISSING_KEY
-    active = 1.0 - rest.mean(axis=0)
+        inactive = np.isnan(sample) if sample.dtype.kind == "f" else sample == MISSING_KEY
+    active = 1.0 - inactive.mean(axis=0)
     tried = active <= _DENSEST
     saved = np.count_nonzero(tried) - active[tried].sum()
     return bool(saved >= (1.0 - _WORTH) * table.n_features)
@@ -220,13 +221,13 @@ def may_pay(table: Table, rules: BundleRules) -> bool:
 def count_rows(
     table: SparseTable, spec: BinSpec, rest: npt.NDArray[np.int32], n_threads: int = 1
 ) -> IntArray:
-    """Count the rows in which each feature is active, in as many parts as threads.
+    """Count the active rows of each feature, separately for the part of each thread.
 
     Returns
     -------
     int64, shape (n_threads, n_features)
     """
-    entries, (low, high) = table.entries(), _resting_values(spec, rest, table.value.dtype)
+    entries, (low, high) = table.entries(), _default_range(spec, rest, table.value.dtype)
     counts = np.zeros((n_threads, table.n_features), dtype=np.int64)
     present = int(spec.schema.zero_missing)
 
@@ -246,7 +247,7 @@ def list_rows(
     counts: IntArray,
     features: IntArray,
 ) -> tuple[IntArray, RowArray]:
-    """List the rows in which each of ``features`` is active.
+    """List the active rows of each of ``features``.
 
     Parameters
     ----------
@@ -257,23 +258,23 @@ def list_rows(
     -------
     start : int64, shape (n_features + 1,)
     rows : uint32
-        Rows of feature ``j`` are ``rows[start[j] : start[j + 1]]``, ascending; there
-        are none of features that are not listed.
+        Active rows of feature ``j`` are ``rows[start[j] : start[j + 1]]``, ascending;
+        other features have none.
     """
-    entries, (low, high) = table.entries(), _resting_values(spec, rest, table.value.dtype)
+    entries, (low, high) = table.entries(), _default_range(spec, rest, table.value.dtype)
     present, n_parts = int(spec.schema.zero_missing), len(counts)
     left_out = np.ones(table.n_features, dtype=np.bool_)
     left_out[features] = False
     counts = np.where(left_out, 0, counts)
     start = np.concatenate(([0], np.cumsum(counts.sum(axis=0))))
-    place = start[:-1] + np.cumsum(counts, axis=0) - counts
-    place[:, left_out] = -1
+    offset = start[:-1] + np.cumsum(counts, axis=0) - counts
+    offset[:, left_out] = -1
     rows = np.empty(start[-1], dtype=np.uint32)
 
     def listing(first: int, last: int) -> None:
         for part in range(first, last):
             some = _part(table.n_rows, part, n_parts)
-            list_active(entries, low, high, present, place[part], rows, some)
+            list_active(entries, low, high, present, offset[part], rows, some)
 
     run_blocks(listing, n_parts, n_parts, 1)
     return start, rows
@@ -283,12 +284,12 @@ def _part(n_rows: int, part: int, n_parts: int) -> IntArray:
     return np.array([n_rows * part // n_parts, n_rows * (part + 1) // n_parts])
 
 
-def _resting_values(
+def _default_range(
     spec: BinSpec, rest: npt.NDArray[np.int32], dtype: np.dtype
 ) -> tuple[AnyArray, AnyArray]:
-    """Smallest and largest value in the bin of what is not recorded, for each feature.
+    """Return the smallest and largest value in the default bin of each feature.
 
-    Of no meaning where that is the code of missing values.
+    The values are meaningless if the default is missing.
     """
     floats = dtype.kind == "f"
     lowest: float | int = -np.inf if floats else np.iinfo(np.int64).min + 1
@@ -302,7 +303,7 @@ def _resting_values(
 
 
 def _cells_needed(table: SparseTable, spec: BinSpec) -> IntArray:
-    """Codes of each feature other than that of rest; that of missing only if a row has it."""
+    """Count the cells of each feature: codes except the default, with missing only if used."""
     if spec.schema.zero_missing:
         return spec.bin_counts()
     missing = np.zeros(table.n_features, dtype=np.bool_)
@@ -321,7 +322,7 @@ def _search(
     cells: IntArray,
     features: IntArray,
 ) -> tuple[IntArray, int]:
-    """Bundle of each of ``features``, and the conflicts of all bundles."""
+    """Return the bundle of each of ``features`` and the number of conflicts in all bundles."""
     start, rows = list_rows(table, spec, rest, counts, features)
     if rules.order == "degree":
         weight = degrees(start, rows, table.n_rows)[features]
@@ -347,10 +348,10 @@ def _search(
 
 
 def degrees(start: IntArray, rows: RowArray, n_rows: int) -> IntArray:
-    """Weighted degree of each feature in the graph of conflicts.
+    """Return the weighted degree of each feature in the conflict graph.
 
-    The weight of an edge is the number of rows in which both features are active, so
-    a row counts for as many as are active beside this one.
+    The weight of an edge is the number of rows in which both features are active.  Each
+    active row of a feature thus adds the number of other active features.
     """
     total = np.zeros(len(start) - 1, dtype=np.int64)
     sum_degrees(start, rows, np.zeros(n_rows, dtype=np.int32), total)
@@ -364,7 +365,7 @@ def _finish(
     bundle: IntArray,
     n_conflicts: int,
 ) -> Layout:
-    """Number the columns by their first features, and give every member its cells."""
+    """Number the columns by their first features, and assign cells to every member."""
     n_features = spec.n_features
     if (bundle < 0).all():
         bundle = bundle.copy()
@@ -376,7 +377,7 @@ def _finish(
     column = np.full(n_features, -1, dtype=np.int32)
     column[held] = rank[group]
     sizes = np.bincount(column[held], minlength=len(leader))
-    # Indicators come first in a bundle, so that they are searched side by side.
+    # Indicators come first in a bundle, so that the split search reads adjacent cells.
     single = (cells == 1) & (rest == 0)
     members = held[np.lexsort((held, ~single[held], column[held]))].astype(np.int32)
     member_start = np.concatenate(([0], np.cumsum(sizes)))
@@ -403,6 +404,6 @@ def _finish(
 
 
 def one_each(spec: BinSpec) -> Layout:
-    """The layout in which each feature has a column to itself, in order."""
+    """Return the layout in which each feature has its own column, in order."""
     cells = np.ones(spec.n_features, dtype=np.int64)
-    return _finish(spec, codes_at_rest(spec), cells, np.arange(spec.n_features), 0)
+    return _finish(spec, default_codes(spec), cells, np.arange(spec.n_features), 0)

@@ -1,4 +1,4 @@
-"""Columns of categories: by which columns, from values to codes, and from codes to levels.
+"""Category columns: select them, find their levels, and convert values to codes.
 
 ::
 
@@ -8,8 +8,8 @@
         v                        v
     levels, ascending         codes: position among the levels, missing, unknown
 
-Only the distinct values are sorted or looked up, so that a row costs a step or
-two whatever its text.
+Only distinct values are sorted or looked up, so the cost of a row does not depend on its
+text.
 """
 
 from __future__ import annotations
@@ -41,53 +41,53 @@ from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_me
 CategoricalFeatures: TypeAlias = (
     "Literal['auto'] | Sequence[str | int | bool] | npt.NDArray[Any] | None"
 )
-"""Which columns hold categories: found by their type, named, or none."""
+"""Selection of category columns: by type, by name, position or mask, or none."""
 
 _FLOAT32_CODES = 2**24
-"""Every code up to here is a float32."""
+"""Codes up to this number are exact in float32."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """A column as its values and, for each row, the place of its value among them.
+    """A dictionary-encoded column: its values, and for each row the index of its value.
 
     Attributes
     ----------
     values : list of str, ArrowText, or plain numbers
-        Texts are distinct; numbers may occur twice, or be missing.
+        Texts are distinct.  Numbers may repeat or be missing.
     codes : integers, shape (n_rows,)
-        -1 where the row has no value.
+        Index into ``values``; -1 for a missing value.
     """
 
     values: Texts | AnyArray
     codes: IntArray
 
     def spread(self, codes_of_values: IntArray) -> IntArray:
-        """A code for each row from the codes of the values."""
+        """Return the code of each row from the codes of the values."""
         padded: IntArray = np.append(codes_of_values, MISSING_CODE)
-        return padded[self.codes]  # -1 picks the last
+        return padded[self.codes]  # -1 is the index of the last entry
 
 
 PlainOrEncoded: TypeAlias = AnyArray | Encoded
 
 
 def encode_texts(items: Sequence[Any], missing: npt.NDArray[np.bool_] | None) -> Encoded:
-    """Encode Python texts; those ``missing`` may be anything."""
-    places: dict[str, int] = {}
-    find = places.setdefault
+    """Encode Python texts; items in the mask ``missing`` may have any type."""
+    code_of: dict[str, int] = {}
+    find = code_of.setdefault
     if missing is None:
-        found = (find(item, len(places)) for item in items)
+        found = (find(item, len(code_of)) for item in items)
     else:
         found = (
-            MISSING_CODE if gone else find(str(item), len(places))
+            MISSING_CODE if gone else find(str(item), len(code_of))
             for item, gone in zip(items, missing.tolist(), strict=True)
         )
     codes = np.fromiter(found, np.int64, len(items))
-    return Encoded([str(text) for text in places], codes)
+    return Encoded([str(text) for text in code_of], codes)
 
 
 def encode_arrow(array: Any) -> Encoded:
-    """Encode an Arrow array, perhaps chunked, of text."""
+    """Encode an Arrow array or chunked array of text."""
     import pyarrow as pa
 
     if array.type != pa.large_string():
@@ -99,7 +99,7 @@ def encode_arrow(array: Any) -> Encoded:
 
 
 def arrow_codes(array: Any) -> IntArray:
-    """The indices of an Arrow dictionary array, -1 where it is null."""
+    """Return the indices of an Arrow dictionary array, with -1 for nulls."""
     import pyarrow as pa
 
     indices = array.indices
@@ -110,14 +110,14 @@ def arrow_codes(array: Any) -> IntArray:
 
 
 def encode_dictionary(values: PlainOrEncoded, codes: IntArray) -> Encoded:
-    """A column whose values were read as a column of their own."""
+    """Encode a column by its codes and its values, which were read as a column."""
     if isinstance(values, Encoded):
         return Encoded(values.values, Encoded([], codes).spread(values.codes))
     return Encoded(values, codes)
 
 
 def plain_of(column: PlainOrEncoded, message: str) -> AnyArray:
-    """The numbers of a column; ``DataTypeError`` with the message if it holds text."""
+    """Return the numbers of a column; raise ``DataTypeError(message)`` if it holds text."""
     if not isinstance(column, Encoded):
         return column
     if isinstance(column.values, np.ndarray):
@@ -132,7 +132,7 @@ def plain_of(column: PlainOrEncoded, message: str) -> AnyArray:
 
 
 def levels_of(column: PlainOrEncoded, name: str) -> tuple[Sequence[Level], IntArray]:
-    """Levels that occur in a column, and the code of each row (-1 where missing).
+    """Return the levels that occur in a column and the code of each row (-1: missing).
 
     Raises
     ------
@@ -173,12 +173,14 @@ def _text_levels(texts: Texts, codes: IntArray, name: str) -> tuple[Sequence[Lev
 
 
 def codes_of(column: PlainOrEncoded, schema: Schema, j: int) -> IntArray:
-    """Code of each row among the levels of column ``j`` (-1 missing, -2 unknown).
+    """Return the code of each row among the levels of column ``j``.
+
+    The code of a missing value is -1, that of an unknown category -2.
 
     Raises
     ------
     DataTypeError
-        If the levels are text and the column holds numbers, or the other way round.
+        If the levels are text and the column holds numbers, or vice versa.
     """
     index, name = schema.level_index(j), schema.columns[j].name
     values = column.values if isinstance(column, Encoded) else column
@@ -201,20 +203,23 @@ def codes_of(column: PlainOrEncoded, schema: Schema, j: int) -> IntArray:
 
 
 def _rounded(values: AnyArray, rounding: Rounding) -> AnyArray:
-    """Numbers of categories as whole numbers."""
+    """Round category numbers to integers if the schema says so."""
     if rounding == "none" or values.dtype.kind != "f":
         return values
     return np.floor(values) if rounding == "down" else np.trunc(values)
 
 
 def value_at(column: PlainOrEncoded, row: int) -> Any:
-    """The value of a row, which has one, for a message."""
+    """Return the value of a row that is not missing, for error messages."""
     value = column.values[int(column.codes[row])] if isinstance(column, Encoded) else column[row]
     return value.item() if isinstance(value, np.generic) else value
 
 
 def code_column(codes: IntArray, n_levels: int, unknown: UnknownPolicy) -> AnyArray:
-    """Codes as a plain column: NaN where missing, ``n_levels`` for unknown ones that stay."""
+    """Convert codes to floats: NaN for missing values, ``n_levels`` for unknown categories.
+
+    With ``unknown="missing"`` unknown categories are NaN, too.
+    """
     dtype = np.float32 if n_levels <= _FLOAT32_CODES else np.float64
     column = codes.astype(dtype)
     column[codes == MISSING_CODE] = np.nan
@@ -226,7 +231,7 @@ def code_column(codes: IntArray, n_levels: int, unknown: UnknownPolicy) -> AnyAr
 
 
 def check_unknown(unknown: object) -> UnknownCategory:
-    """Return ``unknown`` if it is a policy; ``ParameterError`` if not."""
+    """Return ``unknown``; raise ``ParameterError`` if it is not an allowed value."""
     known: tuple[UnknownCategory, ...] = get_args(UnknownCategory)
     for policy in known:
         if isinstance(unknown, str) and unknown == policy:
@@ -240,13 +245,13 @@ def check_unknown(unknown: object) -> UnknownCategory:
 def chosen_columns(
     categorical: CategoricalFeatures, names: Sequence[str]
 ) -> npt.NDArray[np.bool_] | None:
-    """Which columns hold categories; None for ``"auto"``.
+    """Return the mask of the category columns; None for ``"auto"``.
 
     Raises
     ------
     ParameterError
-        If ``categorical`` is none of the forms allowed, names a column that is not
-        there, or one twice.
+        If ``categorical`` has an unsupported form, names an unknown column, or names a
+        column twice.
     """
     if isinstance(categorical, str) and categorical == "auto":
         return None
@@ -257,35 +262,37 @@ def chosen_columns(
             "categorical_features must be 'auto', a list of column names or positions, an array "
             f"of one bool for each column, or None; got {categorical!r}."
         )
-    given = [item.item() if isinstance(item, np.generic) else item for item in categorical]
-    if given and all(isinstance(item, bool) for item in given):
-        if len(given) != len(names):
+    items = [item.item() if isinstance(item, np.generic) else item for item in categorical]
+    if items and all(isinstance(item, bool) for item in items):
+        if len(items) != len(names):
             raise ParameterError(
-                f"categorical_features has {len(given)} bools for {len(names)} columns: give one "
+                f"categorical_features has {len(items)} bools for {len(names)} columns: give one "
                 "for each column, or a list of names or positions."
             )
-        return np.array(given, dtype=np.bool_)
+        return np.array(items, dtype=np.bool_)
     chosen = np.zeros(len(names), dtype=np.bool_)
-    places = {name: place for place, name in enumerate(names)}
-    for item in given:
-        place = _place(item, places)
-        if chosen[place]:
-            raise ParameterError(f"categorical_features names column {names[place]!r} twice.")
-        chosen[place] = True
+    positions = {name: j for j, name in enumerate(names)}
+    for item in items:
+        j = _position(item, positions)
+        if chosen[j]:
+            raise ParameterError(f"categorical_features names column {names[j]!r} twice.")
+        chosen[j] = True
     return chosen
 
 
-def _place(item: Any, places: dict[str, int]) -> int:
-    if isinstance(item, str) and item in places:
-        return places[item]
+def _position(item: Any, positions: dict[str, int]) -> int:
+    """Return the position of the column that ``item``, a name or a position, refers to."""
+    if isinstance(item, str) and item in positions:
+        return positions[item]
     if isinstance(item, numbers.Integral) and not isinstance(item, bool):
-        if 0 <= int(item) < len(places):
+        if 0 <= int(item) < len(positions):
             return int(item)
         raise ParameterError(
-            f"categorical_features names column {item}, but X has columns 0 to {len(places) - 1}."
+            f"categorical_features names column {item}, but X has columns 0 to "
+            f"{len(positions) - 1}."
         )
-    hint = did_you_mean(str(item), list(places))
+    hint = did_you_mean(str(item), list(positions))
     raise ParameterError(
-        f"categorical_features names {item!r}, which is no column of X: give names or "
+        f"categorical_features names {item!r}, which is not a column of X: give names or "
         f"positions of columns.{hint}"
     )

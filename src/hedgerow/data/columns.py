@@ -1,20 +1,19 @@
-"""Numbers of any type as numbers that compare exactly.
+"""Convert columns of any numeric type to one of three types that compare exactly.
 
-Of all the types that a column can have, three are left behind this file:
-float32 and float64 with NaN for missing (kind ``"float"``), and int64 with
-``MISSING_KEY`` for missing (kind ``"int"``)::
+The types are float32 and float64, where NaN means missing (kind ``"float"``), and int64,
+where ``MISSING_KEY`` means missing (kind ``"int"``)::
 
     bool, int8/16, uint8/16, float16   -> float32     exact
-    int32, uint32, longdouble          -> float64     exact, but for longdouble
+    int32, uint32, longdouble          -> float64     exact, except longdouble
     int64, uint64                      -> int64       exact, or an error
     datetime64, timedelta64            -> int64       microseconds, rounded down
     Decimal                            -> float64     rounded once
     datetime.time                      -> int64       microseconds since midnight
-    object                             -> what its values are (:mod:`hedgerow.data.objects`)
+    object                             -> by its values (:mod:`hedgerow.data.objects`)
 
-At prediction the *model* says how a column compares, and a value of another
-type is rounded up so that ``value <= cut`` is answered as in exact arithmetic:
-an integer to the next float64, a float to the next integer.
+In prediction the *model* determines the kind of a column.  A value of another type is
+rounded up, an integer to the next float64 and a float to the next integer, so that
+``value <= cut`` has the same result as in exact arithmetic.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.keys import keys_of_floats
 
 _FEW_ROWS = 64
-"""Columns of so few rows are put together by type: a call takes longer than their values."""
+"""Up to this many rows, :func:`stack` converts columns of the same type together."""
 _LARGEST_INT = np.iinfo(np.int64).max
 
 
 def plain_numbers(values: AnyArray, names: Sequence[str]) -> AnyArray:
-    """Convert ``values`` to float32, float64 or int64; the same array if it is one.
+    """Convert ``values`` to float32, float64 or int64, without a copy if possible.
 
     Parameters
     ----------
     values : array of any type but object, shape (n_rows, n_columns)
     names : sequence of str
-        Of the columns, for messages.
+        Names of the columns, for error messages.
 
     Raises
     ------
     DataError
-        Complex numbers, or integers that no int64 key can hold.
+        For complex numbers, or integers that no int64 key can hold.
     DataTypeError
-        Text, or anything else that is not a number.
+        For text and other values that are not numbers.
     """
     kind, size = values.dtype.kind, values.dtype.itemsize
     if kind in "Mm":
@@ -65,9 +64,9 @@ def plain_numbers(values: AnyArray, names: Sequence[str]) -> AnyArray:
 
 
 def text_message(name: str, type_name: object, *, named: bool = False) -> str:
-    """Explain that a column of text, lists or other objects cannot be used.
+    """Return the error text for a column of text, lists or other objects.
 
-    ``named`` : whether others were named as categories.
+    ``named`` says whether ``categorical_features`` selects columns.
     """
     if named:
         return (
@@ -97,26 +96,26 @@ def _refuse(bad: AnyArray, values: AnyArray, names: Sequence[str]) -> None:
     if bad.any():
         row, column = (int(index) for index in np.argwhere(bad)[0])
         raise DataError(
-            f"column {names[column]!r} holds {values[row, column]} (row {row}); whole numbers "
-            f"must lie from {MISSING_KEY + 1} to {_LARGEST_INT}: convert the column to float64."
+            f"column {names[column]!r} holds {values[row, column]} (row {row}); integers must "
+            f"lie from {MISSING_KEY + 1} to {_LARGEST_INT}: convert the column to float64."
         )
 
 
 def with_missing(column: AnyArray, missing: AnyArray) -> AnyArray:
-    """Copy a plain column or table and mark the entries ``missing``."""
+    """Copy a plain column or table and set the entries in the mask to missing."""
     column = column.copy()
     column[missing] = MISSING_KEY if column.dtype == np.int64 else np.nan
     return column
 
 
 def stack(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> AnyArray:
-    """Put plain columns side by side, in the one type in which all compare by ``kinds``.
+    """Stack plain columns into one array in which all of them compare by ``kinds``.
 
     Returns
     -------
     array, shape (n_rows, n_columns), Fortran order
-        int64 keys if some kind is ``"int"``, else float32 if all columns are,
-        else float64.
+        int64 keys if a kind is ``"int"``; otherwise float32 if all columns are float32;
+        otherwise float64.
     """
     if "int" in kinds:
         dtype: type = np.int64
@@ -125,13 +124,13 @@ def stack(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> AnyArray:
         dtype = np.float32 if narrow else np.float64
     values: AnyArray = np.empty((len(columns[0]), len(columns)), dtype=dtype, order="F")
     if len(columns) > 1 and len(columns[0]) <= _FEW_ROWS:
-        for places in _alike(columns, kinds):
-            block = np.array([columns[j] for j in places])
+        for group in _grouped_by_type(columns, kinds):
+            block = np.array([columns[j] for j in group])
             if dtype is np.int64:
-                is_int = kinds[places[0]] == "int"
-                values[:, places] = (_as_ints(block) if is_int else float_keys(block)).T
+                is_int = kinds[group[0]] == "int"
+                values[:, group] = (_as_ints(block) if is_int else float_keys(block)).T
             else:
-                values[:, places] = as_floats(block).T
+                values[:, group] = as_floats(block).T
         return values
     for j, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
         if dtype is np.int64:
@@ -141,29 +140,29 @@ def stack(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> AnyArray:
     return values
 
 
-def _alike(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> list[list[int]]:
-    """Places of the columns of each type that compare alike."""
+def _grouped_by_type(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> list[list[int]]:
+    """Group the positions of columns by type and kind."""
     groups: dict[tuple[str, bool], list[int]] = {}
-    for place, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
-        groups.setdefault((column.dtype.char, kind == "int"), []).append(place)
+    for j, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
+        groups.setdefault((column.dtype.char, kind == "int"), []).append(j)
     return list(groups.values())
 
 
 def keys_by_kind(values: AnyArray, is_int: AnyArray) -> IntArray:
-    """Plain values as int64 keys, those marked in ``is_int`` as integers compare."""
+    """Convert plain values to int64 keys, of integers where ``is_int``, else of floats."""
     return np.where(is_int, _as_ints(values), float_keys(values))
 
 
 def as_floats(values: AnyArray) -> AnyArray:
-    """Make plain values comparable with float64 cuts: integers are rounded up.
+    """Convert plain values for comparison with float64 cuts; integers are rounded up.
 
-    ``x <= t`` for an integer ``x`` and a float64 ``t`` holds exactly if it holds
-    for the smallest float64 that is not below ``x``.
+    For an integer ``x`` and a float64 ``t``, ``x <= t`` holds if and only if it holds for
+    the smallest float64 that is not below ``x``.
     """
     if values.dtype != np.int64:
         return values
     floats = values.astype(np.float64)
-    inside = floats < 2.0**63  # the largest integers are rounded to it, upwards
+    inside = floats < 2.0**63  # the largest integers have been rounded up to 2**63
     below = np.where(inside, floats, 0.0).astype(np.int64) < values
     floats = np.where(inside & below, np.nextafter(floats, np.inf), floats)
     floats[values == MISSING_KEY] = np.nan
@@ -171,7 +170,7 @@ def as_floats(values: AnyArray) -> AnyArray:
 
 
 def _as_ints(column: AnyArray) -> IntArray:
-    """Make a plain column comparable with int64 cuts: floats are rounded up."""
+    """Convert a plain column for comparison with int64 cuts; floats are rounded up."""
     if column.dtype == np.int64:
         return column
     whole = np.ceil(column.astype(np.float64))
@@ -184,6 +183,6 @@ def _as_ints(column: AnyArray) -> IntArray:
 
 
 def float_keys(column: AnyArray) -> IntArray:
-    """Make a plain column the keys of floats: integers are rounded up."""
+    """Convert a plain column to the keys of floats; integers are rounded up."""
     floats: FloatArray = as_floats(column)
     return keys_of_floats(floats)

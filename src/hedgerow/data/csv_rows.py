@@ -1,7 +1,7 @@
-"""CSV with nothing but the standard library, a batch of rows at a time.
+"""Read CSV files in batches, with the standard library only.
 
-Used where pyarrow is not installed; :mod:`hedgerow.data.sources.text_files` reads
-the same files to the same texts, several times faster.
+This module is used if pyarrow is not installed.  :mod:`hedgerow.data.sources.text_files`
+reads the same texts several times faster.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _MISSING = frozenset(MISSING_TEXT)
 
 
 def delimiter_of(path: str) -> str:
-    """A tab for .tsv and .tsv.gz, else a comma."""
+    """Return a tab for .tsv and .tsv.gz, else a comma."""
     return "\t" if ".tsv" in path.lower()[-7:] else ","
 
 
 def open_text(path: str) -> TextIO:
-    """The text of a file, gzipped or not."""
+    """Open a text file, gzipped or not."""
     opener: Any = gzip.open if path.lower().endswith(".gz") else open
     return opener(path, "rt", encoding="utf-8-sig", newline="")
 
 
 def header(path: str) -> tuple[str, ...]:
-    """The names in the first line."""
+    """Return the names in the first line."""
     with open_text(path) as file:
         return tuple(next(csv.reader(file, delimiter=delimiter_of(path)), ()))
 
@@ -42,20 +42,20 @@ def header(path: str) -> tuple[str, ...]:
 def csv_batches(
     path: str, batch_rows: int, columns: Sequence[str] | None = None
 ) -> Iterator[dict[str, AnyArray]]:
-    """Columns of texts, None where missing."""
+    """Yield columns of text by name, with None for missing values."""
     with open_text(path) as file:
         rows = csv.reader(file, delimiter=delimiter_of(path))
         names = next(rows, [])
         chosen = [(name, names.index(name)) for name in (names if columns is None else columns)]
         for chunk in row_chunks(path, rows, len(names), min(batch_rows, _ROWS_AT_ONCE)):
             parts = list(zip(*chunk, strict=True))
-            yield {name: _texts(parts[place]) for name, place in chosen}
+            yield {name: _texts(parts[position]) for name, position in chosen}
 
 
 def row_chunks(
     path: str, rows: Iterator[list[str]], width: int, most: int = _ROWS_AT_ONCE
 ) -> Iterator[list[list[str]]]:
-    """Rows of ``width`` texts, some at a time; a row of another length is an error."""
+    """Yield blocks of rows; raise for a row that does not have ``width`` texts."""
     line = 1
     while chunk := list(itertools.islice(rows, most)):
         for row in chunk:
@@ -65,7 +65,7 @@ def row_chunks(
                     f"{path}: row {line} has {len(row)} values, but the first line names {width} "
                     "columns."
                 )
-        # An empty line is a row only where there is one column: a missing value.
+        # An empty line is a row only if there is one column: then it is a missing value.
         filled = [row or [""] for row in chunk] if width == 1 else [row for row in chunk if row]
         if filled:
             yield filled

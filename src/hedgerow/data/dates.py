@@ -1,8 +1,8 @@
-"""Dates and times of ISO 8601 as text: which texts are some, and when they are.
+"""Recognise and convert text of ISO 8601 dates and times.
 
-A time may end with its zone: ``Z``, ``+09:00``, ``-0330`` or ``+09``.  It is then read in UTC,
-as times with a zone in frames are.  The times of a column have all a zone, or none: nobody
-knows how far apart others are.
+A time may end with a zone: ``Z``, ``+09:00``, ``-0330`` or ``+09``.  It is then converted to
+UTC, like times with a zone in frames.  Either all times of a column have a zone, or none,
+because times with and without a zone cannot be compared.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _ZONED = re.compile(f"({_TIME})({_ZONE})", re.ASCII)
 
 
 def microseconds(texts: Sequence[str | None]) -> npt.NDArray[np.datetime64]:
-    """Times in UTC, or without a zone, as ``M8[us]``; NaT for None.
+    """Convert texts to ``M8[us]`` times, in UTC or without a zone; None becomes NaT.
 
     Raises
     ------
     ValueError
-        If some texts are neither, or some have a zone and others not.
+        If a text is not a date or time, or only some texts have a zone.
 
     Examples
     --------
@@ -48,13 +48,13 @@ def microseconds(texts: Sequence[str | None]) -> npt.NDArray[np.datetime64]:
             continue
         found = _ZONED.fullmatch(text)
         if found is None:
-            raise ValueError(f"{text!r} has no zone, or is no time")
+            raise ValueError(f"{text!r} has no zone, or is not a time")
         plain[row], shifts[row] = found[1], _minutes(found[2])
     return np.asarray(np.array(plain, dtype="M8[us]") - shifts)
 
 
 def _minutes(zone: str) -> int:
-    """How far a zone is ahead of UTC."""
+    """Return the minutes by which a zone is ahead of UTC."""
     if zone == "Z":
         return 0
     digits = zone[1:].replace(":", "")

@@ -1,4 +1,4 @@
-"""Files of tables as a prediction reads them: batches of rows whose columns keep their types.
+"""Read table files for prediction, in batches of rows whose columns keep their types.
 
 ::
 
@@ -9,10 +9,10 @@
         dict of arrays of texts, None ...           the same, no pyarrow    csv_rows
         SparseRows                                  LibSVM                  sources.libsvm_files
 
-A training finds out what columns hold and reads them as that; a prediction knows it from
-the model (:mod:`hedgerow.data.model_rows`).  What a reader holds in memory is one batch,
-and what its format has to have at once: of Parquet a page of each column, of Arrow files
-a recorded batch, of text a block of some megabytes.
+Training infers the types of columns; prediction gets them from the model
+(:mod:`hedgerow.data.model_rows`).  A reader holds one batch in memory, and the smallest unit
+of its format: for Parquet a page of each column, for Arrow files a record batch, for text a
+block of some megabytes.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _SPARSE_BYTES = 1 << 26
 
 
 def has_pyarrow() -> bool:
-    """Whether pyarrow is installed (it is not imported to find out)."""
+    """Whether pyarrow is installed, without importing it."""
     return find_spec("pyarrow") is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseRows:
-    """Some rows of a LibSVM file; ``entries`` is a ``csr_array`` as wide as they need."""
+    """Rows of a LibSVM file; ``entries`` is a ``csr_array`` wide enough for them."""
 
     entries: Any
 
@@ -56,12 +56,12 @@ class SparseRows:
         return int(self.entries.shape[0])
 
     def matrix(self, path: str, n_columns: int, *, zero_based: bool) -> Any:
-        """The entries in ``n_columns`` columns, which the file counts from 0 or from 1.
+        """Return the entries with ``n_columns`` columns, numbered from 0 or 1 in the file.
 
         Raises
         ------
         DataError
-            If an index is out of range; ``path`` is named.
+            If an index is out of range; the message has ``path``.
         """
         from scipy.sparse import csr_array
 
@@ -80,15 +80,15 @@ class SparseRows:
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """One file, opened for each pass anew.
+    """A table file, which is opened again for each pass.
 
     Attributes
     ----------
     path : str
     names : tuple of str, or None
-        Columns, also those that folders of its path name (``year=2020``); None for LibSVM.
+        Columns, including those in folder names (``year=2020``); None for LibSVM.
     holds_texts : bool
-        Whether the columns of a batch are texts, as the format has no types.
+        Whether all columns are text, because the format has no types.
     """
 
     path: str
@@ -97,24 +97,24 @@ class TableFile:
     _part: ArrowPart | TextPart | LibsvmPart | None
 
     def batches(self, batch_rows: int, columns: Sequence[str] = ()) -> Iterator[Any]:
-        """The rows in order, at most ``batch_rows`` at a time, never none.
+        """Yield the rows in order, in non-empty batches of at most ``batch_rows``.
 
         Parameters
         ----------
         batch_rows : int
         columns : sequence of str
-            Columns to read, in this order, at least one.  Not for LibSVM.
+            Columns to read, in this order; at least one.  Ignored for LibSVM.
 
         Yields
         ------
         pyarrow.Table, dict of object arrays, or SparseRows
-            See the head of this file.
+            See the docstring of this module.
 
         Raises
         ------
         StorageError, DataError
-            If the file cannot be read, has changed since it was opened, or does not hold
-            what its ending says.
+            If the file cannot be read, has changed since it was opened, or does not have the
+            format of its suffix.
         """
         if isinstance(self._part, ArrowPart):
             yield from self._part.tables(columns, batch_rows)
@@ -130,7 +130,7 @@ class TableFile:
 
 
 def open_files(paths: Paths) -> tuple[TableFile, ...]:
-    """Find files and look into each for the names of its columns.
+    """Find files and read the column names of each.
 
     Parameters
     ----------
@@ -140,8 +140,8 @@ def open_files(paths: Paths) -> tuple[TableFile, ...]:
     Raises
     ------
     StorageError, DataError, ParameterError
-        As there; also if a name is empty or occurs twice, if LibSVM files and others are
-        given, or if pyarrow is needed and not installed.
+        As in that module; also for an empty or repeated column name, a mixture of LibSVM and
+        other files, or if pyarrow is required but not installed.
     """
     files = find_files(paths)
     sparse = [file for file in files if file.format == "libsvm"]
@@ -175,7 +175,7 @@ def _open(file: DataFile, named: dict[str, str | int | None]) -> TableFile:
 
 
 def check_names(path: str, names: Sequence[str]) -> None:
-    """Refuse a table without columns, and an empty or a repeated name."""
+    """Raise for a table without columns, and for empty or repeated names."""
     if not names:
         raise DataError(f"{path} is empty: its first line must name the columns.")
     seen: set[str] = set()
@@ -189,7 +189,7 @@ def check_names(path: str, names: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def reading(path: str) -> Iterator[None]:
-    """What goes wrong in reading text by Python becomes an error that names the file."""
+    """Convert errors of reading text to errors that name the file."""
     try:
         yield
     except (StorageError, DataError, ParameterError):

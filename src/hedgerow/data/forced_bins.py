@@ -1,4 +1,4 @@
-"""Cuts that a user asks for, and the choice of the others between them.
+"""Forced cuts, and the choice of the other cuts between them.
 
 ::
 
@@ -6,10 +6,10 @@
     segments            0      |       1         |  2
     bins                2      |       4         |  1       of max_bins = 7
 
-Every segment has a bin.  The bins that are left go to the segments in proportion
-to their mass, but none gets more than it has different values; within a segment
-they are chosen as in a whole column.  (LightGBM's ``forcedbins_filename`` does the
-same, with shares that are rounded one by one.)
+Every segment between forced cuts gets one bin.  The remaining bins are divided among the
+segments in proportion to their mass, but a segment gets at most as many bins as it has
+distinct values.  Within a segment, cuts are chosen as in a complete column.  (LightGBM's
+``forcedbins_filename`` does the same, but rounds the bins of each segment separately.)
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from hedgerow.data.schema import Schema
 from hedgerow.kernels.binning import choose_cuts, find_runs
 from hedgerow.kernels.keys import keys_of_floats
 
-_PLAY = 1e-9  # scaling all weights rounds shares anew: it must not tip a whole number
+_TOLERANCE = 1e-9  # scaling all weights changes the rounding, but must not change the bins
 
 ForcedCuts = Mapping[str, Sequence[float]]
-"""Ascending finite cuts by name of the column; integers for columns of kind ``"int"``."""
+"""Ascending finite cuts by column name; integers for columns of kind ``"int"``."""
 
 
 def keys_of_forced(forced: ForcedCuts | None, schema: Schema) -> dict[int, IntArray]:
-    """Keys of the forced cuts by position of the column."""
+    """Return the keys of the forced cuts by position of the column."""
     keys = {}
     for name, cuts in (forced or {}).items():
         at = schema.names.index(name)
@@ -44,23 +44,23 @@ def keys_of_forced(forced: ForcedCuts | None, schema: Schema) -> dict[int, IntAr
 def choose_between(
     ordered: AnyArray, mass_before: FloatArray, edges: IntArray, max_bins: int
 ) -> IntArray:
-    """Cuts of a sorted column that stand within the segments between ``edges``.
+    """Choose the cuts of a sorted column within the segments between ``edges``.
 
     Parameters
     ----------
     ordered : any number type, shape (n,)
-        Ascending, nothing missing.
+        Ascending values without missing ones.
     mass_before : float64, shape (n + 1,)
-        Mass of all rows before each one.
+        Mass of the rows before each row, and of all rows.
     edges : int64
-        Ascending numbers of rows below each forced cut, 0 to n.
+        Number of rows below each forced cut, ascending, 0 to n.
     max_bins : int
-        More than ``len(edges)``.
+        Most bins of the column, more than ``len(edges)``.
 
     Returns
     -------
     int64
-        Ascending positions: a cut at ``c`` stands between rows ``c - 1`` and ``c``.
+        Ascending positions: a cut at ``c`` lies between rows ``c - 1`` and ``c``.
     """
     bounds = np.concatenate(([0], edges, [len(ordered)]))
     segments = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
@@ -79,18 +79,18 @@ def choose_between(
 
 
 def share_bins(mass: FloatArray, n_values: IntArray, max_bins: int) -> IntArray:
-    """Bins of each segment: at least 1, at most its values, in proportion to its mass."""
+    """Divide the bins among segments: at least 1, at most the distinct values, by mass."""
     n_bins = np.ones(len(mass), dtype=np.int64)
     room = np.maximum(n_values - 1, 0)
     left = max_bins - len(mass)
     while left > 0 and (room > 0).any():
         heavy = np.where(room > 0, mass, 0.0)
         share = left * (heavy / heavy.sum())
-        given = np.minimum(np.floor(share + _PLAY).astype(np.int64), room)
-        if not given.any():  # less than one each: to the largest, first of equals first
+        added = np.minimum(np.floor(share + _TOLERANCE).astype(np.int64), room)
+        if not added.any():  # less than one each: the largest shares first, ties by position
             order = np.argsort(-np.round(share, 9), kind="stable")
-            given[order[: min(left, int((room > 0).sum()))]] = 1
-        n_bins += given
-        room -= given
-        left -= int(given.sum())
+            added[order[: min(left, int((room > 0).sum()))]] = 1
+        n_bins += added
+        room -= added
+        left -= int(added.sum())
     return n_bins

@@ -1,11 +1,10 @@
-"""Data frames of any library, column by column, through narwhals.
+"""Read data frames of any library, column by column, through narwhals.
 
-pandas, polars, pyarrow, modin, cuDF and others are recognised without being
-imported.  A null, ``NaN`` or ``NaT`` is a missing value.
+narwhals recognises frames of pandas, polars, pyarrow, modin, cuDF and others without
+importing the library.  Nulls, ``NaN`` and ``NaT`` are missing values.
 
-Text is encoded by Arrow where that is installed and the column is long enough
-to pay for it, else by a Python dict; categories by the values of their
-dictionary, whatever its order.
+Long text columns are encoded by Arrow if it is installed, others by a Python dict.
+Categorical columns are encoded by the values of their dictionary, whatever its order.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ from hedgerow.data.schema import Schema, check_same_names, default_names
 from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
 
 _ROWS_FOR_ARROW = 2000
-"""Text of fewer rows is encoded by a dict: importing Arrow takes longer, if that is not done."""
+"""Shorter text columns are encoded by a dict, which is faster than importing Arrow."""
 
 FrameLibrary: TypeAlias = 'Literal["pandas", "polars", "pyarrow"] | None'
-"""A library of data frames; None is a plain dict of lists."""
+"""A data frame library; None means a dict of lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """An eager narwhals frame and the names of its columns, as text.
+    """An eager narwhals frame and its column names.
 
-    ``named`` is False if the user's columns are numbered, as pandas does for a
-    frame made of an array.
+    ``named`` is False if the columns only have numbers, like those of a pandas frame made
+    from an array.
     """
 
     native: Any
@@ -55,16 +54,19 @@ def as_frame(X: object) -> Frame | None:
     Raises
     ------
     DataError
-        If it is a single column, or two columns have one name.
+        If X is a single column, or two columns have the same name.
     DataTypeError
-        If it is a lazy frame, or some names are text and others are not.
+        If X is a lazy frame, or only some of the column names are text.
     """
     import narwhals.stable.v2 as nw
 
     labels = _labels(X)
     if labels is not None and len(set(labels)) < len(labels):
         twice = sorted({str(label) for label in labels if labels.count(label) > 1})
-        raise DataError(f"column names must differ, but these occur twice: {', '.join(twice)}.")
+        raise DataError(
+            f"column names must differ, but these occur twice: {', '.join(twice)}. Rename or drop "
+            "columns."
+        )
     frame = nw.from_native(X, pass_through=True, allow_series=True)
     if isinstance(frame, nw.Series):
         raise DataError(
@@ -88,19 +90,19 @@ def as_frame(X: object) -> Frame | None:
 
 
 def _labels(X: object) -> list[Any] | None:
-    """Return the labels of a pandas or Arrow frame; narwhals refuses two that are equal."""
+    """Return the labels of a pandas or Arrow frame, before narwhals rejects duplicates."""
     if hasattr(X, "column_names"):  # pyarrow
         return list(X.column_names)
     return list(X.columns) if hasattr(X, "iloc") and hasattr(X, "columns") else None
 
 
 def in_order(frame: Frame, schema: Schema) -> Frame:
-    """Put the columns of ``frame`` in the order of ``schema``, matched by name.
+    """Reorder the columns of ``frame`` by name to match ``schema``.
 
     Raises
     ------
     DataError
-        If columns are missing or not known.
+        If columns are missing or unknown.
     """
     if not (frame.named and schema.named) or frame.names == schema.names:
         return frame
@@ -114,8 +116,8 @@ def read_columns(frame: Frame) -> AnyArray | list[PlainOrEncoded]:
     Returns
     -------
     array of shape (n_rows, n_columns), or list of columns
-        The former if all columns are of one float type; without a copy where
-        the frame holds them as one block.
+        An array if all columns have the same float type, without a copy if the frame
+        holds them as one block; otherwise a list.
     """
     dtypes = frame.native.schema.dtypes()
     if all(dtype.is_float() for dtype in dtypes) and len(set(dtypes)) == 1:
@@ -141,7 +143,7 @@ def read_series(series: Any, name: str) -> PlainOrEncoded:
     if isinstance(native_dtype, np.dtype):
         if native_dtype.kind == "O":
             return read_objects(series.to_numpy(), name)
-        if native_dtype.kind in "biuf":  # of NumPy, so nothing but NaN is missing
+        if native_dtype.kind in "biuf":  # a NumPy column: only NaN is missing
             return plain_numbers(np.asarray(native)[:, None], [name])[:, 0]
     if kind == "String":
         return _read_text(series, name)
@@ -170,17 +172,17 @@ def _read_text(series: Any, name: str) -> Encoded:
     long_enough = of_arrow or len(series) >= _ROWS_FOR_ARROW
     if not long_enough or find_spec("pyarrow") is None:
         column = read_objects(_as_objects(series), name)
-        # Of nulls alone one cannot tell that they are text.
+        # read_objects cannot know that a column of nulls is text.
         return column if isinstance(column, Encoded) else Encoded([], np.full(len(column), -1))
     return encode_arrow(native if series.implementation.is_pyarrow() else series.to_arrow())
 
 
 def _read_categories(series: Any, name: str) -> Encoded:
-    """Read the values of the dictionary as a column, and then each row by its place."""
+    """Read the values of the dictionary as a column, and the code of each row."""
     import narwhals.stable.v2 as nw
 
     if series.implementation.is_polars():
-        # Its dictionary may hold the values of other columns: text is the shorter way.
+        # A polars dictionary may hold values of other columns: read the text instead.
         return _read_text(series.cast(nw.String), name)
     native = series.to_native()
     if hasattr(getattr(native, "dtype", None), "categories"):
@@ -198,14 +200,14 @@ def _read_categories(series: Any, name: str) -> Encoded:
 
 
 def make_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:
-    """Columns as a data frame of the named library, or as they are if it is None.
+    """Build a data frame of the library ``backend``; None returns the dict itself.
 
-    In polars and pyarrow, lists of text beside lists of numbers become text.
+    For polars and pyarrow, columns with lists of text and lists of numbers become text.
 
     Raises
     ------
     ParameterError
-        If ``backend`` is no such library.
+        If ``backend`` is not a supported library.
     """
     known = ("pandas", "polars", "pyarrow")
     if backend is None:
@@ -223,11 +225,11 @@ def make_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:
 
 
 def _lists_of_one_type(column: list[Any]) -> list[Any]:
-    """Lists whose values are of one type, as a typed library wants them: text or float if mixed."""
+    """Convert the values of all lists in a column to one type; mixed ones to float or text."""
     if not any(isinstance(entry, list) for entry in column):
         return column
     types = {type(value) for entry in column if entry is not None for value in entry}
     if len(types) < 2:
         return column
-    as_one = float if types <= {int, float} else str
-    return [None if entry is None else [as_one(value) for value in entry] for entry in column]
+    convert = float if types <= {int, float} else str
+    return [None if entry is None else [convert(value) for value in entry] for entry in column]

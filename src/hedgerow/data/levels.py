@@ -2,15 +2,15 @@
 
 Glossary
 --------
-level      one of the values that a category column had in training
-code       position of a level among all levels of its column, which ascend; so
-           codes depend neither on the order of the rows nor on the library
-missing    the code -1 while a column is read
-unknown    the code -2: a value that is not among the levels
+level      a value that a category column had in training
+code       position of a level among the ascending levels of its column, so codes do
+           not depend on the order of the rows or on the frame library
+missing    code -1, while a column is read
+unknown    code -2, for a value that is not among the levels
 
-Levels of one column are all text, or all numbers.  Numbers are equal if Python
-says so (``1 == 1.0 == True``): they are ints if all of them are whole, else
-floats.
+The levels of a column are either all text or all numbers.  Numbers are equal if Python's
+``==`` says so (``1 == 1.0 == True``).  They are stored as ints if all of them are
+integers, otherwise as floats.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from hedgerow.once import once
 Level: TypeAlias = str | int | float
 
 MOST_LEVELS = 2**20
-"""Levels of one column that a model can have; of more the most frequent are kept."""
+"""Most levels of one column; a model keeps the most frequent ones."""
 
 MISSING_CODE = -1
 UNKNOWN_CODE = -2
 
 _TEXTS_AT_ONCE = 65536
 _TEXTS_FOR_ARROW = 50_000
-"""Fewer texts are looked up in a dict that is made once."""
+"""Fewer texts are looked up in a dict."""
 _LARGEST_INT = 2.0**63
 
 
 class ArrowText(Sequence[str]):
-    """Distinct texts held by Arrow, which needs a fraction of the memory of Python's.
+    """Distinct texts in an Arrow array, which takes a fraction of the memory of a list.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class ArrowText(Sequence[str]):
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
+            return [self[position] for position in range(*index.indices(len(self)))]
         text: str = self.array[index].as_py()
         return text
 
@@ -67,20 +67,20 @@ class ArrowText(Sequence[str]):
             yield from self.array.slice(start, _TEXTS_AT_ONCE).to_pylist()
 
     def order(self) -> IntArray:
-        """Places of the texts from the first to the last in the order of code points."""
+        """Return the positions that sort the texts by code points."""
         import pyarrow.compute
 
         order: IntArray = pyarrow.compute.array_sort_indices(self.array).to_numpy()
         return order
 
-    def take(self, places: IntArray) -> ArrowText:
-        """The texts at some places."""
+    def take(self, positions: IntArray) -> ArrowText:
+        """Select texts by position."""
         import pyarrow as pa
 
-        return ArrowText(self.array.take(pa.array(places)))
+        return ArrowText(self.array.take(pa.array(positions)))
 
-    def places_in(self, others: Sequence[Any]) -> IntArray:
-        """Place of each text among others, or ``UNKNOWN_CODE``."""
+    def positions_in(self, others: Sequence[Any]) -> IntArray:
+        """Return the position of each text among others, or ``UNKNOWN_CODE``."""
         import pyarrow as pa
         import pyarrow.compute
 
@@ -88,30 +88,30 @@ class ArrowText(Sequence[str]):
             others.array if isinstance(others, ArrowText) else pa.array(others, pa.large_string())
         )
         found = pyarrow.compute.index_in(self.array, value_set=known)
-        places: IntArray = found.fill_null(UNKNOWN_CODE).to_numpy().astype(np.int64)
-        return places
+        positions: IntArray = found.fill_null(UNKNOWN_CODE).to_numpy().astype(np.int64)
+        return positions
 
 
 Texts: TypeAlias = ArrowText | list[str]
 
 
 def sort_texts(texts: Texts) -> IntArray:
-    """Places of the texts in ascending order of their code points (that of UTF-8, too)."""
+    """Return the positions that sort the texts by code points, which is the order of UTF-8."""
     if isinstance(texts, ArrowText):
         return texts.order()
     return np.array(sorted(range(len(texts)), key=texts.__getitem__), dtype=np.int64)
 
 
-def take_levels(levels: Sequence[Level], places: IntArray) -> Sequence[Level]:
-    """Some of the levels: a tuple, unless they are more than a model can have."""
+def take_levels(levels: Sequence[Level], positions: IntArray) -> Sequence[Level]:
+    """Select levels by position: as a tuple, unless a model cannot have so many."""
     if isinstance(levels, ArrowText):
-        chosen = levels.take(places)
+        chosen = levels.take(positions)
         return chosen if len(chosen) > MOST_LEVELS else tuple(chosen)
-    return tuple([levels[place] for place in places.tolist()])
+    return tuple([levels[position] for position in positions.tolist()])
 
 
 def number_levels(values: AnyArray) -> tuple[int, ...] | tuple[float, ...]:
-    """Distinct ascending numbers as levels: ints if all are whole, else floats."""
+    """Convert distinct ascending numbers to levels: ints if all are integers, else floats."""
     if values.dtype == np.int64:
         return tuple(values.tolist())
     floats = values.astype(np.float64) + 0.0  # no -0.0
@@ -122,14 +122,14 @@ def number_levels(values: AnyArray) -> tuple[int, ...] | tuple[float, ...]:
 
 
 def canonical(levels: Sequence[Level]) -> Sequence[Level]:
-    """The same levels, with whole floats as ints if all of them are whole."""
+    """Convert float levels to ints if all of them are integers."""
     if len(levels) and isinstance(levels[0], float):
         return number_levels(np.array(levels))
     return levels
 
 
 class LevelIndex:
-    """Finds the codes of values among the levels of a column.
+    """Index from values to codes, for the levels of a column.
 
     Parameters
     ----------
@@ -147,9 +147,9 @@ class LevelIndex:
             self._numbers = np.array(levels, dtype=dtype)
 
     def of_texts(self, texts: Texts) -> npt.NDArray[np.int64]:
-        """Code of each text, or ``UNKNOWN_CODE``."""
+        """Return the code of each text, or ``UNKNOWN_CODE``."""
         if isinstance(texts, ArrowText) and len(texts) >= _TEXTS_FOR_ARROW:
-            return texts.places_in(self._levels)
+            return texts.positions_in(self._levels)
         find = self._of_text.get
         return np.fromiter((find(text, UNKNOWN_CODE) for text in texts), np.int64, len(texts))
 
@@ -158,26 +158,26 @@ class LevelIndex:
         return {str(level): code for code, level in enumerate(self._levels)}
 
     def of_numbers(self, values: AnyArray) -> npt.NDArray[np.int64]:
-        """Code of each plain number, or ``UNKNOWN_CODE``, or ``MISSING_CODE``."""
+        """Return the code of each plain number, ``UNKNOWN_CODE`` or ``MISSING_CODE``."""
         missing = is_missing(values)
         comparable, values = _as_type_of(values, self._numbers.dtype)
         if len(self._numbers) == 0:
             return np.where(missing, MISSING_CODE, UNKNOWN_CODE)
-        places = np.searchsorted(self._numbers, values).astype(np.int64)
-        places[places == len(self._numbers)] = 0
-        known = comparable & (self._numbers[places] == values)
-        return np.where(missing, MISSING_CODE, np.where(known, places, UNKNOWN_CODE))
+        codes = np.searchsorted(self._numbers, values).astype(np.int64)
+        codes[codes == len(self._numbers)] = 0
+        known = comparable & (self._numbers[codes] == values)
+        return np.where(missing, MISSING_CODE, np.where(known, codes, UNKNOWN_CODE))
 
 
 def is_missing(values: AnyArray) -> npt.NDArray[np.bool_]:
-    """Which of some plain numbers (float32, float64, int64) are missing."""
+    """Return the mask of missing plain numbers (float32, float64 or int64)."""
     missing: npt.NDArray[np.bool_]
     missing = values == MISSING_KEY if values.dtype == np.int64 else np.isnan(values)
     return missing
 
 
 def _as_type_of(values: AnyArray, dtype: np.dtype[Any]) -> tuple[npt.NDArray[np.bool_], AnyArray]:
-    """Plain numbers in the type of the levels, and which of them it holds exactly."""
+    """Convert plain numbers to the type of the levels; return also where this is exact."""
     if dtype == np.int64:
         if values.dtype == np.int64:
             return np.ones(len(values), dtype=np.bool_), values

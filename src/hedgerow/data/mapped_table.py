@@ -1,8 +1,8 @@
-"""Tables whose rows are in a file, which the system shows as memory.
+"""Tables in memory-mapped files.
 
-Exact growth on disk reads columns in the order of their values
-(:mod:`hedgerow.data.column_files`).  What walks rows down trees reads them as they came:
-here they are, mapped, so that they take memory only as long as there is some to spare.
+Exact growth on disk reads columns sorted by value (:mod:`hedgerow.data.column_files`).
+Prediction during training reads rows in their original order, from the mapped file of this
+module, which occupies memory only as long as there is enough.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hedgerow.data.scratch import explained
 from hedgerow.data.table import Table
 
 BLOCK_ROWS = 1 << 16
-"""Rows that are copied at a time."""
+"""Rows copied at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,10 +29,9 @@ class MappedTable(Table):
     Attributes
     ----------
     columns : ColumnFiles or None
-        The same, column by column in the order of the values; None where nothing is
-        grown on it.
+        The same table as columns sorted by value; None if no trees are grown on it.
     memory_limit : int
-        Bytes that growth on the columns may take.
+        Most bytes for growth on the columns.
     """
 
     columns: ColumnFiles | None = None
@@ -40,12 +39,12 @@ class MappedTable(Table):
 
 
 class RowFile:
-    """Rows of numbers that are appended to a file, and then mapped.
+    """A file of numeric rows that is written by appending, and then mapped.
 
     Parameters
     ----------
     path : Path
-        Of a new file; whoever owns its folder deletes it.
+        Path of a new file, which the owner of its folder deletes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -56,7 +55,7 @@ class RowFile:
         self.n_rows = 0
 
     def append(self, values: AnyArray) -> None:
-        """Add rows; where their type is wider than that of those before, these are rewritten."""
+        """Append rows; if they have a wider type, the rows before them are rewritten."""
         if self._dtype is None:
             self._dtype, self._width = values.dtype, values.shape[1:]
             with explained("make", self._path):
@@ -70,7 +69,7 @@ class RowFile:
         self.n_rows += len(values)
 
     def finish(self) -> AnyArray:
-        """All rows, mapped, read-only."""
+        """Map all rows, read-only."""
         self.close()
         if self.n_rows == 0 or self._dtype is None:
             return np.zeros((0, *self._width), self._dtype or np.float64)

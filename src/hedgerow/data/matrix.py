@@ -1,12 +1,12 @@
-"""A table with every value replaced by its bin, in two layouts.
+"""The binned matrix: a table with each value replaced by its bin, in two layouts.
 
 Glossary
 --------
-column  one feature, or a bundle of features that share it (:mod:`hedgerow.data.bundles`)
-tile    up to 32 neighbouring columns; the bins of one row of a tile fill a
-        power of two of bytes, so that no row straddles a cache line
-PAD     rows of zeros after the last one, so that fetching ahead of the last row
-        touches memory that exists
+column  a feature, or a bundle of features (:mod:`hedgerow.data.bundles`)
+tile    up to 32 adjacent columns; the bins of a row of a tile fill a power of two of
+        bytes, so that no row straddles a cache line
+PAD     rows of zeros after the last row, so that prefetching past it stays inside the
+        array
 
 ::
 
@@ -35,18 +35,18 @@ from hedgerow.kernels.sparse import bin_entries
 from hedgerow.threads import run_blocks
 
 PAD = 64
-"""Rows of zeros behind the last row."""
+"""Rows of zeros after the last row."""
 
 WIDEST_TILE = 32
 """Most features in a tile: half a cache line."""
 
 _NARROWEST_TILE = 8
-_VALUES_PER_THREAD = 25_000  # 40 us of work; to wake a thread takes 64 us
+_VALUES_PER_THREAD = 25_000  # 40 us of work; waking a thread takes 64 us
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinnedMatrix:
-    """Bins of all rows and features.
+    """The bins of all rows and features.
 
     Attributes
     ----------
@@ -54,16 +54,16 @@ class BinnedMatrix:
         Column ``j`` is in tile ``j // features_per_tile``, at position
         ``j % features_per_tile``; the other positions hold 0.
     by_column : uint8, shape (n_columns, n_rows + PAD)
-        The same bins, or shape ``(0, n_rows + PAD)`` if they were not asked for.
+        The same bins; shape ``(0, n_rows + PAD)`` if this layout was not requested.
     spec : BinSpec
     layout : Layout or None
-        Which features the columns hold; None if column ``j`` is feature ``j``.
+        Features of each column; None if column ``j`` is feature ``j``.
     n_lost : int
-        Values that are not seen in a bundle, see
+        Number of values hidden by conflicts in bundles; see
         :func:`hedgerow.kernels.sparse.bin_entries`.
     paired : bool
-        Whether a byte of ``by_row`` holds two columns (:mod:`hedgerow.data.pairs`);
-        there are then half as many in a tile.
+        Whether a byte of ``by_row`` holds the bins of two columns
+        (:mod:`hedgerow.data.pairs`).
 
     Both arrays start on a cache line.
     """
@@ -77,7 +77,7 @@ class BinnedMatrix:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, ``PAD`` not counted."""
+        """Number of rows without padding."""
         return int(self.by_row.shape[1]) - PAD
 
     @property
@@ -87,52 +87,52 @@ class BinnedMatrix:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns: fewer than features where these share them."""
+        """Number of columns, which is less than the number of features with bundles."""
         return self.spec.n_features if self.layout is None else self.layout.n_columns
 
     @property
     def stride(self) -> int:
-        """Cells of each column in a histogram; the last is that of missing values."""
+        """Histogram bins of each column; the last is that of missing values."""
         return self.spec.stride if self.layout is None else self.layout.stride
 
     @property
     def n_tiles(self) -> int:
-        """Groups of features that lie together in ``by_row``."""
+        """Number of tiles in ``by_row``."""
         return int(self.by_row.shape[0])
 
     @property
     def features_per_tile(self) -> int:
-        """Columns in each tile but the last, which may have fewer."""
+        """Columns in each tile; the last may have fewer."""
         if self.paired:
             return 2 * self.bytes_per_tile
         return -(-self.n_columns // self.n_tiles)
 
     @property
     def bytes_per_tile(self) -> int:
-        """Bytes in use of a row of each tile but the last."""
+        """Bytes used by a row of each tile; the last may use fewer."""
         n_bytes = (self.n_columns + 1) // 2 if self.paired else self.n_columns
         return -(-n_bytes // self.n_tiles)
 
     @property
     def tile_width(self) -> int:
-        """Bytes of a row of a tile: 8, 16 or 32."""
+        """Bytes reserved for a row of a tile: 8, 16 or 32."""
         return int(self.by_row.shape[2])
 
     @property
     def n_bytes(self) -> int:
-        """Memory of both layouts."""
+        """Memory of both layouts in bytes."""
         return self.by_row.nbytes + self.by_column.nbytes
 
     def take(self, rows: IntArray, columns: bool = True) -> BinnedMatrix:
-        """Some of the rows, in the given order, with the same cuts.
+        """Select rows by position, with the same cuts.
 
-        ``columns``: also the layout by column, which growing needs.
+        ``columns`` says whether to copy ``by_column``, which growing needs.
         """
         n_rows = len(rows)
         by_row = aligned_empty((self.n_tiles, n_rows + PAD, self.tile_width), np.uint8)
         n_columns = len(self.by_column) if columns else 0
         by_column = aligned_empty((n_columns, n_rows + PAD), np.uint8)
-        # One block after the other: only into a whole block does numpy copy without a buffer.
+        # One contiguous block at a time: NumPy then copies without a temporary buffer.
         for source, copy in (
             *zip(self.by_row, by_row, strict=True),
             *zip(self.by_column, by_column, strict=False),
@@ -143,7 +143,7 @@ class BinnedMatrix:
 
 
 def tile_shape(n_features: int) -> tuple[int, int, int]:
-    """Choose the number of tiles, the features in each, and the bytes of a row of one.
+    """Return the number of tiles, the features of each, and the bytes of a row of each.
 
     Examples
     --------
@@ -172,10 +172,10 @@ def bin_table(
     spec : BinSpec
     n_threads : int
     columns : bool, default=True
-        Also write the layout by column, which growing needs and a validation
-        set does not.
+        Whether to build ``by_column``, which growing needs and a validation set does
+        not.
     layout : Layout, optional
-        Columns of a sparse table; without it each feature has one.
+        Columns of a sparse table; by default each feature has its own.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def bin_table(
     Raises
     ------
     DataError
-        If the columns of the table compare in another way than those of ``spec``.
+        If the column kinds of the table differ from those of ``spec``.
 
     Examples
     --------
@@ -226,14 +226,14 @@ def bin_table(
 def _bin_sparse(
     table: SparseTable, spec: BinSpec, layout: Layout, n_threads: int, columns: bool
 ) -> BinnedMatrix:
-    """Write what is at rest in whole rows, and over it the cells of the entries."""
+    """Fill all rows with the default bins, then write the bins of the entries."""
     n_rows, n_columns = table.n_rows, layout.n_columns
     n_tiles, per_tile, width = tile_shape(n_columns)
     by_row = aligned_zeros((n_tiles, n_rows + PAD, width), np.uint8)
     by_column = aligned_zeros((n_columns if columns else 0, n_rows + PAD), np.uint8)
-    resting = layout.resting_row(spec)
-    for tile in range(n_tiles if resting.any() else 0):
-        part = resting[tile * per_tile : (tile + 1) * per_tile]
+    default_row = layout.default_row(spec)
+    for tile in range(n_tiles if default_row.any() else 0):
+        part = default_row[tile * per_tile : (tile + 1) * per_tile]
         by_row[tile, :n_rows, : len(part)] = part
     entries, places = table.entries(), layout.places(spec, table.value.dtype, per_tile)
     lost: list[int] = []
@@ -250,7 +250,7 @@ def _bin_sparse(
 
 
 def _bin_categories(table: Table, spec: BinSpec, by_row: BinArray, by_column: BinArray) -> None:
-    """Write the bins of category columns over what :func:`bin_rows` has made of their codes."""
+    """Overwrite category columns, whose codes :func:`bin_rows` treated as numbers."""
     n_rows = table.n_rows
     _, per_tile, _ = tile_shape(table.n_features)
     for j in np.flatnonzero(spec.is_category).tolist():
@@ -265,7 +265,7 @@ def _bin_categories(table: Table, spec: BinSpec, by_row: BinArray, by_column: Bi
 def bin_bundled(
     table: AnyTable, spec: BinSpec, rules: BundleRules, n_threads: int = 1
 ) -> BinnedMatrix:
-    """Bin the training rows; features that may share a column do.
+    """Bin the training rows, with exclusive feature bundling.
 
     Parameters
     ----------
@@ -278,12 +278,12 @@ def bin_bundled(
     Returns
     -------
     BinnedMatrix
-        In both layouts.
+        With both layouts.
 
     Raises
     ------
     ParameterError
-        If features must be bundled and some column is a category.
+        If ``bundle_features=True`` and a column is a category.
     """
     if isinstance(table, SparseTable):
         layout = lay_out(table, spec, rules, n_threads)
@@ -291,8 +291,8 @@ def bin_bundled(
     if spec.is_category.any() and rules.when is True:
         name = spec.schema.names[int(np.argmax(spec.is_category))]
         raise ParameterError(
-            f"bundle_features=True bundles columns of numbers, but column {name!r} is a category, "
-            "which is a bundle by itself: use bundle_features='auto' or encode the column."
+            f"bundle_features=True needs columns of numbers, but column {name!r} is a category: "
+            "use bundle_features='auto', or encode the column as numbers."
         )
     if may_pay(table, rules):
         entries = sparse_of(table)
@@ -305,12 +305,12 @@ def bin_bundled(
 def bin_unseen(
     table: AnyTable, trained: BinnedMatrix, n_threads: int = 1
 ) -> BinnedMatrix | AnyTable:
-    """Bin validation rows as training rows were, by row only.
+    """Bin validation rows like the training rows, in the layout by row only.
 
-    Rows are returned as they are if one of them has what no training row had: two
-    features of a bundle away from rest, a missing value where none was, or a category
-    at which prediction would stop ("backoff").  The walk over the values is slower and
-    always right.
+    The table itself is returned if the bins cannot represent it: if a row has two active
+    features of a bundle, a missing value in a feature without any in training, or a
+    category at which prediction would stop ("backoff").  Prediction from values is slower
+    but always correct.
     """
     spec, layout = trained.spec, trained.layout
     if layout is None:
@@ -323,7 +323,7 @@ def bin_unseen(
 
 
 def _backs_off(table: Table) -> bool:
-    """Whether some value is a category that no level is equal to, and is to stay one."""
+    """Whether the table has unknown categories, with ``unknown="backoff"``."""
     if table.schema.unknown != "backoff":
         return False
     return any(

@@ -1,4 +1,4 @@
-"""How much memory there is, and how much a user grants."""
+"""Available memory, and memory limits given by users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from hedgerow.errors import ParameterError
 
 DEFAULT_SHARE = 0.5
-"""Of the available memory, where no limit is given: the rest is for the system's file cache."""
+"""Default limit as a fraction of the available memory, which leaves room for the file cache."""
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -32,20 +32,20 @@ _GROUPS = (
 
 
 def memory_bytes(limit: int | float | str | None, name: str = "memory_limit") -> int:
-    """A limit in bytes.
+    """Convert a memory limit to bytes.
 
     Parameters
     ----------
     limit : int, float, str or None
-        Bytes; text with a unit, ``"2 GB"`` (10**9) or ``"512 MiB"`` (2**20); None
-        is half of the available memory.
+        Bytes, or text with a unit such as ``"2 GB"`` (10**9) or ``"512 MiB"`` (2**20).  None
+        means half of the available memory.
     name : str
-        For messages.
+        Name of the parameter, for error messages.
 
     Raises
     ------
     ParameterError
-        If it is something else, or not positive.
+        If the limit has another form, or is not positive.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def memory_bytes(limit: int | float | str | None, name: str = "memory_limit") ->
 
 
 def shown_bytes(n_bytes: int) -> str:
-    """Bytes for people, in the units that :func:`memory_bytes` reads.
+    """Format a number of bytes with the units of :func:`memory_bytes`.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def shown_bytes(n_bytes: int) -> str:
 
 
 def available_memory() -> int:
-    """Bytes that this process may still take: of the machine, and of its control group."""
+    """Return the bytes that the machine and the control group still have for this process."""
     return min(_machine(), *(_group(*files) for files in _GROUPS))
 
 
@@ -99,11 +99,11 @@ def _machine() -> int:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
-        return 4 * 2**30  # a guess, where nobody tells
+        return 4 * 2**30  # a guess if the system does not tell
 
 
 def _group(most: str, used: str, stat: str) -> int:
-    """What a control group leaves; its file cache can be given back."""
+    """Return the free memory of a control group, including its reclaimable file cache."""
     try:
         limit = Path(most).read_text().strip()
         if limit == "max" or int(limit) >= _UNLIMITED:
@@ -119,10 +119,10 @@ def _group(most: str, used: str, stat: str) -> int:
 
 
 def give_back_memory() -> None:
-    """Hand memory that is free to the system, as far as it can be done.
+    """Return free memory to the system, as far as possible.
 
-    Many small arrays leave holes that the C library keeps, and Arrow keeps a stock of
-    its own: after a pass over files they may be as large as what is still in use.
+    The C library keeps holes left by many small arrays, and Arrow has its own pool.  After a
+    pass over files these may be as large as the memory in use.
     """
     if "pyarrow" in sys.modules:
         sys.modules["pyarrow"].default_memory_pool().release_unused()
@@ -133,5 +133,5 @@ def give_back_memory() -> None:
 
 @functools.cache
 def _c_library() -> ctypes.CDLL:
-    """That of the process, opened once: each opening leaves a cycle of objects behind."""
+    """Return the C library of the process, opened once because each opening leaks objects."""
     return ctypes.CDLL(None)

@@ -1,19 +1,19 @@
-"""How much of a memory limit goes to what.
+"""Divide a memory limit among the parts of external-memory training.
 
 ::
 
     memory_limit = reserve                         threads, tables, one block being read
-                 + (n_lanes + 2) chunks            ahead, in use, and about to be let go
+                 + (n_lanes + 2) chunks            prefetched, in use, and about to be freed
                  + resident chunks                 the first ones, as many as fit
 
-A chunk counts with all that belongs to its rows: bins in both layouts, target, weight,
-offset, and the work of the fit.  Where all chunks fit, all are resident and no other is
-needed.  Passes go through the chunks in a circle, so the first ones are kept and the
-others come and go: keeping those last used would mean that each is let go just before
-it is needed again.
+The size of a chunk includes everything of its rows: bins in both layouts, target, weight,
+offset, and the working arrays of the fit.  If all chunks fit, all are resident.  Passes go
+through the chunks cyclically, so the first ones stay resident and the others are loaded in
+each pass.  Keeping the most recently used ones would free each chunk just before its next
+use.
 
-Memory is what the system calls resident set.  Pages of mapped files count as long as
-they are mapped; the file cache does not, which the system takes back when it needs it.
+Memory means the resident set size.  Pages of mapped files count while they are mapped.  The
+file cache does not count, because the system can reclaim it.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from hedgerow.errors import ParameterError
 
 RESERVE = 4 << 20
 MOST_ROWS, FEWEST_ROWS = 1 << 18, 1 << 12
-"""Rows of a chunk: fewer cost more calls than work (``benchmarks/chunks.py``: with two threads a
-tree takes 2.4 times that of growth in memory with 65,536 rows a chunk, 1.8 with 262,144)."""
+"""Most and fewest rows of a chunk.  Small chunks are dominated by the cost of calls
+(``benchmarks/chunks.py``: with two threads a tree takes 2.4 times as long as in memory with
+65,536 rows per chunk, and 1.8 times with 262,144)."""
 
-_FOR_SLOTS = 0.75  # of the limit, as long as chunks do not get too small
+_FOR_SLOTS = 0.75  # fraction of the limit, as long as chunks do not get too small
 _PAGES = 10 * 4096  # each array of a chunk may share a page with another
 
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """What a row takes.
+    """Sizes that determine the memory of a row.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
-"""Rows in chunks that stay in memory: a store for small tables, and for tests of others.
+"""A store of chunks in memory, for small tables and for tests of other stores.
 
-Glossary and protocol: :mod:`hedgerow.data.row_store`.
+:mod:`hedgerow.data.row_store` has the glossary and the protocol.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class MemoryStore:
     Parameters
     ----------
     matrix : BinnedMatrix
-        Shared if there is one chunk, copied if there are several.
+        Shared if there is a single chunk, otherwise copied.
     target : float64 (n_rows,)
     weight : float64 (n_rows,), optional
     offset : float64 (n_outputs, n_rows), optional
     chunk_rows : int, optional
-        Default: all rows in one chunk.
+        Rows of a chunk; by default all rows are in one chunk.
     first_row : int, default=0
-        Rows of all ranks before these.
+        Number of rows of lower ranks.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class MemoryStore:
         step = max(1, n_rows if chunk_rows is None else chunk_rows)
         starts = range(0, n_rows, step)
         self.chunk_sizes: Sequence[int] = [min(step, n_rows - start) for start in starts]
-        self._places = list(starts)
+        self._starts = list(starts)
         parts = [slice(start, min(start + step, n_rows)) for start in starts]
-        whole = len(parts) == 1
+        single = len(parts) == 1
         self._parts = [
             Chunk(
                 number,
                 0,
-                matrix if whole else rows_of(matrix, part.start, part.stop),
+                matrix if single else rows_of(matrix, part.start, part.stop),
                 np.ascontiguousarray(target[part]),
                 None if weight is None else np.ascontiguousarray(weight[part]),
                 None if offset is None else np.ascontiguousarray(offset[:, part]),
@@ -66,7 +66,7 @@ class MemoryStore:
         ]
 
     def begin(self, n_outputs: int, keeps_probability: bool) -> None:
-        """Make room for the work of a fit; contents are undefined."""
+        """Allocate the working arrays of a fit, with undefined contents."""
         self._parts = [
             replace(chunk, work=_make_work(chunk.n_rows, n_outputs, keeps_probability))
             for chunk in self._parts
@@ -75,20 +75,20 @@ class MemoryStore:
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
     ) -> Iterator[Chunk]:
-        """The chunks with these numbers, ascending (default: all), with all bins."""
+        """Yield the chunks with these ascending numbers (default: all), with all bins."""
         for number in range(len(self._parts)) if numbers is None else numbers:
-            first_row = self.first_row + self._places[number]
+            first_row = self.first_row + self._starts[number]
             if self._parts[number].first_row != first_row:
                 self._parts[number] = replace(self._parts[number], first_row=first_row)
             yield self._parts[number]
 
     def close(self) -> None:
-        """Give back the memory; a second call does nothing."""
-        self._parts, self._places, self.chunk_sizes = [], [], []
+        """Free the memory; a second call does nothing."""
+        self._parts, self._starts, self.chunk_sizes = [], [], []
 
 
 def rows_of(matrix: BinnedMatrix, start: int, stop: int) -> BinnedMatrix:
-    """Rows ``start`` to ``stop`` of a matrix, copied."""
+    """Copy rows ``start`` to ``stop`` of a matrix."""
     n_tiles, _, width = matrix.by_row.shape
     by_row = aligned_zeros((n_tiles, stop - start + PAD, width), np.uint8)
     by_row[:, : stop - start] = matrix.by_row[:, start:stop]

@@ -1,8 +1,8 @@
-"""The rows of files as the columns of a model, a batch at a time.
+"""Read files as the columns of a model, in batches.
 
-Which columns are read, and as what, the model says, never the values: a column
-that holds only whole numbers, or nothing, in one batch is the same column in
-all.  Columns are found by name; others in a file are left alone.
+The model determines the columns and their types, never the values.  A column that holds
+only integers, or only missing values, in one batch has the same type in all batches.
+Columns are matched by name, and other columns are ignored.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_me
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileRows:
-    """Some neighbouring rows of one file.
+    """Consecutive rows of a file.
 
     Attributes
     ----------
     path : str
     first_row : int
-        Rows of the file before them.
+        Number of rows of the file before these.
     n_rows : int
     features : frame, dict of arrays, or sparse array
-        The columns of the model, as :func:`hedgerow.data.read_any` takes them.
+        The columns of the model, in a form for :func:`hedgerow.data.read_any`.
     keys : dict from name to Arrow array or object array
-        The columns that are passed through; texts where the format has no types.
+        Columns to copy to the output; text if the format has no types.
     """
 
     path: str
@@ -45,7 +45,7 @@ class FileRows:
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """Files that hold the columns of a model; made by :func:`model_files`."""
+    """Files with the columns of a model; see :func:`model_files`."""
 
     files: tuple[TableFile, ...]
     schema: Schema
@@ -57,7 +57,7 @@ class ModelFiles:
         return tuple(file.path for file in self.files)
 
     def batches(self, batch_rows: int) -> Iterator[FileRows]:
-        """The rows of all files in order, at most ``batch_rows`` at a time."""
+        """Yield the rows of all files in order, at most ``batch_rows`` at a time."""
         sorts = _Sorts()
         for file in self.files:
             first_row = 0
@@ -87,24 +87,24 @@ class ModelFiles:
 def model_files(
     paths: Any, schema: Schema, keys: Sequence[str] = (), *, zero_based: bool = True
 ) -> ModelFiles:
-    """Find files and see that each has the columns of a model.
+    """Find files and check that each has the columns of a model.
 
     Parameters
     ----------
     paths : path, or sequence of paths
         See :func:`hedgerow.data.files.open_files`.
     schema : Schema
-        Of the model.  If it has no names of its own and the file has others,
-        columns go by position.
+        Schema of the model.  If it has no column names and those of a file differ, columns
+        are matched by position.
     keys : sequence of str, default=()
-        Columns to pass through.
+        Columns to copy to the output.
     zero_based : bool, default=True
-        Whether LibSVM files count columns from 0, else from 1.
+        Whether LibSVM files number columns from 0; otherwise from 1.
 
     Raises
     ------
     StorageError, DataError, ParameterError
-        If a file cannot be read or lacks a column, which are both named.
+        If a file cannot be read or lacks a column; the message names both.
     """
     if isinstance(keys, str):
         raise ParameterError(f"columns must be a list of names; got {keys!r}: give [{keys!r}].")
@@ -131,7 +131,7 @@ def _check_keys(file: TableFile, keys: Sequence[str]) -> None:
 
 
 def _feature_names(file: TableFile, schema: Schema, keys: Sequence[str]) -> tuple[str, ...]:
-    """Names in the file of the columns of the model, in the order of the model."""
+    """Return the file's names of the columns of the model, in the order of the model."""
     names = file.names or ()
     held = set(names)
     missing = [name for name in schema.names if name not in held]
@@ -152,12 +152,12 @@ def _feature_names(file: TableFile, schema: Schema, keys: Sequence[str]) -> tupl
 
 @dataclass(slots=True)
 class _Sorts:
-    """Makes numbers of texts, and sees that a column does not change what it holds."""
+    """Convert texts to numbers, and check that the sort of a column does not change."""
 
     seen: dict[str, tuple[TextSort, str]] = field(default_factory=dict)
 
     def typed(self, path: str, part: Any, names: Sequence[str], schema: Schema) -> Any:
-        """The columns of the model, typed."""
+        """Return the columns of the model with their types."""
         typed = {
             column.name: part[name]
             if _stays_text(column)
@@ -185,7 +185,7 @@ class _Sorts:
             if before != sort:
                 what = {
                     "number": "numbers",
-                    "truth": "truth values",
+                    "truth": "booleans",
                     "date": "dates",
                     "zoned": "times with a zone",
                 }
@@ -201,7 +201,7 @@ def _stays_text(column: Column) -> bool:
 
 
 def _odd_one(texts: Any) -> str:
-    """A text that is no number."""
+    """Return a text that is not a number."""
     items = texts.tolist() if isinstance(texts, np.ndarray) else texts.to_pylist()
     present = [item for item in items if item is not None]
     for item in present:

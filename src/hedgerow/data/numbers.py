@@ -1,4 +1,4 @@
-"""Values of a table as floats, for what computes with them instead of comparing."""
+"""Convert the values of a table to floats, for code that computes with them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hedgerow.kernels.keys import floats_of_keys
 
 
 def floats_of(values: AnyArray, kinds: Sequence[ColumnKind]) -> FloatArray:
-    """Values of a :class:`hedgerow.data.Table` as float64, NaN where they are missing.
+    """Convert values of a :class:`hedgerow.data.Table` to float64, with NaN for missing.
 
     Parameters
     ----------
@@ -23,8 +23,8 @@ def floats_of(values: AnyArray, kinds: Sequence[ColumnKind]) -> FloatArray:
     Returns
     -------
     float64 (n_rows, n_features), C order
-        Wide integers are rounded; of categories they are the codes.  Perhaps the values
-        themselves, so not to be written to.
+        Large integers are rounded; categories are codes.  Do not write to the array: it
+        may be ``values`` itself.
     """
     if values.dtype != np.int64:
         floats = np.ascontiguousarray(values, dtype=np.float64)

@@ -1,7 +1,7 @@
-"""Columns of Python objects: numbers, text, dates or times, one sort in each column.
+"""Read columns of Python objects: numbers, text, dates, times or durations.
 
-A column that mixes sorts is refused, as its values would have no common order
-and no meaning that the next table keeps.
+A column must hold values of one sort.  Mixed values would have no common order, and the
+next table might read them differently.
 """
 
 from __future__ import annotations
@@ -21,29 +21,30 @@ from hedgerow.errors import DataError, DataTypeError
 
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")  # None, pandas.NA, pandas.NaT
 _TEXT_TYPES = ("Interval", "Period")
-"""Types of pandas that are read as the text that they print as."""
+"""Types of pandas whose values are read as their text form."""
 
 
 def read_objects(column: AnyArray, name: str) -> PlainOrEncoded:
-    """Make a plain or an encoded column of an object array.
+    """Convert an object array to a plain or an encoded column.
 
     Parameters
     ----------
     column : array of objects, shape (n_rows,)
         ``None``, NaN, NaT and ``pandas.NA`` are missing.
     name : str
+        Name of the column, for error messages.
 
     Returns
     -------
     float32, float64 or int64 array, or Encoded
-        Numbers (``Decimal`` too, rounded to float64), dates, times and durations
-        (microseconds); or text.
+        An array of numbers (``Decimal`` is rounded to float64), or of dates, times and
+        durations in microseconds; ``Encoded`` for text.
 
     Raises
     ------
     DataTypeError
-        If something in it is none of that, or the column mixes sorts; text is not
-        read as a number.
+        If the column holds a value of another type, or mixes sorts.  Text is never read
+        as a number.
     """
     items = column.tolist()
     missing = _missing(items)
@@ -53,12 +54,12 @@ def read_objects(column: AnyArray, name: str) -> PlainOrEncoded:
     present = items if missing is None else _present(items, missing)
     if not present:
         return np.full(len(items), np.nan)
-    found = _array(present, sort, name)
+    values = _array(present, sort, name)
     if missing is None:
-        return plain_numbers(found[:, None], [name])[:, 0]
-    whole = np.zeros((len(items), 1), dtype=found.dtype)
-    whole[~missing, 0] = found
-    return with_missing(plain_numbers(whole, [name])[:, 0], missing)
+        return plain_numbers(values[:, None], [name])[:, 0]
+    all_rows = np.zeros((len(items), 1), dtype=values.dtype)
+    all_rows[~missing, 0] = values
+    return with_missing(plain_numbers(all_rows, [name])[:, 0], missing)
 
 
 def _present(items: Sequence[Any], missing: npt.NDArray[np.bool_]) -> list[Any]:
@@ -66,7 +67,7 @@ def _present(items: Sequence[Any], missing: npt.NDArray[np.bool_]) -> list[Any]:
 
 
 def _missing(items: Sequence[Any]) -> npt.NDArray[np.bool_] | None:
-    """Which items are missing; None if no type among them can be."""
+    """Return the mask of missing items; None if no item has a type that can be missing."""
     types = set(map(type, items))
     always = {kind for kind in types if kind.__name__ in _MISSING_TYPES}
     perhaps = {
@@ -88,10 +89,10 @@ def _is_nan(item: Any) -> bool:
 
 
 def sort_of(kind: type) -> str | None:
-    """Text, durations, dates, times or numbers; None for anything else."""
+    """Return "text", "durations", "dates", "times" or "numbers"; None for other types."""
     if issubclass(kind, str) or kind.__name__ in _TEXT_TYPES:
         return "text"
-    if issubclass(kind, (dt.timedelta, np.timedelta64)):  # before number: NumPy derives it
+    if issubclass(kind, (dt.timedelta, np.timedelta64)):  # timedelta64 is an np.number, too
         return "durations"
     if issubclass(kind, (dt.date, np.datetime64)):
         return "dates"
@@ -103,7 +104,7 @@ def sort_of(kind: type) -> str | None:
 
 
 def _sort(items: Sequence[Any], missing: npt.NDArray[np.bool_] | None, name: str) -> str:
-    """The one sort of all items that are not missing."""
+    """Return the common sort of all items that are not missing; raise if there is none."""
     present = items if missing is None else _present(items, missing)
     sorts = {kind: sort_of(kind) for kind in set(map(type, present))}
     if None not in sorts.values() and len(set(sorts.values())) <= 1:
@@ -128,14 +129,14 @@ def _sort(items: Sequence[Any], missing: npt.NDArray[np.bool_] | None, name: str
 
 
 def _cure(item: Any) -> str:
-    """What to do with a column that holds such an item."""
+    """Return advice on a column that holds an unsupported item."""
     if isinstance(item, list | tuple | set | frozenset | Mapping | np.ndarray):
-        return "A cell holds one value: give the items columns of their own, or drop the column."
+        return "A cell holds one value: put the items into columns of their own, or drop it."
     return "Convert the column to numbers or text, or drop it."
 
 
 def _array(items: Sequence[Any], sort: str, name: str) -> AnyArray:
-    """Items of one sort as an array that is no longer of objects."""
+    """Convert items of one sort to a typed array."""
     if sort == "dates":
         return np.array([_utc(item) for item in items], dtype="M8[us]")
     if sort == "durations":
@@ -145,19 +146,19 @@ def _array(items: Sequence[Any], sort: str, name: str) -> AnyArray:
     found: AnyArray = np.array([float(x) if isinstance(x, Decimal) else x for x in items])
     if found.dtype.kind == "O":
         raise DataError(
-            f"column {name!r} holds whole numbers of more than 64 bits: convert it to float64."
+            f"column {name!r} holds integers of more than 64 bits: convert it to float64."
         )
     return found
 
 
 def _utc(item: Any) -> Any:
-    """A date without its time zone."""
+    """Convert a date with a time zone to UTC without one."""
     if isinstance(item, dt.datetime) and item.tzinfo is not None:
         return item.astimezone(dt.UTC).replace(tzinfo=None)
     return item
 
 
 def _microseconds(time: dt.time) -> int:
-    """Microseconds since midnight."""
+    """Return the microseconds since midnight."""
     seconds = (time.hour * 60 + time.minute) * 60 + time.second
     return seconds * 1_000_000 + time.microsecond

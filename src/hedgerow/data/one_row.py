@@ -1,10 +1,9 @@
-"""One row of plain Python values, read without a table.
+"""Fast path for a single row of plain Python values.
 
-A service has a row as a dict or a list.  The general way (:mod:`hedgerow.data.table`) makes a
-column of each value, which takes microseconds a column.  Here the values are looked at as
-they are: numbers stay Python numbers, and the code of a category is found in a dict.  What is
-anything but a plain number, text or None is left to the general way, and so is everything that is
-wrong, whose error is then the general one.
+A service often has a row as a dict or a list.  The general reader
+(:mod:`hedgerow.data.table`) converts each value to a column, which takes microseconds per
+column.  This module keeps numbers as Python numbers and looks up category codes in a dict.
+The general reader handles values other than plain numbers, text and None, and all errors.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ Values = Sequence[Any]
 
 
 class _Category(NamedTuple):
-    """A category column: place, codes by level, whether levels are text, code of others."""
+    """A category column: its position, codes by level, and the code of unknown categories."""
 
-    place: int
+    position: int
     codes: Mapping[Any, Any]
     is_text: bool
     is_empty: bool
@@ -39,14 +38,14 @@ class _Category(NamedTuple):
 
 
 class RowReader:
-    """Reads single rows for one model.
+    """Reader of single rows for one model.
 
     Parameters
     ----------
     schema : Schema
-        Of the user's rows.
+        Schema of the user's rows.
     inputs : Inputs or None
-        What the trees split, where it is not the columns themselves.
+        Inputs of the trees, if these are not the columns themselves.
     """
 
     def __init__(self, schema: Schema, inputs: Inputs | None) -> None:
@@ -68,7 +67,7 @@ class RowReader:
         return (row[self._names[0]],)
 
     def read(self, row: Any) -> tuple[Values, dict[str, int]] | None:
-        """Values of what the trees split, and columns with a category that is no level.
+        """Return the inputs of the trees, and the columns with an unknown category.
 
         Parameters
         ----------
@@ -78,36 +77,36 @@ class RowReader:
         -------
         values : see :meth:`hedgerow.model.one_row.RowScorer.of_values`
         unseen : dict
-            1 for each of these columns.
+            1 for each column with an unknown category.
         None
-            If the row has to be read in the general way.
+            Instead of both, if the general reader must read the row.
         """
         if self.is_general or len(row) != self._n:
             return None
         try:
             if isinstance(row, Mapping):
-                given = self._pick(row) if self._named else tuple(row.values())
+                entries = self._pick(row) if self._named else tuple(row.values())
             else:
-                given = row
+                entries = row
         except KeyError:
             return None
-        types = set(map(type, given))
+        types = set(map(type, entries))
         if not types <= _PLAIN:
             return None
-        values = list(given)
+        values = list(entries)
         if (int in types or type(None) in types) and not self._check_floats(values):
             return None
         if self._ints and not self._read_ints(values):
             return None
         unseen: dict[str, int] = {}
         for column in self._categories:
-            value = values[column.place]
+            value = values[column.position]
             code = column.codes.get(value)
             if code is None:
                 code = self._other(column, value, unseen)
                 if code is None:
                     return None
-            values[column.place] = code
+            values[column.position] = code
         if self._kept is None:
             return values, unseen
         found = [values[j] for j in self._kept]
@@ -116,7 +115,7 @@ class RowReader:
         return found, unseen
 
     def _check_floats(self, values: list[Any]) -> bool:
-        """Put NaN in place of None; whether all whole numbers are exact as floats."""
+        """Replace None by NaN; return whether all integers are exact as floats."""
         for j in self._floats:
             value = values[j]
             if value is None:
@@ -126,7 +125,7 @@ class RowReader:
         return True
 
     def _read_ints(self, values: list[Any]) -> bool:
-        """Put keys in place of whole numbers; whether all can be."""
+        """Replace integers by keys; return whether that is possible for all of them."""
         for j in self._ints:
             value = values[j]
             if value is None or value != value:
@@ -140,7 +139,7 @@ class RowReader:
         return True
 
     def _other(self, column: _Category, value: Any, unseen: dict[str, int]) -> Any:
-        """The code of a value that is not in the dict; None if the general way is to read it."""
+        """Return the code of a value that is not in the dict; None for the general reader."""
         if value != value:
             return _NAN
         if column.rounding != "none" and isinstance(value, float):
@@ -154,7 +153,7 @@ class RowReader:
             return None
         if self._refuses_unknown:
             return None
-        unseen[self._names[column.place]] = 1
+        unseen[self._names[column.position]] = 1
         return column.unknown
 
 
@@ -169,7 +168,7 @@ def _category(schema: Schema, j: int) -> _Category:
 
 
 class _Lookup:
-    """Values of a statistic, found by bisection in the arrays that the model has."""
+    """Lookup of a target statistic by bisection in the arrays of the model."""
 
     def __init__(self, statistic: Statistic, schema: Schema) -> None:
         self._columns = [(j, len(schema.columns[j].levels)) for j in statistic.columns]
@@ -185,7 +184,7 @@ class _Lookup:
                 joint = UNKNOWN_KEY
                 break
             joint = joint * (n_levels + 2) + (code if type(code) is int else n_levels + 1)
-        place = bisect_left(self._keys, joint)
-        if joint != UNKNOWN_KEY and place < len(self._keys) and self._keys[place] == joint:
-            return [part[place] for part in self._values]
+        at = bisect_left(self._keys, joint)
+        if joint != UNKNOWN_KEY and at < len(self._keys) and self._keys[at] == joint:
+            return [part[at] for part in self._values]
         return self._prior

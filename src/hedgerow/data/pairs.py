@@ -1,8 +1,8 @@
-"""Binned matrices with two features of few bins in one byte of a row.
+"""Pack the bins of two features with few bins into one byte of a row.
 
-Only the layout by row changes (:mod:`hedgerow.kernels.pairs`): columns, histograms
-and splits are those of features, so the model is the same.  What walks down a tree
-by the bytes of a row asks with :func:`left_bytes` which bytes go left::
+Only the layout by row changes (:mod:`hedgerow.kernels.pairs`).  Columns, histograms and
+splits still belong to features, so the model is the same.  Code that sends rows down a
+tree by their bytes uses :func:`left_bytes` to learn which bytes go left::
 
     first of a pair: bin in S     byte in {16 a + b : a in S}
     second                        byte in {16 a + b : b in S}
@@ -21,17 +21,17 @@ from hedgerow.kernels.pairs import PAIR_STRIDE, put_in_pairs
 from hedgerow.threads import run_blocks
 
 FEWEST_ROWS = 100_000
-"""Smaller fits gain less than it takes to compile the stages a second time, for pairs.
+"""Smaller fits save less time than compiling the stages a second time, for pairs, takes.
 
-40 trees of 28 columns: nothing of 0.09 s with 30,000 rows, 17% of 0.3 s with 100,000, 18% of 0.7 s
-with 300,000; to compile the stages takes many seconds.
+40 trees of 28 columns: pairs save nothing of 0.09 s with 30,000 rows, 17% of 0.3 s with 100,000,
+and 18% of 0.7 s with 300,000; compiling the stages takes many seconds.
 """
 
 _ROWS_PER_THREAD = 10_000
 
 
 def can_pair(matrix: BinnedMatrix) -> bool:
-    """Whether the bins of two features fit in a byte and features have columns of their own."""
+    """Whether the bins of two features fit in a byte and no features are bundled."""
     return (
         matrix.stride == PAIR_STRIDE
         and matrix.layout is None
@@ -46,12 +46,12 @@ def may_pay(matrix: BinnedMatrix) -> bool:
 
 
 def pair_columns(matrix: BinnedMatrix, n_threads: int = 1) -> BinnedMatrix:
-    """The same matrix with features 2k and 2k + 1 in one byte of a row.
+    """Return the matrix with features 2k and 2k + 1 in the same byte of a row.
 
     Parameters
     ----------
     matrix : BinnedMatrix
-        For which :func:`can_pair` holds.
+        A matrix for which :func:`can_pair` is true.
     n_threads : int
     """
     n_tiles, _, width = tile_shape((matrix.n_features + 1) // 2)
@@ -68,18 +68,19 @@ def pair_columns(matrix: BinnedMatrix, n_threads: int = 1) -> BinnedMatrix:
 def left_bytes(
     column: npt.NDArray[np.int32], left_bins: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
-    """The bytes of pairs that go left, where the bins of one of the features do.
+    """Convert sets of bins that go left to sets of packed bytes that go left.
 
     Parameters
     ----------
     column : int32, shape (n_nodes,)
-        Feature of each node; leaves do not matter.
+        Feature of each node; ignored for leaves.
     left_bins : uint64, shape (n_nodes, 4)
-        Its bins that go left, a bit each; the first 16 are read.
+        Bins of the feature that go left, one bit each; only the first 16 are read.
 
     Returns
     -------
     uint64, shape (n_nodes, 4)
+        Bytes that go left, one bit each.
     """
     bins: AnyArray = left_bins[:, :1] & np.uint64(0xFFFF)
     second = bins * np.uint64(0x0001_0001_0001_0001)

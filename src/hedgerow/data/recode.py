@@ -1,8 +1,8 @@
-"""Levels of the rows that count: those of rows left out of a fit are not seen.
+"""Reduce the levels of a table to those of its training rows, or recode them.
 
-A table is read before it is known which rows have weight 0 or are set aside for
-validation; so the levels of the rows that are left are chosen here, and with
-them the most frequent of too many.
+A table is read before the rows with weight 0 and the validation rows are removed.  This
+module then drops the levels that no longer occur, and all but the most frequent if there
+are too many.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from hedgerow.kernels.keys import floats_of_keys
 def drop_unused_levels(
     table: Table, most: int = MOST_LEVELS, weight: FloatArray | None = None
 ) -> Table:
-    """Leave only levels that occur, and of more than ``most`` the heaviest.
+    """Drop levels that do not occur, and all but the ``most`` heaviest ones.
 
     Parameters
     ----------
     table : Table
     most : int, default=2**20
-        Of levels equally heavy the lower are kept; rows with others hold
+        Most levels to keep.  Ties go to the lower level.  Dropped categories become
         missing values.
     weight : array of shape (n_rows,), optional
-        Positive; None: a level is as heavy as it has rows.
+        Positive row weights; by default each row counts 1.
 
     Returns
     -------
     Table
-        The same one if all levels stay.
+        The same object if all levels are kept.
 
     Raises
     ------
     DataError
-        If there are more levels and the schema says ``"error"`` of unknown ones.
+        If there are more levels and ``schema.unknown`` is ``"error"``.
 
     Examples
     --------
@@ -90,26 +90,25 @@ def drop_unused_levels(
 
 
 def recode(table: Table, schema: Schema, unknown: UnknownPolicy | None = None) -> Table:
-    """Write the categories of a table in the codes of another schema.
+    """Convert the category codes of a table to those of another schema.
 
     Parameters
     ----------
     table : Table
-        Its schema has the same columns, perhaps with other levels.
+        Table with the same columns, but possibly other levels.
     schema : Schema
     unknown : {"missing", "backoff", "error"}, optional
-        What to make of unknown values; by default what ``schema`` says.
+        Treatment of unknown categories; by default that of ``schema``.
 
     Returns
     -------
     Table
-        Values that are not among the levels of ``schema`` are unknown; they are
-        counted in ``unseen``.
+        ``unseen`` counts the categories that are not among the levels of ``schema``.
 
     Raises
     ------
     DataError
-        If there are some and ``unknown`` is ``"error"``.
+        If there are unknown categories and ``unknown`` is ``"error"``.
     """
     unknown = schema.unknown if unknown is None else unknown
     if schema is table.schema:
@@ -141,7 +140,7 @@ def recode(table: Table, schema: Schema, unknown: UnknownPolicy | None = None) -
 
 
 def codes_in(table: Table, j: int) -> IntArray:
-    """Code of each row in category column ``j``: -1 where missing, ``n_levels`` if unknown."""
+    """Return the codes of category column ``j``: -1 for missing, ``n_levels`` for unknown."""
     column = table.values[:, j]
     floats = floats_of_keys(column) if column.dtype == np.int64 else column
     return np.where(np.isnan(floats), MISSING_CODE, floats).astype(np.int64)
@@ -159,7 +158,7 @@ def _with_codes(
 
 def _too_many(column: Column, n_levels: int, most: int) -> DataError:
     return DataError(
-        f"column {column.name!r} has {n_levels:,} categories, a model can have {most:,}: with "
-        "unknown_category='missing' or 'backoff' the most frequent are kept; or drop the column "
-        "or join rare categories."
+        f"column {column.name!r} has {n_levels:,} categories, but a model can have {most:,}: use "
+        "unknown_category='missing' or 'backoff' to keep the most frequent, merge rare "
+        "categories, or drop the column."
     )

@@ -1,10 +1,10 @@
-"""A table that has been read, read again with the schema of another one.
+"""Convert a validated table to the schema of another one.
 
 ::
 
     Table         values: floats, keys or codes of categories
-      |  columns_of        as they came: floats, whole numbers, levels and a code for each row
-      |  with_schema       in the order, kinds and levels of the other table
+      |  column_of         floats, integers, or levels and the code of each row
+      |  with_schema       order, kinds and levels of the other schema
       v
     Table
 """
@@ -27,23 +27,22 @@ from hedgerow.kernels.keys import floats_of_keys
 def read_again(
     table: Table, schema: Schema, *, reader: str = "Booster", more_levels: bool = False
 ) -> Table:
-    """The rows of a table as :func:`hedgerow.data.read_any` reads them with this schema.
+    """Convert a table as if :func:`hedgerow.data.read_any` had read it with ``schema``.
 
     Parameters
     ----------
     table : Table
-        With a schema of its own.
     schema : Schema
-        Of the table to train on, or of a model.
+        Schema of the training table, or of a model.
     reader : str
-        Who reads, for messages.
+        Name of the caller, for error messages.
     more_levels : bool, default=False
-        Add levels that the schema does not know.
+        Add new categories to the levels of the schema.
 
     Raises
     ------
     DataError, DataTypeError
-        If columns are missing, or are of another kind.
+        If columns are missing or have another kind.
 
     Examples
     --------
@@ -71,7 +70,7 @@ def read_again(
 
 
 def column_of(table: Table, j: int) -> PlainOrEncoded:
-    """Column ``j`` as it was before kinds and codes: numbers, or values and their places."""
+    """Return column ``j`` as plain numbers, or as an encoded column."""
     values, column = table.values[:, j], table.schema.columns[j]
     if column.kind == "int":
         return np.asarray(values)
@@ -86,9 +85,9 @@ def column_of(table: Table, j: int) -> PlainOrEncoded:
 
 
 class ColumnsOf(Mapping[str, AnyArray]):
-    """The columns of a table by name, each made when it is asked for.
+    """The columns of a table by name, each built on access.
 
-    They read as they did: missing values are NaN, None or masked.
+    Missing values are NaN, None or masked, so the columns can be read again.
 
     Parameters
     ----------

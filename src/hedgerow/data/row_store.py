@@ -1,14 +1,14 @@
-"""Training rows in chunks, wherever they are: in memory, on disk.
+"""Protocol for training rows in chunks, in memory or on disk.
 
 Glossary
 --------
-chunk   some neighbouring rows with their bins, small enough to be worked on at once
-store   all chunks that a process has; those of rank 0 come first, then those of rank 1, ...
-work    what a fit keeps of each row from one pass to the next
+chunk   consecutive rows with their bins, few enough to be processed together
+store   all chunks of a process; the rows of rank 0 come first, then those of rank 1, ...
+work    arrays that a fit keeps for each row from one pass to the next
 
-A pass goes through the chunks in order and sees one at a time::
+A pass goes through the chunks in order, one at a time::
 
-    for chunk in store.chunks():       the store fetches the next ones meanwhile
+    for chunk in store.chunks():       the store prefetches the next ones meanwhile
         ... chunk.matrix, chunk.work ...
 """
 
@@ -26,14 +26,13 @@ from hedgerow.data.matrix import BinnedMatrix
 
 
 class ChunkWork(NamedTuple):
-    """What a fit keeps of the rows of a chunk.
+    """Working arrays of a fit for the rows of a chunk.
 
     raw          float64 (n_outputs, n_rows): raw scores
     probability  float64 (n_outputs, n_rows) for softmax, else (0, 0)
-    fixed        int32 (2 * n_rows,): g and h side by side
-    packed       int64 (2 * n_rows,)
-    rows         uint32 (n_rows + padding,): places of rows in the chunk, those of a node
-                 side by side
+    fixed        int32 (2 * n_rows,): quantised gradient and hessian of each row, adjacent
+    packed       int64 (2 * n_rows,): packed gradients
+    rows         uint32 (n_rows + padding,): positions of rows in the chunk, grouped by node
     """
 
     raw: FloatArray
@@ -44,16 +43,16 @@ class ChunkWork(NamedTuple):
 
 
 class Uses(NamedTuple):
-    """What a pass reads and writes: a store on disk fetches and keeps nothing else.
+    """Declaration of what a pass reads and writes; a store on disk loads nothing else.
 
-    by_row        whether ``matrix.by_row`` is read
-    columns       rows of ``matrix.by_column`` that are read; None: all
-    reads         fields of the work that are read
-    writes        fields of the work that are written, and kept for the next pass.  One
-                  that is not read is undefined at first, so all of it has to be written
-    packed_words  2: all of ``work.packed`` counts; 1: its first ``n_rows`` numbers only
+    by_row        whether the pass reads ``matrix.by_row``
+    columns       rows of ``matrix.by_column`` that it reads; None means all
+    reads         fields of the work that it reads
+    writes        fields of the work that it writes, and that are kept for the next pass.  A
+                  field that is not read starts undefined, so all of it must be written
+    packed_words  2 if all of ``work.packed`` is used, 1 if only its first ``n_rows`` numbers
 
-    What is not used is undefined in that pass.  Target, weight and offset are always there.
+    Everything else is undefined in the pass, except target, weight and offset.
     """
 
     by_row: bool = True
@@ -66,27 +65,26 @@ class Uses(NamedTuple):
 EVERYTHING = Uses()
 NO_BINS = Uses(by_row=False, columns=())
 GIVEN = Uses(by_row=False, columns=(), reads=(), writes=())
-"""Target, weight and offset alone."""
+"""Only target, weight and offset."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """Some rows; the arrays may be used until the next chunk is asked for.
+    """A chunk of rows; its arrays are valid until the next chunk is requested.
 
     Attributes
     ----------
     number : int
-        Place in the store.
+        Position in the store.
     first_row : int
-        Number of its first row among the rows of all ranks: what random draws of rows
-        are keyed by.
+        Number of the first row among the rows of all ranks, which seeds random draws.
     matrix : BinnedMatrix
-        Both layouts.
+        Bins in both layouts.
     target : float64 (n_rows,)
     weight : float64 (n_rows,), or None
     offset : float64 (n_outputs, n_rows), or None
     work : ChunkWork
-        Kept, with what was written to it, for the next pass.
+        Working arrays, whose contents are kept for the next pass.
     """
 
     number: int
@@ -108,11 +106,11 @@ class RowStore(Protocol):
     Attributes
     ----------
     spec : BinSpec
-        Of all ranks.
+        Bins, the same for all ranks.
     chunk_sizes : sequence of int
         Rows of each chunk; may be empty.
     first_row : int
-        Rows of all ranks before this one.
+        Number of rows of lower ranks.
     """
 
     spec: BinSpec
@@ -120,15 +118,15 @@ class RowStore(Protocol):
     first_row: int
 
     def begin(self, n_outputs: int, keeps_probability: bool) -> None:
-        """Make room for the work of a fit; contents are undefined."""
+        """Allocate the working arrays of a fit, with undefined contents."""
 
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
     ) -> Iterator[Chunk]:
-        """The chunks with these numbers, ascending (default: all).
+        """Yield the chunks with these ascending numbers (default: all).
 
-        One pass at a time.  Before :meth:`begin` there is no work.
+        Only one pass may run at a time.  Chunks have no work before :meth:`begin`.
         """
 
     def close(self) -> None:
-        """Give back memory, threads and temporary files; a second call does nothing."""
+        """Free memory, threads and temporary files; a second call does nothing."""

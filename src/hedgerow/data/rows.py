@@ -1,4 +1,4 @@
-"""Tables of plain Python: one row as a dict, rows as a list of dicts, columns as a dict."""
+"""Read tables of plain Python: a dict (one row, or columns) or a list of dicts (rows)."""
 
 from __future__ import annotations
 
@@ -22,21 +22,20 @@ def is_named(X: object) -> bool:
 
 
 def named_columns(X: Any) -> dict[str, AnyArray]:
-    """Columns by name of a dict or a list of dicts.
+    """Return the columns of a dict or a list of dicts, by name.
 
     Parameters
     ----------
     X : dict or list of dicts
-        A dict of numbers, text, ... is one row; a dict of lists or arrays of one
-        length holds columns.
+        A dict of scalars is one row.  A dict of lists or arrays of equal length holds
+        columns.
 
     Raises
     ------
     DataError
-        If it is empty, columns differ in length, or a row lacks a key that
-        another one has.
+        If X is empty, columns differ in length, or rows have different keys.
     DataTypeError
-        If a name is not text, or the values are neither all single nor all lists.
+        If a name is not text, or a dict mixes scalars and lists.
     """
     if not isinstance(X, Mapping):
         return _columns_of_rows(X)
@@ -48,7 +47,7 @@ def named_columns(X: Any) -> dict[str, AnyArray]:
         if not is_list:
             raise DataTypeError(
                 f"column {name!r} is a {type(X[name]).__name__}, others are lists: give a dict "
-                "of single values (one row), or of lists or arrays (columns)."
+                "of scalars (one row), or of lists or arrays (columns)."
             )
     columns = {name: _one_axis(name, values) for name, values in X.items()}
     lengths = {name: len(column) for name, column in columns.items()}
@@ -57,7 +56,7 @@ def named_columns(X: Any) -> dict[str, AnyArray]:
         other = next(name for name in lengths if lengths[name] != lengths[first])
         raise DataError(
             f"columns must have one length, but {first!r} has {lengths[first]} values and "
-            f"{other!r} has {lengths[other]}."
+            f"{other!r} has {lengths[other]}: make the lists equally long."
         )
     return columns
 
@@ -65,7 +64,10 @@ def named_columns(X: Any) -> dict[str, AnyArray]:
 def _one_axis(name: str, values: Any) -> AnyArray:
     column: AnyArray = values if isinstance(values, np.ndarray) else _objects(values)
     if column.ndim != 1:
-        raise DataError(f"column {name!r} must have one axis, got shape {column.shape}.")
+        raise DataError(
+            f"column {name!r} must have one axis, got shape {column.shape}: give one value for "
+            "each row."
+        )
     return column
 
 
@@ -76,7 +78,7 @@ def _objects(values: Sequence[Any]) -> AnyArray:
 def _check_names(row: Mapping[Any, Any]) -> None:
     for name in row:
         if not isinstance(name, str):
-            raise DataTypeError(f"names of columns must be text, got {name!r}.")
+            raise DataTypeError(f"names of columns must be text, got {name!r}: use str({name!r}).")
 
 
 def _columns_of_rows(rows: Sequence[Any]) -> dict[str, AnyArray]:
@@ -84,20 +86,23 @@ def _columns_of_rows(rows: Sequence[Any]) -> dict[str, AnyArray]:
     _check_names(names)
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            raise DataTypeError(f"row {number} is a {type(row).__name__}, row 0 is a dict.")
+            raise DataTypeError(
+                f"row {number} is a {type(row).__name__}, but row 0 is a dict: give a dict for "
+                "each row."
+            )
         if row.keys() != names.keys():
-            odd, where = sorted(names.keys() - row.keys(), key=str), "is missing from"
-            if not odd:
-                odd, where = sorted(row.keys() - names.keys(), key=str), "is new in"
+            different, problem = sorted(names.keys() - row.keys(), key=str), "is missing from"
+            if not different:
+                different, problem = sorted(row.keys() - names.keys(), key=str), "is new in"
             raise DataError(
-                f"column {odd[0]!r} {where} row {number}: all rows must have the columns of "
-                "row 0. Give None for a missing value."
+                f"column {different[0]!r} {problem} row {number}: all rows must have the columns "
+                "of row 0. Give None for a missing value."
             )
     return {name: _objects([row[name] for row in rows]) for name in names}
 
 
 def read_column(column: AnyArray, name: str) -> PlainOrEncoded:
-    """Read an array of one axis and any type."""
+    """Read a one-dimensional array of any type."""
     if column.dtype.kind in "UT":
         column = column.astype(object)
     if column.dtype == object:

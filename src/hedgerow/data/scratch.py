@@ -1,15 +1,15 @@
-"""Temporary folders that do not outlive the process that made them.
+"""Temporary folders that are deleted with the process that created them.
 
 Glossary
 --------
-scratch folder  ``hedgerow-<16 hex digits>.scratch`` in a folder that the user names,
-                readable for its owner only
-lock            the file ``owner.lock`` in it, locked by the process that made it for as
-                long as it lives; names the machine and the process
+scratch folder  ``hedgerow-<16 hex digits>.scratch`` in a folder that the user chooses,
+                readable only for its owner
+lock            the file ``owner.lock`` in it, which its creator keeps locked as long as it
+                runs, with the names of the machine and the process
 
-A scratch folder is deleted when it is closed, when nothing refers to it any more, and
-when the interpreter ends.  A process that is killed leaves it behind: whoever makes the
-next one beside it tries the locks of all, and deletes those whose owner is gone.
+A scratch folder is deleted when it is closed, when nothing refers to it any more, and when
+the interpreter ends.  A process that is killed leaves its folder behind.  The next process
+that creates one next to it tries the locks of all, and deletes those whose owner is gone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Frames of few rows, read without a wrapper around each column.
+"""Fast path for data frames of few rows.
 
-A service that predicts one row at a time gives it as a frame of pandas, polars or Arrow.  The
-general way (:mod:`hedgerow.data.frames`) wraps every column, which takes ten times as long
-as to read one value of it.  Here the columns of common types are taken at once, by type:
+A service that predicts one row at a time often passes it as a frame of pandas, polars or
+Arrow.  The general reader (:mod:`hedgerow.data.frames`) wraps every column, which takes ten
+times as long as reading one value.  This module reads columns of common types together:
 
 =========================  ====================================================
 library                    types
@@ -11,8 +11,8 @@ pandas                     numbers and bools of NumPy, objects, text, categories
 polars, Arrow              numbers, bools, text, categories of text
 =========================  ====================================================
 
-Any other type, or anything that is wrong, is left to the general way, whose columns these
-are equal to as numbers and text (``tests/test_table.py``).
+The general reader handles all other types, and all errors.  Both readers return equal
+columns (``tests/test_table.py``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hedgerow.data.categories import Encoded, PlainOrEncoded, encode_texts
 from hedgerow.data.objects import read_objects
 
 MOST_ROWS = 64
-"""Frames of more rows are read in the general way, whose cost they share."""
+"""Most rows of the fast path; more rows amortise the cost of the general reader."""
 
 _F4, _F8, _I8 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 _TEXT, _OBJECTS = "text", "objects"
@@ -36,7 +36,7 @@ _NUMBERS: dict[str, np.dtype[Any]] = {
     **dict.fromkeys(("int32", "uint32", "float64"), _F8),
     **dict.fromkeys(("int64", "uint64"), _I8),
 }
-"""What NumPy's types, by name, are read as: see :mod:`hedgerow.data.columns`."""
+"""Types to which NumPy types are converted, by name; see :mod:`hedgerow.data.columns`."""
 _OF_PANDAS: dict[np.dtype[Any], np.dtype[Any] | str] = {
     **{np.dtype(name): dtype for name, dtype in _NUMBERS.items()},
     np.dtype(object): _OBJECTS,
@@ -48,7 +48,7 @@ _TYPES: dict[str, np.dtype[Any] | str] = {
     **dict.fromkeys(("string", "categorical", "enum", "large_string"), _TEXT),
     "boolean": _F4,
 }
-"""What types of polars and Arrow, by name in small letters, are read as."""
+"""Types to which types of polars and Arrow are converted, by name in lower case."""
 
 _FRAMES = {
     "pandas": ("DataFrame",),
@@ -60,21 +60,26 @@ Columns = list[PlainOrEncoded]
 
 
 def read_short(X: Any, names: Sequence[str]) -> Columns | None:
-    """The columns of a frame in the order of ``names``; None if the general way is to read it.
+    """Return the columns of a short frame in the order of ``names``.
 
     Parameters
     ----------
     X : object
     names : sequence of str
-        All columns of the frame, perhaps in another order.
+        Expected columns, in any order.
+
+    Returns
+    -------
+    list of columns, or None
+        None if the general reader must read X.
     """
-    given = labels_of(X)
-    if given is None or not 0 < X.shape[0] <= MOST_ROWS:
+    labels = labels_of(X)
+    if labels is None or not 0 < X.shape[0] <= MOST_ROWS:
         return None
     library = _library_of(X)
-    if given != list(names):
-        same = len(given) == len(names) and all(type(name) is str for name in given)
-        if not same or set(given) != set(names):
+    if labels != list(names):
+        texts = len(labels) == len(names) and all(type(label) is str for label in labels)
+        if not texts or set(labels) != set(names):
             return None
         X = X.select(list(names)) if library == "pyarrow" else X[list(names)]
     if library == "pandas":
@@ -87,7 +92,7 @@ def read_short(X: Any, names: Sequence[str]) -> Columns | None:
 
 
 def labels_of(X: Any) -> list[Any] | None:
-    """The labels of the columns of a frame of pandas, polars or Arrow; None for anything else."""
+    """Return the column labels of a frame of pandas, polars or Arrow; None for other types."""
     library = _library_of(X)
     if library is None:
         return None
@@ -101,7 +106,7 @@ def _library_of(X: Any) -> str | None:
 
 
 def _arrow_type(dtype: Any) -> str:
-    """Name of an Arrow type; of a dictionary of text that of its values."""
+    """Return the name of an Arrow type; "string" for a dictionary of text."""
     values = getattr(dtype, "value_type", None)
     is_text = (
         values is not None
@@ -112,7 +117,7 @@ def _arrow_type(dtype: Any) -> str:
 
 
 def _of_values(types: Sequence[str], columns: Iterable[Sequence[Any]]) -> Columns | None:
-    """Columns of Python's values, by the types that they had."""
+    """Convert columns of Python values according to their original types."""
     targets = [_TYPES.get(name) for name in types]
     if any(target is None for target in targets):  # NumPy takes None for float64
         return None
@@ -129,11 +134,11 @@ def _of_values(types: Sequence[str], columns: Iterable[Sequence[Any]]) -> Column
 
 
 def _numbers(values: Sequence[Any], dtype: np.dtype[Any]) -> AnyArray | None:
-    """Numbers and None as a plain column; None for integers that no key can hold."""
+    """Convert numbers and None to a plain column; return None if no int64 key can hold one."""
     if dtype != _I8:
         return np.array(values, dtype=dtype)
     if any(value is not None and not MISSING_KEY < value < 2**63 for value in values):
-        return None  # the general way says what is wrong
+        return None  # the general reader raises the error
     return np.array([MISSING_KEY if value is None else value for value in values], dtype=dtype)
 
 
@@ -143,7 +148,7 @@ def _texts(values: Sequence[Any]) -> Encoded:
 
 
 def _of_pandas(X: Any) -> Columns | None:
-    """Columns of pandas: all values at once as objects, and then by the types of the columns."""
+    """Read a pandas frame: all values as objects first, then by the type of each column."""
     dtypes = X.dtypes.tolist()
     kinds = [_kind_of(dtype) for dtype in dtypes]
     if any(kind is None for kind in kinds):
@@ -164,20 +169,20 @@ def _of_pandas(X: Any) -> Columns | None:
 
 
 def _pandas_texts(values: Sequence[Any]) -> Encoded:
-    """Text, beside which anything else is a missing value."""
+    """Encode a text column, in which every other object is a missing value."""
     missing = [not isinstance(value, str) for value in values]
     return encode_texts(values, np.array(missing) if any(missing) else None)
 
 
 def _kind_of(dtype: Any) -> np.dtype[Any] | str | None:
-    """What a type of pandas is read as; None if in the general way."""
+    """Return how to read a pandas type; None if the general reader must read it."""
     if isinstance(dtype, np.dtype):
         return _OF_PANDAS.get(dtype)
     name = type(dtype).__name__
     if name == "StringDtype":
         return _TEXT
     if name == "CategoricalDtype":
-        # Categories of objects may be anything; others are read in the general way.
+        # Only categories of text; the general reader handles all others.
         inner = dtype.categories.dtype
         texts = type(inner).__name__ == "StringDtype"
         texts = texts or dtype.categories.inferred_type == "string"

@@ -1,4 +1,4 @@
-"""Columns of a table that are no features: taken out of it by name."""
+"""Split columns that are not features, such as offsets, off a table."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from hedgerow.errors import DataError, did_you_mean
 
 
 def take_columns(X: Any, names: Sequence[str], role: str) -> tuple[Any, FloatArray]:
-    """A table without some columns, and these as numbers.
+    """Split named columns off a table, and convert them to numbers.
 
     Parameters
     ----------
     X : data frame, dict or list of dicts
     names : sequence of str
-        Different from each other.
+        Distinct column names.
     role : str
-        What the columns are for, for messages.
+        Role of the columns, for error messages.
 
     Returns
     -------
-    rest : as X
-        Not a copy of the values.
+    rest : like X
+        The other columns, without a copy of the values.
     columns : float64, shape (n_rows, len(names))
-        NaN where a value is missing.
+        NaN for missing values.
 
     Raises
     ------
     DataError
-        If X has no named columns, or not these; the first that is missing is named.
+        If X has no column names, or lacks one of the columns.
     DataTypeError
         If a column holds text.
 
@@ -59,12 +59,12 @@ def take_columns(X: Any, names: Sequence[str], role: str) -> tuple[Any, FloatArr
 
 
 def without_columns(X: Any, names: Sequence[str]) -> Any:
-    """The table without those of ``names`` that it has; a table without names as it is."""
+    """Remove the columns ``names`` from a table, as far as it has them."""
     return _split(X, names, None)[0]
 
 
 def _split(X: Any, names: Sequence[str], role: str | None) -> tuple[Any, dict[str, Any]]:
-    """The other columns, and those of ``names`` that are there."""
+    """Return the other columns, and those of ``names`` that exist."""
     if not is_sparse(X):
         if is_named(X):
             table = named_columns(X)

@@ -1,18 +1,16 @@
-"""Tables of which only some entries are recorded: scipy's sparse matrices and arrays.
+"""Sparse tables: read sparse matrices and arrays of scipy.
 
 ::
 
     csr, csc, coo, ... of scipy --- read_any ---> SparseTable     row by row
     anything else               --- read_any ---> Table
 
-An entry that is not recorded is the number 0, as in scipy and scikit-learn: the
-same data give the same model whether they are dense or sparse.  With
-``zero_missing`` the number 0 is a missing value, recorded or not.  A recorded
-NaN is a missing value, as everywhere.
+An entry that is not stored is 0, as in scipy and scikit-learn, so dense and sparse tables
+of the same data give the same model.  With ``zero_missing``, 0 means missing, whether it
+is stored or not.  A stored NaN is a missing value, as in dense tables.
 
-Entries are held row by row (CSR): rows are drawn for validation, binned and
-predicted one after the other.  What has to go by column (cuts, bundles) is
-sorted for the moment it is needed.
+Entries are stored row by row (CSR), because sampling, binning and prediction go by row.
+Steps that go by column (cuts, bundles) sort the entries temporarily.
 """
 
 from __future__ import annotations
@@ -47,23 +45,24 @@ from hedgerow.errors import DataError
 from hedgerow.kernels.sparse import Entries, spread_entries
 
 _BLOCK_BYTES = 1 << 20
-"""Dense copy of some rows and columns that one thread works on: half a second-level cache."""
+"""Size of the dense block that a thread works on: half a second-level cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseTable:
-    """Recorded entries that compare exactly, and what their columns are.
+    """The stored entries of a validated sparse table, and its schema.
 
     Attributes
     ----------
     row_start : int64, shape (n_rows + 1,)
         Entries of row ``r`` are ``row_start[r] : row_start[r + 1]``.
     column : int32, shape (n_entries,)
-        No column twice in a row.
+        Column of each entry; distinct within a row.
     value : float32, float64 or int64, shape (n_entries,)
-        As in :class:`hedgerow.data.table.Table`; perhaps the user's own memory.
+        Values as in :class:`hedgerow.data.table.Table`.  Do not write to them: they may
+        be the user's own memory.
     schema : Schema
-        With ``zero_missing`` no value is 0.
+        If it has ``zero_missing``, no value is 0.
     """
 
     row_start: IntArray
@@ -83,24 +82,24 @@ class SparseTable:
 
     @property
     def n_entries(self) -> int:
-        """Number of recorded entries."""
+        """Number of stored entries."""
         return len(self.column)
 
     @property
     def unseen(self) -> Mapping[str, int]:
-        """Rows with unknown categories: none, as no column holds categories."""
+        """Rows with unknown categories: none, as sparse tables have no category columns."""
         return {}
 
     @property
     def rest(self) -> Any:
-        """What an entry is that is not recorded, as a number of the values' type."""
+        """Value of entries that are not stored, in the type of ``value``."""
         kind = self.value.dtype.type
         if not self.schema.zero_missing:
             return kind(0)
         return kind(np.nan) if self.value.dtype.kind == "f" else kind(MISSING_KEY)
 
     def entries(self) -> Entries:
-        """The table as kernels take it: always read-only, so that they are compiled once."""
+        """Return read-only views for kernels, so that they are compiled for only one type."""
         kind = self.value.dtype.type
         lowest = kind(-np.inf) if self.value.dtype.kind == "f" else kind(MISSING_KEY + 1)
         return Entries(
@@ -108,7 +107,7 @@ class SparseTable:
         )
 
     def take(self, rows: AnyArray) -> SparseTable:
-        """Some of the rows, in the given order; a new copy."""
+        """Copy the rows at the positions ``rows``."""
         rows = np.asarray(rows, dtype=np.int64)
         lengths = self.row_start[rows + 1] - self.row_start[rows]
         row_start = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
@@ -125,32 +124,32 @@ class SparseTable:
     def dense(
         self, columns: IntArray | None = None, start: int = 0, stop: int | None = None
     ) -> AnyArray:
-        """Some rows of some columns (all by default) as a dense array, in C order."""
+        """Copy rows ``start .. stop`` of some columns (default: all) to a dense C-order array."""
         stop = self.n_rows if stop is None else stop
         chosen = np.arange(self.n_features) if columns is None else columns
-        place = np.full(self.n_features, -1, dtype=np.int32)
-        place[chosen] = np.arange(len(chosen))
+        position = np.full(self.n_features, -1, dtype=np.int32)
+        position[chosen] = np.arange(len(chosen))
         table = np.empty((stop - start, len(chosen)), dtype=self.value.dtype)
-        spread_entries(self.entries(), place, self.rest, table, start, stop)
+        spread_entries(self.entries(), position, self.rest, table, start, stop)
         return table
 
 
 AnyTable: TypeAlias = Table | SparseTable
-"""What a fit or a prediction reads."""
+"""A validated table, dense or sparse."""
 
 
 def numbers_of(table: AnyTable) -> AnyArray | SparseTable:
-    """What :class:`hedgerow.model.predict.Predictor` takes of a table."""
+    """Return a table in the form of :class:`hedgerow.model.predict.Predictor`."""
     return table if isinstance(table, SparseTable) else table.values
 
 
 def rows_at_once(n_columns: int, itemsize: int) -> int:
-    """Rows of which one thread makes a dense copy of ``n_columns`` at a time."""
+    """Return the rows of the dense block of ``n_columns`` that a thread works on."""
     return max(16, _BLOCK_BYTES // (itemsize * max(1, n_columns)))
 
 
 def is_sparse(X: object) -> bool:
-    """Whether ``X`` is a sparse matrix or array of scipy (which is not imported to find out)."""
+    """Whether ``X`` is a sparse matrix or array of scipy; imports scipy only if it may be."""
     if not (hasattr(X, "tocsr") and hasattr(X, "nnz")):
         return False
     from scipy.sparse import issparse
@@ -169,19 +168,18 @@ def read_any(
     names: Sequence[str] | None = None,
     more_levels: bool = False,
 ) -> AnyTable:
-    """Read a table, sparse or dense.
+    """Read and validate a table, sparse or dense.
 
     Parameters
     ----------
-    X : sparse matrix or array of scipy, or what :func:`hedgerow.data.read_table` reads
-        Sparse data may be of any format; entries recorded twice are added up, in
-        a copy.
+    X : sparse matrix or array of scipy, or a table for :func:`hedgerow.data.read_table`
+        Any sparse format.  Duplicate entries are summed, in a copy.
     schema, reader, categorical, unknown, names
         As for :func:`hedgerow.data.read_table`; sparse columns hold numbers only.
     zero_missing : bool, default=False
-        Take the number 0 for a missing value; a given schema says so itself.
+        Treat 0 as missing.  Ignored if there is a ``schema``, which has this option, too.
     more_levels : bool, default=False
-        Add levels that a given schema does not know, as
+        Add new categories to the levels of ``schema``; see
         :func:`hedgerow.data.table.read_more_levels`.
 
     Returns
@@ -191,9 +189,10 @@ def read_any(
     Raises
     ------
     DataError
-        Wrong shape, wrong columns, complex numbers, or integers out of range.
+        For a wrong shape, wrong columns, complex numbers, or integers out of range.
     DataTypeError
-        Text, categories, objects.
+        For text, categories or objects in sparse data, and as for
+        :func:`hedgerow.data.read_table`.
 
     Examples
     --------
@@ -233,7 +232,7 @@ def read_any(
 
 
 def mark_zeros(table: Table, zero_missing: bool) -> Table:
-    """Make a missing value of every 0 of a column of numbers, in a copy, if asked to."""
+    """With ``zero_missing``, copy a table and replace 0 by missing in columns of numbers."""
     if not zero_missing:
         return table
     schema = replace(table.schema, zero_missing=True)
@@ -243,7 +242,7 @@ def mark_zeros(table: Table, zero_missing: bool) -> Table:
 
 
 def _is_zero(values: AnyArray, schema: Schema) -> npt.NDArray[np.bool_]:
-    """Which numbers count as 0."""
+    """Return the mask of the numbers that count as 0."""
     zero: npt.NDArray[np.bool_] = values == 0
     if schema.zero_band > 0.0 and values.dtype.kind == "f":
         zero = np.abs(values) <= schema.zero_band
@@ -267,11 +266,11 @@ def _refuse_categories(
 
 
 def _canonical(X: Any) -> tuple[IntArray, npt.NDArray[np.int32], AnyArray]:
-    """Row starts, columns and data of ``X``, no entry twice; ``X`` is not changed."""
+    """Return row starts, columns and data of ``X`` without duplicates; do not change ``X``."""
     from scipy.sparse import csr_array
 
     rows = X.tocsr()
-    # A matrix of our own around the same arrays: scipy notes what it finds out in it.
+    # A new matrix around the same arrays, because scipy caches its findings in the object.
     own = csr_array((rows.data, rows.indices, rows.indptr), shape=rows.shape)
     if not own.has_canonical_format:
         own = own.copy()
@@ -284,7 +283,7 @@ def _canonical(X: Any) -> tuple[IntArray, npt.NDArray[np.int32], AnyArray]:
 def _plain(
     data: AnyArray, row_start: IntArray, column: AnyArray, names: tuple[str, ...]
 ) -> AnyArray:
-    """Entries as float32, float64 or int64 (:mod:`hedgerow.data.columns`)."""
+    """Convert entries to float32, float64 or int64 (:mod:`hedgerow.data.columns`)."""
     if data.dtype.kind in "iu" and data.dtype.itemsize == 8:
         largest = np.iinfo(np.int64).max
         bad = data > largest if data.dtype.kind == "u" else data == MISSING_KEY
@@ -292,14 +291,14 @@ def _plain(
             at = int(np.argmax(bad))
             row = int(np.searchsorted(row_start, at, side="right")) - 1
             raise DataError(
-                f"column {names[int(column[at])]!r} holds {data[at]} (row {row}); whole numbers "
-                f"must lie from {MISSING_KEY + 1} to {largest}: convert X to float64."
+                f"column {names[int(column[at])]!r} holds {data[at]} (row {row}); integers must "
+                f"lie from {MISSING_KEY + 1} to {largest}: convert X to float64."
             )
     return plain_numbers(data[:, None], names)[:, 0]
 
 
 def _as_schema(value: AnyArray, column: AnyArray, schema: Schema) -> AnyArray:
-    """Entries in the type in which the columns of the schema compare."""
+    """Convert entries to the type in which the columns of the schema compare."""
     if not schema.has_int:
         return as_floats(value)
     if value.dtype == np.int64 and "float" not in schema.kinds:
@@ -309,7 +308,7 @@ def _as_schema(value: AnyArray, column: AnyArray, schema: Schema) -> AnyArray:
 
 
 def _without_zeros(table: SparseTable) -> SparseTable:
-    """Leave out recorded zeros."""
+    """Remove stored zeros."""
     kept = ~_is_zero(table.value, table.schema)
     if kept.all():
         return table
@@ -318,9 +317,9 @@ def _without_zeros(table: SparseTable) -> SparseTable:
 
 
 def sparse_of(table: Table) -> SparseTable:
-    """The entries of a dense table that are not 0 (or missing, with ``zero_missing``).
+    """Convert a dense table to a sparse one, without a dense copy.
 
-    Worked off some rows at a time: no dense copy is made.
+    Entries that are 0, and with ``zero_missing`` also missing values, are not stored.
     """
     values, schema = table.values, table.schema
     counts, columns, numbers = [np.zeros(1, np.int64)], [], []

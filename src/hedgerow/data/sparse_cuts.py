@@ -1,13 +1,12 @@
-"""Cuts between bins from recorded entries alone, the same as from a dense table.
+"""Choose cuts from the stored entries of a sparse table, equal to those of a dense one.
 
-A sorted column of a sparse table has one long run of zeros, which counts as one
-entry with the mass of all of them::
+The zeros of a column are treated as a single entry with the mass of all of them::
 
     dense    -2  -1   0  0  0  0  0  0  3   3       mass before   0 1 2 3 ... 9 10
-    here     -2  -1   0                 3   3                     0 1 2       8 9 10
+    sparse   -2  -1   0                 3   3                     0 1 2       8 9 10
 
-Masses are whole numbers and their sums are exact, so that
-:func:`hedgerow.kernels.binning.choose_cuts` sees the same numbers.
+Masses are integers and their sums are exact, so
+:func:`hedgerow.kernels.binning.choose_cuts` gets the same numbers in both cases.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _NO_MASS: FloatArray = np.zeros(0)
 
 
 def present(ordered: AnyArray) -> tuple[int, int]:
-    """Find the range of the values that are not missing in a sorted column."""
+    """Return the range of the non-missing values in a sorted column."""
     if ordered.dtype.kind == "f":  # NaN is sorted last
         return 0, int(np.searchsorted(ordered, np.nan))
     return int(np.searchsorted(ordered, MISSING_KEY, side="right")), len(ordered)
@@ -42,19 +41,19 @@ def find_sparse_cuts(
     forced: dict[int, AnyArray],
     n_threads: int,
 ) -> list[tuple[AnyArray, AnyArray]]:
-    """Find, for each column, the values just below and just above its cuts.
+    """Find the values just below and just above each cut of each column.
 
     Parameters
     ----------
     table : SparseTable
     rows : int64
-        Rows to look at, ascending.
+        Rows to use, ascending.
     mass : float64, shape (len(rows),), or None
-        Whole numbers; None if all rows count 1.
+        Integer masses of the rows; None if all are 1.
     most_bins : int64, shape (n_features,)
         Most bins of each feature.
     forced : dict of arrays
-        Cuts that are made in any case, by column; the others stand between them.
+        Forced cuts by column; the other cuts are chosen between them.
     n_threads : int
     """
     entries, n_features = table.entries(), table.n_features
@@ -95,7 +94,7 @@ def find_sparse_cuts(
 
 
 def _sums(masses: FloatArray, start: IntArray) -> FloatArray:
-    """Sum of the masses of each column; exact, as they are whole numbers."""
+    """Return the sum of the integer masses of each column, which is exact."""
     before = np.concatenate(([0.0], np.cumsum(masses)))
     return before[start[1:]] - before[start[:-1]]
 
@@ -103,9 +102,10 @@ def _sums(masses: FloatArray, start: IntArray) -> FloatArray:
 def _cuts_of_constants(
     values: AnyArray, start: IntArray, unrecorded: FloatArray, forced: dict[int, AnyArray]
 ) -> tuple[list[tuple[AnyArray, AnyArray]], IntArray]:
-    """Cuts of the columns that record one value or none, and which the others are.
+    """Return the cuts of columns with at most one stored value, and the other columns.
 
-    Columns of indicators are found without sorting: 0 and the value, if both occur.
+    Such columns, typically indicators, need no sorting: their only cut is between 0 and
+    the value, if both occur.
     """
     n_features = len(start) - 1
     none = values[:0]
@@ -130,9 +130,9 @@ def _cuts_of_constants(
 def _with_zeros(
     column: AnyArray, masses: FloatArray | None, unrecorded: float
 ) -> tuple[AnyArray, FloatArray]:
-    """Sorted values that are not missing, with one 0, and the mass before each.
+    """Return the sorted non-missing values with a single 0, and the mass before each.
 
-    Sorts ``column`` in place.
+    ``column`` is sorted in place.
     """
     if masses is None:
         column.sort()

@@ -1,28 +1,27 @@
-"""Means of the target by category as columns that trees split like any other.
+"""Target statistics: mean targets of categories as numeric inputs of the trees.
 
 Glossary
 --------
-statistic  for each combination of categories of one column, or of two, the mean
-           target of the training rows that have it, drawn towards the mean of
-           all; for more than two classes the share of each class; of a column
-           of very many levels also how many rows have it
-joint key  one number for the categories of a row in the columns of a statistic
-input      a column that trees split: a column of the user's table that was kept,
-           or values of a statistic
+statistic  mean target of the training rows with each combination of categories of one
+           or two columns, shrunk towards the mean of all rows; for more than two
+           classes the fraction of each class; for a column of very many levels also
+           the number of rows
+joint key  a number for the categories of a row in the columns of a statistic
+input      a column that trees split: either a column of the user's table, or a value
+           of a statistic
 
 ::
 
-    schema   age   city        job                what the user gives
+    schema   age   city        job                columns of the user's table
               |    Rome 0.31   clerk 0.22
               |    Oslo 0.07   ...                statistics of the model
-    inputs   age   0.31        0.22               what the trees split
+    inputs   age   0.31        0.22               inputs of the trees
 
-A missing value is a category like any other.  A combination that no training
-row had, and so one with a value that is no level, has the mean of all rows, and 0
-rows.
+A missing value counts as a category.  A combination that no training row had, for example
+with an unknown category, gets the mean of all rows, and 0 as its number of rows.
 
-Training rows do not get these means, as each would hold the row's own target;
-see :mod:`hedgerow.boosting.row_data.statistics`.
+Training rows do not use these means, because each mean includes the row's own target; see
+:mod:`hedgerow.boosting.row_data.statistics`.
 """
 
 from __future__ import annotations
@@ -42,35 +41,36 @@ from hedgerow.once import once
 from hedgerow.threads import run_blocks
 
 TARGET = -1
-"""In place of a class: the mean of the target itself."""
+"""Pseudo-class: the mean of the target itself."""
 
 ROWS = -2
-"""In place of a class: how many rows there are, in units of the mean weight of all rows."""
+"""Pseudo-class: the number of rows, weighted relative to the mean weight."""
 
 UNKNOWN_KEY = -1
-"""Joint key of a row with a value that is no level."""
+"""Joint key of a row with an unknown category."""
 
-_ROWS_PER_THREAD = 2_000  # a search of 25 ns and more for each of several statistics
+_ROWS_PER_THREAD = 2_000  # each lookup takes 25 ns or more, for each of several statistics
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistic:
-    """Mean of the target, or shares of classes, by category.
+    """Mean target, or class fractions, by category.
 
     Attributes
     ----------
     columns : tuple of int
         One or two category columns of the schema, ascending.
     classes : tuple of int
-        Class whose share each row of ``values`` is, ascending; ``TARGET`` for the
-        mean of the target, and before either ``ROWS`` for the number of rows.
+        Class of each row of ``values``, ascending; or ``TARGET`` for the mean target.
+        ``ROWS``, for the number of rows, may come first.
     keys : int64, shape (n_keys,)
         Joint keys of the training rows, ascending.
     values : float64, shape (n_classes, n_keys)
+        Fraction of each class, or mean target, for each key.
     prior : float64, shape (n_classes,)
-        Value of all other keys.
+        Values of all other keys.
 
-    The arrays are made read-only.
+    The constructor makes the arrays read-only.
     """
 
     columns: tuple[int, ...]
@@ -80,12 +80,12 @@ class Statistic:
     prior: FloatArray
 
     def __post_init__(self) -> None:
-        # Those of a file are read-only: with one kind of array kernels are compiled once.
+        # Arrays from files are read-only, and kernels are compiled for only one kind.
         for array in (self.keys, self.values, self.prior):
             array.flags.writeable = False
 
     def with_classes(self, chosen: npt.NDArray[np.bool_]) -> Statistic:
-        """Some of the classes only."""
+        """Return the statistic of the classes in a mask."""
         kept = np.flatnonzero(chosen)
         return replace(
             self,
@@ -97,12 +97,12 @@ class Statistic:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What the trees of a model split: columns that were kept, then statistics.
+    """Inputs of the trees of a model: columns of the table, then statistics.
 
     Attributes
     ----------
     kept : tuple of int
-        Columns of the schema, ascending.
+        Columns of the schema that trees split directly, ascending.
     statistics : tuple of Statistic
     """
 
@@ -111,7 +111,7 @@ class Inputs:
 
     @once
     def sources(self) -> tuple[tuple[int, ...], ...]:
-        """Columns of the schema that each input is made of."""
+        """Columns of the schema from which each input is computed."""
         own = [(position,) for position in self.kept]
         return (*own, *(s.columns for s in self.statistics for _ in s.classes))
 
@@ -120,7 +120,7 @@ class Inputs:
         return len(self.sources)
 
     def schema(self, schema: Schema) -> Schema:
-        """Names and kinds of the inputs; ``schema`` is that of the user's tables."""
+        """Return the schema of the inputs, from the schema of the user's tables."""
         columns = [schema.columns[position] for position in self.kept]
         for statistic in self.statistics:
             label = " x ".join(schema.names[j] for j in statistic.columns)
@@ -128,19 +128,19 @@ class Inputs:
         return replace(schema, columns=tuple(columns))
 
     def values(self, values: AnyArray, schema: Schema, n_threads: int = 1) -> AnyArray:
-        """The inputs of some rows.
+        """Compute the inputs of a table.
 
         Parameters
         ----------
         values : float32, float64 or int64, shape (n_rows, n_features)
-            Of a table read with ``schema``.
+            Values of a table read with ``schema``.
         schema : Schema
         n_threads : int, default=1
 
         Returns
         -------
-        float64, or int64 where ``values`` are keys, shape (n_rows, n_inputs)
-            Column after column in memory.
+        float64, or int64 if ``values`` are keys, shape (n_rows, n_inputs)
+            In Fortran order.
         """
         block = np.empty((self.n_inputs, len(values)))
         codes = codes_by_column(values, schema, self.statistics)
@@ -164,10 +164,10 @@ def _meaning(chosen: int) -> str:
 
 
 def with_kept(block: FloatArray, values: AnyArray, kept: Sequence[int]) -> AnyArray:
-    """A table of inputs whose statistics are rows of ``block``, below those for ``kept``.
+    """Complete a block of inputs, whose first rows are for the columns ``kept``.
 
-    Where ``block`` has several times as many columns as ``values`` has rows, the
-    kept columns are repeated.
+    If ``block`` has a multiple of the rows of ``values`` as columns, the kept columns are
+    repeated.
     """
     inputs: AnyArray = block
     if values.dtype == np.int64:
@@ -181,15 +181,15 @@ def with_kept(block: FloatArray, values: AnyArray, kept: Sequence[int]) -> AnyAr
 def codes_by_column(
     values: AnyArray, schema: Schema, statistics: Sequence[Statistic]
 ) -> dict[int, IntArray]:
-    """Codes of each category column that a statistic needs."""
+    """Return the codes of each category column that a statistic uses."""
     used = sorted({position for s in statistics for position in s.columns})
     return {j: codes_of(values[:, j], len(schema.columns[j].levels)) for j in used}
 
 
 def joint_keys(codes: dict[int, IntArray], schema: Schema, columns: tuple[int, ...]) -> IntArray:
-    """One number for the categories of each row in ``columns``.
+    """Return the joint key of each row, or ``UNKNOWN_KEY`` for an unknown category.
 
-    ``UNKNOWN_KEY`` where a value is no level.  Columns have at most 2**31 levels.
+    Columns have at most 2**31 levels.
     """
     joint = np.zeros(len(codes[columns[0]]), dtype=np.int64)
     unknown = np.zeros(len(joint), dtype=np.bool_)

@@ -1,11 +1,13 @@
-"""The one door for tables: whatever the user has, as a 2-D array and a schema.
+"""Input validation: read any table that a user passes as a 2-D array and a schema.
 
-Nothing behind this door knows that pandas exists.  Arrays and frames of one
-float type come through without a copy, and no input is ever written to.
+Every table enters the library through :func:`read_table`, so no other module needs to
+know that pandas exists.  Arrays and frames of a single float type are not copied, and
+inputs are never modified.
 
-Values are float32 or float64 (NaN is missing), or, where some column compares
-as int64, the keys of all columns (:mod:`hedgerow.kernels.keys`).  A category is
-the float of its code (:mod:`hedgerow.data.categories`).
+Values are float32 or float64, and NaN means missing.  If at least one column must
+compare as int64, the values are the int64 keys of all columns
+(:mod:`hedgerow.kernels.keys`).  A category is stored as its code, as a float
+(:mod:`hedgerow.data.categories`).
 """
 
 from __future__ import annotations
@@ -57,17 +59,17 @@ _FLOAT64 = np.dtype(np.float64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Numbers that compare exactly, and what their columns are.
+    """Validated values and their schema.
 
     Attributes
     ----------
     values : float32, float64 or int64, shape (n_rows, n_features)
-        Any strides, aligned, native byte order; perhaps the user's own
-        memory, so not to be written to.  int64 values are keys.
+        Any strides, aligned, native byte order.  Do not write to them: they may be
+        the user's own memory.  int64 values are keys.
     schema : Schema
+        Names, kinds and category levels of the columns.
     unseen : mapping from str to int
-        For each category column that holds values which are not among its
-        levels, in how many rows.
+        Number of rows with an unknown category, for each column that has such rows.
     """
 
     values: AnyArray
@@ -85,7 +87,7 @@ class Table:
         return int(self.values.shape[1])
 
     def take(self, rows: AnyArray) -> Table:
-        """Some of the rows, in the given order."""
+        """Select rows by position, in the order of ``rows``."""
         return Table(self.values[rows], self.schema)
 
 
@@ -98,47 +100,49 @@ def read_table(
     unknown: UnknownCategory = "missing",
     names: Sequence[str] | None = None,
 ) -> Table:
-    """Read a table.
+    """Read and validate a table.
 
     Parameters
     ----------
     X : array, data frame, list of rows, dict or list of dicts
         Numbers, booleans, dates, times, durations, text or categories.  NaN,
-        null, ``None`` and NaT are missing values; infinities are values.  A
-        dict is one row (or columns, if its values are lists).
+        null, ``None`` and NaT are missing values; infinities are ordinary values.  A
+        dict of scalars is one row; a dict of lists is a set of columns.
     schema : Schema, optional
-        Of the model that is to predict: the columns of a named frame are put
-        in its order, and values compare as its columns do.  It takes the place
-        of all parameters below but ``reader``.
+        Schema of a trained model.  The columns of a named frame are reordered to
+        match it, and values are converted to its column kinds.  All parameters
+        below except ``reader`` are then ignored.
     reader : str, default="Booster"
-        Who reads, for the message about a wrong number of features.
+        Name of the caller, used in the error about a wrong number of features.
     categorical : "auto", list of names or positions, bool mask, or None
-        Columns of categories.  ``"auto"``: text and the categorical types of
-        the frame library.  Named columns of numbers become categories of their
-        numbers.  Text that is not named is an error, all text with None.
+        Category columns.  ``"auto"`` selects text columns and columns of the frame
+        library's categorical types.  In a selected column of numbers each number is
+        a category.  Text in a column that is not selected is an error; with None,
+        any text is an error.
     unknown : {"missing", "backoff", "error"}, default="missing"
-        What predictions make of values that no level is equal to; see
+        How predictions treat values that are not among the levels; see
         :class:`hedgerow.data.Schema`.
     names : sequence of str, optional
-        Names of the columns in place of the table's own.
+        Column names that replace those of the table.
 
     Returns
     -------
     Table
-        The levels of a new schema are all values that occur; see
-        :func:`hedgerow.data.drop_unused_levels` for the most that a model has.
+        Every value that occurs in a category column is a level of a new schema;
+        :func:`hedgerow.data.drop_unused_levels` reduces the levels to those that a
+        model needs.
 
     Raises
     ------
     DataError
-        Wrong shape, wrong columns, complex numbers, integers out of range, or
-        with ``"error"`` an unknown category.
+        For a wrong shape, wrong columns, complex numbers, integers out of range, or
+        an unknown category with ``unknown="error"``.
     DataTypeError
-        A column of mixed or other types, text where the model was trained on
-        numbers or the other way round, sparse matrices.
+        For a column of mixed or unsupported types, text where the model was trained
+        on numbers or vice versa, or a sparse matrix.
     ParameterError
-        If ``categorical`` names a column that is not there, or ``unknown`` is
-        something else.
+        If ``categorical`` selects a column that does not exist, or ``unknown`` is
+        not one of the allowed values.
 
     Examples
     --------
@@ -175,15 +179,16 @@ def read_table(
 
 
 def read_more_levels(X: Any, schema: Schema, *, reader: str = "Booster") -> Table:
-    """Read with the columns of a schema, to which levels are added that it does not know.
+    """Read a table with a known schema and add new categories to its levels.
 
     Parameters
     ----------
     X : see :func:`read_table`
     schema : Schema
-        Its category columns get the further values of X as levels, unless it says
-        ``"error"`` of unknown ones.
+        New categories of X become additional levels of its category columns, unless
+        ``schema.unknown`` is ``"error"``.
     reader : str, default="Booster"
+        See :func:`read_table`.
 
     Returns
     -------
@@ -192,7 +197,7 @@ def read_more_levels(X: Any, schema: Schema, *, reader: str = "Booster") -> Tabl
     Raises
     ------
     DataError, DataTypeError
-        As :func:`read_table`.
+        As for :func:`read_table`.
 
     Examples
     --------
@@ -218,7 +223,7 @@ _Columns: TypeAlias = AnyArray | list[PlainOrEncoded]
 def _read_any(
     X: Any, schema: Schema | None, names: Sequence[str] | None, reader: str
 ) -> tuple[_Columns, Sequence[str] | None]:
-    """Columns, in the order of the schema, and their own names if they have some."""
+    """Return the columns in the order of the schema, and the table's own names if any."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise DataTypeError(
             "Sparse data was passed, but a dense table is required: use X.toarray(), "
@@ -254,6 +259,7 @@ def _read_dict(
     names: Sequence[str] | None,
     reader: str,
 ) -> tuple[_Columns, Sequence[str]]:
+    """Return the columns of a dict, and their names."""
     order: Sequence[str] = tuple(columns)
     check_shape((len(next(iter(columns.values()), ())), len(columns)))
     if schema is not None:
@@ -266,23 +272,26 @@ def _read_dict(
 
 
 def check_names(names: Sequence[str] | None, n_columns: int) -> None:
-    """Refuse names that are not one for each column, or not different texts."""
+    """Raise unless there is one distinct string for each column."""
     if names is None:
         return
     if len(names) != n_columns:
-        raise DataError(f"feature_names has {len(names)} names for {n_columns} columns.")
+        raise DataError(
+            f"feature_names has {len(names)} names for {n_columns} columns: give one name for "
+            "each column."
+        )
     if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
-        raise DataError("feature_names must be strings that differ from each other.")
+        raise DataError("feature_names must be distinct strings, one for each column.")
 
 
 def _as_array(X: Any) -> AnyArray:
-    """Make an array of any type and shape; masked arrays stay masked."""
+    """Convert X to an array of any type and shape; masked arrays stay masked."""
     if isinstance(X, np.ma.MaskedArray):
         return X
     try:
         array: AnyArray = np.asarray(X)
         if array.dtype.kind == "U" and not isinstance(X, np.ndarray):
-            # Beside text NumPy makes text of numbers, too.
+            # NumPy turned the numbers beside text into text, too: keep them apart.
             return np.asarray(X, dtype=object)
         return array
     except (ValueError, TypeError) as error:
@@ -294,17 +303,17 @@ def _as_array(X: Any) -> AnyArray:
 
 
 def _refuse_nested(X: Any) -> None:
-    """Say where a cell of a list of rows of one length holds several values."""
+    """Raise if a cell in a list of rows of equal length holds several values."""
     rows = list(X)
     if len({len(row) if isinstance(row, list | tuple) else -1 for row in rows}) != 1:
         return
     for number, row in enumerate(rows):
-        for place, item in enumerate(row):
+        for column, item in enumerate(row):
             if isinstance(item, list | tuple | np.ndarray):
                 raise DataError(
-                    f"row {number} of X holds {str(item)[:60]} in column {place}, a "
-                    f"{type(item).__name__}: a cell holds one value. Give the items columns of "
-                    "their own."
+                    f"row {number} of X holds {str(item)[:60]} in column {column}, a "
+                    f"{type(item).__name__}: a cell holds one value. Put the items into columns "
+                    "of their own."
                 )
 
 
@@ -323,7 +332,7 @@ def _new_table(
     categorical: CategoricalFeatures,
     unknown: UnknownCategory,
 ) -> Table:
-    """Give columns a schema of their own."""
+    """Infer a schema for new columns."""
     n_columns = columns.shape[1] if isinstance(columns, np.ndarray) else len(columns)
     labels = default_names(n_columns) if names is None else names
     chosen = chosen_columns(categorical, labels)
@@ -350,7 +359,7 @@ def _new_table(
 
 
 def with_schema(columns: _Columns, schema: Schema) -> Table:
-    """Bring columns into the form that a schema asks for."""
+    """Convert columns to the kinds and levels of a schema."""
     if isinstance(columns, np.ndarray) and not schema.has_categories:
         if not schema.has_int:
             return Table(as_floats(columns), schema)
@@ -376,6 +385,7 @@ def with_schema(columns: _Columns, schema: Schema) -> Table:
 
 
 def _trained_on_numbers(name: str) -> str:
+    """Return the error text for a column of text where the model expects numbers."""
     return (
         f"column {name!r} holds text, but held numbers when the model was trained: convert it "
         "to numbers."
@@ -383,11 +393,11 @@ def _trained_on_numbers(name: str) -> str:
 
 
 def unknown_category(column: Column, row: int, value: object) -> DataError:
-    """Make the error about a value that is not among the levels."""
+    """Return the error for a value that is not among the levels."""
     return DataError(
         f"column {column.name!r} holds {value!r} (row {row}), which is none of the "
         f"{len(column.levels)} categories known from training. A model trained with "
-        "unknown_category='missing' or 'backoff' predicts such rows, too."
+        "unknown_category='missing' or 'backoff' can predict such rows."
     )
 
 
@@ -396,7 +406,7 @@ def _kind(column: AnyArray) -> ColumnKind:
 
 
 def check_shape(shape: tuple[int, ...]) -> None:
-    """Refuse what is not a table, in the words of scikit-learn."""
+    """Raise unless the shape is that of a table, with the message of scikit-learn."""
     if len(shape) < 2:
         what = "1D array" if len(shape) == 1 else "scalar array"
         raise DataError(
@@ -415,7 +425,7 @@ def check_shape(shape: tuple[int, ...]) -> None:
 
 
 def check_n_features(n_features: int, schema: Schema, reader: str) -> None:
-    """Refuse another number of columns, in the words of scikit-learn."""
+    """Raise for a wrong number of columns, with the message of scikit-learn."""
     if n_features != schema.n_features:
         raise DataError(
             f"X has {n_features} features, but {reader} is expecting {schema.n_features} "

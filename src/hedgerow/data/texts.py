@@ -1,23 +1,23 @@
-"""Columns of files without types: from texts to numbers.
+"""Infer the types of text columns in files, and convert them to numbers.
 
 Glossary
 --------
-texts   a column as it stands in a file: object array with None where missing, or an
-        Arrow array of strings with nulls
-sort    what all texts of a column can be read as; the first of::
+texts   the entries of a column in a file: an object array with None for missing values,
+        or an Arrow array of strings with nulls
+sort    the first of these that can represent all texts of a column::
 
-            missing    there is none
-            whole      whole numbers of 64 bits
+            missing    all entries are missing
+            whole      integers of 64 bits
             number     numbers
             truth      true and false, read as 1 and 0
             date       dates and times of ISO 8601 without a zone, read as microseconds
             zoned      times with a zone, read as microseconds of UTC
             text       anything else
 
-Where whole numbers are compared as such, one is exact wherever it stands: among
-decimals, and beside missing values.  So what is made of a row does not depend on the
-rows that are read with it.  Arrow converts what it can; the rest, and everything where it is not
-installed, goes through Python, to the same numbers.
+In a column that compares as integers, every integer is exact, also among decimals and
+missing values.  So the value of a row does not depend on the rows that are read with it.
+Arrow converts what it can.  Python converts the remainder, and everything if Arrow is not
+installed, to the same numbers.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _LARGEST_EXACT = 2.0**53
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParsedTexts:
-    """What the texts of a column are.
+    """Sort and values of a text column.
 
     Attributes
     ----------
     sort : str
-        See the head of this file.
+        See the glossary of this module.
     values : int64 (whole, date, zoned), float64 (number, truth, missing), or object (text)
-        int64 values are undefined where missing; floats are NaN there, text is None.
+        Missing floats are NaN, and missing text is None; missing int64 values are
+        undefined.
     missing : bool, shape (n_rows,)
     exact : mapping from row to int
-        The rows of a column of numbers whose text is a whole number that no
-        float64 may hold.
+        Integers in a column of sort "number" that float64 may not hold exactly.
     """
 
     sort: TextSort
@@ -61,14 +61,14 @@ class ParsedTexts:
     exact: dict[int, int] = field(default_factory=dict)
 
     def numbers(self, kind: ColumnKind) -> AnyArray:
-        """The numbers, to be compared as a column of ``kind`` compares.
+        """Return the numbers in a form that compares like a column of ``kind``.
 
         Returns
         -------
         float64, int64, or masked int64 array
-            As :func:`hedgerow.data.read_table` takes it.
+            Input for :func:`hedgerow.data.read_table`.
         """
-        if kind == "float":  # the nearest ones, as training on texts has them
+        if kind == "float":  # rounded to nearest, as in training on text columns
             return np.where(self.missing, np.nan, self.values.astype(np.float64))
         if self.values.dtype == np.int64:
             if not self.missing.any():
@@ -76,7 +76,7 @@ class ParsedTexts:
             return np.ma.MaskedArray(self.values, self.missing)
         if kind != "int" or not self.exact:
             return self.values
-        # As in data.columns: the next whole number, so that <= is answered exactly.
+        # Round up as in data.columns, so that comparisons with cuts are exact.
         rounded = np.ceil(self.values)
         limit = float(2**63)
         keys = np.where(np.abs(rounded) < limit, rounded, 0.0).astype(np.int64)
@@ -88,11 +88,15 @@ class ParsedTexts:
 
 
 def parse_texts(texts: Any) -> ParsedTexts:
-    """Find out what the texts of a column are, and read them.
+    """Infer the sort of a text column and convert its values.
 
     Parameters
     ----------
     texts : object array, pyarrow.Array or pyarrow.ChunkedArray of strings
+
+    Returns
+    -------
+    ParsedTexts
 
     Examples
     --------
@@ -112,7 +116,7 @@ def _parse(texts: AnyArray) -> ParsedTexts:
     present = texts[~missing].tolist()
     if not present:
         return ParsedTexts("missing", np.full(len(texts), np.nan), missing)
-    if not any("_" in text for text in present):  # int("1_0") is Python, not CSV
+    if not any("_" in text for text in present):  # int("1_0") is valid in Python only
         found = _parse_numbers(texts, present, missing)
         if found is not None:
             return found
@@ -122,7 +126,7 @@ def _parse(texts: AnyArray) -> ParsedTexts:
         ticks = np.zeros(len(texts), dtype=np.int64)
         ticks[~missing] = microseconds(present).view(np.int64)
         return ParsedTexts("zoned" if is_zoned(present[0]) else "date", ticks, missing)
-    except ValueError:  # also of the 30th of February
+    except ValueError:  # also for impossible dates such as the 30th of February
         pass
     return ParsedTexts("text", texts, missing)
 
@@ -150,7 +154,7 @@ def _spread(present: list[Any], missing: npt.NDArray[np.bool_]) -> AnyArray:
 
 
 def _exact(floats: AnyArray, text_at: Any) -> dict[int, int]:
-    """Whole numbers of 64 bits among the texts whose floats are large."""
+    """Return the 64-bit integers whose float64 values may be inexact, by row."""
     found = {}
     for row in np.flatnonzero((np.abs(floats) >= _LARGEST_EXACT) & np.isfinite(floats)).tolist():
         try:
@@ -195,7 +199,7 @@ def _parse_arrow(texts: Any) -> ParsedTexts:
 
 
 def _cast(array: Any, kind: Any) -> Any:
-    """The array as another type, or None if some text is not of it."""
+    """Convert an array to another type; None if a text does not represent a value of it."""
     import pyarrow as pa
 
     try:
@@ -205,7 +209,7 @@ def _cast(array: Any, kind: Any) -> Any:
 
 
 def _has_hexadecimals(array: Any) -> bool:
-    """Whether Arrow took 0x1F for a whole number, which Python does not."""
+    """Whether a text is hexadecimal, such as 0x1F, which Arrow but not Python accepts."""
     import pyarrow.compute as pc
 
     return any(pc.any(pc.match_substring(array, letter)).as_py() for letter in "xX")

@@ -1,4 +1,4 @@
-"""Counts of categories that no training row had."""
+"""Count the rows with unknown categories."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 class UnseenCounts:
-    """Rows by column, added up from any number of threads."""
+    """Thread-safe counts of rows with an unknown category, by column."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -21,11 +21,11 @@ class UnseenCounts:
                     self._counts[name] = self._counts.get(name, 0) + count
 
     def totals(self) -> dict[str, int]:
-        """Copy of the counts so far."""
+        """Return a copy of the counts."""
         with self._lock:
             return dict(self._counts)
 
     def reset(self) -> None:
-        """Count from 0 again."""
+        """Set all counts to 0."""
         with self._lock:
             self._counts.clear()

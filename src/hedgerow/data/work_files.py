@@ -1,10 +1,10 @@
-"""The work of chunks that do not stay in memory: files, and buffers that are used again.
+"""Working arrays of chunks on disk: files, and reusable buffers.
 
-What a pass reads of a chunk's work is copied from the file to a buffer, what it writes is
-copied back.  Copies between the file cache and a buffer run at the speed of memory; to
-write to a mapped file costs a trap for every page, and more the larger the pages of the
-file cache are (``benchmarks/disk_store.py access``), and a full disk or a failing one
-would kill the process instead of raising an error.
+A pass copies the fields that it reads from the file to a buffer, and copies the fields that
+it writes back.  Copies between the file cache and a buffer run at the speed of memory.
+Writing to a mapped file would cost a page fault for every page, and more for large pages of
+the file cache (``benchmarks/disk_store.py access``).  A full or failing disk would then kill
+the process instead of raising an error.
 """
 
 from __future__ import annotations

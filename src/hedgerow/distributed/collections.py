@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,20 @@ from hedgerow.distributed.partition import (
     check_descriptions,
     describe,
     make_partition,
+    names_of_offsets,
     rows_agree,
 )
-from hedgerow.errors import DataError, DataTypeError
+from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError
 
-NAMES = {"X": "X", "y": "y", "weight": "sample_weight", "query": "qid"}
+NAMES = {
+    "X": "X",
+    "y": "y",
+    "weight": "sample_weight",
+    "query": "qid",
+    "offset": "offset",
+    "groups": "groups",
+    "position": "position",
+}
 """What the user calls the parts of a partition."""
 
 
@@ -35,56 +44,90 @@ class Tables:
     n_features : int
     checksums : two tuples of int
         Of the partitions of both.
+    offsets : tuple of str
+        Names for the columns of the offset.
+    needs_all_rows : tuple of str
+        Why one worker must hold all rows: sentences; empty if it need not.
     """
 
     train: Parts
     validation: Parts | None
     n_features: int
     checksums: tuple[tuple[int, ...], tuple[int, ...]]
+    offsets: tuple[str, ...] = ()
+    needs_all_rows: tuple[str, ...] = ()
+
+    def check_can_be_divided(self) -> None:
+        """Raise ``AllRowsNeededError`` if one worker must hold all rows."""
+        for reason in self.needs_all_rows:
+            raise AllRowsNeededError(reason)
 
 
-def persist_tables(
-    client: Any,
-    train: tuple[Any, Any, Any],
-    validation: tuple[Any, Any, Any],
-    queries: tuple[Any, Any] = (None, None),
-) -> Tables:
-    """Compute the partitions of ``(X, y, weight)`` and, unless X is None, those for validation.
+def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[str, Any]) -> Tables:
+    """Compute the partitions of the training rows and, if there are any, of validation rows.
 
-    ``queries`` are those of the rows of both, for rankings.
+    Parameters
+    ----------
+    client : distributed.Client
+    train, validation : mapping of str to collection or None
+        By the names in ``NAMES``; ``"X"`` and ``"y"`` of ``validation`` may be None.
 
     Raises
     ------
     DataError, DataTypeError
         If they do not belong together; the message names partition and column.
     """
-    X_val, y_val, weight_val = validation
-    if (X_val is None) != (y_val is None):
-        given, missing = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
-        raise DataError(f"{given} is given without {missing}: give both or neither.")
-    if X_val is None and weight_val is not None:
-        raise DataError("weights of validation rows are given without X_val and y_val.")
-    if X_val is None and queries[1] is not None:
-        raise DataError("qid_val is given without X_val and y_val.")
-    if X_val is not None and (queries[0] is None) != (queries[1] is None):
-        given, missing = ("qid", "qid_val") if queries[1] is None else ("qid_val", "qid")
-        raise DataError(
-            f"{given} is given without {missing}: give the queries of training and validation "
-            "rows, or of neither."
-        )
+    train, validation = _given(train), _given(validation)
+    _check_both(train, validation)
     workers = present_workers(client)
-    parts, found = persist_partitions(client, *train, workers, queries[0])
+    parts, found = persist_partitions(client, train, workers)
     more: Parts | None = None
     others: list[Description] = []
-    if X_val is not None:
-        more, others = persist_partitions(client, *validation, workers, queries[1])
+    if validation:
+        more, others = persist_partitions(client, validation, workers)
         check_descriptions([found[0], others[0]])
-    checksums = tuple(one.checksum for one in found), tuple(one.checksum for one in others)
-    return Tables(parts, more, found[0].n_features, checksums)
+    return Tables(
+        parts,
+        more,
+        found[0].n_features,
+        (tuple(one.checksum for one in found), tuple(one.checksum for one in others)),
+        names_of_offsets(found[0]),
+        tuple(_needs_all_rows(train, found[0])),
+    )
+
+
+def _needs_all_rows(train: Mapping[str, Any], first: Description) -> Iterator[str]:
+    for role in ("groups", "position"):
+        if role in train:
+            yield f"{NAMES[role]} relates rows of different partitions."
+    if first.n_targets > 1:
+        yield f"y has {first.n_targets} columns: trees of several targets are grown in one memory."
+
+
+def _given(parts: Mapping[str, Any]) -> dict[str, Any]:
+    return {role: part for role, part in parts.items() if part is not None}
+
+
+def _check_both(train: Mapping[str, Any], validation: Mapping[str, Any]) -> None:
+    """Refuse validation rows that lack a part, or have one that training rows lack."""
+    if ("X" in validation) != ("y" in validation):
+        given, missing = ("X_val", "y_val") if "X" in validation else ("y_val", "X_val")
+        raise DataError(f"{given} is given without {missing}: give both or neither.")
+    for role in validation:
+        if "X" not in validation:
+            raise DataError(f"{NAMES[role]}_val is given without X_val and y_val.")
+    for role in ("query", "offset"):
+        if validation and (role in train) != (role in validation):
+            name = NAMES[role]
+            given, missing = (name, f"{name}_val") if role in train else (f"{name}_val", name)
+            raise DataError(
+                f"{given} is given without {missing}: give it for training and validation rows, "
+                "or for neither."
+            )
 
 
 def persist_partitions(
-    client: Any, X: Any, y: Any, weight: Any, workers: Sequence[str], query: Any = None
+    client: Any, parts: Mapping[str, Any], workers: Sequence[str]
 ) -> tuple[Parts, list[Description]]:
     """Compute all partitions, neighbouring ones on the same worker.
 
@@ -94,12 +137,11 @@ def persist_partitions(
     Parameters
     ----------
     client : distributed.Client
-    X : dask.dataframe.DataFrame or dask.array.Array
-    y, weight : dask.dataframe.Series or dask.array.Array
-        One value for each row of X, in its order; weight may be None.
+    parts : mapping of str to collection
+        ``"X"``, a dask.dataframe.DataFrame or dask.array.Array; ``"y"`` and the others of
+        ``NAMES``, a series or array with one value for each row of X, in its order.
     workers : sequence of str
         Addresses.
-    query : like y, optional
 
     Returns
     -------
@@ -112,10 +154,9 @@ def persist_partitions(
     DataError, DataTypeError
         If they do not belong together.
     """
-    columns = {"X": partitions_of(X, "X", 2), "y": partitions_of(y, "y", 1)}
-    for role, given in (("weight", weight), ("query", query)):
-        if given is not None:
-            columns[role] = partitions_of(given, NAMES[role], 1)
+    columns = {
+        role: partitions_of(part, NAMES[role], _axes_of(role, part)) for role, part in parts.items()
+    }
     if len({len(parts) for parts in columns.values()}) > 1:
         columns = aligned(client, columns, NAMES)
     futures, described = _put_together(client, columns, workers)
@@ -127,6 +168,15 @@ def persist_partitions(
     if sum(lengths) == 0:
         raise DataError(f"X has no rows in any of its {len(lengths)} partitions.")
     return Parts(futures, lengths), described
+
+
+def _axes_of(role: str, part: Any) -> int:
+    """Axes of a part: y and offset may have several columns."""
+    if role == "X":
+        return 2
+    if role not in ("y", "offset") or getattr(part, "ndim", 1) != 2:
+        return 1
+    return 2 if part.shape[1] > 1 else 1
 
 
 def _put_together(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +25,7 @@ from hedgerow.distributed.work import TrainWork
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor, labels
 from hedgerow.estimators.base import HedgerowEstimator
-from hedgerow.estimators.file_fit import asked_loss
+from hedgerow.estimators.file_fit import loss_spec_of
 from hedgerow.model.model import Model
 
 _MOST_CELLS = 20_000_000
@@ -42,9 +42,8 @@ class OnCluster(HedgerowEstimator):
         self,
         client: Any,
         parallelism: Parallelism,
-        train: tuple[Any, Any, Any],
-        validation: tuple[Any, Any, Any],
-        queries: tuple[Any, Any] = (None, None),
+        train: Mapping[str, Any],
+        validation: Mapping[str, Any],
     ) -> tuple[Any, Tables]:
         """The client, and the partitions on the workers."""
         check_parallelism(parallelism)
@@ -60,12 +59,12 @@ class OnCluster(HedgerowEstimator):
                 "the workers of a cluster: remove them by set_callbacks()."
             )
         client = client or _default_client()
-        if train[1] is None:
+        if train["y"] is None:
             raise DataError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
             )
-        return client, persist_tables(client, train, validation, queries)
+        return client, persist_tables(client, train, validation)
 
     def _fit_on(
         self,
@@ -89,6 +88,7 @@ class OnCluster(HedgerowEstimator):
         if self.warm_start and "booster_" in vars(self):
             raise AllRowsNeededError("warm_start=True goes on with rows in memory.")
         check_parts(None, self._params())
+        tables.check_can_be_divided()
         by_rows = self._automatic() >= ROUNDS
         if by_rows and sum(tables.train.lengths) * tables.n_features <= _MOST_CELLS:
             raise AllRowsNeededError(
@@ -173,6 +173,9 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         X_val: Any = None,
         y_val: Any = None,
         sample_weight_val: Any = None,
+        offset: Any = None,
+        offset_val: Any = None,
+        groups: Any = None,
         client: Any = None,
         parallelism: Parallelism = "auto",
         memory_limit: int | None = None,
@@ -186,10 +189,15 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         ----------
         X : dask.dataframe.DataFrame or dask.array.Array, shape (n_rows, n_features)
         y : dask.dataframe.Series or dask.array.Array, shape (n_rows,)
-            Labels: text, integers, booleans, or whole floats.  One for each row of X, in its order.
+            Labels: text, integers, booleans, or whole floats.  One for each row of X, in its order;
+            or several columns of 0 and 1.
         sample_weight : like y, optional
         X_val, y_val, sample_weight_val : like X, y and sample_weight, optional
             Rows for learning curves and early stopping.
+        offset, offset_val : like y, or with a column for each output, optional
+            Raw scores from which training begins; see docs/training-control.md.
+        groups : like y, optional
+            Rows of one group stay together in folds and in held-out rows.
         client : distributed.Client, optional
             Default: the one that was made last.
         parallelism, memory_limit, resilience
@@ -206,13 +214,16 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         """
         self._params(), self._stopping(), self._check_objective()
         client, tables = self._prepare(
-            client, parallelism, (X, y, sample_weight), (X_val, y_val, sample_weight_val)
+            client,
+            parallelism,
+            {"X": X, "y": y, "weight": sample_weight, "offset": offset, "groups": groups},
+            {"X": X_val, "y": y_val, "weight": sample_weight_val, "offset": offset_val},
         )
 
         def fit() -> object:
             classes = find_classes(client, tables.train)
             known = Labels(classes, self._class_weights(client, tables.train, classes))
-            work = self._work(asked_loss(self, classes), memory_limit, known)
+            work = self._work(loss_spec_of(self, classes), memory_limit, known)
             model: Model = train_on_workers(client, work, tables, parallelism, resilience)
             return self._adopt(corrected(model, known.weights), classes_=classes)
 
@@ -232,13 +243,16 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
 
         Returns
         -------
-        dask.dataframe.Series or dask.array.Array of the type of ``classes_``; an array for
-        a table in memory
+        dask.dataframe.Series or dask.array.Array of the type of ``classes_``, for several labels
+        per row a DataFrame; an array for a table in memory
         """
         if not is_collection(X):
             return super().predict(X, offset)
-        refuse_offset(offset)
-        return predict_lazily(self._predictor().predict, X, self.classes_.dtype)
+        method, dtype = self._predictor().predict, self.classes_.dtype
+        if self._has_labels:
+            names = self.classes_.tolist()
+            return predict_lazily(method, X, np.dtype(np.int64), names, offset=offset)
+        return predict_lazily(method, X, dtype, offset=offset)
 
     def predict_proba(self, X: Any, offset: Any = None) -> Any:
         """Probability of each class, in the order of ``classes_``: lazily for a Dask collection.
@@ -250,9 +264,8 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         """
         if not is_collection(X):
             return super().predict_proba(X, offset)
-        refuse_offset(offset)
-        columns = self.classes_.tolist()
-        return predict_lazily(self._predictor().predict_proba, X, np.dtype(np.float64), columns)
+        columns, method = self.classes_.tolist(), self._predictor().predict_proba
+        return predict_lazily(method, X, np.dtype(np.float64), columns, offset=offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the rows whose class is predicted."""
@@ -296,6 +309,9 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
         X_val: Any = None,
         y_val: Any = None,
         sample_weight_val: Any = None,
+        offset: Any = None,
+        offset_val: Any = None,
+        groups: Any = None,
         client: Any = None,
         parallelism: Parallelism = "auto",
         memory_limit: int | None = None,
@@ -304,11 +320,14 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
         """Train on X and finite numbers y; see :meth:`DaskHedgerowClassifier.fit`."""
         self._params(), self._stopping(), self._check_objective()
         client, tables = self._prepare(
-            client, parallelism, (X, y, sample_weight), (X_val, y_val, sample_weight_val)
+            client,
+            parallelism,
+            {"X": X, "y": y, "weight": sample_weight, "offset": offset, "groups": groups},
+            {"X": X_val, "y": y_val, "weight": sample_weight_val, "offset": offset_val},
         )
 
         def fit() -> object:
-            work = self._work(asked_loss(self), memory_limit)
+            work = self._work(loss_spec_of(self), memory_limit)
             return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
 
         return self._fit_on(client, tables, fit, resilience)
@@ -318,15 +337,15 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
 
         Returns
         -------
-        dask.dataframe.Series or dask.array.Array of float64; for several quantiles a
-        DataFrame, whose columns are the levels; an array for a table in memory
+        dask.dataframe.Series or dask.array.Array of float64; for several quantiles or targets
+        a DataFrame, whose columns are the levels or names; an array for a table in memory
         """
         if not is_collection(X):
             return super().predict(X, offset)
-        refuse_offset(offset)
         levels = self.booster_.model.training.get("quantile")
-        columns = levels if isinstance(levels, list) else None
-        return predict_lazily(self._predictor().predict, X, np.dtype(np.float64), columns)
+        columns = levels if isinstance(levels, list) else self.booster_.target_names
+        method = self._predictor().predict
+        return predict_lazily(method, X, np.dtype(np.float64), columns, offset=offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R2 of the predictions; Harrell's concordance for times of events."""
@@ -338,14 +357,6 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
         if self.objective in SURVIVAL:
             return self._concordance(np.asarray(predicted), y, sample_weight)
         return float(r2_score(y, predicted, sample_weight=sample_weight))
-
-
-def refuse_offset(offset: Any) -> None:
-    """Raise ``ParameterError`` if an offset is given for rows of a cluster."""
-    if offset is not None:
-        raise ParameterError(
-            "offset is for tables in memory: the rows of a collection are predicted where they are."
-        )
 
 
 def find_classes(client: Any, parts: Parts) -> AnyArray:

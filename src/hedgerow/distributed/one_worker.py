@@ -25,7 +25,7 @@ from hedgerow.data.sources.batches import one_axis
 from hedgerow.data.sparse import is_sparse
 from hedgerow.distributed.cluster import Resilience
 from hedgerow.distributed.collections import Tables
-from hedgerow.distributed.partition import Partition
+from hedgerow.distributed.partition import Partition, column_count
 from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.training import train
 
@@ -43,18 +43,36 @@ class WholeTable:
     y: Any
     weight: Any = None
     query: Any = None
+    offset: Any = None
+    groups: Any = None
+    position: Any = None
 
     @staticmethod
     def of(partitions: Sequence[Partition]) -> WholeTable:
         """Put partitions together, in their order."""
-        X, y, weight, query = (list(column) for column in zip(*partitions, strict=True))
+        parts = Partition(*(list(column) for column in zip(*partitions, strict=True)))
         return WholeTable(
-            _joined(X), _column(y, "y"), _column(weight, "sample_weight"), _column(query, "qid")
+            _joined(parts.X),
+            _joined(parts.y) if column_count(parts.y[0]) > 1 else _column(parts.y, "y"),
+            _column(parts.weight, "sample_weight"),
+            _column(parts.query, "qid"),
+            None if parts.offset[0] is None else _joined([np.asarray(o) for o in parts.offset]),
+            _column(parts.groups, "groups"),
+            _column(parts.position, "position"),
         )
 
     def dataset(self, **reading: Any) -> Dataset:
         """For :func:`hedgerow.train`."""
-        return Dataset(self.X, self.y, self.weight, qid=self.query, **reading)
+        return Dataset(
+            self.X,
+            self.y,
+            self.weight,
+            qid=self.query,
+            offset=self.offset,
+            groups=self.groups,
+            position=self.position,
+            **reading,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,13 +113,16 @@ class FitAlone:
         """Fit."""
         asked = self.estimator.n_jobs
         self.estimator.n_jobs = asked or n_threads
-        more: dict[str, Any] = {}
+        more: dict[str, Any] = {
+            "qid": rows.query,
+            "offset": rows.offset,
+            "groups": rows.groups,
+            "position": rows.position,
+        }
         if valid is not None:
-            more = {"X_val": valid.X, "y_val": valid.y, "sample_weight_val": valid.weight}
-        if rows.query is not None:
-            more["qid"] = rows.query
-            if valid is not None:
-                more["qid_val"] = valid.query
+            more |= {"X_val": valid.X, "y_val": valid.y, "sample_weight_val": valid.weight}
+            more |= {"qid_val": valid.query, "offset_val": valid.offset}
+        more = {name: given for name, given in more.items() if given is not None}
         try:
             return self.estimator.fit(rows.X, rows.y, rows.weight, **more)
         finally:

@@ -29,16 +29,22 @@ from hedgerow.estimators import labels
 class Partition(NamedTuple):
     """Some rows.
 
-    X       frame, array of two axes, or sparse matrix
-    y       column or array of one axis
-    weight  the same, or None
-    query   the same, of values that tell queries apart, or None
+    X         frame, array of two axes, or sparse matrix
+    y         column or array of one axis
+    weight    the same, or None
+    query     the same, of values that tell queries apart, or None
+    offset    raw scores of the rows, one or one for each output, or None
+    groups    values that tell groups of rows apart, or None
+    position  where each row was shown in its query, or None
     """
 
     X: Any
     y: Any
     weight: Any = None
     query: Any = None
+    offset: Any = None
+    groups: Any = None
+    position: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,29 +55,31 @@ class Description:
     ----------
     n_rows : int
         Of X.
-    n_targets, n_weights : int
-        Rows of y and weight; -1 if there is no weight.
+    n_values : tuple of int
+        Rows of y and of each further part that is given.
     names : tuple of str, or None
         Columns of X; None if it has no names.
     n_features : int
     checksum : int
         Of all values.
-    n_queries : int
-        Rows of the query; -1 if there is none.
+    n_offsets : int, default=0
+        Columns of the offset; 0 if there is none.
+    n_targets : int, default=1
+        Columns of y.
     """
 
     n_rows: int
-    n_targets: int
-    n_weights: int
+    n_values: tuple[int, ...]
     names: tuple[str, ...] | None
     n_features: int
     checksum: int
-    n_queries: int = -1
+    n_offsets: int = 0
+    n_targets: int = 1
 
 
-def make_partition(X: Any, y: Any, weight: Any = None, query: Any = None) -> Partition:
+def make_partition(**parts: Any) -> Partition:
     """Put together what belongs to the same rows."""
-    return Partition(X, y, weight, query)
+    return Partition(**parts)
 
 
 def describe(partition: Partition) -> Description:
@@ -80,12 +88,12 @@ def describe(partition: Partition) -> Description:
     named = hasattr(X, "columns")
     return Description(
         row_count(X),
-        row_count(partition.y),
-        -1 if partition.weight is None else row_count(partition.weight),
+        tuple(row_count(part) for part in partition[1:] if part is not None),
         tuple(map(str, X.columns)) if named else None,
         int(X.shape[1]) if len(X.shape) == 2 else -1,
         checksum_of(partition),
-        -1 if partition.query is None else row_count(partition.query),
+        0 if partition.offset is None else column_count(partition.offset),
+        column_count(partition.y),
     )
 
 
@@ -95,9 +103,27 @@ def row_count(values: Any) -> int:
     return int(shape[0]) if shape else len(values)
 
 
+def column_count(values: Any) -> int:
+    """Columns of a table, or 1 for a column."""
+    shape = np.shape(values)
+    return int(shape[1]) if len(shape) > 1 else 1
+
+
 def rows_agree(one: Description) -> bool:
     """Whether all parts of a partition have as many rows."""
-    return {one.n_targets, one.n_weights, one.n_queries} <= {one.n_rows, -1}
+    return set(one.n_values) <= {one.n_rows}
+
+
+def names_of_offsets(first: Description) -> tuple[str, ...]:
+    """Names of the columns of the offset, none of which is a feature."""
+    taken = set(first.names or default_names(max(first.n_features, 0)))
+    names: list[str] = []
+    for k in range(first.n_offsets):
+        name = f"offset {k}" if first.n_offsets > 1 else "offset"
+        while name in taken:
+            name = f"_{name}"
+        names.append(name)
+    return tuple(names)
 
 
 def checksum_of(partition: Partition) -> int:
@@ -183,14 +209,23 @@ class PartitionPart:
     number : int
     labels : Labels, optional
         For classification.
+    offsets : sequence of str
+        Names for the columns of the offset.
     """
 
     settled = False
 
-    def __init__(self, partition: Partition, number: int, labels: Labels | None = None) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        number: int,
+        labels: Labels | None = None,
+        offsets: Sequence[str] = (),
+    ) -> None:
         self.name = f"partition {number}"
         self._partition = partition
         self._labels = labels
+        self._offsets = tuple(offsets)
         self._aside: tuple[ReadColumn, ReadColumn | None] | None = None
 
     def column_names(self) -> tuple[str, ...] | None:
@@ -198,7 +233,8 @@ class PartitionPart:
         X = self._partition.X
         if is_sparse(X):
             return None
-        return tuple(map(str, X.columns)) if hasattr(X, "columns") else default_names(X.shape[1])
+        names = tuple(map(str, X.columns)) if hasattr(X, "columns") else default_names(X.shape[1])
+        return (*names, *self._offsets)
 
     def bytes_per_row(self) -> float:
         """Not known."""
@@ -215,11 +251,22 @@ class PartitionPart:
                 self._aside = self._read_aside()
             except HedgerowError as error:
                 raise type(error)(f"{self.name}: {error}") from error
+        offsets = self._read_offsets()
         if is_sparse(X):
-            yield Batch(n_rows, {}, False, X.tocsr(), *self._aside)
+            yield Batch(n_rows, offsets, False, X.tocsr(), *self._aside)
             return
+        if columns is not None:
+            columns = [name for name in columns if name not in self._offsets]
         found = read_columns(X, columns)
-        yield Batch(n_rows, found.by_name, found.named, None, *self._aside)
+        yield Batch(n_rows, {**found.by_name, **offsets}, found.named, None, *self._aside)
+
+    def _read_offsets(self) -> dict[str, ReadColumn]:
+        """The columns of the offset by name."""
+        if not self._offsets:
+            return {}
+        table = np.asarray(self._partition.offset)
+        table = table[:, None] if table.ndim == 1 else table
+        return {name: _column(table[:, k], name) for k, name in enumerate(self._offsets)}
 
     def _read_aside(self) -> tuple[ReadColumn, ReadColumn | None]:
         """Target and weight, as numbers."""

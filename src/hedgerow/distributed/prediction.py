@@ -17,7 +17,12 @@ from hedgerow.params import PredictionKind
 
 
 def predict_lazily(
-    method: Any, X: Any, dtype: Any, columns: Sequence[Any] | None = None, name: str | None = None
+    method: Any,
+    X: Any,
+    dtype: Any,
+    columns: Sequence[Any] | None = None,
+    name: str | None = None,
+    offset: Any = None,
 ) -> Any:
     """What ``method(partition)`` gives for all partitions, as one collection.
 
@@ -32,42 +37,65 @@ def predict_lazily(
         Of the result with two axes.
     name : str, optional
         Of the series that a data frame gives.
+    offset : dask.dataframe.Series, DataFrame or dask.array.Array, optional
+        Raw scores of the rows of X, of the kind of X: ``method(partition, offset=...)``.
 
     Returns
     -------
     dask.dataframe.Series, DataFrame or dask.array.Array
         Of the kind of X; a data frame's index is that of X.
     """
+    check_offset_of(X, offset)
     if is_array(X):
-        return _predict_array(method, X, dtype, columns)
+        return _predict_array(method, X, dtype, columns, offset)
     if columns is None:
         meta: Any = _series(np.zeros(0, dtype=dtype), None, name)
     else:
         meta = _frame(np.zeros((0, len(columns)), dtype=dtype), None, columns)
-    return X.map_partitions(_predict_frame, method, dtype, columns, name, meta=meta)
+    return X.map_partitions(_predict_frame, offset, method, dtype, columns, name, meta=meta)
 
 
-def _predict_array(method: Any, X: Any, dtype: Any, columns: Sequence[Any] | None) -> Any:
+def check_offset_of(X: Any, offset: Any) -> None:
+    """Raise ``DataTypeError`` unless the offset of a collection is a collection of its kind."""
+    if offset is not None and (not is_collection(offset) or is_array(offset) != is_array(X)):
+        kind = "array" if is_array(X) else "series or data frame"
+        raise DataTypeError(
+            f"offset must be a Dask {kind} with the partitions of X; got {type(offset).__name__}."
+        )
+
+
+def _predict_array(
+    method: Any, X: Any, dtype: Any, columns: Sequence[Any] | None, offset: Any
+) -> Any:
     if X.ndim != 2:
         raise DataError(f"X must have two axes, rows and columns; got shape {X.shape}.")
     X = X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
-    if columns is None:
-        return X.map_blocks(_predict_block, method, dtype, None, drop_axis=1, dtype=dtype)
-    width = len(columns)
-    chunks = (X.chunks[0], (width,))
-    return X.map_blocks(_predict_block, method, dtype, width, chunks=chunks, dtype=dtype)
+    if offset is not None:
+        offset = offset[:, None] if offset.ndim == 1 else offset
+        if offset.numblocks[0] != X.numblocks[0] or offset.shape[0] == X.shape[0]:
+            offset = offset.rechunk((X.chunks[0], -1))
+    width = None if columns is None else len(columns)
+    shape: dict[str, Any] = {"drop_axis": 1}
+    if width is not None:
+        shape = {"chunks": (X.chunks[0], (width,))}
+    return X.map_blocks(_predict_block, offset, method, dtype, width, dtype=dtype, **shape)
 
 
-def _predict_block(rows: Any, method: Any, dtype: Any, width: int | None) -> AnyArray:
+def _predict_block(rows: Any, offset: Any, method: Any, dtype: Any, width: int | None) -> AnyArray:
     if rows.shape[0] == 0:
         return np.zeros(0 if width is None else (0, width), dtype=dtype)
-    return np.asarray(method(rows))
+    return np.asarray(method(rows) if offset is None else method(rows, offset=offset))
 
 
 def _predict_frame(
-    rows: Any, method: Any, dtype: Any, columns: Sequence[Any] | None, name: str | None
+    rows: Any,
+    offset: Any,
+    method: Any,
+    dtype: Any,
+    columns: Sequence[Any] | None,
+    name: str | None,
 ) -> Any:
-    found = _predict_block(rows, method, dtype, None if columns is None else len(columns))
+    found = _predict_block(rows, offset, method, dtype, None if columns is None else len(columns))
     if columns is None:
         return _series(found, rows.index, name)
     return _frame(found, rows.index, columns)

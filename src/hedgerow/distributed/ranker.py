@@ -10,7 +10,7 @@ from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.row_data.queries import check_given
 from hedgerow.distributed.cluster import Resilience
 from hedgerow.distributed.collections import is_collection
-from hedgerow.distributed.estimators import OnCluster, refuse_offset
+from hedgerow.distributed.estimators import OnCluster
 from hedgerow.distributed.parallelism import Parallelism
 from hedgerow.distributed.prediction import predict_lazily
 from hedgerow.distributed.training import train_on_workers
@@ -55,6 +55,9 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         y_val: Any = None,
         sample_weight_val: Any = None,
         qid_val: Any = None,
+        offset: Any = None,
+        offset_val: Any = None,
+        position: Any = None,
         client: Any = None,
         parallelism: Parallelism = "auto",
         memory_limit: int | None = None,
@@ -73,6 +76,10 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
             The query of each row: numbers, text or dates, in any order.  It must be given.
         X_val, y_val, sample_weight_val, qid_val : like X, y, sample_weight and qid, optional
             Rows for learning curves and early stopping.
+        offset, offset_val : like y, optional
+            Raw scores from which training begins.
+        position : like y, optional
+            Where each row was shown in its query, for clicks; see docs/ranking.md.
         client : distributed.Client, optional
             Default: the one made last.
         parallelism : {"auto", "data", "features"}, default="auto"
@@ -102,9 +109,21 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         client, tables = self._prepare(
             client,
             parallelism,
-            (X, y, sample_weight),
-            (X_val, y_val, sample_weight_val),
-            (qid, qid_val),
+            {
+                "X": X,
+                "y": y,
+                "weight": sample_weight,
+                "query": qid,
+                "offset": offset,
+                "position": position,
+            },
+            {
+                "X": X_val,
+                "y": y_val,
+                "weight": sample_weight_val,
+                "query": qid_val,
+                "offset": offset_val,
+            },
         )
 
         def fit() -> object:
@@ -123,8 +142,8 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         """
         if not is_collection(X):
             return super().predict(X, offset)
-        refuse_offset(offset)
-        return predict_lazily(self._predictor().predict, X, np.dtype(np.float64))
+        method = self._predictor().predict
+        return predict_lazily(method, X, np.dtype(np.float64), offset=offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, qid: Any = None) -> float:
         """Mean NDCG over the queries, of whole lists; scores are gathered here."""

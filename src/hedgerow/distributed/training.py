@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hedgerow.booster import Booster, given_model
+from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.external.file_checks import check_parts
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.categories import CategoricalFeatures
@@ -37,6 +37,10 @@ def train(
     weight_val: Any = None,
     qid: Any = None,
     qid_val: Any = None,
+    offset: Any = None,
+    offset_val: Any = None,
+    groups: Any = None,
+    position: Any = None,
     categorical_features: CategoricalFeatures = "auto",
     unknown_category: UnknownCategory = "missing",
     parallelism: Parallelism = "auto",
@@ -59,12 +63,18 @@ def train(
         as many as the worker has.
     X : dask.dataframe.DataFrame or dask.array.Array, shape (n_rows, n_features)
     y : dask.dataframe.Series or dask.array.Array, shape (n_rows,)
-        One value for each row of X, in its order.
+        One value for each row of X, in its order; or several columns (docs/several-targets.md).
     weight : like y, optional
     X_val, y_val, weight_val : like X, y and weight, optional
         Rows for learning curves and early stopping.
     qid, qid_val : like y, optional
         For rankings the query of each row; rows of a query may be in any partitions.
+    offset, offset_val : like y, or with a column for each output, optional
+        Raw scores from which training begins; see docs/training-control.md.
+    groups : like y, optional
+        Rows of a group stay together in folds and held-out rows; see :class:`hedgerow.Dataset`.
+    position : like y, optional
+        Where each row was shown in its query, for clicks; see docs/ranking.md.
     categorical_features, unknown_category
         As for :class:`hedgerow.Dataset`.
     parallelism : {"auto", "data", "features"}, default="auto"
@@ -110,9 +120,12 @@ def train(
         given["seed"] = given.pop("random_state")
     trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
     reading = {"categorical_features": categorical_features, "unknown_category": unknown_category}
-    tables = persist_tables(client, (X, y, weight), (X_val, y_val, weight_val), (qid, qid_val))
+    rows = {"X": X, "y": y, "weight": weight, "query": qid, "offset": offset}
+    valid = {"X": X_val, "y": y_val, "weight": weight_val, "query": qid_val, "offset": offset_val}
+    tables = persist_tables(client, {**rows, "groups": groups, "position": position}, valid)
     try:
         check_parts(None, trees, init_model)
+        tables.check_can_be_divided()
         work = TrainWork(
             loss=loss_of(given, qid is not None),
             params=trees,
@@ -125,7 +138,7 @@ def train(
         )
         return Booster(train_on_workers(client, work, tables, parallelism, resilience))
     except AllRowsNeededError as reason:
-        start = None if init_model is None else Booster(given_model(init_model)[0]).to_bytes()
+        start = None if init_model is None else Booster(initial_model(init_model)[0]).to_bytes()
         alone = TrainAlone(given, reading, start)
         found: Booster = run_alone(client, alone, tables, reason, resilience)
         return found
@@ -160,6 +173,7 @@ def train_on_workers(
             has_validation=validation is not None,
             checkpoint_every=resilience.checkpoint_every,
             checksums=tables.checksums,
+            offsets=tables.offsets,
         ),
         replace(tables.train, everywhere=everywhere),
         more=None if validation is None else replace(validation, everywhere=everywhere),

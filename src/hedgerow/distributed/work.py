@@ -74,6 +74,8 @@ class TrainWork:
         Seconds.
     checksums : two sequences of int
         Of all partitions, for training and validation; empty: they are not compared.
+    offsets : tuple of str
+        Names for the columns of the offset.
     """
 
     loss: LossSpec
@@ -89,6 +91,7 @@ class TrainWork:
     n_jobs: int | None = None
     checkpoint_every: float = 10.0
     checksums: tuple[Sequence[int], Sequence[int]] = ((), ())
+    offsets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.stopping.check_without_table("on a cluster")
@@ -192,14 +195,14 @@ class TrainWork:
         memory: int | None,
     ) -> FileDataset:
         parts = [
-            PartitionPart(partition, number, self.labels)
+            PartitionPart(partition, number, self.labels, self.offsets)
             for partition, number in zip(partitions, numbers, strict=True)
         ]
         limit = self.memory_limit
         if limit is None:
             limit = _MEMORY if memory is None else int(_MEMORY_SHARE * memory)
         return FileDataset(
-            Source(tuple(parts) or (NoRows(),), Roles()),
+            Source(tuple(parts) or (NoRows(),), Roles(offset=self.offsets)),
             Asked(categorical=self.categorical, unknown=self.unknown),
             memory_limit=limit,
             cache_dir=[folder],

@@ -1,4 +1,4 @@
-"""scikit-learn estimators; each is loaded when it is first asked for."""
+"""scikit-learn estimators; the module of each is loaded on first use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HOME_OF = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load the module of an estimator when it is first asked for."""
+    """Load the module of an estimator on first use."""
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -1,7 +1,7 @@
-"""Arguments that an estimator does not have: an error that names the right ones.
+"""Errors for unknown arguments of estimators, with suggestions.
 
-Python's own TypeError names the first wrong argument only, and knows nothing of the names
-that LightGBM, XGBoost and CatBoost have for the same thing.
+Python's TypeError names only the first unknown argument.  It cannot translate the names of
+LightGBM, XGBoost and CatBoost.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from hedgerow.errors import UnknownNameError
 
 
 class NamedArguments:
-    """Part of the estimators: checks the names that a constructor is given."""
+    """Mixin of the estimators that checks the argument names of the constructor."""
 
     def __new__(cls, *_args: Any, **params: Any) -> Self:
-        """Refuse names that the constructor of the class does not have, all of them at once."""
+        """Raise an error that lists all unknown arguments."""
         known = parameters_of(cls.__init__)
         wrong = [name for name in params if name not in known]
         if wrong and not _takes_any(cls.__init__):
@@ -27,16 +27,18 @@ class NamedArguments:
         return super().__new__(cls)
 
 
-def check_arguments(method: Callable[..., Any], given: Mapping[str, Any], estimator: Any) -> None:
-    """Refuse names that a method of an estimator does not have.
+def check_arguments(
+    method: Callable[..., Any], arguments: Mapping[str, Any], estimator: Any
+) -> None:
+    """Raise for arguments that a method of an estimator does not have.
 
     Raises
     ------
     UnknownNameError
-        All of them, with what to do.
+        Lists all unknown arguments, with advice.
     """
     known = parameters_of(method)
-    wrong = [name for name in given if name not in known]
+    wrong = [name for name in arguments if name not in known]
     if not wrong:
         return
     from hedgerow.convert.settings.names import argument_hint
@@ -48,7 +50,7 @@ def check_arguments(method: Callable[..., Any], given: Mapping[str, Any], estima
 
 
 def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The names of a function's arguments but ``self``."""
+    """Return the argument names of a function, without ``self``."""
     return tuple(name for name in inspect.signature(function).parameters if name != "self")
 
 

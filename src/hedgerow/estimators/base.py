@@ -1,7 +1,7 @@
-"""What the estimators share: parameters, reading of data, prediction, files.
+"""The base class of the estimators: parameters, reading of data, prediction, files.
 
-What trains is imported by the methods that need it: a process that imports an estimator, or
-loads one to predict, does without some 80 modules, half of the time of the import.
+Methods import the training code when they need it.  A process that only imports an
+estimator, or loads one to predict, skips some 80 modules and half of the import time.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class HedgerowEstimator(
     BoostedExplanations,
     InspectionPictures,
 ):
-    """Base of :class:`HedgerowClassifier` and :class:`HedgerowRegressor`."""
+    """Base of the boosted classifier, regressor and ranker."""
 
     booster_: Booster
     n_features_in_: int
@@ -255,7 +255,7 @@ class HedgerowEstimator(
     # -- training ------------------------------------------------------------
 
     def _params(self) -> BoostParams:
-        """Parameters of the trees, validated."""
+        """Return the validated parameters of tree growing and boosting."""
         names = [name for name in BOOST_PARAMETER_NAMES if name != "seed"]
         values = {name: self._plain(name) for name in names}
         params = boost_params({**values, "seed": seed_of(self.random_state)})
@@ -266,14 +266,14 @@ class HedgerowEstimator(
         return replace(params, learning_rate=rate_of_rounds(params.n_estimators))
 
     def _automatic(self) -> frozenset[str]:
-        """Parameters that are to be chosen by the data."""
+        """Return the names of the parameters that are set to ``"auto"``."""
         from hedgerow.boosting.automatic.defaults import AUTO, AUTOMATIC
 
-        words = {name for name in AUTOMATIC if isinstance(getattr(self, name), str)}
-        return frozenset(name for name in words if getattr(self, name) == AUTO)
+        strings = {name for name in AUTOMATIC if isinstance(getattr(self, name), str)}
+        return frozenset(name for name in strings if getattr(self, name) == AUTO)
 
     def _plain(self, name: str) -> Any:
-        """The value of a parameter, or what it is before the data are known."""
+        """Return a parameter; ``"auto"`` becomes the default used before the data are known."""
         from hedgerow.boosting.automatic.defaults import AUTO, AUTOMATIC, plain_values
 
         value = getattr(self, name)
@@ -297,7 +297,7 @@ class HedgerowEstimator(
 
     def _check_objective(self) -> None:
         if not isinstance(self.objective, str):
-            return  # of the user's own: judged with the targets at hand
+            return  # a custom objective is checked later, with the targets
         if self.objective == CUSTOM:
             raise ParameterError(
                 "this estimator was read from a file, which holds no code: set objective to the "
@@ -311,11 +311,11 @@ class HedgerowEstimator(
             )
 
     def _loss_values(self) -> dict[str, Any]:
-        """Parameters of the loss; None where they are not set."""
+        """Return the parameters of the loss; None means not set."""
         return {name: getattr(self, name) for name in self._loss_parameters}
 
     def _start(self, init_model: Any) -> tuple[Start | None, Any]:
-        """The model to go on from, and where its classes are found.
+        """Return the model to continue and the object that holds its classes.
 
         Raises
         ------
@@ -333,16 +333,16 @@ class HedgerowEstimator(
             return Start(self.booster_.model, total=True, name="the fitted model"), self
         if fitted:
             raise ParameterError(
-                "init_model and warm_start=True both name a model to go on from: leave init_model "
+                "init_model and warm_start=True both name a model to continue: leave init_model "
                 "out, or set warm_start=False."
             )
-        from hedgerow.booster import given_model
+        from hedgerow.booster import initial_model
 
-        model, source = given_model(init_model)
+        model, source = initial_model(init_model)
         return Start(model), source
 
     def _read(self, X: Any, params: BoostParams, start: Start | None = None) -> AnyTable:
-        """A table to train on."""
+        """Read the training table."""
         if start is not None:
             from hedgerow.boosting.resume.continuing import check_reading
 
@@ -369,27 +369,27 @@ class HedgerowEstimator(
         finish: Callable[[Model], Model] = lambda model: model,
         **known: Any,
     ) -> Model:
-        """Train; ``known`` are fitted attributes beside those that the model has."""
+        """Train a model; ``known`` holds fitted attributes that the model does not have."""
         from hedgerow.boosting.automatic.defaults import DataSize, choose
         from hedgerow.boosting.loop.fit import fit
 
         if not isinstance(self.progress, bool | np.bool_):
             raise ParameterError(f"progress must be True or False; got {self.progress!r}.")
-        # The rounds of a model that goes on, now or later, are counted: folds cannot tell them.
-        goes_on = start is not None or self.warm_start
+        # Folds cannot choose the number of rounds of a model that is or will be continued.
+        continued = start is not None or self.warm_start
         automatic = self._automatic()
-        if goes_on and "learning_rate" in automatic:  # that of all rounds, how many ever
+        if continued and "learning_rate" in automatic:  # it must not depend on the rounds
             params = replace(params, learning_rate=self._plain("learning_rate"))
-        chosen, watched = choose(
+        chosen_params, chosen_stopping = choose(
             params, stopping, automatic, objective, DataSize.of(train, objective),
-            validation is not None, checkpoint is not None, goes_on,
+            validation is not None, checkpoint is not None, continued,
         )  # fmt: skip
         return fit(
             train,
             objective,
-            chosen,
+            chosen_params,
             validation=validation,
-            stopping=watched,
+            stopping=chosen_stopping,
             eval_metric=self.eval_metric,
             callbacks=self._round_callbacks(lambda model: self._fitted(model, **known)),
             progress=bool(self.progress),
@@ -400,7 +400,7 @@ class HedgerowEstimator(
         )
 
     def _adopt(self, model: Model, **more: Any) -> Self:
-        """Take a trained model as one's own, in one step."""
+        """Set the fitted attributes from a trained model, all in one assignment."""
         fitted = self._fitted(model, **more)
         kept = {name: value for name, value in vars(self).items() if name not in _FITTED}
         self.__dict__ = kept | fitted
@@ -408,7 +408,7 @@ class HedgerowEstimator(
 
     @staticmethod
     def _fitted(model: Model, **more: Any) -> dict[str, Any]:
-        """What an estimator has after its fit."""
+        """Return the attributes that an estimator has after its fit."""
         from hedgerow.booster import Booster, objective_of
 
         classes = more.get("classes_") if n_classes_of(objective_of(model)) else None
@@ -434,10 +434,10 @@ class HedgerowEstimator(
         return Inspected(booster.model, booster.classes, booster.target_names)
 
     def _fitted_booster(self, X: Any) -> Booster:
-        """The booster, after the checks of scikit-learn that it does not make itself."""
+        """Return the booster after scikit-learn's checks that it does not do itself."""
         booster: Booster | None = self.__dict__.get("booster_")
         if booster is None:
-            check_is_fitted(self)  # raises: it looks for any fitted attribute
+            check_is_fitted(self)  # raises unless another fitted attribute exists
             booster = self.booster_
         schema = booster.model.schema
         if type(X) is not np.ndarray or schema.named:
@@ -455,7 +455,7 @@ class HedgerowEstimator(
         return booster.staged_raw_scores(X, n_jobs=self.n_jobs, reader=reader, offset=offset)
 
     def apply(self, X: Any) -> npt.NDArray[np.int32]:
-        """Leaf that each row reaches in each tree.
+        """Return the leaf that each row reaches in each tree.
 
         Parameters
         ----------
@@ -464,8 +464,8 @@ class HedgerowEstimator(
         Returns
         -------
         ndarray of int32, shape (n_rows, n_trees)
-            Number of the node in its tree.  With more than two classes the
-            trees of a round stand side by side, in the order of ``classes_``.
+            Index of the node in its tree.  With more than two classes, the trees of
+            a round are adjacent columns in the order of ``classes_``.
         """
         booster = self._fitted_booster(X)
         return booster.leaves(X, n_jobs=self.n_jobs, reader=type(self).__name__)

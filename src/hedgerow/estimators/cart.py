@@ -22,88 +22,87 @@ from hedgerow.estimators.classifier import ClassWeight
 from hedgerow.params import MonotoneConstraints
 
 LARGEST_SPREAD = 1e100
-"""Targets of regression may not differ by more: impurities hold their squares."""
+"""Largest difference of regression targets, because impurities contain their squares."""
 
 
 class CARTClassifier(ClassifierMixin, CartEstimator):
     """A decision tree for classification.
 
-    At each node the cut of one feature is made that leaves the least impurity
-    in the two parts.  With continuous data the tree is that of scikit-learn's
-    ``DecisionTreeClassifier``; where two cuts are equally good the lower
-    feature and the lower threshold win, whatever the seed.
+    Each node is split at the threshold of one feature that minimises the impurity of the
+    two children.  For continuous data the tree equals that of scikit-learn's
+    ``DecisionTreeClassifier``.  Ties between equally good splits go to the lower feature
+    and the lower threshold, whatever the seed.
 
     Parameters
     ----------
     criterion : {"gini", "entropy", "log_loss"}, default="gini"
-        Impurity: Gini index, or entropy in bits (``"log_loss"`` is another name
-        for it).
+        Impurity: Gini index, or entropy in bits (also called ``"log_loss"``).
     max_depth : int >= 1 or None, default=None
-        Most splits on the way to a leaf.
+        Most splits between the root and a leaf; None means no limit.
     min_samples_split : int >= 2 or float in (0, 1], default=2
-        Least rows of a node that is split; a float is a share of all rows.
+        Fewest rows of a node that is split; a float is a fraction of all rows.
     min_samples_leaf : int >= 1 or float in (0, 1), default=1
-        Least rows of a leaf; a float is a share of all rows.
+        Fewest rows of a leaf; a float is a fraction of all rows.
     min_weight_fraction_leaf : float from 0 to 0.5, default=0.0
-        Least share of a leaf in the weight of all rows.
+        Smallest weight of a leaf, as a fraction of the total weight.
     max_features : int, float in (0, 1], "sqrt", "log2" or None, default=None
-        Features that are drawn at each node (more if all of these are
-        constant); None is all.
+        Number of random features evaluated at each node (more if all of them are
+        constant); None means all.
     class_weight : dict, "balanced" or None, default=None
-        Factor on the weights of each class (1 where a dict is silent);
-        ``"balanced"`` gives every class the same total.
+        Factor on the row weights of each class; a class that a dict leaves out has 1.
+        ``"balanced"`` gives all classes the same total weight.
     random_state : int, RandomState or None, default=None
-        Seed of the draw of features.  None is 0.
+        Seed of the random features.  None means 0.
     max_leaf_nodes : int >= 2 or None, default=None
-        Most leaves; the node whose split takes away most impurity is then
-        split first.
+        Most leaves.  With a limit, the node whose split decreases impurity most is split
+        first.
     min_impurity_decrease : float >= 0, default=0.0
-        A node is split if that takes away this much of the weighted impurity:
-        ``share * (impurity - share_left * left - share_right * right)``, with
-        the shares of the node in all rows and of the sides in the node.
+        Smallest decrease of weighted impurity of a split:
+        ``share * (impurity - share_left * left - share_right * right)``, with the node's
+        fraction of all rows and the children's fractions of the node's rows.
     ccp_alpha : float >= 0, default=0.0
-        Cost-complexity pruning: branches that are worth this much a leaf, or
-        less, are cut off.
+        Cost-complexity pruning: branches with at most this improvement per leaf are
+        removed.
     categorical_features : list of column indices or names, or None, default=None
-        Columns whose values are codes: they are compared by value, not by
-        order.  With two classes the best set of categories goes left; with more
-        the best of all sets up to ten categories, beyond that the best of each
-        one against the rest and of the orders by the share of each class.
+        Columns of category codes, which have no order.  For two classes the best set of
+        categories goes left.  For more classes the search covers all sets of up to ten
+        categories; beyond that, each category against all others, and the orders by the
+        fraction of each class.
     n_jobs : int or None, default=None
-        Threads of fit and predict: None for all available processors (or
-        ``OMP_NUM_THREADS``), -1 for all.  The tree is the same for any number.
+        Number of threads.  None uses all available processors (or ``OMP_NUM_THREADS``),
+        -1 all of them.  The tree does not depend on it.
     splitter : {"best", "random"}, default="best"
-        ``"random"``: of each feature one cut, at a threshold drawn between its lowest and
+        ``"random"`` evaluates one threshold of each feature, drawn between its lowest and
         highest value in the node (extremely randomised trees; Geurts, Ernst and Wehenkel
         2006), for ensembles such as ``BaggingRegressor(CARTRegressor(splitter="random"),
         bootstrap=False)``.
     monotonic_cst : dict of column to direction, sequence of n_features directions, or None
-        1 or ``"increasing"``: the chance of the second class never falls as the column grows; -1 or
-        ``"decreasing"``: it never rises; 0: anything.  For two classes and ``criterion="gini"``.
+        1 or ``"increasing"``: the probability of the second class never falls as the column
+        grows; -1 or ``"decreasing"``: it never rises; 0: no constraint.  Only for two classes
+        and ``criterion="gini"``.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Labels in order, of the type of y.
+        Sorted class labels, of the type of y.
     n_classes_ : int
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features,)
-        Names of the columns; only if X was a frame with names.
+        Names of the columns, if X was a frame with column names.
     max_features_ : int
-        Features that are drawn at each node.
+        Number of features evaluated at each node.
     feature_importances_ : ndarray of shape (n_features,)
-        Shares in the impurity decrease of all splits.
+        Fraction of the total impurity decrease due to splits of each feature.
     tree_ : hedgerow.model.cart_tree.CartTree
-        The tree itself.
+        The fitted tree.
 
     Notes
     -----
-    Missing values (NaN, null) are tried on both sides of every cut, and cut off
-    by themselves; where a node had none in training they go with the larger
-    part, as categories do that a node has not seen.  Split search follows
-    Breiman, Friedman, Olshen and Stone, *Classification and Regression Trees*,
-    1984.
+    The search tries missing values (NaN, null) on both sides of every threshold, and against
+    all present values.  If a node had none in training, they go to the larger child, like
+    categories that the node has not seen.  The split search follows Breiman, Friedman, Olshen
+    and Stone, *Classification and Regression Trees*, 1984.
 
     Examples
     --------
@@ -228,12 +227,12 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
         return self._adopt(sample, 0, classes_=classes, n_classes_=[len(own) for own in classes])
 
     def _shares(self) -> list[FloatArray]:
-        """Shares of the classes in each node, for each column of y."""
+        """Return the class fractions of each node, for each column of y."""
         ends = np.cumsum(self.n_classes_)[:-1]
         return np.split(self.tree_.value, ends, axis=1)
 
     def predict(self, X: Any) -> AnyArray:
-        """Most probable class of each row; of equal ones the first.
+        """Predict the most probable class of each row; ties go to the first class.
 
         Parameters
         ----------
@@ -242,7 +241,7 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
         Returns
         -------
         ndarray of shape (n_rows,)
-            Of the type of ``classes_``.
+            Labels, of the type of ``classes_``.
         """
         leaf = self._leaves(X)
         if self.n_outputs_ == 1:
@@ -251,7 +250,7 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
         return np.stack([known[share.argmax(axis=1)[leaf]] for known, share in parts], axis=1)
 
     def predict_proba(self, X: Any) -> Any:
-        """Probability of each class: its share in the weight of the leaf.
+        """Predict the probability of each class: its fraction of the weight of the leaf.
 
         Parameters
         ----------
@@ -260,7 +259,8 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
         Returns
         -------
         ndarray of float64, shape (n_rows, n_classes)
-            In the order of ``classes_``; for several columns of y a list of these.
+            Columns are in the order of ``classes_``; for several columns of y a list of
+            arrays.
         """
         leaf = self._leaves(X)
         if self.n_outputs_ == 1:
@@ -268,7 +268,7 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
         return [share[leaf] for share in self._shares()]
 
     def _leaf_words(self) -> list[str]:
-        """Commonest class of each node and its share."""
+        """Return the most frequent class of each node and its fraction, as text."""
         if self.n_outputs_ > 1:
             known = list(zip(self.classes_, self._shares(), strict=True))
             return [
@@ -282,15 +282,15 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
         ]
 
     def predict_log_proba(self, X: Any) -> Any:
-        """Logarithm of :meth:`predict_proba`."""
+        """Return the logarithm of :meth:`predict_proba`."""
         found = self.predict_proba(X)
         with np.errstate(divide="ignore"):
             return [np.log(part) for part in found] if self.n_outputs_ > 1 else np.log(found)
 
     def _target(self, y: Any, n_rows: int) -> tuple[FloatArray, int]:
         check_is_fitted(self, "tree_")
-        given = labels.read_labels(y, n_rows, "y", type(self).__name__)
-        return indices_of(given, self.classes_, "y"), len(self.classes_)
+        own_labels = labels.read_labels(y, n_rows, "y", type(self).__name__)
+        return indices_of(own_labels, self.classes_, "y"), len(self.classes_)
 
     def _weight(self, weight: Any, target: FloatArray, n_rows: int) -> FloatArray | None:
         checked = check_weight(weight, n_rows)
@@ -301,56 +301,55 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
 class CARTRegressor(RegressorMixin, CartEstimator):
     """A decision tree for regression.
 
-    At each node the cut of one feature is made that leaves the least error in
-    the two parts.  With continuous data the tree is that of scikit-learn's
-    ``DecisionTreeRegressor``; where two cuts are equally good the lower feature
-    and the lower threshold win, whatever the seed.
+    Each node is split at the threshold of one feature that minimises the error of the two
+    children.  For continuous data the tree equals that of scikit-learn's
+    ``DecisionTreeRegressor``.  Ties between equally good splits go to the lower feature and
+    the lower threshold, whatever the seed.
 
     Parameters
     ----------
     criterion : str, default="squared_error"
         Error of a node: ``"squared_error"``, the mean squared deviation from its mean;
-        ``"friedman_mse"``, Friedman's improvement, which puts cuts in the same order;
+        ``"friedman_mse"``, Friedman's improvement, which ranks splits in the same order;
         ``"absolute_error"``, the mean absolute deviation from its median; or ``"poisson"``,
-        half the deviance of Poisson, for counts and frequencies.
+        half the Poisson deviance, for counts and frequencies.
     max_depth : int >= 1 or None, default=None
-        Most splits on the way to a leaf.
+        Most splits between the root and a leaf; None means no limit.
     min_samples_split : int >= 2 or float in (0, 1], default=2
-        Least rows of a node that is split; a float is a share of all rows.
+        Fewest rows of a node that is split; a float is a fraction of all rows.
     min_samples_leaf : int >= 1 or float in (0, 1), default=1
-        Least rows of a leaf; a float is a share of all rows.
+        Fewest rows of a leaf; a float is a fraction of all rows.
     min_weight_fraction_leaf : float from 0 to 0.5, default=0.0
-        Least share of a leaf in the weight of all rows.
+        Smallest weight of a leaf, as a fraction of the total weight.
     max_features : int, float in (0, 1], "sqrt", "log2" or None, default=None
-        Features that are drawn at each node (more if all of these are
-        constant); None is all.
+        Number of random features evaluated at each node (more if all of them are
+        constant); None means all.
     random_state : int, RandomState or None, default=None
-        Seed of the draw of features.  None is 0.
+        Seed of the random features.  None means 0.
     max_leaf_nodes : int >= 2 or None, default=None
-        Most leaves; the node whose split takes away most error is then split
+        Most leaves.  With a limit, the node whose split decreases the error most is split
         first.
     min_impurity_decrease : float >= 0, default=0.0
-        A node is split if that takes away this much of the weighted error:
-        ``share * (error - share_left * left - share_right * right)``, with the
-        shares of the node in all rows and of the sides in the node.
+        Smallest decrease of the weighted error of a split:
+        ``share * (error - share_left * left - share_right * right)``, with the node's
+        fraction of all rows and the children's fractions of the node's rows.
     ccp_alpha : float >= 0, default=0.0
-        Cost-complexity pruning: branches that are worth this much a leaf, or
-        less, are cut off.
+        Cost-complexity pruning: branches with at most this improvement per leaf are
+        removed.
     categorical_features : list of column indices or names, or None, default=None
-        Columns whose values are codes: they are compared by value, not by
-        order.  Categories are put in the order of their mean target, which
-        holds the best set for the squared error.
+        Columns of category codes, which have no order.  The search sorts categories by
+        their mean target, which finds the best set for the squared error.
     n_jobs : int or None, default=None
-        Threads of fit and predict: None for all available processors (or
-        ``OMP_NUM_THREADS``), -1 for all.  The tree is the same for any number.
+        Number of threads.  None uses all available processors (or ``OMP_NUM_THREADS``),
+        -1 all of them.  The tree does not depend on it.
     splitter : {"best", "random"}, default="best"
-        ``"random"``: of each feature one cut, at a threshold drawn between its lowest and
+        ``"random"`` evaluates one threshold of each feature, drawn between its lowest and
         highest value in the node (extremely randomised trees; Geurts, Ernst and Wehenkel
         2006), for ensembles such as ``BaggingRegressor(CARTRegressor(splitter="random"),
         bootstrap=False)``.
     monotonic_cst : dict of column to direction, sequence of n_features directions, or None
         1 or ``"increasing"``: the prediction never falls as the column grows; -1 or
-        ``"decreasing"``: it never rises; 0: anything.  Not for the absolute error.
+        ``"decreasing"``: it never rises; 0: no constraint.  Not for the absolute error.
 
     Attributes
     ----------

@@ -238,7 +238,7 @@ class CartEstimator(
             else:
                 hint = did_you_mean(str(column), schema.names if schema.named else ())
                 raise ParameterError(
-                    f"categorical_features names {column!r}, which is no column of X: give "
+                    f"categorical_features names {column!r}, which is not a column of X: give "
                     f"column indices, or names where X is a frame with names.{hint}"
                 )
         return chosen

@@ -1,4 +1,4 @@
-"""The classifier."""
+"""The scikit-learn estimator for classification."""
 
 from __future__ import annotations
 
@@ -59,39 +59,43 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
     ----------
     <trees>
     objective : str, callable or object, default="auto"
-        The loss.  ``"auto"`` is ``"logistic"`` for two classes, else ``"softmax"``.
-        For two classes there are ``"exponential"`` (AdaBoost's), ``"focal"`` and
-        ``"hinge"`` (classes without probabilities), and for any number of them
-        ``"one_vs_all"``.  docs/objectives.md has a table of them.  A function of your
-        own, for two classes (``y`` is 0 or 1), is ``loss(y, raw)`` of one row, or one of
-        all rows that returns gradient and hessian; see :mod:`hedgerow.objectives.own`.  For
-        more classes it is of all rows, with a column for each class
-        (:mod:`hedgerow.objectives.own_classes`).
+        The loss to minimise; docs/objectives.md has a table.
+
+        - ``"auto"``: ``"logistic"`` for two classes, ``"softmax"`` for more.
+        - Two classes: ``"logistic"``, ``"exponential"`` (the loss of AdaBoost),
+          ``"focal"``, ``"hinge"`` (predicts classes, no probabilities).
+        - Any number of classes: ``"softmax"``, ``"one_vs_all"``.
+        - A custom loss for two classes (``y`` is 0 or 1): a function ``loss(y, raw)`` of
+          one row, or a function of all rows that returns gradient and hessian; see
+          :mod:`hedgerow.objectives.own`.
+        - A custom loss for more classes: a function of all rows, with one column for
+          each class; see :mod:`hedgerow.objectives.own_classes`.
     focal_gamma : float >= 0, or None, default=None
-        For ``objective="focal"``: how much less a row counts that is classified well;
-        None is 2, and 0 the logistic loss.
+        How strongly ``objective="focal"`` reduces the weight of well-classified rows; 0
+        is the logistic loss, None means 2.
     focal_alpha : float in (0, 1), or None, default=None
-        For ``objective="focal"``: weight of the second class; that of the first is
-        ``1 - focal_alpha``.  None: both are 1.
+        Weight of the second class with ``objective="focal"``; the first class has
+        ``1 - focal_alpha``.  With None both weights are 1.
     eval_metric : str, callable, GroupedMetric, sequence of these, or None, default=None
-        ``"loss"``, ``"logloss"``, ``"accuracy"``, ``"error"``, ``"auc"``,
-        ``"average_precision"``, ``"f1_macro"`` and others (docs/metrics.md), also by their
-        names in LightGBM, XGBoost and scikit-learn.  None is ``"loss"``.  A callable is a
-        scorer of scikit-learn, or takes ``(y_true, prediction, weight)``, class indices
-        and probabilities, and returns a number; lower is better unless it has a true
-        attribute ``higher_is_better``.  The first metric decides early stopping.
+        Metrics to record after each round: ``"loss"``, ``"logloss"``, ``"accuracy"``,
+        ``"error"``, ``"auc"``, ``"average_precision"``, ``"f1_macro"`` and others
+        (docs/metrics.md).  The names of LightGBM, XGBoost and scikit-learn are accepted.
+        None means ``"loss"``.  A callable is a scikit-learn scorer, or a function of
+        ``(y_true, prediction, weight)`` (class indices and probabilities) that returns
+        a number; lower is better unless the function has a true attribute
+        ``higher_is_better``.  Early stopping uses the first metric.
     class_weight : dict, "balanced" or None, default=None
-        Factor on the weights of each class (1 where a dict is silent);
-        ``"balanced"`` gives every class the same total.  Trees are grown with these
-        weights, and ``predict`` decides by them; probabilities are corrected, so that
-        they are those of the classes as frequent as they are (docs/imbalanced.md).
+        Factor on the row weights of each class; a class that a dict leaves out has 1.
+        ``"balanced"`` gives all classes the same total weight.  Trees are grown with
+        these weights, and ``predict`` uses them to decide.  Probabilities are corrected
+        to the observed class frequencies (docs/imbalanced.md).
     <training>
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Labels in order, of the type of y.  For several labels the names of the columns of
-        y, or their numbers.
+        Sorted class labels, of the type of y.  For several labels per row, the names or
+        numbers of the columns of y.
     <attributes>
 
     Examples
@@ -265,7 +269,7 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Other losses are for classes that exclude each other.
+        # These two losses need mutually exclusive classes.
         tags.classifier_tags.multi_label = self.objective not in ("softmax", "one_vs_all")
         return tags
 
@@ -288,15 +292,17 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
     ) -> Self:
         """Train on X and y.
 
-        A fit that fails, or is interrupted before its first round is done, leaves the
-        estimator as it was; an interrupt later ends it with the rounds that are done.
+        A fit that fails, or that is interrupted during its first round, leaves the
+        estimator unchanged.  An interrupt in a later round ends training and keeps the
+        completed rounds.
 
         Parameters
         ----------
         <table>
         y : array-like of shape (n_rows,) or (n_rows, n_labels)
-            Labels: text, integers, booleans, or whole floats.  Two columns or more of 0
-            and 1 are several labels of a row (docs/several-targets.md).
+            Class labels: text, integers, booleans, or floats that are integers.  Two or
+            more columns of 0 and 1 are several labels of each row
+            (docs/several-targets.md).
         <weights>
         <continuing>
         """
@@ -308,8 +314,8 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         reader = type(self).__name__
         start, source = self._start(init_model)
         sets = given_sets(X_val, y_val, sample_weight_val, offset_val)
-        given = Offsets.of(X, offset)
-        table = self._read(given.X, params, start)
+        offsets = Offsets.of(X, offset)
+        table = self._read(offsets.X, params, start)
         if has_columns(y):
             refuse_for_several(start, groups, offset)
             return self._fit_labels(table, y, sample_weight, sets, params, stopping, kept)
@@ -319,22 +325,22 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         by_class = labels.class_weights(self.class_weight, classes, codes, weight)
         objective = self._make_objective(classes, codes)
 
-        def aside(rows: GivenRows) -> Sample:
-            own, name = given.of_rows(rows), rows.called("y")
-            seen = read_any(own.X, table.schema, reader=reader)
-            found = labels.read_labels(rows.y, seen.n_rows, name, reader)
-            mass = check_weight(rows.weight, seen.n_rows, rows.called("sample_weight"))
-            sample = _sample(seen, indices_of(found, classes, name), mass, by_class)
+        def validation_sample(rows: GivenRows) -> Sample:
+            own, name = offsets.of_rows(rows), rows.called("y")
+            own_table = read_any(own.X, table.schema, reader=reader)
+            own_y = labels.read_labels(rows.y, own_table.n_rows, name, reader)
+            mass = check_weight(rows.weight, own_table.n_rows, rows.called("sample_weight"))
+            sample = _sample(own_table, indices_of(own_y, classes, name), mass, by_class)
             return own.on(sample, objective.n_outputs, rows.called("offset"))
 
-        validation = stacked({rows.name: aside(rows) for rows in sets})
-        train = given.on(_sample(table, codes, weight, by_class), objective.n_outputs)
+        validation = stacked({rows.name: validation_sample(rows) for rows in sets})
+        train = offsets.on(_sample(table, codes, weight, by_class), objective.n_outputs)
         train = replace(train, group=read_groups(groups, train.n_rows))
         if start is not None:
             start = replace(start, model=rescaled(start.model, by_class))
         model = self._train(
             train, validation, objective, params, stopping, kept, start,
-            lambda found: given.noted(corrected(found, by_class)), classes_=classes,
+            lambda found: offsets.noted(corrected(found, by_class)), classes_=classes,
         )  # fmt: skip
         return self._adopt(model, classes_=classes)
 
@@ -344,7 +350,7 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         return objective_for(name, codes, n_outputs, self._loss_values(), task)
 
     def _chosen_loss(self, classes: AnyArray) -> tuple[Any, int]:
-        """What the objective is to be for these classes, and for how many outputs."""
+        """Return the objective for these classes and its number of outputs."""
         name = self.objective
         if name == "auto":
             name = "logistic" if len(classes) == 2 else "softmax"
@@ -358,36 +364,39 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         return name, len(classes) if several else 1
 
     def predict(self, X: Any, offset: Any = None) -> AnyArray:
-        """Most probable class of each row; with ``class_weight``, probable times its weight.
+        """Predict the class of each row.
+
+        The prediction is the class with the largest probability, or with
+        ``class_weight`` the one with the largest probability times weight.
 
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
         offset : array-like, optional
-            As for :meth:`fit`, where it was numbers there.
+            Required if :meth:`fit` was called with an array of offsets.
 
         Returns
         -------
         ndarray of shape (n_rows,)
-            Of the type of ``classes_``.  For several labels int64 (n_rows, n_labels): 1
-            where the label is more probable than not.
+            Labels, of the type of ``classes_``.  For several labels per row an int64
+            array of shape (n_rows, n_labels), 1 where the label is more probable than not.
         """
         return self._classes_of(self._raw(X, offset))
 
     def predict_proba(self, X: Any, offset: Any = None) -> FloatArray:
-        """Probability of each class, whatever the class weights.
+        """Predict the probability of each class, corrected for class weights.
 
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
         offset : array-like, optional
-            As for :meth:`fit`, where it was numbers there.
+            Required if :meth:`fit` was called with an array of offsets.
 
         Returns
         -------
         ndarray of float64, shape (n_rows, n_classes)
-            In the order of ``classes_``.  For several labels the probability of each,
-            shape (n_rows, n_labels); rows do not sum to 1.
+            Columns are in the order of ``classes_``.  For several labels per row the
+            shape is (n_rows, n_labels), and rows do not sum to 1.
         """
         booster = self._fitted_booster(X)
         reader = type(self).__name__
@@ -395,39 +404,40 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         return booster.link(raw)
 
     def predict_log_proba(self, X: Any, offset: Any = None) -> FloatArray:
-        """Logarithm of :meth:`predict_proba`."""
+        """Return the logarithm of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X, offset))
 
     def decision_function(self, X: Any, offset: Any = None) -> FloatArray:
-        """Raw scores: log-odds of the second class, or one score for each class.
+        """Return raw scores: log-odds of the second class, or one score for each class.
 
-        With the exponential loss half the log-odds.  Free of class weights, as
-        probabilities are; :meth:`predict` takes these into account.
+        The score of the exponential loss is half the log-odds.  Like probabilities, scores
+        are corrected for class weights; only :meth:`predict` uses the weights.
 
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
         offset : array-like, optional
-            As for :meth:`fit`, where it was numbers there.
+            Required if :meth:`fit` was called with an array of offsets.
 
         Returns
         -------
         ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
-            The former for two classes.  For several labels the log-odds of each.
+            One-dimensional for two classes.  For several labels per row one column with
+            the log-odds of each label.
         """
         return self._decision(self._raw(X, offset))
 
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[AnyArray]:
-        """Yield :meth:`predict` of the model as it was after each round."""
+        """Yield the result of :meth:`predict` after each round."""
         return (self._classes_of(raw) for raw in self._staged_raw(X, offset))
 
     def staged_predict_proba(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
-        """Yield :meth:`predict_proba` of the model as it was after each round."""
+        """Yield the result of :meth:`predict_proba` after each round."""
         return (self.booster_.link(raw) for raw in self._staged_raw(X, offset))
 
     def staged_decision_function(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
-        """Yield :meth:`decision_function` of the model as it was after each round."""
+        """Yield the result of :meth:`decision_function` after each round."""
         return (self._decision(raw) for raw in self._staged_raw(X, offset))
 
     @property
@@ -439,7 +449,7 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         if self._has_labels:
             return np.ascontiguousarray(raw.T)
         if len(raw) == 2 and self.booster_.objective == "one_vs_all":
-            # Log-odds of the shares that two probabilities have of their sum.
+            # Log-odds of the two probabilities divided by their sum.
             return np.logaddexp(0.0, -raw[0]) - np.logaddexp(0.0, -raw[1])
         return _decision(raw)
 
@@ -449,7 +459,7 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         return self.classes_[self.booster_.from_raw(raw, "value")]
 
     def _to_record(self) -> dict[str, Any]:
-        if self._has_labels:  # their names are in the model's record
+        if self._has_labels:  # the model's record has the names of the labels
             return super()._to_record()
         return super()._to_record() | {"classes": labels_to_record(self.classes_)}
 
@@ -469,7 +479,7 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
 def _sample(
     table: AnyTable, codes: FloatArray, weight: FloatArray | None, by_class: FloatArray | None
 ) -> Sample:
-    """Rows whose weights are multiplied by those of their classes."""
+    """Build a sample whose row weights include the class weights."""
     return Sample(table, codes, labels.weights_by_class(weight, codes, by_class))
 
 

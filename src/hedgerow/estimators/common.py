@@ -1,4 +1,4 @@
-"""What boosted estimators and single trees share of scikit-learn's conventions."""
+"""Conventions of scikit-learn that boosted estimators and single trees share."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SEED = Interval(0, 2**63 - 1, integer=True)
 
 
 def seed_of(random_state: int | np.random.RandomState | None) -> int:
-    """The seed that ``random_state`` stands for; None is 0.
+    """Convert ``random_state`` to an integer seed; None is 0.
 
     Raises
     ------
     ParameterError
-        If it is none of the three.
+        If it is not an integer in range, a ``RandomState`` or None.
     """
     if random_state is None:
         return 0
@@ -38,9 +38,9 @@ def seed_of(random_state: int | np.random.RandomState | None) -> int:
 
 
 def warn_about_names(X: Any, schema: Schema, name: str) -> None:
-    """Warn, as scikit-learn does, if only one of training table and X has column names.
+    """Warn, like scikit-learn, if only one of the training table and X has column names.
 
-    The warning points at the line that called the public method, three calls up.
+    The warning points to the call of the public method, three frames up.
     """
     named = _has_names(X)
     if named and not schema.named:
@@ -53,8 +53,8 @@ def warn_about_names(X: Any, schema: Schema, name: str) -> None:
 
 
 def _has_names(X: Any) -> bool:
-    """Whether X is a frame whose columns have names of text."""
-    if is_sparse(X):  # one of its formats is a dict
+    """Whether X is a frame whose column names are text."""
+    if is_sparse(X):  # the DOK format is a dict, too
         return False
     if is_named(X):
         return True

@@ -1,4 +1,4 @@
-"""What conformal regressors and classifiers share: inner models, rows, groups, calibration."""
+"""Base class of the conformal estimators: inner models, rows, groups, calibration."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ Rows = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
-class GivenRows:
-    """Rows that are given to a fit or a calibration."""
+class LabelledRows:
+    """Rows for training or calibration."""
 
     X: Any
     target: AnyArray
     weight: FloatArray | None
     groups: AnyArray | None
 
-    def part(self, rows: Rows) -> GivenRows:
-        """Some of the rows."""
-        return GivenRows(
+    def part(self, rows: Rows) -> LabelledRows:
+        """Select rows by position."""
+        return LabelledRows(
             _safe_indexing(self.X, rows),
             self.target[rows],
             None if self.weight is None else self.weight[rows],
@@ -51,7 +51,7 @@ class GivenRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     """Level, groups, number and weights of the rows to predict."""
 
     level: float
@@ -74,9 +74,9 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
     calibration_: Calibration
     _seed: int
     _unit: float = 1.0
-    """The weight that all rows share, by which weights are divided."""
+    """Common weight of all rows, by which weights are divided."""
     _folds: ClassVar[Any] = KFold
-    """The splitter of a number of folds."""
+    """Splitter for a number of folds."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -87,17 +87,17 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _inner(self) -> Any:
-        """The estimator that makes predictions, not fitted."""
+        """Return the unfitted estimator of the predictions."""
 
     @abstractmethod
     def _scores(self, X: Any, y: AnyArray) -> FloatArray:
-        """How badly the fitted model predicts each row."""
+        """Return the nonconformity score of each row under the fitted model."""
 
     @abstractmethod
     def _check(self) -> None:
-        """Raise for parameters that are wrong."""
+        """Raise for invalid parameters."""
 
-    # -- what is given --------------------------------------------------------
+    # -- input ------------------------------------------------------------------
 
     def _check_method(self, known: tuple[str, ...]) -> None:
         if self.method not in known:
@@ -109,7 +109,7 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
         self._seed = seed_of(self.random_state)
 
     def _target(self, y: Any, n_rows: int) -> AnyArray:
-        """Targets as an array of one dimension."""
+        """Read the targets as a one-dimensional array."""
         if y is None:
             raise DataError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
@@ -124,18 +124,18 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
         check_length(len(found), n_rows, "y")
         return found
 
-    def _read(self, X: Any, y: Any, sample_weight: Any, group: Any) -> GivenRows:
-        """A table whose rows can be picked, targets, weights and groups."""
+    def _read(self, X: Any, y: Any, sample_weight: Any, group: Any) -> LabelledRows:
+        """Read a table whose rows can be selected, with targets, weights and groups."""
         (X,) = indexable(X)
         n_rows = int(_num_samples(X))
         target, weight = self._target(y, n_rows), check_weight(sample_weight, n_rows)
-        return GivenRows(X, target, weight, self._groups(group, X, n_rows))
+        return LabelledRows(X, target, weight, self._groups(group, X, n_rows))
 
-    def _splits(self, given: GivenRows) -> list[tuple[Rows, Rows]]:
-        """Rows to train and to calibrate on, by fold."""
+    def _splits(self, data: LabelledRows) -> list[tuple[Rows, Rows]]:
+        """Return the training rows and the calibration rows of each fold."""
         cv: Any = self.cv
         if isinstance(cv, int | np.integer):
-            n_rows = len(given.target)
+            n_rows = len(data.target)
             if isinstance(cv, bool) or cv < 2:
                 raise ParameterError(
                     "cv must be an integer at least 2, a splitter, or pairs of row numbers; "
@@ -145,34 +145,34 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
                 raise DataError(f"cv={cv} needs as many rows; n_samples={n_rows}: give more rows.")
             cv = self._folds(int(cv), shuffle=True, random_state=self._seed % 2**32)
         try:
-            return list(check_cv(cv).split(given.X, given.target))
-        except ValueError as error:  # of the splitter, as of classes with too few rows
+            return list(check_cv(cv).split(data.X, data.target))
+        except ValueError as error:  # from the splitter, e.g. for a class with too few rows
             raise DataError(
-                f"cv={self.cv!r} cannot divide these {len(given.target)} rows: {error} "
+                f"cv={self.cv!r} cannot divide these {len(data.target)} rows: {error} "
                 "Give more rows, or a smaller cv."
             ) from error
 
-    def _groups(self, given: Any, X: Any, n_rows: int) -> AnyArray | None:
-        """Groups given in a call; by default the column that ``group`` names."""
-        return read_groups(self.group if given is None else given, X, n_rows)
+    def _groups(self, group: Any, X: Any, n_rows: int) -> AnyArray | None:
+        """Read the groups passed to a method, or the column named by the parameter."""
+        return read_groups(self.group if group is None else group, X, n_rows)
 
-    def _asked(self, X: Any, level: float | None, group: Any, weight: Any) -> Asked:
-        """What is asked of the rows to predict."""
+    def _request(self, X: Any, level: float | None, group: Any, weight: Any) -> Request:
+        """Read the arguments of a prediction."""
         n_rows = self._ready(X)
-        asked = self.level if level is None else level
-        check_level(asked)
+        used_level = self.level if level is None else level
+        check_level(used_level)
         groups = self._groups_to_predict(group, X, n_rows)
         own = check_weight(weight, n_rows)
         if own is not None and any(known is None for known in self.calibration_.weights.values()):
             raise ParameterError(
                 "sample_weight of the rows to predict is relative to that of the calibration rows, "
-                "which had none: leave it out, or give fit or calibrate a sample_weight, too."
+                "which had none: leave it out, or pass a sample_weight to fit or calibrate, too."
             )
-        return Asked(asked, groups, n_rows, None if own is None else own / self._unit)
+        return Request(used_level, groups, n_rows, None if own is None else own / self._unit)
 
-    def _groups_to_predict(self, given: Any, X: Any, n_rows: int) -> AnyArray | None:
+    def _groups_to_predict(self, group: Any, X: Any, n_rows: int) -> AnyArray | None:
         grouped = None not in self.calibration_.scores
-        groups = self._groups(given, X, n_rows)
+        groups = self._groups(group, X, n_rows)
         if grouped and groups is None:
             raise DataError("the model was calibrated by groups: give group= of the rows, too.")
         if not grouped and groups is not None:
@@ -181,19 +181,19 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
 
     # -- inner models -----------------------------------------------------------
 
-    def _fitted(self, estimator: Any, given: GivenRows) -> Any:
-        """The estimator itself, fitted."""
-        if given.weight is None:
-            return estimator.fit(given.X, given.target)
+    def _fitted(self, estimator: Any, data: LabelledRows) -> Any:
+        """Fit an estimator and return it."""
+        if data.weight is None:
+            return estimator.fit(data.X, data.target)
         if not has_fit_parameter(estimator, "sample_weight"):
             raise ParameterError(
                 f"sample_weight is given, but fit of {type(estimator).__name__} takes none: leave "
                 "it out, or use another estimator."
             )
-        return estimator.fit(given.X, given.target, sample_weight=given.weight)
+        return estimator.fit(data.X, data.target, sample_weight=data.weight)
 
     def _noted(self, X: Any) -> None:
-        """Keep number and names of the columns, where X is a table with them."""
+        """Store the number and names of the columns, if X has them."""
         inner = self.estimator_
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(inner, name):
@@ -204,7 +204,7 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
             validate_data(self, X, skip_check_array=True)
 
     def _ready(self, X: Any) -> int:
-        """Number of rows of a table to predict, after scikit-learn's checks."""
+        """Check a table to predict like scikit-learn, and return its number of rows."""
         check_is_fitted(self, "calibration_")
         if hasattr(X, "shape") and hasattr(self, "n_features_in_") and len(X.shape) == 2:
             validate_data(self, X, skip_check_array=True, reset=False)
@@ -216,13 +216,13 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
         Parameters
         ----------
         X : table, shape (n_rows, n_features)
-            Whatever the estimator takes, if rows can be picked from it.
+            Any table that the estimator accepts and whose rows can be selected.
         y : array-like of shape (n_rows,)
             Targets; labels for a classifier.
         sample_weight : array-like of shape (n_rows,), optional
-            For training and for calibration: rows of weight 2 come up twice as often
-            among those to predict; rows of weight 0 count as absent.  Weights that are all
-            equal count as 1, each.
+            Weights for training and calibration.  A row of weight 2 is twice as frequent
+            among the rows to predict; a row of weight 0 is ignored.  Equal weights count
+            as 1.
         group : array-like of shape (n_rows,), str or int, optional
             Groups of the rows, or the column of X that holds them.
 
@@ -233,34 +233,35 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
         Raises
         ------
         DataError
-            If data cannot be used, or if the calibration rows (of a group) are too few
-            for ``level``: it says how many are needed.
+            For invalid data, or too few calibration rows (of a group) for ``level``; the
+            message says how many are needed.
         ParameterError
+            For invalid parameters.
         """
         self._check()
-        given = self._read(X, y, sample_weight, group)
-        self._unit = common_weight(given.weight)
-        if given.weight is not None:
-            given = replace(given, weight=given.weight / self._unit)
-        self._fit_splits(given, self._splits(given))
-        self._noted(given.X)
+        data = self._read(X, y, sample_weight, group)
+        self._unit = common_weight(data.weight)
+        if data.weight is not None:
+            data = replace(data, weight=data.weight / self._unit)
+        self._fit_splits(data, self._splits(data))
+        self._noted(data.X)
         return self
 
-    def _fit_splits(self, given: GivenRows, splits: list[tuple[Rows, Rows]]) -> None:
-        """Train on the first training part, calibrate on its test part."""
-        train, held = splits[0]
-        self._check_held(given, held)
-        self._fit_model(given.part(train))
-        self._calibrate(given.part(held))
+    def _fit_splits(self, data: LabelledRows, splits: list[tuple[Rows, Rows]]) -> None:
+        """Train on the training part of the first split, and calibrate on its test part."""
+        train, held_out = splits[0]
+        self._check_held_out(data, held_out)
+        self._fit_model(data.part(train))
+        self._calibrate(data.part(held_out))
 
-    def _fit_model(self, given: GivenRows) -> None:
-        self.estimator_ = self._fitted(own(self._inner()), given)
+    def _fit_model(self, data: LabelledRows) -> None:
+        self.estimator_ = self._fitted(own(self._inner()), data)
 
     def calibrate(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None) -> Self:
-        """Calibrate a fitted model on rows that it has not been trained on.
+        """Calibrate a fitted model on rows that it was not trained on.
 
-        The model is that of an earlier :meth:`fit`, or ``estimator`` itself, which then
-        must be fitted.  Earlier calibration rows are forgotten.
+        The model is that of an earlier :meth:`fit`, or else the fitted ``estimator``.  New
+        calibration rows replace earlier ones.
 
         Parameters
         ----------
@@ -283,49 +284,48 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
         """
         self._check()
         self._check_calibrated_apart()
-        given = self._read(X, y, sample_weight, group)
+        data = self._read(X, y, sample_weight, group)
         if not hasattr(self, "estimator_"):
             check_is_fitted(self._inner())
             self._adopt_fitted()
         self._unit = 1.0
-        self._calibrate(given)
-        self._noted(given.X)
+        self._calibrate(data)
+        self._noted(data.X)
         return self
 
     def _check_calibrated_apart(self) -> None:
-        """Raise if the method has no calibration rows of its own."""
+        """Raise if the method has no separate calibration rows."""
 
     def _adopt_fitted(self) -> None:
-        """Take the fitted ``estimator`` as the model."""
+        """Use the fitted ``estimator`` as the model."""
         self.estimator_ = self._inner()
 
-    def _calibrate(self, given: GivenRows) -> None:
-        self._keep(self._scores(given.X, given.target), given)
+    def _calibrate(self, data: LabelledRows) -> None:
+        self._keep(self._scores(data.X, data.target), data)
 
-    def _keep(self, scores: FloatArray, given: GivenRows) -> None:
-        """Keep the scores of the calibration rows."""
-        found = Calibration.of(scores, given.weight, given.groups)
-        found.check(self.level)
-        self.calibration_ = found
+    def _keep(self, scores: FloatArray, data: LabelledRows) -> None:
+        """Store the scores of the calibration rows."""
+        calibration = Calibration.of(scores, data.weight, data.groups)
+        calibration.check(self.level)
+        self.calibration_ = calibration
 
-    def _check_held(self, given: GivenRows, held: Rows) -> None:
-        """Raise, before a model is trained, if the rows to calibrate on are too few."""
-        if given.weight is not None:
-            held = held[given.weight[held] > 0.0]
-        if given.groups is None:
-            check_enough(len(held), self.level, None)
+    def _check_held_out(self, data: LabelledRows, held_out: Rows) -> None:
+        """Raise, before a model is trained, if there are too few calibration rows."""
+        if data.weight is not None:
+            held_out = held_out[data.weight[held_out] > 0.0]
+        if data.groups is None:
+            check_enough(len(held_out), self.level, None)
             return
-        counts = Counter(given.groups[held].tolist())
-        for name in dict.fromkeys(given.groups.tolist()):
+        counts = Counter(data.groups[held_out].tolist())
+        for name in dict.fromkeys(data.groups.tolist()):
             check_enough(counts[name], self.level, name)
 
 
 def common_weight(weight: FloatArray | None) -> float:
-    """The weight of all rows whose weight is not 0, or 1 if their weights differ.
+    """Return the common weight of all rows with positive weight, or 1 if weights differ.
 
-    Equal weights say nothing about which rows come up more often, so the models are trained
-    as without weights.  Weights that differ are left as they are: a row of weight 3 trains
-    the models as three rows do.
+    Equal weights carry no information, so models are then trained without weights.
+    Different weights are used as they are: a row of weight 3 counts as three rows.
     """
     if weight is None:
         return 1.0
@@ -334,8 +334,8 @@ def common_weight(weight: FloatArray | None) -> float:
 
 
 def own(estimator: Any) -> Any:
-    """A copy without what was learned."""
+    """Return an unfitted copy of an estimator."""
     return clone(estimator)
 
 
-__all__ = ["Asked", "ConformalEstimator", "GivenRows", "Rows", "own"]
+__all__ = ["ConformalEstimator", "LabelledRows", "Request", "Rows", "own"]

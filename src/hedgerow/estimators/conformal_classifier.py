@@ -1,22 +1,22 @@
-"""Sets of classes around the predictions of any classifier with probabilities.
+"""Conformal prediction sets for any classifier with probabilities.
 
-With p the predicted probability of a class, and classes sorted by it:
+Let p be the predicted probability of a class, with classes sorted by it:
 
 ========  ===========================================================================
 method    score of a class
 ========  ===========================================================================
 ``lac``   ``1 - p``
-``aps``   sum of the larger probabilities, and a random share of p
-``raps``  the same, and ``raps_penalty`` for each class before it from ``raps_rank`` on
+``aps``   sum of the larger probabilities, plus a random fraction of p
+``raps``  as ``aps``, plus ``raps_penalty`` for each class beyond ``raps_rank``
 ========  ===========================================================================
 
-The set of a row holds the classes whose score is at most the threshold.  ``lac`` makes the
-smallest sets on average, but may make them too small where rows are hard; ``aps`` fits the
-size to the row; ``raps`` cuts off long tails of ``aps``.
+The set of a row holds the classes whose score is at most the threshold.  ``lac`` gives the
+smallest sets on average, but they may be too small for difficult rows.  ``aps`` adapts the
+size to the row.  ``raps`` cuts off the long tails of ``aps``.
 
-The random share of a row is a hash of its probabilities: the set of a row does not depend
-on which others are predicted with it, nor on when.  (Scores are then fixed functions of row
-and class, which is all that coverage needs.)
+The random fraction of a row is a hash of its probabilities, so the set of a row does not
+depend on other rows.  Scores are then fixed functions of row and class, which is all that
+coverage needs.
 
 Sources: Sadinle, Lei and Wasserman 2019; Romano, Sesia and Candes 2020; Angelopoulos et
 al. 2021.
@@ -44,33 +44,34 @@ _PENALTY, _RANK = 0.05, 2
 
 
 class ConformalClassifier(ClassifierMixin, ConformalEstimator):
-    """Sets of classes for any classifier, with a coverage that is guaranteed.
+    """Prediction sets for any classifier, with guaranteed coverage.
 
-    A set holds the true class with probability ``level`` at least, if the rows to predict
-    come from where the calibration rows came from, whatever the probabilities are worth.
-    That is the mean over all rows: of a part of them only with ``group``.
+    A set contains the true class with probability at least ``level`` if the rows to predict
+    have the same distribution as the calibration rows, however good the probabilities are.
+    The guarantee is an average over all rows; with ``group`` it holds in each group.
 
     Parameters
     ----------
     estimator : classifier or None, default=None
-        Any with scikit-learn's interface and ``predict_proba``; None is
-        :class:`HedgerowClassifier`.  Fitted if :meth:`calibrate` is used without :meth:`fit`.
+        Any scikit-learn classifier with ``predict_proba``; None means
+        :class:`HedgerowClassifier`.  It must be fitted to use :meth:`calibrate` without
+        :meth:`fit`.
     method : {"lac", "aps", "raps"}, default="lac"
-        ``"lac"``: the smallest sets on average.  ``"aps"``: larger sets for rows that are
-        harder.  ``"raps"``: the same, without long tails of improbable classes.
+        ``"lac"``: the smallest sets on average.  ``"aps"``: larger sets for difficult rows.
+        ``"raps"``: as ``"aps"``, without long tails of improbable classes.
     level : float in (0, 1), default=0.9
-        Probability that a set holds the true class.
+        Probability that a set contains the true class.
     cv : int >= 2, splitter or iterable of (train, test), default=5
-        Its first training part trains, its test part calibrates: one fifth of the rows of
-        each class by default, drawn at random.
+        The first split is used: its training part for training, its test part for
+        calibration.  By default a random fifth of the rows of each class calibrates.
     allow_empty : bool, default=True
-        A set may be empty: no class is probable enough.  If False, the most probable class
-        is in every set, and coverage is a little higher.
+        Whether a set may be empty if no class is probable enough.  With False every set
+        contains the most probable class, and coverage is slightly higher.
     raps_penalty : float >= 0, or None, default=None
-        For ``method="raps"``: added to the score for each class beyond ``raps_rank``; None
-        is 0.05.
+        With ``method="raps"``: penalty on the score of each class beyond ``raps_rank``; None
+        means 0.05.
     raps_rank : int >= 0, or None, default=None
-        For ``method="raps"``: classes without penalty; None is 2.
+        With ``method="raps"``: number of classes without penalty; None means 2.
     group : str, int or None, default=None
         Column of X whose values are groups: coverage holds in each.  Groups that are no
         column are given to :meth:`fit` and :meth:`predict_set`.
@@ -184,13 +185,13 @@ class ConformalClassifier(ClassifierMixin, ConformalEstimator):
         return scores
 
     def predict(self, X: Any) -> AnyArray:
-        """The most probable class of each row, (n_rows,)."""
+        """Return the most probable class of each row, shape (n_rows,)."""
         self._ready(X)
         found: AnyArray = self.estimator_.predict(X)
         return found
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probabilities of ``estimator_``, float64 (n_rows, n_classes)."""
+        """Return the probabilities of ``estimator_``, float64 (n_rows, n_classes)."""
         self._ready(X)
         found: FloatArray = self.estimator_.predict_proba(X)
         return found
@@ -203,43 +204,44 @@ class ConformalClassifier(ClassifierMixin, ConformalEstimator):
         group: Any = None,
         sample_weight: Any = None,
     ) -> npt.NDArray[np.bool_]:
-        """Which classes are in the set of each row.
+        """Return the prediction set of each row.
 
         Parameters
         ----------
         X : table, shape (n_rows, n_features)
         level : float in (0, 1), optional
-            Other than that of the constructor.
+            Level to use instead of that of the constructor.
         group : array-like of shape (n_rows,), str or int, optional
             Groups of the rows, if the model was calibrated by groups.
         sample_weight : array-like of shape (n_rows,), optional
-            Weights of the rows, on the scale of those that calibration rows had: coverage
-            then holds for rows that come up as the weights say.  Without it each counts
-            with the weight that is expected, and a model with weights promises nothing.
+            Weights of the rows, on the scale of the calibration weights.  Coverage then holds
+            for rows distributed according to the weights.  Without them, a model calibrated
+            with weights uses the expected weight for each row, and has no guarantee.
 
         Returns
         -------
         ndarray of bool, shape (n_rows, n_classes)
-            Columns in the order of ``classes_``; ``model.classes_[row]`` are labels.
+            Columns are in the order of ``classes_``; the labels of a set are
+            ``model.classes_[row]``.
 
         Raises
         ------
         DataError
-            If a group is new, or the calibration rows are too few for the level.
+            If a group is new, or there are too few calibration rows for the level.
         """
-        asked = self._asked(X, level, group, sample_weight)
+        request = self._request(X, level, group, sample_weight)
         p = np.asarray(self.estimator_.predict_proba(X))
         thresholds = self.calibration_.thresholds(
-            asked.level, asked.groups, asked.n_rows, asked.weight
+            request.level, request.groups, request.n_rows, request.weight
         )
-        found = self._class_scores(p) <= thresholds[:, None]
+        in_set = self._class_scores(p) <= thresholds[:, None]
         if not self.allow_empty:
-            found[np.arange(asked.n_rows), p.argmax(axis=1)] = True
-        return found
+            in_set[np.arange(request.n_rows), p.argmax(axis=1)] = True
+        return in_set
 
 
 def row_shares(p: FloatArray, seed: int) -> FloatArray:
-    """A number in [0, 1) for each row, from the bits of its numbers (splitmix64)."""
+    """Return a number in [0, 1) for each row, hashed from the bits of the row (splitmix64)."""
     found = np.full(len(p), np.uint64(seed % 2**64))
     with np.errstate(over="ignore"):
         for column in p.T:

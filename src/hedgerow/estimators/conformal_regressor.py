@@ -1,6 +1,6 @@
-"""Intervals around the predictions of any regressor.
+"""Conformal prediction intervals for any regressor.
 
-With prediction m(x), a spread s(x) and a threshold t from calibration rows:
+Let m(x) be the prediction, s(x) a predicted spread, and t a threshold from calibration rows:
 
 ==============  ====================================  ======================================
 method          score of a row                        interval
@@ -31,9 +31,9 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_vector
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.conformal_base import (
-    Asked,
     ConformalEstimator,
-    GivenRows,
+    LabelledRows,
+    Request,
     Rows,
     own,
 )
@@ -51,55 +51,56 @@ RegressionMethod = Literal["split", "normalized", "cqr", "cv_plus"]
 _METHODS = ("split", "normalized", "cqr", "cv_plus")
 
 _LEAST_SPREAD = 0.01
-"""A predicted spread counts at least so much of the mean one: it must be positive."""
+"""Lower bound of predicted spreads, as a fraction of their mean: they must be positive."""
 _BLOCK_CELLS = 4_000_000
-"""Calibration rows times predicted rows that are looked at together."""
+"""Most pairs of calibration rows and predicted rows in a block."""
 
 
 class ConformalRegressor(RegressorMixin, ConformalEstimator):
-    """Prediction intervals for any regressor, with a coverage that is guaranteed.
+    """Prediction intervals for any regressor, with guaranteed coverage.
 
-    An interval holds the target with probability ``level`` at least, if the rows to
-    predict come from where the calibration rows came from, whatever the model is worth;
-    with ``"cv_plus"`` with ``2 level - 1``, in practice ``level``.  That is the mean over
-    all rows: of a part of them only with ``group``.
+    An interval contains the target with probability at least ``level`` if the rows to
+    predict have the same distribution as the calibration rows, however good the model is.
+    For ``"cv_plus"`` the guarantee is ``2 level - 1``; in practice it reaches ``level``.  The
+    guarantee is an average over all rows; with ``group`` it holds in each group.
 
     Parameters
     ----------
     estimator : regressor or None, default=None
-        Any with scikit-learn's interface; None is :class:`HedgerowRegressor`.  Fitted if
-        :meth:`calibrate` is used without :meth:`fit`.
+        Any scikit-learn regressor; None means :class:`HedgerowRegressor`.  It must be
+        fitted to use :meth:`calibrate` without :meth:`fit`.
     method : {"split", "normalized", "cqr", "cv_plus"}, default="split"
-        ``"split"``: all intervals have the same width.  ``"normalized"``: as wide as a
-        spread that is predicted, too: the standard deviation where the estimator learns
-        distributions (``objective="normal"``, ...), otherwise the absolute residual, by
-        ``scale_estimator``.  ``"cqr"``: quantiles, moved.  For the last two intervals are
-        wide where rows are uncertain.  ``"cv_plus"``: all rows train and calibrate, by
-        a model for each fold; for small data.
+        ``"split"``: all intervals have the same width.  ``"normalized"``: the width is
+        proportional to a predicted spread.  The spread is the standard deviation if the
+        estimator predicts distributions (``objective="normal"``, ...), otherwise the
+        absolute residual predicted by ``scale_estimator``.  ``"cqr"``: predicted quantiles
+        are shifted.  ``"normalized"`` and ``"cqr"`` give wide intervals for uncertain rows.
+        ``"cv_plus"``: all rows are used for training and calibration, with one model for
+        each fold; for small data.
     level : float in (0, 1), default=0.9
-        Probability that an interval holds the target.
+        Probability that an interval contains the target.
     cv : int >= 2, splitter or iterable of (train, test), default=5
-        Folds of ``"cv_plus"``.  The others train on the first training part and calibrate
-        on its test part: one fifth of the rows by default.  Folds are drawn at random.
+        Folds of ``"cv_plus"``.  The other methods train on the training part of the first
+        split and calibrate on its test part, by default a random fifth of the rows.
     scale_estimator : regressor or None, default=None
-        For ``method="normalized"``: predicts absolute residuals; None is a copy of
-        ``estimator``, where this learns no distribution.  It is fitted to
-        out-of-fold residuals of the training part.
+        Estimator of absolute residuals for ``method="normalized"``, fitted to out-of-fold
+        residuals of the training part.  None means a copy of ``estimator``, unless that
+        predicts distributions.
     group : str, int or None, default=None
-        Column of X whose values are groups: coverage holds in each.  Groups that are no
-        column are given to :meth:`fit` and :meth:`predict_interval`.
+        Column of X whose values are groups, in each of which coverage holds.  Groups that
+        are not a column can be passed to :meth:`fit` and :meth:`predict_interval`.
     random_state : int, RandomState or None, default=None
-        Seed of the folds; None is 0.
+        Seed of the folds; None means 0.
 
     Attributes
     ----------
     estimator_ : regressor
-        Makes the predictions.  For ``"cv_plus"`` it is fitted to all rows.
+        Model of the predictions.  For ``"cv_plus"`` it is fitted to all rows.
     estimators_ : list of regressors
-        For ``"cv_plus"`` those of the folds; for ``"cqr"`` of an estimator with one
-        quantile at a time, those of the lower, middle and upper one.
+        For ``"cv_plus"`` the models of the folds.  For ``"cqr"``, if the estimator predicts
+        one quantile at a time, the models of the lower, middle and upper quantile.
     scale_estimator_ : regressor
-        For ``"normalized"``, if it is a model of its own.
+        Model of the spread for ``"normalized"``, unless ``estimator_`` predicts it.
     calibration_ : Calibration
         Scores of the calibration rows.
     n_features_in_ : int
@@ -154,81 +155,81 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
 
     # -- training ----------------------------------------------------------------
 
-    def _fit_splits(self, given: GivenRows, splits: list[tuple[Rows, Rows]]) -> None:
+    def _fit_splits(self, data: LabelledRows, splits: list[tuple[Rows, Rows]]) -> None:
         if self.method == "cv_plus":
-            self._fit_folds(given, splits)
+            self._fit_folds(data, splits)
         else:
-            super()._fit_splits(given, splits)
+            super()._fit_splits(data, splits)
 
-    def _fit_model(self, given: GivenRows) -> None:
+    def _fit_model(self, data: LabelledRows) -> None:
         for name in ("estimators_", "scale_estimator_"):
             self.__dict__.pop(name, None)
         if self.method == "cqr":
-            self._fit_quantiles(given)
+            self._fit_quantiles(data)
             return
-        super()._fit_model(given)
+        super()._fit_model(data)
         if self.method == "normalized" and not self._predicts_spread():
-            self._fit_scale(given)
+            self._fit_scale(data)
 
     def _predicts_spread(self) -> bool:
-        """Whether the estimator itself says how far targets spread."""
+        """Whether the estimator itself predicts the spread of targets."""
         if self.scale_estimator is not None:
             return False
         return getattr(self._inner(), "objective", None) in DISTRIBUTIONAL and hasattr(
             self.estimator_, "predict_distribution"
         )
 
-    def _fit_scale(self, given: GivenRows) -> None:
-        """A model of absolute residuals of rows that the model had not seen."""
-        params = None if given.weight is None else {"sample_weight": given.weight}
-        folds = KFold(min(5, len(given.target)), shuffle=True, random_state=0)
+    def _fit_scale(self, data: LabelledRows) -> None:
+        """Fit a model of the absolute out-of-fold residuals."""
+        params = None if data.weight is None else {"sample_weight": data.weight}
+        folds = KFold(min(5, len(data.target)), shuffle=True, random_state=0)
         out_of_fold = cross_val_predict(
-            own(self._inner()), given.X, given.target, cv=folds, params=params
+            own(self._inner()), data.X, data.target, cv=folds, params=params
         )
-        far = np.abs(given.target - out_of_fold)
+        far = np.abs(data.target - out_of_fold)
         inner = self._inner() if self.scale_estimator is None else self.scale_estimator
-        self.scale_estimator_ = self._fitted(own(inner), replace(given, target=far))
+        self.scale_estimator_ = self._fitted(own(inner), replace(data, target=far))
         self._least_spread = max(_LEAST_SPREAD * float(far.mean()), 1e-300)
 
-    def _fit_quantiles(self, given: GivenRows) -> None:
+    def _fit_quantiles(self, data: LabelledRows) -> None:
         low = 0.5 * (1.0 - self.level)
         levels = [low, 0.5, 1.0 - low]
         inner = self._inner()
         if isinstance(inner, HedgerowRegressor):
             model = own(inner).set_params(objective="quantile", quantile=levels)
-            self.estimator_ = self._fitted(model, given)
+            self.estimator_ = self._fitted(model, data)
             return
         name = _quantile_name(inner)
         self.estimators_ = [
-            self._fitted(own(inner).set_params(**{name: level}), given) for level in levels
+            self._fitted(own(inner).set_params(**{name: level}), data) for level in levels
         ]
         self.estimator_ = self.estimators_[1]
 
-    def _fit_folds(self, given: GivenRows, splits: list[tuple[Rows, Rows]]) -> None:
+    def _fit_folds(self, data: LabelledRows, splits: list[tuple[Rows, Rows]]) -> None:
         tested = np.concatenate([test for _, test in splits])
-        self._check_held(given, tested)
-        models = self._fold_models(given, splits)
+        self._check_held_out(data, tested)
+        models = self._fold_models(data, splits)
         scores = [
-            np.abs(given.target[test] - self._predicted(model, _safe_indexing(given.X, test)))
+            np.abs(data.target[test] - self._predicted(model, _safe_indexing(data.X, test)))
             for model, (_, test) in zip(models, splits, strict=True)
         ]
         self.__dict__.pop("scale_estimator_", None)
-        super()._fit_model(given)
+        super()._fit_model(data)
         self.estimators_ = models
-        held = given.part(tested)
+        held_out = data.part(tested)
         self._fold = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
         self._row_scores = np.concatenate(scores)
-        self._row_weight, self._row_groups = held.weight, held.groups
-        self._keep(self._row_scores, held)
+        self._row_weight, self._row_groups = held_out.weight, held_out.groups
+        self._keep(self._row_scores, held_out)
 
-    def _fold_models(self, given: GivenRows, splits: list[tuple[Rows, Rows]]) -> list[Any]:
-        """A model for each fold; boosted trees of all folds are grown from one binned table."""
+    def _fold_models(self, data: LabelledRows, splits: list[tuple[Rows, Rows]]) -> list[Any]:
+        """Train a model for each fold; boosted trees of all folds share a binned table."""
         inner = self._inner()
         if type(inner) is not HedgerowRegressor or inner.early_stopping is not False:
-            # With early stopping the folds together would stop by the rows they calibrate on.
-            return [self._fitted(own(inner), given.part(train)) for train, _ in splits]
+            # Early stopping of all folds together would use the calibration rows.
+            return [self._fitted(own(inner), data.part(train)) for train, _ in splits]
         found = cross_fit(
-            own(inner), given.X, given.target, splits, sample_weight=given.weight, model=None
+            own(inner), data.X, data.target, splits, sample_weight=data.weight, model=None
         )
         return [own(inner)._adopt(booster.model) for booster in found.boosters]  # noqa: SLF001
 
@@ -261,7 +262,7 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
         return found
 
     def _band(self, X: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Lower and upper end before calibration, and the unit of scores, of each row."""
+        """Return the ends of each interval before calibration, and the unit of the scores."""
         if self.method == "cqr":
             low, high = self._quantiles(X)[:, [0, -1]].T
             return low, high, np.ones(len(low))
@@ -292,7 +293,7 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
         return np.maximum(low - y, y - high) / unit
 
     def predict(self, X: Any) -> FloatArray:
-        """Predictions of ``estimator_``; for ``"cqr"`` the median.
+        """Return the predictions of ``estimator_``; for ``"cqr"`` the median.
 
         Parameters
         ----------
@@ -343,12 +344,12 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
         DataError
             If a group is new, or the calibration rows are too few for the level.
         """
-        asked = self._asked(X, level, group, sample_weight)
+        request = self._request(X, level, group, sample_weight)
         if self.method == "cv_plus":
-            return self._fold_intervals(X, asked)
+            return self._fold_intervals(X, request)
         low, high, unit = self._band(X)
         threshold = unit * self.calibration_.thresholds(
-            asked.level, asked.groups, asked.n_rows, asked.weight
+            request.level, request.groups, request.n_rows, request.weight
         )
         low, high = low - threshold, high + threshold
         # Thresholds of quantiles may be negative, and the ends meet: no target lies between.
@@ -357,11 +358,11 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
             middle = np.where(crossed, 0.5 * low + 0.5 * high, low)
         return np.column_stack([middle, np.where(crossed, middle, high)])
 
-    def _fold_intervals(self, X: Any, asked: Asked) -> FloatArray:
+    def _fold_intervals(self, X: Any, request: Request) -> FloatArray:
         by_fold = np.stack([self._predicted(model, X) for model in self.estimators_])
         known = rows_by_group(self._row_groups, len(self._fold))
-        found, level = np.empty((asked.n_rows, 2)), asked.level
-        for name, rows in rows_by_group(asked.groups, asked.n_rows).items():
+        found, level = np.empty((request.n_rows, 2)), request.level
+        for name, rows in rows_by_group(request.groups, request.n_rows).items():
             check_known(name, known)
             members = known[name]
             if self._row_weight is not None:
@@ -370,7 +371,7 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
             block = max(1, _BLOCK_CELLS // len(members))
             for start in range(0, len(rows), block):
                 some = rows[start : start + block]
-                own = None if asked.weight is None else asked.weight[some]
+                own = None if request.weight is None else request.weight[some]
                 found[some] = self._ends_of(by_fold[:, some], members, level, own)
         return found
 
@@ -385,20 +386,20 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
 
 
 def _quantile_name(estimator: Any) -> str:
-    """The parameter in which an estimator, or a step of it, takes the quantile to predict."""
-    given = estimator.get_params(deep=True)
-    for name in given:
+    """Return the parameter of an estimator, or of a step of it, for the quantile to predict."""
+    params = estimator.get_params(deep=True)
+    for name in params:
         step, _, last = name.rpartition("__")
         before = f"{step}__" if step else ""
-        loss = given.get(f"{before}loss", given.get(f"{before}objective"))
+        loss = params.get(f"{before}loss", params.get(f"{before}objective"))
         if last == "quantile" and loss in (None, "quantile"):
             return str(name)
         if last == "alpha" and loss == "quantile":
             return str(name)
     raise ParameterError(
-        f"method='cqr' needs an estimator of quantiles; {type(estimator).__name__} is none as it "
-        "is set: use HedgerowRegressor, or set its loss to 'quantile' (its parameter 'quantile' or "
-        "'alpha' is then set here)."
+        f"method='cqr' needs an estimator of quantiles; {type(estimator).__name__} does not "
+        "predict them with its current parameters: use HedgerowRegressor, or set its loss to "
+        "'quantile' (its parameter 'quantile' or 'alpha' is then set automatically)."
     )
 
 

@@ -1,18 +1,18 @@
-"""The arithmetic of conformal prediction: scores of calibration rows, and their quantiles.
+"""Conformal prediction: scores of calibration rows, and their quantiles.
 
 Glossary
 --------
-score        how badly a prediction fits a target; any function that is fixed before the
-             calibration rows are looked at
-calibration  scores of rows that the model has not been trained on
-threshold    the ``ceil((n + 1) level)``-th smallest of n scores.  The score of a new row,
-             exchangeable with them, is above it with probability ``1 - level`` at most, and
-             ``1 - level - 1 / (n + 1)`` at least where no two scores are equal
-group        rows that have a threshold of their own (Mondrian), from scores of their own:
-             the same holds in each group
+score        nonconformity of a target and its prediction; any function that does not
+             depend on the calibration rows
+calibration  scores of rows that the model was not trained on
+threshold    the ``ceil((n + 1) level)``-th smallest of n scores.  The score of a new,
+             exchangeable row is above it with probability at most ``1 - level``, and at
+             least ``1 - level - 1 / (n + 1)`` if all scores differ
+group        rows with a separate threshold (Mondrian), from the scores of the group; the
+             same guarantee holds in each group
 
-weight       how much likelier a row is among those to predict than among those to calibrate
-             on, relative to other rows
+weight       relative likelihood of a row among the rows to predict compared with the
+             calibration rows
 
 Source: Vovk, Gammerman and Shafer 2005; Lei et al. 2018; Tibshirani, Barber, Candes and
 Ramdas 2019 (weights).
@@ -33,13 +33,13 @@ from hedgerow.errors import DataError
 from hedgerow.objectives.distributions import check_level
 
 _PLAY = 1e-9
-"""Levels are decimal fractions, and float64 is not: what is this near has reached it."""
+"""Tolerance in comparisons with levels, because float64 cannot represent decimal fractions."""
 _ALL: Hashable = None
-"""The group of rows without groups."""
+"""Group of all rows if there are no groups."""
 
 
 def rows_needed(level: float) -> int:
-    """Fewest calibration rows that have a threshold for ``level``: n with ``(n+1) level <= n``.
+    """Return the fewest calibration rows for ``level``: the least n with ``(n+1) level <= n``.
 
     Examples
     --------
@@ -51,21 +51,21 @@ def rows_needed(level: float) -> int:
 
 
 def threshold_rank(n_rows: int, level: float) -> int:
-    """``ceil((n + 1) level)``, from 1 on."""
+    """Return ``ceil((n + 1) level)``, at least 1."""
     return max(1, math.ceil((n_rows + 1) * level - _PLAY))
 
 
 def threshold_of(scores: FloatArray, level: float, weight: FloatArray | None = None) -> float:
-    """The threshold of some scores; infinite if they are too few.
+    """Return the threshold of some scores; infinite if there are too few.
 
     Parameters
     ----------
     scores : float64 (n_rows,)
     level : float in (0, 1)
     weight : float64 (n_rows,), optional
-        Relative: rows of weight 2 come up twice as often among those that are predicted.
-        A new row counts with :func:`expected_weight`, which promises nothing:
-        :func:`thresholds_of` takes its own.
+        Relative weights: rows of weight 2 are twice as frequent among the rows to predict.
+        The weight of a new row is :func:`expected_weight`, which gives no guarantee;
+        :func:`thresholds_of` uses the row's own weight.
     """
     n = len(scores)
     if weight is None:
@@ -79,11 +79,11 @@ def threshold_of(scores: FloatArray, level: float, weight: FloatArray | None = N
 def thresholds_of(
     scores: FloatArray, level: float, weight: FloatArray, own: FloatArray
 ) -> FloatArray:
-    """The threshold of each of several rows to predict, with its ``own`` weight.
+    """Return the threshold of each row to predict, with its ``own`` weight.
 
-    The smallest score up to which the weights are ``level`` of all weights and that of the
-    row itself, whose score counts as infinite (Tibshirani et al. 2019): so a row that is
-    likelier among those to predict than all calibration rows has no finite threshold.
+    The threshold is the smallest score up to which the weights reach ``level`` of the total
+    weight.  The total includes the row itself, with an infinite score (Tibshirani et al.
+    2019).  A row with a very large weight has no finite threshold.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def thresholds_of(
 
 
 def expected_weight(weight: FloatArray) -> float:
-    """The mean weight of rows that come up as often as calibration rows' weights say."""
+    """Return the mean weight of rows that are as frequent as their weights."""
     return float((weight * weight).sum() / weight.sum())
 
 
@@ -112,10 +112,10 @@ def thresholds_by_column(
     weight: FloatArray | None = None,
     own: FloatArray | None = None,
 ) -> FloatArray:
-    """The threshold of each column of ``values``, float64 (n_rows, n_columns).
+    """Return the threshold of each column of ``values``, float64 (n_rows, n_columns).
 
-    ``own`` are the weights of the rows to predict, one for each column; without them as for
-    :func:`threshold_of`.
+    ``own`` holds the weights of the rows to predict, one for each column; by default they
+    are those of :func:`threshold_of`.
     """
     n = len(values)
     if weight is None:
@@ -133,7 +133,7 @@ def thresholds_by_column(
 
 
 def _goal(total: float, own: FloatArray, n_rows: int, level: float) -> FloatArray:
-    """Weight that is ``level`` of the whole with the row to predict."""
+    """Return ``level`` times the total weight, including the row to predict."""
     return (total + own) * (level - _PLAY / n_rows)
 
 
@@ -151,7 +151,7 @@ class Calibration:
     weights: Mapping[Hashable, FloatArray | None]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Lists: some ways of keeping objects hold no mapping whose keys are not text."""
+        """Return lists, because some serialisers do not support mappings with such keys."""
         scores, weights = self.scores, self.weights
         return {
             "groups": list(scores),
@@ -170,7 +170,7 @@ class Calibration:
 
     @staticmethod
     def of(scores: FloatArray, weight: FloatArray | None, groups: AnyArray | None) -> Calibration:
-        """From the score of each row; rows of weight 0 count as absent."""
+        """Group the scores of rows; rows of weight 0 are ignored."""
         found: dict[Hashable, FloatArray] = {}
         masses: dict[Hashable, FloatArray | None] = {}
         for group, rows in rows_by_group(groups, len(scores)).items():
@@ -181,7 +181,7 @@ class Calibration:
         return Calibration(found, masses)
 
     def check(self, level: float) -> None:
-        """Raise unless every group has rows enough for ``level``."""
+        """Raise unless every group has enough rows for ``level``."""
         check_level(level)
         for group, scores in self.scores.items():
             check_enough(len(scores), level, group)
@@ -189,7 +189,7 @@ class Calibration:
     def thresholds(
         self, level: float, groups: AnyArray | None, n_rows: int, own: FloatArray | None = None
     ) -> FloatArray:
-        """The threshold that holds for each of ``n_rows`` rows to predict, of ``own`` weights.
+        """Return the threshold of each of ``n_rows`` rows to predict, with ``own`` weights.
 
         Raises
         ------
@@ -211,7 +211,7 @@ class Calibration:
 
 
 def check_enough(n_rows: int, level: float, group: Hashable) -> None:
-    """Raise ``DataError`` if so few calibration rows have no threshold for the level."""
+    """Raise ``DataError`` if there are too few calibration rows for the level."""
     if n_rows < rows_needed(level):
         where, join = ("", "") if group is _ALL else (f" of group {group!r}", ", or join groups")
         raise DataError(
@@ -221,7 +221,7 @@ def check_enough(n_rows: int, level: float, group: Hashable) -> None:
 
 
 def check_known(group: Hashable, known: Mapping[Hashable, Any]) -> None:
-    """Raise ``DataError`` if there were no calibration rows of a group."""
+    """Raise ``DataError`` if a group has no calibration rows."""
     if group not in known:
         raise DataError(
             f"group {group!r} has no calibration rows; those that have are "
@@ -230,7 +230,7 @@ def check_known(group: Hashable, known: Mapping[Hashable, Any]) -> None:
 
 
 def rows_by_group(groups: AnyArray | None, n_rows: int) -> dict[Hashable, npt.NDArray[np.intp]]:
-    """Numbers of the rows of each group, in the order in which groups come up."""
+    """Return the row numbers of each group, in the order of first occurrence."""
     if groups is None:
         return {_ALL: np.arange(n_rows)}
     found: dict[Hashable, list[int]] = {}
@@ -240,7 +240,7 @@ def rows_by_group(groups: AnyArray | None, n_rows: int) -> dict[Hashable, npt.ND
 
 
 def read_groups(group: Any, X: Any, n_rows: int) -> AnyArray | None:
-    """The group of each row.
+    """Read the group of each row.
 
     Parameters
     ----------

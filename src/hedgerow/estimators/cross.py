@@ -1,14 +1,14 @@
-"""Cross-fitting: :func:`cross_fit`, which trains all folds of a table in one call.
+"""Cross-fitting: :func:`cross_fit` trains the models of all folds in one call.
 
 Glossary
 --------
-out-of-fold prediction   of a row, by the model of the fold that tests it: a model that
+out-of-fold prediction   prediction of a row by the model of the fold that tests it, which
                          was not trained on the row
-averaged model           one model whose raw score is the mean of those of all folds
-refitted model           one trained on all rows, for as many rounds as folds say
+averaged model           a model whose raw score is the mean of those of all folds
+refitted model           a model of all rows, with the number of rounds that folds chose
 """
 
-# ruff: noqa: SLF001  (it does what the estimators' own fits do)
+# ruff: noqa: SLF001  (the code here has the role of the estimators' fit methods)
 
 from __future__ import annotations
 
@@ -58,28 +58,28 @@ Stopping: TypeAlias = "Literal['pooled', 'fold']"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrossFit:
-    """What :func:`cross_fit` returns.
+    """Results of :func:`cross_fit`.
 
     Attributes
     ----------
     oof_prediction : float64 (n_rows,), (n_rows, n_classes) or (n_rows, n_levels)
-        Out-of-fold predictions: values, probabilities of the classes of a classifier,
-        scores of a ranker.  The mean where several folds test a row; NaN where none does.
+        Out-of-fold predictions: values, class probabilities of a classifier, or scores of a
+        ranker.  The mean if several folds test a row; NaN if none does.
     oof_raw : float64 (n_rows,) or (n_rows, n_outputs)
-        Raw scores likewise; they include ``offset``.
+        Out-of-fold raw scores, including ``offset``.
     scores : dict from str to float64 (n_folds,)
-        Score of the test rows of each fold by its own model, for each metric of
-        ``eval_metric`` (by default the loss).
+        Score of each fold's test rows under its model, for each metric of ``eval_metric``
+        (by default the loss).
     curves : dict from str to float64 (n_rounds, n_folds)
-        The same after each round; NaN where a fold had ended.
+        Scores after each round; NaN after the end of a fold.
     boosters : tuple of Booster
-        The model of each fold.
+        Model of each fold.
     best_rounds : int64 (n_folds,)
-        Number of rounds in each of them.
+        Number of rounds in each model.
     splits : tuple of (train, test)
-        Row numbers of each fold, int64, as ``cv`` gave them.
+        Row numbers of each fold, int64.
     model : estimator or None
-        Fitted: the averaged or the refitted model.
+        The averaged or refitted model, as a fitted estimator.
     """
 
     oof_prediction: FloatArray
@@ -119,46 +119,44 @@ def cross_fit(
     model: Merge | None = "average",
     n_jobs: int | None = None,
 ) -> CrossFit:
-    """Train one model for each fold of the rows, and predict each row by a model that is new to it.
+    """Train a model for each fold, and predict each row with a model not trained on it.
 
-    The table is read and binned once, and the folds are grown abreast, small ones with
-    a thread each.  Apart from the bins and the known categories, which come from the
-    values (not the targets) of all rows, each fold is the fit that its rows alone give.
+    The table is read and binned once.  The folds are trained side by side, small ones with
+    one thread each.  Bins and category levels come from the values (not the targets) of all
+    rows; apart from these, each fold equals a fit of its training rows alone.
 
     Parameters
     ----------
     estimator : HedgerowClassifier, HedgerowRegressor or HedgerowRanker
-        With the parameters; it is not changed.
+        Estimator with the parameters to use; it is not changed.
     X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
     y : array-like of shape (n_rows,)
         As for ``fit`` of the estimator.
     cv : int, splitter or iterable of (train, test), default=5
-        A number: folds are drawn by a hash of ``random_state`` and row number; each
-        class is spread evenly.  A splitter of scikit-learn (``KFold``,
-        ``RepeatedKFold``, ``TimeSeriesSplit``, ...), or pairs of row numbers or of
-        truth values.
+        Number of folds, which are drawn by a hash of ``random_state`` and row number and
+        stratified by class; or a scikit-learn splitter (``KFold``, ``RepeatedKFold``,
+        ``TimeSeriesSplit``, ...); or pairs of row numbers or boolean masks.
     sample_weight : array-like of shape (n_rows,), optional
-        Rows of weight 0 are not trained on and not scored, but predicted.
+        Rows of weight 0 are predicted, but neither trained on nor scored.
     groups : array-like of shape (n_rows,), optional
-        Rows of one group are never divided.
+        Rows of a group stay in the same fold.
     qid : array-like of shape (n_rows,), optional
-        Queries, for a ranker; they are never divided.
+        Queries, for a ranker; rows of a query stay in the same fold.
     offset : str, list of str, or array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-        Raw scores that are known beforehand; trees learn the rest.  Names are columns of X,
-        which are then no features; the models remember them.  Numbers are given again to
-        ``predict``.
+        Initial raw score of each row, to which the trees are added.  Names select columns of
+        X, which are then not features; the models remember the names.  An array must be
+        passed again to ``predict``.
     stopping : {"pooled", "fold"}, default="pooled"
-        With early stopping (``early_stopping`` True or ``"auto"``): all folds have as
-        many rounds, those with the best mean score of the test rows, or each fold
-        those that are best on its own test rows.  The former is steadier.
-        ``early_stopping="oob"`` needs ``"fold"``.
+        Number of rounds with early stopping (``early_stopping`` True or ``"auto"``).
+        ``"pooled"``: the same in all folds, with the best mean score of the test rows.
+        ``"fold"``: the best for the test rows of each fold.  ``"pooled"`` is more stable.
+        ``early_stopping="oob"`` requires ``"fold"``.
     model : {"average", "refit"} or None, default="average"
-        What ``model`` of the result is: the mean of the raw scores of all folds, in
-        one forest; or a fit of all rows with the pooled best, or the mean, number of
-        rounds.
+        Attribute ``model`` of the result: a forest with the mean raw score of all folds, or
+        a fit of all rows with the pooled best, or else the mean, number of rounds.
     n_jobs : int, optional
-        Threads in all; by default those of the estimator.  The result does not depend
-        on it.
+        Total number of threads; by default that of the estimator.  The result does not
+        depend on it.
 
     Returns
     -------
@@ -167,17 +165,17 @@ def cross_fit(
     Raises
     ------
     ParameterError, DataError, DataTypeError, LossError
-        If something cannot be used; the message says what, and in which split.
+        For invalid parameters, data or splits; the message names the split.
 
     Notes
     -----
-    The ``time_budget`` of the estimator is that of the whole call.  Without early stopping all
-    folds then have as many rounds as there is time for, with it the best of those that were
-    done; a refit has its share of the time.
+    The ``time_budget`` of the estimator applies to the complete call.  Without early stopping,
+    all folds have the number of rounds that fit the time; with it, the best of these.  A refit
+    gets its share of the time.
 
-    With early stopping the test rows choose the number of rounds.  With
-    ``early_stopping=False`` or ``"oob"`` no out-of-fold prediction depends on the
-    target of its own row in any way.
+    With early stopping, the test rows determine the number of rounds.  With
+    ``early_stopping=False`` or ``"oob"`` no out-of-fold prediction depends in any way on the
+    target of its own row.
 
     Examples
     --------

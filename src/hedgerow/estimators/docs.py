@@ -1,4 +1,4 @@
-"""Texts that stand in the docstrings of all boosted estimators."""
+"""Parts of docstrings that all boosted estimators share."""
 
 from __future__ import annotations
 
@@ -9,335 +9,344 @@ _Class = TypeVar("_Class", bound=type)
 
 TREES = """
 n_estimators : int or "auto", default="auto"
-    Boosting rounds: trees, or with more than two classes groups of one
-    tree for each class.  ``"auto"``: folds or validation rows find the number, and every
-    other ``"auto"`` is chosen by the data (docs/defaults.md), whatever else is given.  With
-    a number, ``early_stopping`` other than ``"auto"`` or ``"cv"`` or a schedule of rates,
-    and for rankings, rows in files and clusters, rounds are counted and ``"auto"`` is
-    plain: 100 rounds, 31 leaves of 20 rows or more (8 of single rows below 100 rows),
-    ``reg_lambda=1``, no sampling, and a patience of 10.
+    Number of boosting rounds.  A round grows one tree, or with more than two classes one
+    tree for each class.  With ``"auto"``, cross-validation or validation rows determine
+    the number, and the data determine every other parameter that is ``"auto"``
+    (docs/defaults.md).  The other ``"auto"`` parameters have plain defaults in three
+    cases: with a number of rounds; with a schedule of learning rates, or
+    ``early_stopping`` other than ``"auto"`` or ``"cv"``; and for rankings, rows in files
+    and clusters.  The plain defaults are 100 rounds, 31 leaves of 20 rows or more (8
+    leaves of 1 row or more below 100 rows), ``reg_lambda=1``, no sampling, and a patience
+    of 10.
 learning_rate : float > 0, sequence of n_estimators such, callable or "auto", default="auto"
-    Factor on the values of every tree.  A sequence has one for each round; a callable
-    takes the rounds done before, 0 for the first; :mod:`hedgerow.schedules` has
-    ready ones.  ``"auto"`` with a number of rounds: 0.1, for n above 100 rounds 10 / n, but
-    no less than 0.02.
+    Factor on the leaf values of every tree.  A sequence has one factor for each round.  A
+    callable takes the number of completed rounds, 0 in the first;
+    :mod:`hedgerow.schedules` has common schedules.  ``"auto"`` with a number n of rounds
+    means 0.1 up to 100 rounds, and 10 / n, but at least 0.02, beyond.
 max_leaves : int from 2 to 65535, None or "auto", default="auto"
-    Most leaves of a tree; None for no limit.
+    Most leaves of a tree; None means no limit.
 max_depth : int from 1 to 62, or None, default=None
-    Most splits between root and leaf; None for no limit.  One of
-    ``max_leaves`` and ``max_depth`` must be set.  Of symmetric trees None means 6.
+    Most splits between the root and a leaf; None means no limit, or 6 for symmetric
+    trees.  ``max_leaves`` or ``max_depth`` must be set.
 min_samples_leaf : int >= 1 or "auto", default="auto"
     Fewest training rows in a leaf, whatever their weights.
 min_child_weight : float >= 0, default=1e-3
     Smallest sum of hessians in a leaf.
 reg_lambda : float >= 0 or "auto", default="auto"
-    Penalty on the squares of leaf values.
+    L2 penalty on leaf values.
 reg_alpha : float >= 0, default=0.0
-    Penalty on the absolute leaf values.
+    L1 penalty on leaf values.
 gamma : float >= 0, default=0.0
     Loss reduction that a split must exceed.
 max_delta_step : float >= 0, default=0.0
-    Largest absolute leaf value before the learning rate; 0 for no limit.
+    Largest absolute leaf value before the learning rate; 0 means no limit.
 subsample : float in (0, 1] or "auto", default="auto"
-    Share of the rows that each round is grown on; with ``sampling="mvs"`` the
-    expected share.
+    Fraction of the rows used in each round; with ``sampling="mvs"`` the expected
+    fraction.
 sampling : {"uniform", "goss", "mvs"}, default="uniform"
-    How these rows are chosen.  ``"uniform"``: all with the same chance.
-    ``"goss"``: rows of large gradients for sure, some of the others
-    (Ke et al. 2017).  ``"mvs"``: with a chance that grows with gradient and
-    hessian, so that gains have the least variance (Ibragimov and Gusev 2019).
-    With the latter two a row counts in sums for as many as it stands for;
-    ``min_samples_leaf`` and the row counts of nodes are of the sampled rows.
+    How the rows of a round are sampled.  ``"uniform"``: with equal probability.
+    ``"goss"``: all rows with large gradients and some of the others (Ke et al. 2017).
+    ``"mvs"``: with a probability that grows with gradient and hessian, which minimises
+    the variance of gains (Ibragimov and Gusev 2019).  With ``"goss"`` and ``"mvs"``,
+    sampled rows are weighted to represent all rows; ``min_samples_leaf`` and the row
+    counts of nodes refer to the sampled rows.
 goss_top_rate : float in [0, 1), default=0.2
-    For ``sampling="goss"``: share of the rows kept for sure, by absolute gradient.
-    With 0 the sample is that of ``sampling="uniform"``.
+    Fraction of the rows with the largest absolute gradients, which
+    ``sampling="goss"`` always keeps.  With 0 the sample is that of
+    ``sampling="uniform"``.
 goss_other_rate : float in (0, 1], default=0.1
-    For ``sampling="goss"``: share of all rows that is drawn from the others; each
-    stands for ``(1 - goss_top_rate) / goss_other_rate`` rows.
+    Fraction of all rows that ``sampling="goss"`` draws from the others; each of them
+    represents ``(1 - goss_top_rate) / goss_other_rate`` rows.
 colsample_bytree, colsample_bylevel, colsample_bynode : float in (0, 1], default=1.0
-    Share of the features that a tree, a level of it, a node may use; each
-    is taken of what the one before has left.  ``colsample_bynode`` may be ``"auto"``,
-    its default.
+    Fraction of the features that a tree, a level or a node may use.  The fractions
+    multiply: levels sample from the features of the tree, nodes from those of the level.
+    ``colsample_bynode`` may be ``"auto"``, its default.
 max_bins : int from 2 to 255, or "auto", default="auto"
-    Most bins of a feature's values, and of its categories; missing values have one more.
-    ``"auto"``: 255, and 63 where the recipe for few rows is taken.
+    Most bins for the values or categories of a feature; missing values have an extra bin.
+    ``"auto"`` is 255, or 63 if the recipe for few rows applies (docs/defaults.md).
 grow_policy : {"leafwise", "depthwise", "symmetric"} or "auto", default="auto"
-    Split the leaf with the largest gain first, or the leaf nearest to the
-    root, or all nodes of a level by the one cut that is best for all of them
-    (docs/symmetric.md; ``max_depth`` is then the size, and ``max_leaves`` has no part).
-    ``"auto"``: leafwise; symmetric for squared error on 3,000 rows and more of up to 100
-    columns, where a recipe is taken.
+    Order of splits.  ``"leafwise"`` splits the leaf with the largest gain first,
+    ``"depthwise"`` the leaf closest to the root.  ``"symmetric"`` splits all nodes of a
+    level by the same condition (docs/symmetric.md); ``max_depth`` then sets the size, and
+    ``max_leaves`` has no effect.  ``"auto"`` is symmetric if a recipe applies, for
+    squared error on 3,000 rows or more of up to 100 columns; otherwise leafwise.
 tree_method : {"hist", "approx", "exact"}, default="hist"
-    Where splits are looked for.  ``"hist"``: between at most ``max_bins`` bins
-    of each feature, chosen once a fit (Ke et al. 2017).  ``"exact"``: between
-    all values that differ, on columns sorted once.  ``"approx"``: at quantiles
-    of each column in which a row weighs its hessian (Chen and Guestrin 2016).
+    Candidate thresholds of splits.  ``"hist"``: the borders of at most ``max_bins`` bins
+    of each feature, chosen once per fit (Ke et al. 2017).  ``"exact"``: all distinct
+    values, on presorted columns.  ``"approx"``: quantiles of each column, weighted by
+    hessians (Chen and Guestrin 2016).
 sketch : {"global", "local"}, default="global"
-    For ``tree_method="approx"``: propose quantiles once a tree, or anew at
-    every node.
+    Whether ``tree_method="approx"`` proposes quantiles once per tree or again at every
+    node.
 sketch_eps : float in (0, 1), default=0.03
-    For ``tree_method="approx"``: largest share of the weight between two
-    proposals; about ``1 / sketch_eps`` are made for each feature.
+    Largest fraction of the weight between two quantiles of ``tree_method="approx"``;
+    each feature has about ``1 / sketch_eps`` of them.
 boosting : {"gbdt", "dart", "rf"}, default="gbdt"
-    ``"gbdt"``: each tree corrects the sum of those before it.  ``"dart"``:
-    some of those before it are left out of the sum (Rashmi and
-    Gilad-Bachrach 2015).  ``"rf"``: a random forest, the mean of trees
-    grown on samples of their own (``subsample`` or ``colsample_...`` must
-    be below 1; ``learning_rate`` has no part in it).
+    ``"gbdt"``: each tree corrects the sum of the previous trees.  ``"dart"``: each tree
+    corrects that sum without some randomly dropped trees (Rashmi and Gilad-Bachrach
+    2015).  ``"rf"``: a random forest, the mean of trees that are grown on different
+    samples; ``subsample`` or a ``colsample_...`` must be below 1, and ``learning_rate``
+    has no effect.
 leaf_estimation : {"auto", "newton", "gradient", "line_search"}, default="auto"
-    ``"newton"``: trees and leaf values from first and second derivatives
-    (Friedman, Hastie and Tibshirani 2000; Chen and Guestrin 2016).
-    ``"gradient"``: trees fit the negative gradient by least squares, a leaf
-    is its mean (Friedman 2001).  ``"line_search"``: the same trees, and each
-    leaf takes the step that minimises the loss of its rows; the penalties
-    ``reg_lambda`` and ``reg_alpha`` then act on the choice of splits only.
-    ``"auto"``: Newton, or line search for losses without second derivative.
+    ``"newton"``: splits and leaf values use first and second derivatives (Friedman,
+    Hastie and Tibshirani 2000; Chen and Guestrin 2016).  ``"gradient"``: trees fit the
+    negative gradient by least squares, and the value of a leaf is its mean (Friedman
+    2001).  ``"line_search"``: trees as with ``"gradient"``, but the value of each leaf
+    minimises the loss of its rows; ``reg_lambda`` and ``reg_alpha`` then affect only the
+    choice of splits.  ``"auto"``: Newton, or line search for losses without a second
+    derivative.
 multi_strategy : {"auto", "one_output_per_tree", "multi_output_tree"}, default="auto"
-    For several targets, labels or more than two classes.  ``"one_output_per_tree"``: a
-    round grows a tree for each of them.  ``"multi_output_tree"``: it grows one tree whose
-    leaves hold a value for each, by the sum of their gains.  ``"auto"``: the latter for
-    several targets and labels, unless another setting does not allow it
-    (docs/several-targets.md), the former for classes.
+    Trees for several targets, several labels or more than two classes.
+    ``"one_output_per_tree"``: a round grows one tree for each output.
+    ``"multi_output_tree"``: a round grows one tree, whose leaves hold a value for each
+    output and whose splits maximise the sum of the gains.  ``"auto"``:
+    ``"multi_output_tree"`` for several targets and labels unless another parameter rules
+    it out (docs/several-targets.md), and ``"one_output_per_tree"`` for classes.
 drop_rate, skip_drop : float in [0, 1], default=0.1 and 0.5
-    For ``boosting="dart"``: chance of each earlier round to be dropped, and
-    share of the rounds in which none is.
+    With ``boosting="dart"``: probability that an earlier round is dropped, and
+    probability that a round drops none.
 max_drop : int >= 1, default=50
-    For ``boosting="dart"``: most rounds dropped at once.
+    With ``boosting="dart"``: most rounds dropped at once.
 num_parallel_tree : int >= 1, default=1
-    Trees of each output in a round: above 1, boosted random forests, as in XGBoost.  All
-    are grown on the gradients at the scores before the round, each on its own sample of rows
-    and columns, and each adds ``learning_rate / num_parallel_tree`` of its step; without
-    sampling they are equal.  ``boosting="dart"`` drops whole rounds.
+    Trees grown for each output in a round; above 1, boosted random forests as in
+    XGBoost.  All trees of a round use the gradients at the scores before the round, and
+    each has its own sample of rows and columns; without sampling they are equal.  Each
+    adds ``learning_rate / num_parallel_tree`` times its values.  ``boosting="dart"``
+    drops complete rounds.
 oob_score : bool, default=False
-    With ``subsample`` below 1: judge rounds, or a random forest, by the rows that
-    they left out (``oob_improvement_``, ``oob_score_``); it costs a walk and a
-    loss of these rows each round.
+    Evaluate each round, or a random forest, on the rows that ``subsample`` left out
+    (``oob_improvement_``, ``oob_score_``).  The evaluation predicts these rows and
+    computes their loss in each round.
 zero_as_missing : bool, default=False
-    Take the number 0 for a missing value, in dense tables and in sparse ones,
-    where it need not be recorded; in tables for prediction too.
+    Treat the number 0 as missing, in training and prediction.  In a sparse table this
+    includes the zeros that are not stored.
 bundle_features : bool or "auto", default="auto"
-    Let features that are never, or hardly ever, away from 0 in the same row
-    (indicators of one category, for example) share a column of the histogram:
-    exclusive feature bundling (Ke et al. 2017).  ``"auto"``: where that saves a
-    quarter of the columns or more.  Without conflicts the model is the same
-    to the byte, whatever is chosen here.
+    Let features that are rarely or never nonzero in the same row, such as indicators of
+    one category, share a histogram column: exclusive feature bundling (Ke et al. 2017).
+    ``"auto"`` bundles if this saves a quarter of the columns or more.  Without conflicts
+    the bytes of the model do not depend on this parameter.
 bundle_order : {"count", "degree"}, default="count"
-    Which features are put into bundles first: those with most rows away from 0,
-    or those that meet others in most rows (the degree in the graph of conflicts).
+    Which features are bundled first: those with the most nonzero rows, or those with the
+    most rows in conflict with other features (the degree in the conflict graph).
 bundle_conflicts : {"sum", "max"}, default="sum"
-    What ``max_conflict_rate`` (above 0) bounds: the conflicts that the members of a bundle
-    bring in, together, or the largest number that one member brings in.
+    Whether ``max_conflict_rate`` above 0 limits the sum of the conflicts that the members
+    add to a bundle, or the largest number that one member adds.
 max_conflict_rate : float in [0, 1), default=0.0
-    Conflicts allowed in a bundle, as a share of the rows.  In such a row the
-    feature that comes later in the bundle counts and the other is taken for 0 in
-    training; prediction reads every feature as it is.
+    Conflicts allowed in a bundle, as a fraction of the rows.  In a row with a conflict,
+    training uses the feature that comes later in the bundle and treats the other as 0;
+    prediction uses the values of both.
 categorical_features : "auto", list of names or positions, bool mask, or None, default="auto"
-    Columns of categories, whose values have no order.  ``"auto"``: text and the
-    categorical types of the frame library.  Columns of numbers become categories if
-    they are named; text that is not named is an error.  Values are told apart by what
-    they are, never by the codes of a library.
+    Columns of categories, whose values have no order.  ``"auto"`` selects text columns and
+    columns of the frame library's categorical types.  A selected column of numbers is
+    read as categories; text in a column that is not selected is an error.  Categories are
+    identified by their values, never by the codes of a library.
 unknown_category : {"missing", "backoff", "error"}, default="missing"
-    What a prediction makes of a category that no training row has: a missing value,
-    a category of its own, or an error.  How many there were:
-    ``booster_.unseen_categories``.
+    How predictions treat a category that no training row has: as a missing value, as a
+    category of its own, or as an error.  ``booster_.unseen_categories`` counts such rows.
 max_cat_to_onehot : int in 1 .. 254 or "auto", default="auto"
-    A category column with up to so many levels in a node is split by one level
-    against all others; one with more by a set of levels.  ``"auto"``: 4, or 254 if
-    the folds speak for that.
+    Split a category column with at most this many levels in a node by one level against
+    all others, and a column with more levels by a set of levels.  ``"auto"`` is 4, or 254
+    if cross-validation prefers it.
 max_cat_threshold : int in 1 .. 254, default=32
     Most levels in the smaller set of a split.
 cat_smooth : float >= 0, default=10
-    Levels with fewer rows in a node are taken together, and the levels are sorted
-    by ``G / (H + cat_smooth)``: those of few rows stand in the middle.
+    Levels with fewer rows than this in a node are merged.  The levels are then sorted by
+    ``G / (H + cat_smooth)``, which moves rare levels to the middle.
 cat_l2 : float >= 0, default=10
     Added to ``reg_lambda`` when sets of levels are compared.
 min_data_per_group : int >= 1 or "auto", default="auto"
-    Rows that a set of levels must have beyond the last one that was tried, and all
-    others too.  ``"auto"`` without a choice by size: 100.
+    Fewest rows by which a candidate set of levels must exceed the previous one, and
+    fewest rows of the remaining levels.  ``"auto"`` without a choice by size is 100.
 target_statistics : bool or "auto", default="auto"
-    Replace category columns by the mean target of their levels, which in training
-    is taken over the rows before each row in random orders, so that none sees its
-    own target (Prokhorenkova et al. 2018).  ``"auto"``: columns of more than 254
-    levels, of which sets of levels learn noise; True: of more than two.  Not for
-    more than ten classes.  Small data are then trained on four times, with an
-    order each; ``subsample`` draws from all of them.  A row of weight 2 is not
-    quite the same as two rows.
+    Replace category columns by the mean target of their levels.  In training, the mean of
+    each row is taken over the rows before it in a random order, so no row sees its own
+    target (Prokhorenkova et al. 2018).  ``"auto"`` selects columns of more than 254
+    levels, whose sets of levels would fit noise; True selects columns of more than two.
+    Not available for more than ten classes.  Small data are repeated four times with
+    different orders, and ``subsample`` draws from all copies.  A row of weight 2 is not
+    exactly equivalent to two rows.
 statistics_order : int in 1 .. 2, default=2
-    2: also the mean target of pairs of levels, where at least one of the two
-    columns is replaced.
+    With 2, target statistics include the mean target of pairs of levels if at least one
+    of the two columns is replaced.
 linear_leaves : bool or "auto", default="auto"
-    True: a leaf adds to its value a line in the columns of numbers that were split last on
-    the way to it, three at most (docs/linear-leaves.md).  ``"auto"``: for squared error on
-    100 rows and more, where a recipe is taken.  Not for rows in files, sparse tables,
-    monotone columns, line search, and trees with vectors.
+    With True, a leaf adds a linear function of the numeric columns split last on its
+    path, at most three (docs/linear-leaves.md).  ``"auto"`` uses linear leaves if a recipe
+    applies, for squared error on 100 rows or more.  Not available for sparse tables,
+    monotone columns, line search, and vector leaves.
 linear_lambda : float >= 0, default=1.0
-    With ``linear_leaves``: penalty on the slopes.  In a leaf of n rows one slope alone has
-    ``n / (n + linear_lambda)`` of that of least squares, whatever the scale of the column.
+    Penalty on the slopes of linear leaves.  In a leaf of n rows, a single slope is
+    ``n / (n + linear_lambda)`` times that of least squares, whatever the scale of the
+    column.
 monotone_constraints : dict of column to direction, sequence of n_features directions, or None
-    1 or ``"increasing"``: predictions never fall as the column grows; -1 or
-    ``"decreasing"``: they never rise; 0: anything.  Holds for every loss and way of
-    boosting, and each of several targets; ``verify_monotone`` proves it.  Not for
-    categories, more than two classes, or trees with vectors.
+    1 or ``"increasing"``: predictions never fall as the column grows.  -1 or
+    ``"decreasing"``: they never rise.  0: no constraint.  The constraints hold for every
+    loss, every ``boosting``, and each of several targets; ``verify_monotone`` proves them.
+    Not available for categories, more than two classes, or vector leaves.
 interaction_constraints : list of lists of columns, "pairwise", "no_interactions" or None
-    The columns that split one branch of a tree must lie in one of the lists; columns
-    in none are one more.  ``"pairwise"``: any two; ``"no_interactions"``: one.
+    Groups of columns that may interact: the columns that split one branch of a tree must
+    belong to the same list.  Columns in no list form another group.  ``"pairwise"``
+    allows any two columns in a branch, ``"no_interactions"`` only one.
 monotone_penalty : float >= 0, default=0.0
-    With ``monotone_constraints``: hold back splits of ordered columns near the root, whose
-    bounds hold for all of a tree.  Their gain in depth ``d`` (0: the root) is multiplied by
-    ``1 - monotone_penalty / 2**d`` up to a penalty of 1, and by
-    ``1 - 2**(monotone_penalty - 1 - d)``, at least 0, beyond; so 2 forbids them in the
-    first two levels.
+    Discourage splits of monotone columns near the root, because their bounds restrict the
+    whole tree.  At depth ``d`` (0: the root) their gain is multiplied by
+    ``1 - monotone_penalty / 2**d`` for a penalty of at most 1, and by
+    ``1 - 2**(monotone_penalty - 1 - d)``, at least 0, beyond.  A penalty of 2 forbids
+    them in the first two levels.
 feature_penalties : dict of column to factor, sequence of n_features factors, or None
-    Factors >= 0 on the gains of splits; 0 leaves a column out.
+    Factors >= 0 on the gains of splits; a column with factor 0 is never used.
 feature_weights : dict of column to weight, sequence of n_features weights, or None
-    Where columns are sampled (``colsample_...`` below 1): a column with twice the weight is
-    drawn twice as readily; one of weight 0 never.  Columns not named in a dict have 1.
+    Weights of the columns for column sampling (``colsample_...`` below 1).  A column with
+    twice the weight is drawn twice as readily, one of weight 0 never.  Columns that a
+    dict leaves out have weight 1.
 extra_trees : bool, default=False
-    Look at one cut of each column in each node, drawn at random between the smallest and the
-    largest value there (Geurts et al. 2006): trees that differ more, and fit noise less.
-    Of a column of categories one random division is tried.
+    Evaluate only one random threshold of each column in each node, between its smallest
+    and largest value there (Geurts et al. 2006).  The trees differ more and fit less
+    noise.  For a category column one random partition is evaluated.  In symmetric
+    trees, one threshold of each column in each level.
 path_smooth : float >= 0, default=0.0
-    Draw the value of a leaf of ``n`` rows towards that of the node above it, which counts
-    as much as ``path_smooth`` rows: ``(n w + path_smooth v) / (n + path_smooth)``.
+    Shrink the value ``w`` of a leaf of ``n`` rows towards the value ``v`` of its parent,
+    which counts as ``path_smooth`` rows: ``(n w + path_smooth v) / (n + path_smooth)``.
 forced_splits : dict, path of a JSON file, or None
-    Splits that each tree begins with, as LightGBM's file has them: ``{"feature": name or
-    position, "threshold": number, "left": {...}, "right": {...}}``, the last two where
-    wanted.  Rows up to the threshold go left.  One that has no gain in a tree, or whose
-    column was not drawn for it, is left to the search.  Not for categories.
+    First splits of each tree, in LightGBM's format: ``{"feature": name or position,
+    "threshold": number, "left": {...}, "right": {...}}``, where ``left`` and ``right``
+    are optional.  Rows up to the threshold go left.  A forced split that has no gain in a
+    tree, or whose column was not sampled, is replaced by the best split.  Not available
+    for categories.
 max_bins_by_feature : dict of column to int, sequence of n_features ints, or None
-    From 2 to 255, instead of ``max_bins``.
+    Most bins of each column, from 2 to 255, instead of ``max_bins``.
 forced_bins : dict of column to ascending numbers, or None
-    Cuts that a column has whatever the data; its other bins are chosen between them.
+    Cuts that a column has whatever the data; its other cuts are chosen between them.
 """
 
 TRAINING = """
 early_stopping : bool, "auto", "oob" or "cv", default="auto"
-    End the fit when the score on validation rows has not improved for
-    ``patience`` rounds, and keep the trees up to the best round.
-    ``"auto"``: by ``X_val`` if that is given; with an automatic number of rounds by
-    folds, which also choose between a few kinds of trees, and all rows are trained on;
-    otherwise by rows set aside, if there are more
-    than 10,000.
-    ``"oob"``: judge by the rows that each round leaves out (``subsample``
-    below 1); no row is set aside.
-    ``"cv"``: find the best number of rounds by fits of five folds of the rows,
-    and train on all rows for as many (docs/cross-fitting.md); for tables in memory.
+    Stop training when the validation score has not improved for ``patience`` rounds, and
+    keep the trees up to the best round.  ``"auto"`` uses ``X_val`` if it is passed.
+    Otherwise, with an automatic number of rounds, it uses cross-validation, which also
+    selects among a few kinds of trees, and then trains on all rows.  Otherwise it holds
+    out validation rows if there are more than 10,000 rows.
+    ``"oob"``: evaluate each round on the rows that ``subsample`` below 1 leaves out; no
+    rows are held out.
+    ``"cv"``: find the best number of rounds by five-fold cross-validation, then train that
+    many rounds on all rows (docs/cross-fitting.md).  Only for tables in memory.
 validation_fraction : float in (0, 1), default=0.1
-    Share of the rows that early stopping sets aside where ``X_val`` is not
-    given; for classification the same share of each class.
+    Fraction of the rows held out for early stopping if ``X_val`` is not passed; for
+    classification, stratified by class.
 patience : int >= 1 or "auto", default="auto"
-    Rounds in a row without improvement after which the fit ends.
+    Number of consecutive rounds without improvement after which training stops.
 min_delta : float >= 0, default=0.0
-    An improvement is a change of the score by more than this.
+    Smallest change of the score that counts as an improvement (exclusive).
 train_scores : bool, default=False
-    Score the training rows after each round, too: ``evals_result_["train"]``.  They decide
-    nothing; a curve that falls while that of the validation rows rises shows overfitting.
+    Also score the training rows after each round, as ``evals_result_["train"]``.  These
+    scores decide nothing.  Overfitting shows in a training curve that improves while the
+    validation curve gets worse.
 time_budget : float > 0 or None, default=None
-    Seconds that a fit may take, from its beginning to the model: it ends with the last
-    round that can be expected to end in time, the first is always done.  How many
-    there are depends on the machine; the trees do not.
+    Time limit of the fit in seconds.  Training stops before a round that would probably
+    exceed the limit; the first round always runs.  The number of rounds depends on the
+    machine, but the trees do not.
 warm_start : bool, default=False
-    Fit again goes on from the fitted model: ``n_estimators`` is then the number of all
-    rounds, and the difference is trained, of the rows given.  The model of
-    ``fit(init_model=...)`` instead gets ``n_estimators`` more.
+    Continue from the fitted model when ``fit`` is called again, on the rows that are then
+    passed.  ``n_estimators`` is the total number of rounds.
+    ``fit(init_model=...)``, in contrast, adds ``n_estimators`` rounds.
 n_jobs : int or None, default=None
-    Threads of fit and predict: None for all available processors (or
-    ``OMP_NUM_THREADS``), -1 for all.  The model is the same for any number.
+    Number of threads in training and prediction.  None uses all available processors (or
+    ``OMP_NUM_THREADS``), -1 all of them.  The model does not depend on it.
 random_state : int, RandomState or None, default=None
-    Seed of row and column sampling, of rounding and of the validation
-    rows.  None is 0: the same data and parameters give the same model.
+    Seed of row and column sampling, of rounding, and of the validation rows.  None means
+    0: the same data and parameters give the same model.
 callbacks : callable, callback of scikit-learn, or sequence of these, default=None
     A callable is called after every round with a
-    :class:`hedgerow.boosting.loop.callbacks.Round` and ends the fit by
-    returning True; for callbacks of scikit-learn see :mod:`hedgerow.estimators.hooks`.
+    :class:`hedgerow.boosting.loop.callbacks.Round`; training stops if it returns True.
+    For callbacks of scikit-learn see :mod:`hedgerow.estimators.hooks`.
 progress : bool, default=False
-    Draw a progress bar in a notebook, or if standard error is a terminal.
+    Show a progress bar in a notebook, or if standard error is a terminal.
 """
 
 ATTRIBUTES = """
 n_features_in_ : int
     Number of features.
 feature_names_in_ : ndarray of str, shape (n_features,)
-    Names of the columns; only if X was a frame with names.
+    Names of the columns, if X was a frame with column names.
 n_iter_ : int
-    Rounds in the model.
+    Number of rounds in the model.
 best_iteration_ : int or None
-    Round with the best validation (or out-of-bag) score, or the rounds that folds have
-    come to; equal to ``n_iter_``.  None without early stopping.
+    Round with the best validation (or out-of-bag) score, or the number of rounds that
+    cross-validation chose; equal to ``n_iter_``.  None without early stopping.
 chosen_params_ : dict
-    What ``"auto"`` has come to, by parameter; where folds have told when to stop also
-    ``"folds"``, into how many the rows were divided and of how many the rows were tested,
-    ``"stride"``, for how many rounds one of theirs stands, and ``"tried"``: for each of
-    the settings that they have compared the score, the rounds of the folds, and what it
-    has other than the first (docs/defaults.md).
+    Values chosen for the parameters that were ``"auto"``.  If cross-validation chose the
+    number of rounds, also: ``"folds"``, the number of folds and the number of them that
+    were tested; ``"stride"``, the rounds of the model for each round of a fold; and
+    ``"tried"``, for each setting compared its score, its rounds in the folds, and its
+    differences from the first (docs/defaults.md).
 repeat_params_ : dict
-    Parameters that repeat the fit without folds: ``type(model)(**model.repeat_params_)`` grows
-    the same trees of the same rows (docs/defaults.md).
+    Parameters that repeat the fit without cross-validation:
+    ``type(model)(**model.repeat_params_)`` grows the same trees on the same rows
+    (docs/defaults.md).
 stopped_by_ : str
-    What ended the fit: ``"rounds"``, ``"early_stopping"``, ``"callback"``,
+    Reason why training ended: ``"rounds"``, ``"early_stopping"``, ``"callback"``,
     ``"time_budget"`` or ``"interrupt"``.
 evals_result_ : dict
-    ``evals_result_["validation"]["loss"][i]``: score after round i + 1; the names of
-    several validation sets are keys, and ``train_scores`` adds ``"train"``.
-    The key is ``"train"`` without validation rows, and there is none without
-    an ``eval_metric`` either; ``oob_score`` adds ``"out_of_bag"``.  With
-    ``early_stopping="cv"`` it is ``"cv"``, with the scores of the rows of all folds, each
-    by the fold that tests it; a round of the folds stands for ``"stride"`` rounds, see
-    ``chosen_params_``.
+    Learning curves: ``evals_result_["validation"]["loss"][i]`` is the score after round
+    i + 1.  Named validation sets have their names as keys, ``train_scores`` adds
+    ``"train"``, and ``oob_score`` adds ``"out_of_bag"``.  Without validation rows the
+    key is ``"train"`` if there is an ``eval_metric``; otherwise the dict is empty.  With
+    ``early_stopping="cv"`` the key is ``"cv"``: the scores of all rows, each predicted by
+    the fold that tests it, after each round of the folds (see ``"stride"`` in
+    ``chosen_params_``).
 oob_improvement_ : ndarray of float64, shape (n_iterations,)
-    Only with ``oob_score`` and ``boosting="gbdt"``: by how much each
-    round lowered the loss of the rows that it was not grown on.
+    Reduction of the out-of-bag loss in each round; with ``oob_score`` and
+    ``boosting="gbdt"``.
 oob_score_ : float
-    Only with ``oob_score`` and ``boosting="rf"``: accuracy or R2 of
-    the rows, each by the trees that did not see it.
+    Accuracy or R2 of out-of-bag predictions, in which each row is predicted by the trees
+    that did not see it; with ``oob_score`` and ``boosting="rf"``.
 feature_importances_ : ndarray of shape (n_features,)
-    Shares in the loss reduction of all splits.
+    Fraction of the total loss reduction due to splits of each feature.
 booster_ : hedgerow.Booster
-    The model itself.
+    The trained model.
 """
 
 
 FIT_TABLE = """
 X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
-    Numbers, dates, text or categories; NaN, null and ``None`` are
-    missing values, infinities are values.  Frames of pandas, polars,
-    pyarrow and others are read by column; one row may be a dict.
+    Numbers, dates, text or categories.  NaN, null and ``None`` are missing values;
+    infinities are ordinary values.  Frames may come from pandas, polars, pyarrow and
+    others.  A single row may be a dict.
 """
 
 FIT_OFFSET = """
-Raw score known beforehand: trees learn what it lacks.  Names are columns of
-    X (and X_val), which are then no features; the model remembers them and adds
-    them to its predictions.  Numbers are given again to ``predict``.
+Initial raw score of each row, to which the trees are added.  Names select columns of
+    X (and X_val), which are then not features; the model remembers the names and adds
+    these columns to its predictions.  An array must be passed again to ``predict``.
 offset_val : array-like, optional
-    Of the validation rows, where ``offset`` is numbers.
+    Offset of the validation rows, if ``offset`` is an array.
 """
 
 FIT_WEIGHTS = """
 sample_weight : array-like of shape (n_rows,), optional
-    Not negative; a row of weight 0 counts as absent.
+    Weights >= 0; a row of weight 0 is ignored.
 X_val, y_val : like X and y, optional
-    Rows for learning curves and early stopping.  Several sets by name,
-    ``X_val={"new": (X, y), "old": (X, y, weight)}`` without ``y_val``, have curves of their
-    own, and the first decides early stopping; a :class:`hedgerow.Dataset` in the place of a
-    tuple holds weights and offset, too.
+    Validation rows for learning curves and early stopping.  A dict without ``y_val``, as in
+    ``X_val={"new": (X, y), "old": (X, y, weight)}``, holds several named sets, each with
+    its own curves; early stopping uses the first.  A :class:`hedgerow.Dataset` in place
+    of a tuple may hold weights and an offset, too.
 sample_weight_val : array-like, optional
     Weights of the validation rows.
 offset : str, list of str, or array-like of shape (n_rows,) or (n_rows, n_outputs), optional
     <offset>
 groups : array-like of shape (n_rows,), optional
-    Rows of a group are set aside for early stopping together, or not at all.
+    Group labels; early stopping holds out complete groups only.
 """
 
 FIT_CONTINUING = """
 init_model : Booster, fitted estimator, or path of a model file, optional
-    Model to go on from: ``n_estimators`` rounds are added to its trees
+    Model to continue: training adds ``n_estimators`` rounds to its trees
     (docs/continue.md).
 checkpoint : str or path-like, optional
-    Folder in which finished rounds are kept, for this fit alone.  If the fit
-    is stopped in any way, the same call goes on from there, and its model
-    has the same bytes as if nothing had happened (docs/checkpoint.md).
+    Folder where this fit saves its completed rounds.  If the fit is stopped for any
+    reason, the same call resumes from there, and the model has the same bytes as without
+    the interruption (docs/checkpoint.md).
 checkpoint_every : float >= 0, default=10.0
-    Seconds between two writes to the checkpoint; 0: after every round.
+    Seconds between two writes of the checkpoint; 0 writes after every round.
 
 Returns
 -------
@@ -346,17 +355,17 @@ self
 Raises
 ------
 DataError, ParameterError
-    (``ValueError``) if data or a parameter cannot be used; the message
-    names the column, row or parameter.
+    (``ValueError``) for invalid data or parameters; the message names the column, row or
+    parameter.
 DataTypeError
-    (``TypeError``) for columns of mixed types, objects.
+    (``TypeError``) for columns of mixed or unsupported types.
 StorageError
-    (``OSError``) if the folder of the checkpoint cannot be used.
+    (``OSError``) if the checkpoint folder cannot be used.
 
 Warns
 -----
 InterruptedFitWarning
-    If an interrupt (Ctrl-C) has ended the fit.
+    If an interrupt (Ctrl-C) ended the fit.
 """
 
 _OF_CLASSES = {"<trees>": TREES, "<training>": TRAINING, "<attributes>": ATTRIBUTES}
@@ -369,7 +378,7 @@ _OF_FITS = {
 
 
 def shared_texts(cls: _Class) -> _Class:
-    """Replace what stands in angle brackets in the docstrings of a class and of its ``fit``."""
+    """Fill in the shared parts, in angle brackets, of the docstrings of a class and its ``fit``."""
     for documented, texts in ((cls, _OF_CLASSES), (vars(cls)["fit"], _OF_FITS)):
         if documented.__doc__ is not None:  # None under python -OO
             text = inspect.cleandoc(documented.__doc__)

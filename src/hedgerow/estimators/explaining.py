@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class BoostedExplanations(ABC):
-    """Explanations by the booster."""
+    """Mixin of the boosted estimators for Shapley values."""
 
     n_jobs: int | None
 
     @abstractmethod
     def _fitted_booster(self, X: Any) -> Booster:
-        """The booster, after the checks of scikit-learn that it does not make itself."""
+        """Return the booster after scikit-learn's checks that it does not do itself."""
 
     def explain(
         self,
@@ -37,29 +37,30 @@ class BoostedExplanations(ABC):
         offset: Any = None,
         memory_limit: int | float | str | None = None,
     ) -> Explanation:
-        """Shapley values: what each column adds to the raw score of each row.
+        """Compute Shapley values: the contribution of each column to each raw score.
 
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
         background : same as X, optional
-            Rows from which a column takes its values where it is not known.  By default its
-            splits are passed by as many rows as in training.
+            Rows that supply the values of columns left out of a coalition.  By default the
+            splits of such columns are weighted by the numbers of training rows.
         interactions : bool, default=False
-            Divide each value into what the column adds by itself and with each other one.
+            Divide each value into the main effect of the column and its interaction with
+            each other column.
         outputs : int, str, or sequence of these, optional
-            Which raw scores are explained, for a model with several: classes, targets or
-            quantile levels, by name or number.
+            Raw scores to explain, for a model with several: classes, targets or quantile
+            levels, by name or number.
         offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-            Added to the base value of each row, as to its raw score.
+            Added to the base value of each row.
         memory_limit : int, float or str, optional
             Most bytes that the values may take, or text such as ``"2 GB"``; by default half of
-            the memory that is available.
+            the available memory.
 
         Returns
         -------
         Explanation
-            See :meth:`hedgerow.Booster.explain`, also for what is raised.
+            See :meth:`hedgerow.Booster.explain`, also for errors.
 
         Examples
         --------
@@ -90,7 +91,7 @@ class BoostedExplanations(ABC):
 
 
 class TreeExplanations(ABC):
-    """Explanations of a single tree."""
+    """Mixin of the single trees for Shapley values."""
 
     tree_: CartTree
     n_jobs: int | None
@@ -98,12 +99,12 @@ class TreeExplanations(ABC):
 
     @abstractmethod
     def _read(self, X: Any) -> Table:
-        """A table with the columns of the training table."""
+        """Read a table with the columns of the training table."""
 
     def _explained_outputs(self) -> tuple[list[int], tuple[str, ...]]:
-        """Columns of ``tree_.value`` that are explained, and names where there are several.
+        """Return the columns of ``tree_.value`` to explain, and their names if several.
 
-        Of one column of y with two classes, only the second.
+        For a single target with two classes, only the second class is explained.
         """
         classes = getattr(self, "classes_", None)
         if classes is None:
@@ -124,30 +125,32 @@ class TreeExplanations(ABC):
         outputs: Outputs = None,
         memory_limit: int | float | str | None = None,
     ) -> Explanation:
-        """Shapley values: what each column adds to the prediction of each row.
+        """Compute Shapley values: the contribution of each column to each prediction.
 
-        What is explained is the prediction of a regressor, the probability of the second of two
-        classes, or that of each class.  Training rows count with their weights.
+        The values explain the prediction of a regressor, the probability of the second of
+        two classes, or the probability of each of several classes.  Training rows count with
+        their weights.
 
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
         background : same as X, optional
-            Rows from which a column takes its values where it is not known.  By default its
-            splits are passed by as much weight as in training.
+            Rows that supply the values of columns left out of a coalition.  By default the
+            splits of such columns are weighted by the weights of the training rows.
         interactions : bool, default=False
-            Divide each value into what the column adds by itself and with each other one.
+            Divide each value into the main effect of the column and its interaction with
+            each other column.
         outputs : int, str, or sequence of these, optional
-            Which outputs are explained, for a tree with several: classes by label, targets by
-            number; for several columns of classes ``"column: label"``.
+            Outputs to explain, for a tree with several: classes by label, targets by number,
+            and ``"column: label"`` for several columns of classes.
         memory_limit : int, float or str, optional
             Most bytes that the values may take, or text such as ``"2 GB"``; by default half of
-            the memory that is available.
+            the available memory.
 
         Returns
         -------
         Explanation
-            Its values and base values add up to the prediction or the probability.
+            The values and the base value of a row sum to its prediction or probability.
 
         Raises
         ------
@@ -163,11 +166,11 @@ class TreeExplanations(ABC):
         ([[2.0, 0.0]], 1.0)
         """
         table = self._read(X)
-        places, names = self._explained_outputs()
+        columns, names = self._explained_outputs()
         chosen, single = read_outputs(outputs, names)
         from hedgerow.explain.cart import CartGame
 
-        game = CartGame.of(self.tree_, places if chosen is None else [places[k] for k in chosen])
+        game = CartGame.of(self.tree_, columns if chosen is None else [columns[k] for k in chosen])
         others = None
         if background is not None:
             with named("background"):
@@ -183,7 +186,7 @@ class TreeExplanations(ABC):
         return explain_rows(game.explainer, game.values(np.asarray(table.values)), others, request)
 
     def _explained(self, X: Any, n_jobs: int | None) -> Explanation:
-        """Shapley values of rows, for importances; threads are those of the tree."""
+        """Shapley values of rows, for importances; ``n_jobs`` of the tree is used."""
         return self.explain(X)
 
 

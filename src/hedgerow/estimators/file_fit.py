@@ -28,19 +28,19 @@ MOST_VALUES = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TargetFacts:
-    """What a look at all targets has found.
+    """Summary of all targets.
 
     Attributes
     ----------
     n_rows : int
-        Rows of weight above 0.
+        Number of rows with positive weight.
     is_text : bool
     values : array
-        Different targets, ascending: text, int64 if all are whole numbers, else float64.
+        Distinct targets, ascending: text, int64 if all are integers, else float64.
     counted : bool array
-        Which of them occur in rows of weight above 0.
+        Whether each of them occurs in a row with positive weight.
     has_more : bool
-        Whether there are more than ``MOST_VALUES``; the others are then not known.
+        Whether there are more than ``MOST_VALUES`` distinct targets, the others unknown.
     """
 
     n_rows: int
@@ -51,20 +51,20 @@ class TargetFacts:
 
     @property
     def classes(self) -> AnyArray:
-        """Labels of the rows that count."""
+        """Labels of the rows with positive weight."""
         return self.values[self.counted]
 
 
 class _Labels:
-    """Numbers the different targets in the order in which they are met."""
+    """Numbers for distinct targets, in the order of their first occurrence."""
 
     def __init__(self) -> None:
-        self.places: dict[Any, int] = {}
+        self.number_of: dict[Any, int] = {}
         self.is_text: bool | None = None
         self.has_more = False
 
     def read(self, column: ReadColumn, name: str) -> FloatArray:
-        """Number of each target; that of one that is not noted is -1."""
+        """Return the number of each target; -1 for targets beyond ``MOST_VALUES``."""
         values, codes = distinct_targets(column, name)
         is_text = column.sort == "text"
         if self.is_text is not None and is_text != self.is_text:
@@ -73,19 +73,19 @@ class _Labels:
         return np.array([float(self._number(value)) for value in values])[codes]
 
     def _number(self, value: Any) -> int:
-        if len(self.places) >= MOST_VALUES and value not in self.places:
+        if len(self.number_of) >= MOST_VALUES and value not in self.number_of:
             self.has_more = True
             return -1
-        return self.places.setdefault(value, len(self.places))
+        return self.number_of.setdefault(value, len(self.number_of))
 
 
-def look_at_targets(data: FileDataset) -> TargetFacts:
+def summarize_targets(data: FileDataset) -> TargetFacts:
     """Read all targets once.
 
     Raises
     ------
     DataError, DataTypeError
-        If some are missing or infinite, or text in one file and numbers in another.
+        For missing or infinite targets, or text in one file and numbers in another.
     """
     labels, n_rows = _Labels(), 0
     used: set[float] = set()
@@ -94,13 +94,13 @@ def look_at_targets(data: FileDataset) -> TargetFacts:
         used.update(np.unique(rows.target).tolist())
     if n_rows == 0:
         raise DataError("the data have no rows of weight above 0.")
-    values = list(labels.places)
+    values = list(labels.number_of)
     array: AnyArray = np.array(values)
     if not labels.is_text:
-        whole = all(float(value).is_integer() and abs(value) < 2**63 for value in values)
-        array = np.array(values, dtype=np.int64 if whole else np.float64)
+        integers = all(float(value).is_integer() and abs(value) < 2**63 for value in values)
+        array = np.array(values, dtype=np.int64 if integers else np.float64)
     order = np.argsort(array, kind="stable")
-    counted = np.array([place in used for place in range(len(values))], dtype=np.bool_)
+    counted = np.array([number in used for number in range(len(values))], dtype=np.bool_)
     return TargetFacts(n_rows, bool(labels.is_text), array[order], counted[order], labels.has_more)
 
 
@@ -119,21 +119,21 @@ def fit_files(
     data : FileDataset
         ``categorical_features`` and ``unknown_category`` are those of the estimator.
     facts : TargetFacts
-        Of ``data``.
+        Summary of the targets of ``data``.
     valid : FileDataset, optional
         Validation rows.
     checkpoint : Checkpoint, optional
-        Record the rounds, and go on from those that an earlier run has recorded.
+        Where to save completed rounds, and to resume from those of an earlier run.
 
     Raises
     ------
     ParameterError
-        For what needs all rows in memory.
+        For parameters that need all rows in memory.
     """
     classes: AnyArray | None = None
     if isinstance(estimator, HedgerowClassifier):
         classes = _check_classes(estimator, facts)
-    loss = asked_loss(estimator, classes)
+    loss = loss_spec_of(estimator, classes)
     for rows in (data, valid):
         if rows is not None:
             rows.asked = replace(
@@ -180,7 +180,7 @@ def _fit(
     return with_offset_columns(model, data.offset_names)
 
 
-def asked_loss(
+def loss_spec_of(
     estimator: HedgerowClassifier | HedgerowRegressor, classes: AnyArray | None = None
 ) -> LossSpec:
     """The loss of an estimator, for rows that are not in memory.
@@ -231,4 +231,4 @@ def _check_classes(estimator: HedgerowClassifier, facts: TargetFacts) -> AnyArra
     return classes
 
 
-__all__ = ["TargetFacts", "asked_loss", "fit_files", "look_at_targets"]
+__all__ = ["TargetFacts", "fit_files", "loss_spec_of", "summarize_targets"]

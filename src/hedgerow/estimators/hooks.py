@@ -1,11 +1,11 @@
-"""Callbacks of scikit-learn (1.9 and later) in the fits of the estimators.
+"""Support for the callbacks of scikit-learn 1.9 and later.
 
 Such a callback is an object with four methods, which scikit-learn calls hooks:
-``setup(estimator, context)`` and ``teardown(estimator, context)`` around a fit,
-``on_fit_task_begin`` and ``on_fit_task_end`` around each of its tasks; the last one ends
-the fit by returning True.  ``sklearn.callback.ProgressBar`` is one.  They are set by
-``set_callbacks``, as for all estimators that know of them, or given as ``callbacks``
-beside plain callables.
+``setup(estimator, context)`` and ``teardown(estimator, context)`` run around a fit,
+``on_fit_task_begin`` and ``on_fit_task_end`` around each of its tasks.  Training stops if
+``on_fit_task_end`` returns True.  ``sklearn.callback.ProgressBar`` is an example.  Set such
+callbacks with ``set_callbacks``, as for other estimators, or pass them as ``callbacks``
+together with plain callables.
 
 Tasks of a fit::
 
@@ -14,9 +14,9 @@ Tasks of a fit::
       |-- round 1       (made only if the signature of a hook asks for it)
       ...
 
-The task of a round ends before it is known whether another callback or the time budget
-ends the fit, so after the last end there may be one more begin.  Rounds that an earlier
-run has recorded are no tasks of this fit.
+The task of a round ends before another callback or the time budget may stop training, so
+one more task may begin after the last round.  Rounds restored from a checkpoint are not
+tasks of the fit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _T = TypeVar("_T")
 
 
 def has_hooks(callback: object) -> bool:
-    """Whether a callback is one of scikit-learn."""
+    """Whether a callback is a scikit-learn callback."""
     return not isinstance(callback, type) and any(hasattr(callback, name) for name in HOOKS[1:3])
 
 
@@ -59,36 +59,36 @@ def _listed(callbacks: Any) -> list[Any]:
 
 
 def plain_callbacks(callbacks: Any) -> Any:
-    """Those that are not of scikit-learn, still to be checked."""
+    """Return the callbacks that are not scikit-learn callbacks, unchecked."""
     if not any(map(has_hooks, _listed(callbacks))):
         return callbacks
     return [callback for callback in _listed(callbacks) if not has_hooks(callback)]
 
 
 class RoundHooks:
-    """Hands the rounds of one fit to the callbacks of scikit-learn.
+    """Report the rounds of a fit to scikit-learn callbacks.
 
     Parameters
     ----------
     estimator : FitHooks
     context : sklearn.callback.CallbackContext
-        Of the fit.
-    given : mapping
+        Context of the fit.
+    data : mapping
         ``X``, ``y`` and ``metadata``.
     """
 
-    def __init__(self, estimator: Any, context: Any, given: Mapping[str, Any]) -> None:
-        self._estimator, self._context, self._given = estimator, context, given
+    def __init__(self, estimator: Any, context: Any, data: Mapping[str, Any]) -> None:
+        self._estimator, self._context, self._data = estimator, context, data
         self._round: Any = None
         self._attributes: Callable[[Model], dict[str, Any]] = lambda model: {}
 
     def begin(self, attributes: Callable[[Model], dict[str, Any]]) -> Callback:
-        """The first round begins; the callback of the others.
+        """Begin the first round, and return a callback for the end of each round.
 
         Parameters
         ----------
         attributes : callable
-            Gives what an estimator of a model has after its fit.
+            Returns the fitted attributes of an estimator for a model.
         """
         self._attributes = attributes
         self._begin_round()
@@ -96,13 +96,13 @@ class RoundHooks:
 
     def _begin_round(self) -> None:
         self._round = self._context.subcontext(task_name="round")
-        self._round.call_on_fit_task_begin(estimator=self._estimator, **self._given)
+        self._round.call_on_fit_task_begin(estimator=self._estimator, **self._data)
 
     def _end_round(self, seen: Round) -> bool:
         stop = self._round.call_on_fit_task_end(
             estimator=self._estimator,
             reconstruction_attributes=lambda: self._attributes(seen.model()),
-            **self._given,
+            **self._data,
         )
         if not (stop or seen.is_last):
             self._begin_round()
@@ -110,7 +110,7 @@ class RoundHooks:
 
 
 class FitHooks(BaseEstimator, ABC):
-    """The side of an estimator that callbacks of scikit-learn know; part of its base class."""
+    """Mixin of the estimators for scikit-learn callbacks."""
 
     callbacks: Any
     n_estimators: int | Literal["auto"]
@@ -121,33 +121,33 @@ class FitHooks(BaseEstimator, ABC):
 
     @available_if(_scikit_learn_has_callbacks)  # type: ignore[untyped-decorator]
     def set_callbacks(self, *callbacks: Any) -> Self:
-        """Set callbacks of scikit-learn, which clones and searches then share.
+        """Set scikit-learn callbacks, which clones and searches share.
 
         Needs scikit-learn 1.9; see :mod:`hedgerow.estimators.hooks`.
 
         Parameters
         ----------
         *callbacks : callback objects
-            None: remove those that were set.
+            Without arguments, all callbacks are removed.
 
         Returns
         -------
         self
         """
-        # Loads rich, if that is installed: not before it is asked for.
+        # This import loads rich if it is installed, so it is delayed.
         from sklearn.callback import CallbackSupportMixin
 
         CallbackSupportMixin.set_callbacks(self, *callbacks)
         return self
 
     def _init_callback_context(self, *args: Any, **kwargs: Any) -> Any:
-        """The root context of a fit, as scikit-learn's own estimators make it."""
+        """Create the root context of a fit, like scikit-learn's own estimators."""
         from sklearn.callback import CallbackSupportMixin
 
         return CallbackSupportMixin._init_callback_context(self, *args, **kwargs)  # noqa: SLF001
 
     def _round_callbacks(self, attributes: Callable[[Model], dict[str, Any]]) -> Any:
-        """What is called after each round of the fit that goes on."""
+        """Return the callbacks of the current fit."""
         plain = plain_callbacks(self.callbacks)
         hooks: RoundHooks | None = vars(self).get("_round_hooks")
         if hooks is None:
@@ -174,17 +174,19 @@ def _check_hooks(callbacks: Sequence[Any]) -> None:
 def with_hooks(
     fit: Callable[Concatenate[_Estimator, Any, Any, _P], _T],
 ) -> Callable[Concatenate[_Estimator, Any, Any, _P], _T]:
-    """Let callbacks of scikit-learn take part in a ``fit(X, y, sample_weight, ...)``."""
+    """Decorate a ``fit(X, y, sample_weight, ...)`` method to support scikit-learn callbacks."""
 
     @functools.wraps(fit)
-    def told(estimator: _Estimator, X: Any, y: Any, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    def fit_with_hooks(
+        estimator: _Estimator, X: Any, y: Any, *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T:
         check_arguments(fit, kwargs, estimator)
-        given = [callback for callback in _listed(estimator.callbacks) if has_hooks(callback)]
+        hooked = [callback for callback in _listed(estimator.callbacks) if has_hooks(callback)]
         before = estimator.__dict__.get("_skl_callbacks")
-        if not given and not before:
+        if not hooked and not before:
             return fit(estimator, X, y, *args, **kwargs)
-        _check_hooks(given)
-        estimator._params()  # noqa: SLF001  (a wrong number of rounds is told before a bar is drawn)
+        _check_hooks(hooked)
+        estimator._params()  # noqa: SLF001  (raise for wrong parameters before drawing a bar)
         from sklearn.callback import with_callbacks
 
         weight = args[0] if args else kwargs.get("sample_weight")
@@ -193,8 +195,8 @@ def with_hooks(
 
         def run(estimator: _Estimator) -> _T:
             begin = estimator._init_callback_context  # noqa: SLF001
-            asked = estimator.n_estimators
-            context = begin(max_subtasks=None if isinstance(asked, str) else asked)
+            n_rounds = estimator.n_estimators
+            context = begin(max_subtasks=None if isinstance(n_rounds, str) else n_rounds)
             context.call_on_fit_task_begin(estimator=estimator, **known)
             estimator.__dict__["_round_hooks"] = RoundHooks(estimator, context, known)
             found = fit(estimator, X, y, *args, **kwargs)
@@ -203,7 +205,7 @@ def with_hooks(
             )
             return found
 
-        estimator.__dict__["_skl_callbacks"] = [*(before or []), *given]
+        estimator.__dict__["_skl_callbacks"] = [*(before or []), *hooked]
         try:
             return with_callbacks(run)(estimator)
         finally:
@@ -212,7 +214,7 @@ def with_hooks(
             if before is not None:
                 estimator.__dict__["_skl_callbacks"] = before
 
-    return cast(Callable[Concatenate[_Estimator, Any, Any, _P], _T], told)
+    return cast(Callable[Concatenate[_Estimator, Any, Any, _P], _T], fit_with_hooks)
 
 
 __all__ = ["FitHooks", "has_hooks", "plain_callbacks", "with_hooks"]

@@ -1,4 +1,4 @@
-"""Class labels of any type: to indices, to weights, to JSON and back."""
+"""Convert class labels of any type to indices and weights."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 
 
 def read_labels(y: Any, n_rows: int, name: str, reader: str) -> AnyArray:
-    """One label for each row.
+    """Read and validate one label for each row.
 
     Parameters
     ----------
     y : array-like of shape (n_rows,)
-        Text, integers, booleans, or whole floats; no missing values.
+        Text, integers, booleans, or floats that are integers, without missing values.
     n_rows : int
     name, reader : str
-        What and who, for messages.
+        Names of the argument and of the estimator, for error messages.
 
     Raises
     ------
     DataError, DataTypeError, ValueError
-        If there are missing labels, another number of them, or they are
-        continuous; a ``ValueError`` of scikit-learn for a wrong shape.
+        For missing or continuous labels, or a wrong number of them; scikit-learn's
+        ``ValueError`` for a wrong shape.
     """
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import column_or_1d
@@ -54,9 +54,9 @@ def read_labels(y: Any, n_rows: int, name: str, reader: str) -> AnyArray:
 
 
 def _plain(y: Any) -> Any:
-    """Columns of frame libraries, and text of NumPy's own type, as ordinary arrays.
+    """Convert columns of frame libraries and NumPy string arrays to ordinary arrays.
 
-    Nullable integers would become floats otherwise.
+    Without this conversion nullable integers would become floats.
     """
     if not hasattr(y, "dtype"):
         return y
@@ -81,9 +81,9 @@ def _refuse_missing(labels: AnyArray, name: str) -> None:
 def encode(
     labels: AnyArray, weight: FloatArray | None, least: int = 2
 ) -> tuple[AnyArray, FloatArray]:
-    """Classes in order, and the index of each row's class.
+    """Return the sorted classes, and the class index of each row.
 
-    Only rows of positive weight make a class; the others get index 0.
+    Only rows with positive weight define classes; other rows have index 0.
 
     Raises
     ------
@@ -92,28 +92,28 @@ def encode(
     DataTypeError
         If labels of different types cannot be ordered.
     """
-    counted = np.ones(len(labels), dtype=bool) if weight is None else weight > 0.0
+    has_weight = np.ones(len(labels), dtype=bool) if weight is None else weight > 0.0
     try:
-        classes, index = np.unique(labels[counted], return_inverse=True)
+        classes, index = np.unique(labels[has_weight], return_inverse=True)
     except TypeError as error:
         raise DataTypeError(
             f"y mixes labels of types that cannot be ordered ({error}): make them one type."
         ) from error
     if len(classes) < least:
-        without = " among rows of positive sample_weight" if not counted.all() else ""
+        without = " among rows of positive sample_weight" if not has_weight.all() else ""
         raise DataError(
             f"y has only one class, {classes.tolist()[0]!r}{without}: "
             "a classifier needs at least two classes."
         )
     codes = np.zeros(len(labels))
-    codes[counted] = index.reshape(-1)
+    codes[has_weight] = index.reshape(-1)
     return classes, codes
 
 
 def encode_as(
     labels: AnyArray, weight: FloatArray | None, known: AnyArray | None
 ) -> tuple[AnyArray, FloatArray]:
-    """As :func:`encode`, with the classes that a model to go on from has; None: its own.
+    """Encode labels like :func:`encode`, with the classes of a continued model if ``known``.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def encode_as(
 
 
 def known_classes(source: Any, start: Start | None) -> AnyArray | None:
-    """Classes of the model to go on from, if it is known what they are called.
+    """Return the class labels of the model being continued, or None if they are not known.
 
     Parameters
     ----------
@@ -150,12 +150,12 @@ def known_classes(source: Any, start: Start | None) -> AnyArray | None:
 def weights_by_class(
     weight: FloatArray | None, codes: FloatArray, by_class: FloatArray | None
 ) -> FloatArray | None:
-    """Weights of rows times those of their classes.
+    """Multiply row weights by class weights.
 
     Raises
     ------
     DataError
-        If a product is beyond the numbers that a weight may be.
+        If a product overflows or underflows.
     """
     if by_class is None:
         return weight
@@ -177,7 +177,7 @@ def weights_by_class(
 def class_weights(
     class_weight: Any, classes: AnyArray, codes: FloatArray, weight: FloatArray | None
 ) -> FloatArray | None:
-    """Weight of each class; None if all are 1.
+    """Return the weight of each class; None if all are 1.
 
     Parameters
     ----------
@@ -185,19 +185,19 @@ def class_weights(
     classes, codes
         From :func:`encode`.
     weight : array of shape (n_rows,), optional
-        Counts rows for ``"balanced"``.
+        Row weights, used by ``"balanced"``.
 
     Raises
     ------
     ParameterError
-        If it is something else, names an unknown class, or a weight is not
-        greater than 0.
+        If ``class_weight`` has another form, names an unknown class, or has a weight that
+        is not greater than 0.
     """
     if class_weight is None:
         return None
     if isinstance(class_weight, str) and class_weight == "balanced":
         mass = np.bincount(codes.astype(np.intp), weights=weight, minlength=len(classes))
-        present = mass > 0.0  # a class of the model to go on from may have no row
+        present = mass > 0.0  # a class of the model being continued may have no row
         mass[~present] = mass.sum() / present.sum()
         return np.asarray(mass[present].sum() / (present.sum() * mass))
     if not isinstance(class_weight, Mapping):

@@ -1,4 +1,4 @@
-"""Estimators in model files: the model with the parameters that it was trained with."""
+"""Save and load estimators: the model together with the estimator's parameters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ModelFiles(NamedArguments, BaseEstimator, ABC):
-    """Writing and reading of an estimator; part of its base class."""
+    """Mixin of the estimators for model files."""
 
     booster_: Booster
     objective: Any
@@ -35,7 +35,7 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
 
     @abstractmethod
     def _adopt(self, model: Model, **more: Any) -> Self:
-        """Take a trained model as one's own, in one step."""
+        """Set the fitted attributes from a trained model, all in one assignment."""
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name.
@@ -52,8 +52,7 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
         Raises
         ------
         UnknownNameError
-            For unknown names; the message says what it is called here if it is a parameter of
-            LightGBM, XGBoost or CatBoost.
+            For unknown names.  The message translates names of LightGBM, XGBoost and CatBoost.
         """
         known = self._get_param_names()
         wrong = [name for name in params if name not in known]
@@ -70,16 +69,16 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
         Parameters
         ----------
         path : str or path-like
-            Replaced in one step if it exists.
+            An existing file is replaced atomically.
 
         Raises
         ------
         NotFittedError
-            If it is not fitted.
+            If the estimator is not fitted.
         DataTypeError
-            If a parameter cannot be kept in a file (a function, for example).
+            If a file cannot hold a parameter (a function, for example).
         OSError
-            If the file cannot be written; an old file is then intact.
+            If the file cannot be written.  An existing file then stays intact.
         """
         check_is_fitted(self)
         save_model(self.booster_.model, path, estimator=self._to_record())
@@ -93,19 +92,19 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
         approximate: bool = False,
         raw: bool = False,
     ) -> ExportReport:
-        """Write the model in a format of another library; see :meth:`hedgerow.Booster.export`.
+        """Write the model in the format of another library; see :meth:`hedgerow.Booster.export`.
 
         Raises
         ------
         NotFittedError
-            If it is not fitted.
+            If the estimator is not fitted.
         """
         check_is_fitted(self)
         return self.booster_.export(path, format, check=check, approximate=approximate, raw=raw)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read an estimator that :meth:`save` has written, from any source.
+        """Read an estimator written by :meth:`save`; untrusted files are safe to load.
 
         Parameters
         ----------
@@ -114,12 +113,12 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
         Returns
         -------
         estimator
-            Fitted, with the same parameters.
+            The fitted estimator, with the same parameters.
 
         Raises
         ------
         ModelFormatError
-            If the file is damaged, or is no estimator of this class.
+            If the file is damaged, or does not hold an estimator of this class.
         OSError
             If the file cannot be read.
         """
@@ -130,10 +129,10 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
             raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
 
     def _to_record(self) -> dict[str, Any]:
-        given = self.get_params(deep=False)
+        values = self.get_params(deep=False)
         if not isinstance(self.objective, str):
-            given["objective"] = CUSTOM  # its name is in the model's record
-        params = {name: to_json(name, value) for name, value in given.items()}
+            values["objective"] = CUSTOM  # the model's record has its name
+        params = {name: to_json(name, value) for name, value in values.items()}
         return {"class": type(self).__name__, "params": params}
 
     @classmethod
@@ -153,7 +152,7 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
                 raise ModelFormatError(f"{cls.__name__} has no parameter {name[:60]!r}.")
         estimator = cls(**{name: from_json(value) for name, value in params.items()})
         try:
-            resolve_threads(estimator.n_jobs)  # the only one that predictions read
+            resolve_threads(estimator.n_jobs)  # the only parameter that predictions use
         except ParameterError as error:
             raise ModelFormatError(str(error)) from None
         return estimator._adopt(model, **cls._more_from_record(model, record))
@@ -164,7 +163,7 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
 
 
 def to_json(name: str, value: Any) -> Any:
-    """A constructor parameter as a JSON-like value."""
+    """Convert a constructor parameter to a JSON-like value."""
     if isinstance(value, Mapping):
         return {"pairs": [[to_json(name, k), to_json(name, v)] for k, v in value.items()]}
     if isinstance(value, list | tuple | np.ndarray):
@@ -177,13 +176,13 @@ def to_json(name: str, value: Any) -> Any:
         return value
     cleared = 0.1 if name == "learning_rate" else None
     raise DataTypeError(
-        f"parameter {name}={value!r} cannot be kept in a model file: clear it first "
+        f"parameter {name}={value!r} cannot be saved in a model file: clear it first "
         f"(set_params({name}={cleared})), or save the model alone (booster_.save)."
     )
 
 
 def from_json(value: Any) -> Any:
-    """A constructor parameter from its JSON-like value, which may come from anywhere."""
+    """Convert a JSON-like value, which is not trusted, to a constructor parameter."""
     if isinstance(value, Mapping):
         pairs: Sequence[Any] = value.get("pairs", ())
         try:

@@ -1,4 +1,4 @@
-"""Several labels for each row: a matrix of zeros and ones."""
+"""Multilabel classification: a target matrix of zeros and ones."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def read_indicators(y: Any, n_rows: int, name: str) -> Targets:
-    """One column for each label, 1 where the row has it and 0 where it does not.
+    """Read a target matrix with a column of 0 and 1 for each label.
 
     Raises
     ------
     DataError
-        If a value is neither; the message names the column and the first row.
+        If there is another value; the message names its column and first row.
     """
     labels = read_targets(y, n_rows, name)
     for k in range(labels.values.shape[1]):
@@ -47,17 +47,17 @@ def read_indicators(y: Any, n_rows: int, name: str) -> Targets:
 
 
 def label_objective(name: Any, class_weight: Any) -> Any:
-    """The loss of each label, for an estimator's objective.
+    """Return the loss of each label, from the objective of an estimator.
 
     Raises
     ------
     ParameterError
-        If it has no labels, or weights of classes are given.
+        If the objective does not support several labels, or there are class weights.
     """
     if class_weight is not None:
         raise ParameterError(
-            "class_weight is for one label; with several columns of y give sample_weight, or "
-            "train a classifier for each column."
+            "class_weight does not support several columns of y: use sample_weight, or train a "
+            "classifier for each column."
         )
     if name in ("softmax", "one_vs_all"):
         raise ParameterError(
@@ -68,7 +68,7 @@ def label_objective(name: Any, class_weight: Any) -> Any:
 
 
 def label_classes(objective: Objective) -> AnyArray | None:
-    """What stands for ``classes_``: names or numbers of the labels; None for one label."""
+    """Return ``classes_``: names or numbers of the labels; None for a single label."""
     if not isinstance(objective, SeveralTargets):
         return None
     if objective.named:
@@ -77,12 +77,12 @@ def label_classes(objective: Objective) -> AnyArray | None:
 
 
 def indicators_of(raw: FloatArray) -> AnyArray:
-    """1 for each label whose raw score is positive, shape (n_rows, n_labels)."""
+    """Return 1 for each label with a positive raw score, shape (n_rows, n_labels)."""
     return np.ascontiguousarray((raw > 0.0).T).astype(np.int64)
 
 
 class LabelFits(HedgerowEstimator):
-    """Training on several labels; part of the classifier."""
+    """Mixin of the classifier for several labels per row."""
 
     class_weight: Any
 
@@ -96,22 +96,22 @@ class LabelFits(HedgerowEstimator):
         stopping: StoppingParams,
         kept: Checkpoint | None,
     ) -> Self:
-        """Train on a table of labels."""
+        """Train on a target matrix of labels."""
         targets = read_indicators(y, table.n_rows, "y")
         loss = label_objective(self.objective, self.class_weight)
         values, names = self._loss_values(), targets.names
         objective = objective_for(loss, targets.values, 1, values, "two classes", names)
         train = Sample(table, targets.values, check_weight(sample_weight, table.n_rows))
 
-        def aside(rows: GivenRows) -> Sample:
+        def validation_sample(rows: GivenRows) -> Sample:
             if rows.offset is not None:
-                raise ParameterError("an offset is for one target: leave it out.")
-            seen = read_any(rows.X, table.schema, reader=type(self).__name__)
-            known = read_indicators(rows.y, seen.n_rows, rows.called("y"))
-            weight = check_weight(rows.weight, seen.n_rows, rows.called("sample_weight"))
-            return Sample(seen, same_targets(known, targets, rows.called("y")), weight)
+                raise ParameterError("offset does not support several columns of y: leave it out.")
+            own_table = read_any(rows.X, table.schema, reader=type(self).__name__)
+            own = read_indicators(rows.y, own_table.n_rows, rows.called("y"))
+            weight = check_weight(rows.weight, own_table.n_rows, rows.called("sample_weight"))
+            return Sample(own_table, same_targets(own, targets, rows.called("y")), weight)
 
-        validation = stacked({rows.name: aside(rows) for rows in sets})
+        validation = stacked({rows.name: validation_sample(rows) for rows in sets})
         classes = label_classes(objective)
         model = self._train(train, validation, objective, params, stopping, kept, classes_=classes)
         return self._adopt(model, classes_=classes)

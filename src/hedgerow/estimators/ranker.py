@@ -55,46 +55,44 @@ RankingObjective: TypeAlias = (
 
 @shared_texts
 class HedgerowRanker(HedgerowEstimator):
-    """Gradient-boosted decision trees that put rows in order, for each query by itself.
+    """Gradient-boosted decision trees for ranking the rows of each query.
 
     Parameters
     ----------
     <trees>
     objective : str, default="auto"
-        The loss.  ``"auto"`` is ``"lambdarank"``: LambdaMART, for NDCG (Burges 2010).
-        ``"rank_map"``: the same for mean average precision.  ``"rank_pairwise"``:
-        logistic losses of pairs of rows.  ``"rank_xendcg"``: cross-entropy with the
-        gains of the rows (Bruch 2021).
+        The loss to minimise.  ``"lambdarank"``, which is ``"auto"``: LambdaMART for NDCG
+        (Burges 2010).  ``"rank_map"``: LambdaMART for mean average precision.
+        ``"rank_pairwise"``: logistic losses of pairs of rows.  ``"rank_xendcg"``:
+        cross-entropy with the gains of the rows (Bruch 2021).
     eval_metric : str, callable, sequence of these, or None, default=None
-        ``"ndcg"``, ``"map"``, ``"mrr"``, ``"err"``, each also for the first k rows
-        (``"ndcg@10"``), ``"precision@10"``, ``"recall@10"``, or ``"loss"``.  None is
-        ``"loss"``: 1 less NDCG for ``"lambdarank"``, 1 less MAP for ``"rank_map"``.  A
-        callable takes
-        ``(y_true, prediction, weight)``; it is not told the queries.  The first metric
-        decides early stopping.
+        Metrics to record after each round: ``"ndcg"``, ``"map"``, ``"mrr"``, ``"err"``, each
+        also for the first k rows (``"ndcg@10"``), ``"precision@10"``, ``"recall@10"``, or
+        ``"loss"``.  None means ``"loss"``, which is 1 - NDCG for ``"lambdarank"`` and 1 - MAP
+        for ``"rank_map"``.  A callable takes ``(y_true, prediction, weight)``, without the
+        queries.  Early stopping uses the first metric.
     truncation_level : int >= 1, or None, default=None
-        For pairs (all objectives but ``"rank_xendcg"``) with ``pair_method="topk"``:
-        the first so many rows of each list are compared with all behind them.  None is
-        30, as in LightGBM; for ``"rank_pairwise"`` all.
+        With ``pair_method="topk"``, for all objectives except ``"rank_xendcg"``: the rows
+        on the first positions of each list that are paired with all rows after them.  None
+        means 30, as in LightGBM, or all rows for ``"rank_pairwise"``.
     pair_method : {"topk", "mean"} or None, default=None
-        Pairs that are compared.  ``"topk"``, which is what None means: see
-        ``truncation_level``.  ``"mean"``: each row with some of other labels, drawn anew
-        in each round.
+        How pairs of rows are selected.  ``"topk"`` (None): see ``truncation_level``.
+        ``"mean"``: each row with random rows of other labels, drawn again in each round.
     pairs_per_row : int >= 1, or None, default=None
-        For ``pair_method="mean"``; None is 1.
+        Number of pairs of each row with ``pair_method="mean"``; None means 1.
     normalize_pairs : bool or None, default=None
-        For ``"lambdarank"`` and ``"rank_map"``: pairs whose scores are far apart count
-        less, and queries with much to change not so much more than others, as in
-        LightGBM.  None is True.
+        Whether ``"lambdarank"`` and ``"rank_map"`` reduce the weight of pairs whose scores
+        are far apart and of queries with large total gradients, as in LightGBM.  None
+        means True.
     sigmoid : float > 0, or None, default=None
-        For pairs: steepness of the logistic function; None is 1.
+        Steepness of the logistic function of pairs; None means 1.
     label_gain : sequence of float, or None, default=None
         Gains of the labels 0, 1, ..., for ``"lambdarank"``, ``"rank_xendcg"`` and NDCG.
-        None: ``2**label - 1``.
+        None means ``2**label - 1``.
     position_bias_regularization : float >= 0, or None, default=None
-        Penalty on the squares of the biases of positions, for each row, if ``fit`` is
-        given ``position``.  More keeps biases nearer to 0, which few rows at a position
-        may need; None is 0, as in LightGBM.
+        L2 penalty on the position biases, per row, if ``position`` is passed to ``fit``.
+        Larger values keep biases closer to 0, which helps if a position has few rows.  None
+        means 0, as in LightGBM.
     <training>
 
     Attributes
@@ -103,9 +101,9 @@ class HedgerowRanker(HedgerowEstimator):
 
     Notes
     -----
-    Folds hold whole queries, as do rows that early stopping sets aside.  ``subsample`` draws
-    rows, not queries: a tree is grown on some rows of each query, with derivatives that all
-    rows have made.
+    Folds and the rows that early stopping holds out consist of complete queries.
+    ``subsample`` samples rows, not queries: a tree is grown on some rows of each query, but
+    their gradients are computed from all rows of the query.
 
     Examples
     --------
@@ -308,31 +306,30 @@ class HedgerowRanker(HedgerowEstimator):
     ) -> Self:
         """Train on the rows of queries.
 
-        A fit that fails, or is interrupted before its first round is done, leaves the
-        estimator as it was; an interrupt later ends it with the rounds that are done.
+        A fit that fails, or that is interrupted during its first round, leaves the
+        estimator unchanged.  An interrupt in a later round ends training and keeps the
+        completed rounds.
 
         Parameters
         ----------
         <table>
         y : array-like of shape (n_rows,)
-            Labels 0, 1, 2, ..., higher for more relevant rows.
+            Relevance labels 0, 1, 2, ..., higher for more relevant rows.
         sample_weight : array-like of shape (n_rows,) or (n_queries,), or mapping, optional
-            Not negative; a row of weight 0 counts as absent.  One for each query, in the
-            order in which they first occur, or a mapping from query to weight, is the same
-            as that weight for all its rows; weight 2 is then the same as the query twice.
+            Weights >= 0; a row of weight 0 is ignored.  Weights of queries, in the order of
+            their first row, or as a mapping from query to weight, apply to all rows of the
+            query; a query of weight 2 counts as two equal queries.
         qid : array-like of shape (n_rows,)
-            The query of each row: numbers, text, categories.  Rows of a query need not
-            be neighbours.  It must be given; if all rows are one list, the same value in
-            all.
+            Query of each row: numbers, text or categories.  Rows of a query need not be
+            adjacent.  Required; pass a constant if all rows belong to one list.
         position : array-like of shape (n_rows,), optional
-            The position at which each row was shown to those who made its label (clicks,
-            for example): whole numbers or text.  What positions add to the labels is then
-            learned beside the trees and left out of predictions, which need no positions
-            (docs/ranking.md).
+            Position at which each row was displayed when its label (a click, for example) was
+            collected: integers or text.  The model then learns the bias of each position
+            and leaves it out of predictions, which need no positions (docs/ranking.md).
         X_val, y_val : like X and y, optional
-            Rows for learning curves and early stopping.  Several sets by name:
-            ``X_val={"new": Dataset(X, y, qid=qid), ...}`` without ``y_val``; the first
-            decides early stopping.
+            Validation rows for learning curves and early stopping.  A dict without
+            ``y_val``, as in ``X_val={"new": Dataset(X, y, qid=qid), ...}``, holds several
+            named sets; early stopping uses the first.
         sample_weight_val, qid_val : array-like, optional
             Weights and queries of the validation rows.
         offset : str, list of str, or array-like of shape (n_rows,), optional
@@ -348,24 +345,24 @@ class HedgerowRanker(HedgerowEstimator):
         objective = make_objective(cast(str, name), parameters=self._loss_values())
         start, _ = self._start(init_model)
         sets = given_sets(X_val, y_val, sample_weight_val, offset_val, qid_val)
-        given = Offsets.of(X, offset)
-        table = self._read(given.X, params, start)
-        train = given.on(self._sample(table, GivenRows("", X, y, sample_weight, None, qid)), 1)
+        offsets = Offsets.of(X, offset)
+        table = self._read(offsets.X, params, start)
+        train = offsets.on(self._sample(table, GivenRows("", X, y, sample_weight, None, qid)), 1)
         train = replace(train, position=read_position(position, table.n_rows))
 
-        def aside(rows: GivenRows) -> Sample:
-            own = given.of_rows(rows)
-            seen = read_any(own.X, table.schema, reader=type(self).__name__)
-            return own.on(self._sample(seen, rows), 1, rows.called("offset"))
+        def validation_sample(rows: GivenRows) -> Sample:
+            own = offsets.of_rows(rows)
+            own_table = read_any(own.X, table.schema, reader=type(self).__name__)
+            return own.on(self._sample(own_table, rows), 1, rows.called("offset"))
 
-        validation = stacked({rows.name: aside(rows) for rows in sets})
+        validation = stacked({rows.name: validation_sample(rows) for rows in sets})
         model = self._train(
-            train, validation, objective, params, stopping, kept, start, given.noted
+            train, validation, objective, params, stopping, kept, start, offsets.noted
         )
         return self._adopt(model)
 
     def _sample(self, table: AnyTable, rows: GivenRows) -> Sample:
-        """Rows of a table; those to train on have no name."""
+        """Build a sample; training rows have an empty name."""
 
         def called(argument: str) -> str:
             return rows.called(argument) if rows.name else argument
@@ -385,10 +382,11 @@ class HedgerowRanker(HedgerowEstimator):
 
     @property
     def position_bias_(self) -> dict[int | str, float]:
-        """What each position adds to raw scores, the largest being 0, if positions were given.
+        """Bias of each position on the scale of raw scores; the largest is 0.
 
-        ``exp(sigmoid * bias)`` is about the chance to be seen, relative to the best
-        position, where labels are rare.
+        Only if ``position`` was passed to :meth:`fit`.  For rare labels, such as clicks,
+        ``exp(sigmoid * bias)`` is about the probability that a row is examined, relative to
+        the best position.
         """
         check_is_fitted(self)
         found = self.booster_.model.training.get("position_bias")
@@ -397,13 +395,13 @@ class HedgerowRanker(HedgerowEstimator):
         return dict(zip(found["positions"], found["bias"], strict=True))
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
-        """Score each row: within a query, higher ones come first.
+        """Score each row; within a query, rows with higher scores come first.
 
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
         offset : array-like, optional
-            As for :meth:`fit`, where it was numbers there.
+            Required if :meth:`fit` was called with an array of offsets.
 
         Returns
         -------
@@ -416,11 +414,11 @@ class HedgerowRanker(HedgerowEstimator):
         return booster.link(raw)
 
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
-        """Yield :meth:`predict` of the model as it was after each round."""
+        """Yield the result of :meth:`predict` after each round."""
         return (self.booster_.link(raw) for raw in self._staged_raw(X, offset))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, qid: Any = None) -> float:
-        """Mean NDCG over the queries, of whole lists.
+        """Return the mean NDCG over the queries, without truncation.
 
         Parameters
         ----------
@@ -428,10 +426,10 @@ class HedgerowRanker(HedgerowEstimator):
         y : array-like of shape (n_rows,)
             Labels 0, 1, 2, ...
         sample_weight : array-like of shape (n_rows,) or (n_queries,), or mapping, optional
-            As for :meth:`fit`.  A query weighs the mean weight of its rows; rows of weight
-            0 are left out.
+            As for :meth:`fit`.  The weight of a query is the mean weight of its rows; rows
+            of weight 0 are ignored.
         qid : array-like of shape (n_rows,)
-            The query of each row, as for :meth:`fit`.
+            Query of each row, as for :meth:`fit`.
 
         Returns
         -------
@@ -442,21 +440,21 @@ class HedgerowRanker(HedgerowEstimator):
         return self._score_of(self.predict(X), y, sample_weight, qid)
 
     def _score_of(self, prediction: FloatArray, y: Any, sample_weight: Any, qid: Any) -> float:
-        """Mean NDCG of rows with these scores."""
+        """Return the mean NDCG of rows with these scores."""
         n_rows = len(prediction)
         target = check_vector(column_or_1d(one_column(y), warn=True), n_rows, "y")
         weight = check_weight(weight_of_rows(sample_weight, qid, n_rows), n_rows)
         query = _queries(qid, n_rows, "qid", "score")
         if weight is not None and not weight.all():
-            counted = weight > 0.0
-            target, prediction = target[counted], prediction[counted]
-            weight, query = weight[counted], query[counted]
+            present = weight > 0.0
+            target, prediction = target[present], prediction[present]
+            weight, query = weight[present], query[present]
         gains = None if self.label_gain is None else tuple(self.label_gain)
         metric = RankingMetric("ndcg", None, gains, query_rows(query, len(target)))
         return metric(target, prediction, weight)
 
 
 def _queries(qid: Any, n_rows: int, name: str, method: str) -> IntArray:
-    """The query of each row."""
+    """Read the query of each row."""
     check_given(qid, name, method)
     return cast(IntArray, read_qid(qid, n_rows, name))

@@ -1,4 +1,4 @@
-"""The regressor."""
+"""The scikit-learn estimator for regression."""
 
 from __future__ import annotations
 
@@ -67,42 +67,44 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     ----------
     <trees>
     objective : str, callable or object, default="auto"
-        The loss.  ``"auto"`` is ``"squared_error"``; for medians and outliers
-        ``"absolute_error"``, ``"huber"``, ``"pseudo_huber"``, ``"fair"``,
-        ``"log_cosh"``; for quantiles and expectiles ``"quantile"``, ``"expectile"``; for
-        relative errors ``"mape"``, ``"squared_log_error"``; for counts and amounts ``"poisson"``,
-        ``"gamma"``, ``"tweedie"``; for shares in [0, 1] ``"cross_entropy"``; for times
-        of events that may be censored ``"cox"`` and ``"aft"``; for a distribution of each
-        row (``predict_distribution``) ``"normal"``, ``"log_normal"``, ``"gamma_dist"``,
-        ``"negative_binomial"``, and ``"poisson"`` again.  A function of your own
-        is ``loss(y, raw)`` of one row, or one of all rows that returns gradient and
-        hessian; see :mod:`hedgerow.objectives.own`.
-        docs/objectives.md has a table of them.
+        The loss to minimise; docs/objectives.md has a table.
+
+        - Means: ``"squared_error"``, which is ``"auto"``.
+        - Medians and outliers: ``"absolute_error"``, ``"huber"``, ``"pseudo_huber"``,
+          ``"fair"``, ``"log_cosh"``.
+        - Quantiles and expectiles: ``"quantile"``, ``"expectile"``.
+        - Relative errors: ``"mape"``, ``"squared_log_error"``.
+        - Counts and amounts: ``"poisson"``, ``"gamma"``, ``"tweedie"``.
+        - Proportions in [0, 1]: ``"cross_entropy"``.
+        - Times of events, which may be censored: ``"cox"``, ``"aft"``.
+        - A distribution for each row (``predict_distribution``): ``"normal"``,
+          ``"log_normal"``, ``"gamma_dist"``, ``"negative_binomial"``, ``"poisson"``.
+        - A custom loss: a function ``loss(y, raw)`` of one row, or a function of all
+          rows that returns gradient and hessian; see :mod:`hedgerow.objectives.own`.
     quantile : float in (0, 1), ascending sequence of such, or None, default=None
-        For ``objective="quantile"``: the quantile to predict; None is 0.5.  With a
-        sequence predictions have a column for each, and those of a row never fall.
+        Quantile to predict with ``objective="quantile"``; None means 0.5.  With a
+        sequence, predictions have one column for each quantile, and the predicted
+        quantiles of a row never cross.
     delta : float > 0, or None, default=None
-        For ``objective="huber"``, ``"pseudo_huber"`` and ``"fair"``: distance from the
-        target, in its units, where the loss turns from a square to a line; None is 1.
+        Distance from the target, in its units, where ``"huber"``, ``"pseudo_huber"`` and
+        ``"fair"`` turn from a quadratic to a linear loss; None means 1.
     expectile : float in (0, 1), or None, default=None
-        For ``objective="expectile"``: the expectile to predict; None is 0.5, the mean.
+        Expectile to predict with ``objective="expectile"``; None means 0.5, the mean.
     tweedie_power : float in (1, 2), or None, default=None
-        For ``objective="tweedie"``: power of the mean that the variance goes with;
-        None is 1.5.
+        With ``objective="tweedie"``, variance is proportional to this power of the mean.
+        None means 1.5.
     aft_distribution : {"normal", "logistic", "extreme"} or None, default=None
-        For ``objective="aft"``: distribution of the logarithm of the time; None is
-        ``"normal"``.
+        Distribution of the log of the time with ``objective="aft"``; None: ``"normal"``.
     aft_scale : float > 0, or None, default=None
-        For ``objective="aft"``: its scale; None is 1.
+        Scale of ``aft_distribution``; None means 1.
     eval_metric : str, callable, GroupedMetric, sequence of these, or None, default=None
-        ``"loss"``, ``"rmse"``, ``"mae"``, ``"r2"``, ``"poisson_deviance"``,
-        ``"pinball@0.9"`` and others (docs/metrics.md), also by their names in LightGBM,
-        XGBoost and scikit-learn; ``"concordance"`` for times of events;
-        ``"nll"``, ``"crps"`` for distributions.  None is ``"loss"``.
-        A callable is a scorer of scikit-learn, or takes ``(y_true, prediction, weight)``
-        and returns a number; lower is better unless it has a true attribute
-        ``higher_is_better``.
-        The first metric decides early stopping.
+        Metrics to record after each round: ``"loss"``, ``"rmse"``, ``"mae"``, ``"r2"``,
+        ``"poisson_deviance"``, ``"pinball@0.9"`` and others (docs/metrics.md);
+        ``"concordance"`` for times of events; ``"nll"`` and ``"crps"`` for distributions.
+        The names of LightGBM, XGBoost and scikit-learn are accepted.  None means
+        ``"loss"``.  A callable is a scikit-learn scorer, or a function of ``(y_true,
+        prediction, weight)`` that returns a number; lower is better unless the function
+        has a true attribute ``higher_is_better``.  Early stopping uses the first metric.
     <training>
 
     Attributes
@@ -312,19 +314,20 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     ) -> Self:
         """Train on X and y.
 
-        A fit that fails, or is interrupted before its first round is done, leaves the
-        estimator as it was; an interrupt later ends it with the rounds that are done.
+        A fit that fails, or that is interrupted during its first round, leaves the
+        estimator unchanged.  An interrupt in a later round ends training and keeps the
+        completed rounds.
 
         Parameters
         ----------
         <table>
         y : array-like of shape (n_rows,) or (n_rows, n_targets)
-            Finite numbers; two columns or more are several targets
-            (docs/several-targets.md).  For ``"cox"`` and ``"aft"`` times, those of
-            censored rows with a minus sign, or a frame, structured array or dict with
-            columns ``event`` (1 or True where it happened) and ``time``.  For ``"aft"``
-            also with columns ``lower`` and ``upper``, the ends of an interval that holds
-            the time: 0 and infinity for no end.  See docs/objectives.md.
+            Finite numbers.  Two or more columns are several targets
+            (docs/several-targets.md).  ``"cox"`` and ``"aft"`` take times: either numbers,
+            negative for censored rows, or a frame, structured array or dict with
+            columns ``event`` (1 or True if the event happened) and ``time``.  ``"aft"``
+            also takes columns ``lower`` and ``upper``, the ends of an interval that
+            contains the time: 0 and infinity mean no limit.  See docs/objectives.md.
         <weights>
         <continuing>
         """
@@ -335,8 +338,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         self._check_objective()
         start, _ = self._start(init_model)
         sets = given_sets(X_val, y_val, sample_weight_val, offset_val)
-        given = Offsets.of(X, offset)
-        table = self._read(given.X, params, start)
+        offsets = Offsets.of(X, offset)
+        table = self._read(offsets.X, params, start)
         targets = self._targets(y, table.n_rows, "y")
         if targets.names is not None:
             refuse_for_several(start, groups, offset)
@@ -344,35 +347,39 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         chosen = "squared_error" if self.objective == "auto" else self.objective
         values, names = self._loss_values(), targets.names
         objective = objective_for(chosen, train.target, parameters=values, names=names)
-        train = given.on(train, objective.n_outputs)
+        train = offsets.on(train, objective.n_outputs)
         train = replace(train, group=read_groups(groups, train.n_rows))
         validation = stacked(
             {
-                rows.name: self._aside(rows, given.of_rows(rows), table.schema, targets, objective)
+                rows.name: self._validation_sample(
+                    rows, offsets.of_rows(rows), table.schema, targets, objective
+                )
                 for rows in sets
             }
         )
         model = self._train(
-            train, validation, objective, params, stopping, kept, start, given.noted
+            train, validation, objective, params, stopping, kept, start, offsets.noted
         )
         return self._adopt(model)
 
-    def _aside(
+    def _validation_sample(
         self,
         rows: GivenRows,
-        given: Offsets,
+        offsets: Offsets,
         schema: Schema,
         targets: Targets,
         objective: Objective,
     ) -> Sample:
-        """A set of validation rows; ``given`` are its table and offset."""
-        seen = read_any(given.X, schema, reader=type(self).__name__)
-        others = self._targets(rows.y, seen.n_rows, rows.called("y"), targets)
-        target = same_targets(others, targets, rows.called("y"))
-        weight = check_weight(rows.weight, seen.n_rows, rows.called("sample_weight"))
-        return given.on(Sample(seen, target, weight), objective.n_outputs, rows.called("offset"))
+        """Read a validation set; ``offsets`` holds its table and its offset."""
+        table = read_any(offsets.X, schema, reader=type(self).__name__)
+        own_targets = self._targets(rows.y, table.n_rows, rows.called("y"), targets)
+        target = same_targets(own_targets, targets, rows.called("y"))
+        weight = check_weight(rows.weight, table.n_rows, rows.called("sample_weight"))
+        sample = Sample(table, target, weight)
+        return offsets.on(sample, objective.n_outputs, rows.called("offset"))
 
     def _targets(self, y: Any, n_rows: int, name: str, like: Targets | None = None) -> Targets:
+        """Read targets; ``like`` holds those of the training rows."""
         if y is None:
             raise DataError(
                 f"This {type(self).__name__} estimator requires {name} to be passed, but the "
@@ -393,13 +400,13 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
         offset : array-like, optional
-            As for :meth:`fit`, where it was numbers there.
+            Required if :meth:`fit` was called with an array of offsets.
 
         Returns
         -------
-        ndarray of float64, shape (n_rows,), or (n_rows, n_columns)
-            The latter for several targets, in the order of y, and for several quantiles,
-            ascending in each row.
+        ndarray of float64, shape (n_rows,) or (n_rows, n_columns)
+            Two-dimensional for several targets, in the order of y, and for several
+            quantiles, which ascend in each row.
         """
         booster = self._fitted_booster(X)
         reader = type(self).__name__
@@ -409,8 +416,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     def predict_distribution(self, X: Any) -> Distribution:
         """Predict the distribution of the target of each row.
 
-        For ``objective="normal"``, ``"log_normal"``, ``"gamma_dist"``, ``"poisson"`` and
-        ``"negative_binomial"``; see docs/uncertainty.md.
+        Available for ``objective="normal"``, ``"log_normal"``, ``"gamma_dist"``,
+        ``"poisson"`` and ``"negative_binomial"``; see docs/uncertainty.md.
 
         Parameters
         ----------
@@ -425,13 +432,13 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         return self._fitted_booster(X).predict_distribution(X, n_jobs=self.n_jobs)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> FloatArray:
-        """Lower and upper end of the central interval of :meth:`predict_distribution`.
+        """Predict the ends of the central interval of :meth:`predict_distribution`.
 
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
         level : float in (0, 1), default=0.9
-            Probability that the target lies in it, if the distribution is right.
+            Probability of the interval under the predicted distribution.
 
         Returns
         -------
@@ -442,17 +449,17 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     def predict_survival_function(
         self, X: Any, times: Any = None, offset: Any = None
     ) -> FloatArray:
-        """Probability that no event has happened up to each time.
+        """Predict the probability that no event happens up to each time.
 
-        For ``objective="cox"`` and ``"aft"``.
+        Available for ``objective="cox"`` and ``"aft"``.
 
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
         times : array-like of positive numbers, optional
-            Default for ``"cox"``: ``booster_.event_times``.
+            May be omitted for ``"cox"``, where the default is ``booster_.event_times``.
         offset : array-like, optional
-            As for :meth:`fit`, where it was numbers there.
+            Required if :meth:`fit` was called with an array of offsets.
 
         Returns
         -------
@@ -462,9 +469,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         return booster.predict_survival_function(X, times, n_jobs=self.n_jobs, offset=offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R2 of :meth:`predict`; Harrell's concordance for times of events.
+        """Return R2 of :meth:`predict`, or Harrell's concordance for times of events.
 
-        Of several targets the mean of their R2, as in scikit-learn.
+        For several targets the score is the mean of their R2, as in scikit-learn.
 
         Parameters
         ----------
@@ -489,5 +496,5 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         return metric.function(target, prediction, weight)
 
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
-        """Yield :meth:`predict` of the model as it was after each round."""
+        """Yield the result of :meth:`predict` after each round."""
         return (self.booster_.link(raw) for raw in self._staged_raw(X, offset))

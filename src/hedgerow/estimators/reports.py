@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class _Word(str):
-    """Text that scikit-learn's view shows whole: of plain strings it leaves nine characters."""
+    """Text that scikit-learn's view shows in full; plain strings are cut to nine characters."""
 
     __slots__ = ()
 
 
 class FittedReports(BaseEstimator, ABC):
-    """Attributes that are read from the booster, and its reports."""
+    """Mixin of the boosted estimators: attributes and reports that the booster provides."""
 
     booster_: Booster
     n_iter_: int
@@ -37,11 +37,11 @@ class FittedReports(BaseEstimator, ABC):
 
     @abstractmethod
     def _automatic(self) -> frozenset[str]:
-        """Parameters that were to be chosen by the data."""
+        """Return the names of the parameters that are set to ``"auto"``."""
 
     @property
     def chosen_params_(self) -> dict[str, Any]:
-        """What ``"auto"`` has come to, by parameter, and the folds of early stopping."""
+        """Values chosen for ``"auto"`` parameters, and results of cross-validation if used."""
         from hedgerow.boosting.automatic.defaults import told
 
         check_is_fitted(self)
@@ -53,33 +53,33 @@ class FittedReports(BaseEstimator, ABC):
     def repeat_params_(self) -> dict[str, Any]:
         """Parameters that repeat this fit: ``type(model)(**model.repeat_params_)``.
 
-        Fitted to the same rows, with the same other arguments of ``fit``, such an estimator
-        grows the same trees, and asks no folds.  They are plain values, but for a loss or a
-        schedule of the user's own.
+        Fitted to the same rows with the same arguments of ``fit``, such an estimator grows the
+        same trees without cross-validation.  All values are plain, except a custom loss or
+        schedule.
 
         Raises
         ------
         AttributeError
-            If the fit went on from ``init_model``, which parameters do not hold.
+            If the fit continued an ``init_model``, which parameters cannot describe.
         """
         check_is_fitted(self)
         training = self.booster_.model.training
-        given = self.get_params(deep=False)
-        if training.get("init_rounds") and not given["warm_start"]:
+        params = self.get_params(deep=False)
+        if training.get("init_rounds") and not params["warm_start"]:
             raise AttributeError(
                 f"repeat_params_ needs a fit from the first round on: this one went on from "
                 f"{training['init_rounds']} rounds of init_model. Repeat that model first, or set "
                 "the parameters by hand (chosen_params_)."
             )
-        usual = {
+        defaults = {
             name: parameter.default for name, parameter in signature(type(self)).parameters.items()
         }
-        return repeat_params(given, usual, self._automatic(), training, self.n_iter_)
+        return repeat_params(params, defaults, self._automatic(), training, self.n_iter_)
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
-        """Rows of the view in notebooks (scikit-learn 1.9 and later), one a chosen value.
+        """Return the HTML table of scikit-learn 1.9 and later, with a row per chosen value.
 
-        There is room for four values of a dictionary.
+        scikit-learn shows only four entries of a dictionary.
         """
         table = super()._get_fitted_attr_html(doc_link)
         table.pop("repeat_params_", None)
@@ -92,7 +92,7 @@ class FittedReports(BaseEstimator, ABC):
 
     @property
     def oob_improvement_(self) -> FloatArray:
-        """Loss of the rows left out by each round, before it less after it."""
+        """Reduction of the loss by each round, on the rows that the round left out."""
         check_is_fitted(self)
         curves = self.evals_result_.get("out_of_bag")
         if curves is None:
@@ -105,7 +105,7 @@ class FittedReports(BaseEstimator, ABC):
 
     @property
     def oob_score_(self) -> float:
-        """Accuracy or R2 of the training rows, each by the trees that did not see it."""
+        """Accuracy or R2 of out-of-bag predictions, by the trees that did not see each row."""
         check_is_fitted(self)
         scores: dict[str, float] = self.booster_.model.training.get("out_of_bag", {})
         for name in ("accuracy", "r2"):
@@ -118,10 +118,10 @@ class FittedReports(BaseEstimator, ABC):
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """Share of each feature in the loss reduction of all splits.
+        """Fraction of the total loss reduction due to splits of each feature.
 
-        Shape (n_features,); the sum is 1, or 0 if there is no split.  Other
-        kinds: ``booster_.feature_importance(kind=...)``.
+        The shape is (n_features,), and the sum is 1, or 0 if there is no split.
+        ``booster_.feature_importance(kind=...)`` computes other kinds.
         """
         check_is_fitted(self)
         gain = self.booster_.feature_importance("gain")
@@ -154,16 +154,16 @@ class FittedReports(BaseEstimator, ABC):
     def verify_monotone(
         self, feature: Feature = None, direction: Direction = None, *, n_points: int = 100_000
     ) -> MonotoneReport:
-        """Prove that raw scores are monotone, or find rows that show that they are not.
+        """Prove that raw scores are monotone, or find two rows that refute it.
 
         Parameters
         ----------
         feature : str or int, optional
             Name or position of a column; by default all in ``monotone_constraints``.
         direction : {1, -1, "increasing", "decreasing"}, optional
-            For ``feature``; by default that of its constraint.
+            Direction of ``feature``; by default that of its constraint.
         n_points : int, default=100_000
-            Rows to predict, about at most, in the search for a violation.
+            Approximate limit on the rows predicted in the search for a violation.
 
         Returns
         -------

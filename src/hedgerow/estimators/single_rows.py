@@ -1,4 +1,4 @@
-"""Predictions of one row, as services ask for them; part of an estimator."""
+"""Fast predictions of single rows, for services."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 
 
 class SingleRowEstimator:
-    """An estimator that predicts one row."""
+    """Mixin of the estimators for predictions of single rows."""
 
     booster_: Booster
 
     def predict_one(self, row: Any, kind: PredictionKind = "value") -> Any:
-        """Predict one row, without the checks of a table: :meth:`hedgerow.Booster.predict_one`.
+        """Predict one row without the overhead of a table.
+
+        See :meth:`hedgerow.Booster.predict_one`.
 
         Parameters
         ----------

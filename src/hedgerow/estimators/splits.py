@@ -1,4 +1,4 @@
-"""``cv`` as users give it: a number, a splitter of scikit-learn, or the splits themselves."""
+"""Read ``cv``: a number of folds, a scikit-learn splitter, or the splits themselves."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def folds_of(
     groups: IntArray | None,
     given_groups: Any,
 ) -> list[Fold]:
-    """The folds that ``cv`` stands for.
+    """Return the folds of ``cv``.
 
     Parameters
     ----------
     cv : int, splitter or iterable of (train, test)
-        A number: folds are drawn (:func:`hedgerow.boosting.validation.folds.draw_folds`).
+        For a number, :func:`hedgerow.boosting.validation.folds.draw_folds` draws the folds.
     X, y, given_groups
-        For ``cv.split``.
+        Arguments of ``cv.split``.
     target : float64 (n_rows,)
     stratify : bool
         Whether targets are classes.
     seed : int
     groups : int64 (n_rows,), optional
-        Rows that must not be divided.
+        Group of each row; a group must not be divided between train and test rows.
 
     Raises
     ------
     ParameterError, DataError, DataTypeError
-        If it is none of the three, or a split cannot be used.
+        If ``cv`` has another type, or a split is invalid.
     """
     n_rows = len(target)
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
@@ -81,8 +81,8 @@ def _fold(pair: Any, number: int, n_rows: int) -> Fold:
     both = np.intersect1d(train, test)
     if len(both):
         raise DataError(
-            f"cv: row {both[0]} is among the train rows and the test rows of split {number}: a "
-            "prediction would be of a row that was trained on."
+            f"cv: row {both[0]} is among both the train rows and the test rows of split {number}: "
+            "the test rows must not be trained on. Remove it from one of them."
         )
     return Fold(train, test)
 
@@ -93,7 +93,7 @@ def _rows(rows: Any, what: str, n_rows: int) -> IntArray:
         array = np.flatnonzero(array)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
         raise DataTypeError(
-            f"cv: the {what} must be row numbers, or a truth value for each row; got "
+            f"cv: the {what} must be row numbers, or a boolean for each row; got "
             f"{array.dtype} of shape {array.shape}."
         )
     if len(array) == 0:

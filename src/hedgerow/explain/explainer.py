@@ -40,7 +40,7 @@ from hedgerow.kernels.shapley_pairs import add_pairs
 from hedgerow.kernels.shapley_rows import FEW_ROWS
 from hedgerow.kernels.slopes import Slopes, no_slopes, writable_slopes
 from hedgerow.model.categories import CategoryReader
-from hedgerow.model.forest import Forest, asked_columns, renumbered
+from hedgerow.model.forest import Forest, renumbered, used_columns
 from hedgerow.model.predict import NO_CATEGORIES, codings_of, kernel_rows
 from hedgerow.once import once
 from hedgerow.threads import run_blocks
@@ -85,7 +85,7 @@ class Explainer:
         reached: FloatArray | None = None,
     ) -> None:
         self.forest, self.kinds = forest, kinds
-        self.players = find_players(asked_columns(forest), sources, n_columns)
+        self.players = find_players(used_columns(forest), sources, n_columns)
         self._backs_off = backs_off
         self._reached = reached
         self._codings = codings_of(kinds)
@@ -294,7 +294,7 @@ class Explainer:
     @once
     def compact(self) -> tuple[IntArray, Explainer]:
         """The columns that the forest asks, and an explainer of these alone."""
-        columns = np.union1d(asked_columns(self.forest), [0])
+        columns = np.union1d(used_columns(self.forest), [0])
         place = np.zeros(self.forest.n_features, dtype=np.int32)
         place[columns] = np.arange(len(columns))
         forest = renumbered(self.forest, place, len(columns))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.inspection.background import Background
 from hedgerow.kernels.slopes import joined_slopes, part_of_slopes
-from hedgerow.model.forest import Forest, asked_columns, node_arrays
+from hedgerow.model.forest import Forest, node_arrays, used_columns
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 
@@ -144,7 +144,7 @@ class Rescorer:
 
 def asked_by_trees(model: Model) -> IntArray:
     """Columns of the user's table that the trees ask for, ascending."""
-    inputs = asked_columns(model.forest)
+    inputs = used_columns(model.forest)
     if model.inputs is None:
         return inputs
     sources = model.inputs.sources

@@ -1,4 +1,4 @@
-"""The model file: write, read, validate."""
+"""Write, read and validate model files."""
 
 from hedgerow.io.model_file import load_model, model_from_bytes, model_to_bytes, save_model
 

@@ -1,10 +1,9 @@
-"""Write a file in full or not at all.
+"""Write files atomically.
 
-The content goes to a new file in the same folder, is flushed to the disk, and
-takes the place of the old file in one step of the file system
-(``os.replace``).  Whenever the process or the machine stops, the path holds
-the old content or the new one, never a part.  After a kill a file
-``.NAME.XXXX.tmp`` may be left over; it can be deleted.
+The content is written to a new file in the same folder and flushed to the disk.  The new
+file then replaces the old one atomically (``os.replace``).  Whenever the process or the
+machine stops, the path holds either the complete old content or the complete new content.
+A process that is killed may leave a file ``.NAME.XXXX.tmp``, which can be deleted.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def _replace(target: str, parts: Iterable[bytes | memoryview]) -> None:
 
 
 def _mode_of(target: str) -> int | None:
-    """Permissions of the file to be replaced; None if there is none, or a link."""
+    """Return the permissions of the file to replace; None if there is none, or for a link."""
     try:
         mode = os.lstat(target).st_mode
     except FileNotFoundError:
@@ -89,7 +88,7 @@ def _mode_of(target: str) -> int | None:
 
 
 def _write_all(descriptor: int, data: memoryview) -> None:
-    """``os.write`` until nothing is left: the system may take less than it is given."""
+    """Call ``os.write`` until all bytes are written, because each call may write fewer."""
     while len(data):
         data = data[os.write(descriptor, data[:_CHUNK]) :]
 

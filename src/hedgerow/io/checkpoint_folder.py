@@ -1,19 +1,18 @@
-"""A folder that keeps the rounds of one fit.
+"""A checkpoint folder with the rounds of one fit.
 
 ::
 
-    hedgerow-fit.safetensors                         what the fit is: written first
+    hedgerow-fit.safetensors                         description of the fit, written first
     hedgerow-rounds-00000001-00000120.safetensors    rounds 1 to 120
     hedgerow-rounds-00000121-00000245.safetensors    rounds 121 to 245, and so on
     hedgerow.lock                                    held while a fit is running
 
-Files are only ever added, each in one step (:mod:`hedgerow.io.atomic`), so the time of a
-write does not grow with the number of rounds, and whenever the process or the machine
-stops, the folder holds all rounds up to some write.  Every part names its rounds and its
-fit and carries a checksum, so the files need no list: read are the parts that
-follow each other from round 1, up to the first that is missing or damaged.  What stands
-behind a gap is grown anew, which gives the same, and removed; so are files that a kill
-left half-written.  No other file is touched.
+Files are only added, each atomically (:mod:`hedgerow.io.atomic`).  The time of a write
+therefore does not grow with the number of rounds, and the folder always holds all rounds up
+to some write.  Every part has its rounds, its fit and a checksum, so no list of files is
+needed.  Reading uses the consecutive parts from round 1 up to the first that is missing or
+damaged.  Rounds after a gap are removed and trained again, with the same result.  Files that
+a killed process left incomplete are removed, too.  No other file is touched.
 
 Two runs of the same fit that meet in a folder without locks would write the same rounds.
 """
@@ -55,7 +54,7 @@ _MOST_SHOWN = 6
 def checkpoint_at(
     path: str | os.PathLike[str] | None, every: float = CHECKPOINT_SECONDS
 ) -> Checkpoint | None:
-    """What a user asks for by ``checkpoint`` and ``checkpoint_every``; None without a path.
+    """Return the checkpoint for ``checkpoint`` and ``checkpoint_every``; None without a path.
 
     Raises
     ------
@@ -140,7 +139,7 @@ class CheckpointFolder:
         self._write(name, rounds_to_bytes(part, self._fit))
 
     def close(self) -> None:
-        """Give the folder back; a second call does nothing."""
+        """Release the folder; a second call does nothing."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -155,7 +154,7 @@ class CheckpointFolder:
         )
 
     def _check_description(self, fit: Fingerprint, names: list[str]) -> bool:
-        """Whether the folder says that it holds this fit; another one is an error."""
+        """Whether the folder has the description of this fit; raise for another fit."""
         if FIT_FILE not in names:
             return False
         try:
@@ -182,12 +181,12 @@ class CheckpointFolder:
     def _read_parts(
         self, names: list[str], described: bool
     ) -> tuple[list[Rounds], set[str], list[str]]:
-        """The parts that follow each other from the first round, their names, and what is wrong."""
+        """Return the consecutive parts from the first round, their names, and what is wrong."""
         parts: list[Rounds] = []
         used: set[str] = set()
         faults = []
         end = 0
-        # Of two that begin with the same round the longer one, if it is good.
+        # Of two parts that begin with the same round, prefer the longer one if it is valid.
         order = sorted(
             (int(found[1]), -int(found[2]), found[0])
             for found in map(_PART.fullmatch, names)
@@ -227,7 +226,7 @@ class CheckpointFolder:
     def _read(self, name: str) -> bytes:
         path = self._file(name)
         try:
-            # A pipe or a device could block on opening or never end.
+            # A pipe or a device could block when opened, or never end.
             if not stat.S_ISREG(os.stat(path).st_mode):
                 raise ModelFormatError("it is not a regular file")
             with open(path, "rb") as file:

@@ -1,8 +1,8 @@
-"""Rounds of a fit and its fingerprint as bytes, and back.
+"""Convert the rounds and the fingerprint of a fit to bytes, and read them.
 
-Both are containers (:mod:`hedgerow.io.container`): a safetensors layout with a
-checksum.  Reading is a chain of checks as for model files: what comes out is safe to
-walk, or ``ModelFormatError`` says why it is not.
+Both are containers (:mod:`hedgerow.io.container`) with a safetensors layout and a checksum.
+Reading is a chain of checks as for model files.  The result is safe to use; otherwise
+``ModelFormatError`` gives the reason.
 
 ===============  =========  ====================================================
 array            elements
@@ -55,7 +55,7 @@ _NATURAL = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 
 
 class OtherFitError(ModelFormatError):
-    """The bytes are good, but belong to another fit or version."""
+    """The bytes are valid, but belong to another fit or version."""
 
 
 def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
@@ -149,7 +149,7 @@ def rounds_from_bytes(data: bytes | memoryview, fit: str) -> Rounds:
 
 
 def fit_to_bytes(fit: Fingerprint) -> list[bytes | memoryview]:
-    """The fingerprint of a fit, to be written as one file."""
+    """Convert the fingerprint of a fit to the parts of one file."""
     metadata = {
         "contents": strict_json.encode(fit.contents, "contents"),
         "format": FIT_FORMAT,
@@ -160,7 +160,7 @@ def fit_to_bytes(fit: Fingerprint) -> list[bytes | memoryview]:
 
 
 def fit_from_bytes(data: bytes | memoryview) -> Fingerprint:
-    """Inverse of :func:`fit_to_bytes`; raises as :func:`rounds_from_bytes` does."""
+    """Inverse of :func:`fit_to_bytes`; errors are those of :func:`rounds_from_bytes`."""
     header, _ = _open(data, FIT_FORMAT, ("contents", "settings"))
     if header.entries:
         raise ModelFormatError("there are arrays in the description of a fit.")
@@ -176,7 +176,7 @@ def fit_from_bytes(data: bytes | memoryview) -> Fingerprint:
 def _open(
     data: bytes | memoryview, format_: str, names: tuple[str, ...]
 ) -> tuple[Header, memoryview]:
-    """Header and arrays of a file, whose bytes are those that were written."""
+    """Return the header and the arrays of a file after verifying its bytes."""
     view = memoryview(data).cast("B")
     length = container.header_length(bytes(view[:SNIFF_BYTES]), len(view))
     start = bytes(view[: container.LENGTH_BYTES + length])
@@ -205,7 +205,7 @@ def _slopes_of(slopes: Slopes | None, begin: int, end: int) -> Slopes | None:
 
 
 def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
-    """The trees, each with arrays of its own, as the grower makes them."""
+    """Build the trees, each with its own arrays, like the grower."""
     feature, start = arrays["feature"], arrays["tree_start"]
     forest: dict[str, Any] = {name: arrays[name] for name in FOREST_DTYPES}
     n_nodes, column = len(feature), arrays["column"]
@@ -229,7 +229,7 @@ def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
     sets = arrays["left_bins"].view(np.uint64).reshape(-1, _SET_WORDS)
     per_node = {name: arrays[name] for name in (*NODE_FIELDS, "column", "bin")}
     return tuple(
-        # Copies: kernels are compiled for arrays that can be written to.
+        # Copies, because kernels are compiled for writable arrays.
         GrownTree(
             **{name: array[begin:end].copy() for name, array in per_node.items()},
             left_bins=sets[begin:end].copy(),

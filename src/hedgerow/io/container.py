@@ -1,4 +1,4 @@
-"""The container: a valid safetensors file that carries its own checksum.
+"""The container of model files: a valid safetensors file with its own checksum.
 
 ::
 
@@ -6,17 +6,17 @@
             | n: u64 | {"__metadata__":{"checksum":"…", …  | arrays … |
                        ^ offset 8 in every version         ^ multiple of 8
 
-* ``n`` is the length of the JSON header, padded with spaces so that the
-  arrays start at a multiple of 8; arrays of 8-byte numbers stand first, so
-  each array is aligned in the file.
-* The header always begins with the checksum, 64 hexadecimal digits at a fixed
-  place: BLAKE2b-256 of all other bytes of the file.  It finds damage; it is no
-  signature, so everything is validated as if the file came from an enemy.
-* The metadata is a map from string to string, as safetensors demands.
+* ``n`` is the length of the JSON header, which is padded with spaces so that the arrays
+  start at a multiple of 8.  Arrays of 8-byte numbers come first, so each array is aligned
+  in the file.
+* The header always begins with the checksum, 64 hexadecimal digits at a fixed offset: the
+  BLAKE2b-256 hash of all other bytes of the file.  It detects damage.  It is not a
+  signature, so everything is validated as if an attacker had written the file.
+* The metadata is a map from string to string, as safetensors requires.
 
-Reading is a chain of checks, each of which bounds the next: length of the
-header, JSON within bounds, arrays that tile the rest of the file exactly,
-checksum.  Nothing is allocated on the word of the header alone.
+Reading is a chain of checks, each of which bounds the next one: length of the header, JSON
+within bounds, arrays that tile the remainder of the file exactly, checksum.  No memory is
+allocated on the basis of the header alone.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Decoded header: metadata (without the checksum) and where each array lies."""
+    """Decoded header: metadata (without the checksum), and the position of each array."""
 
     metadata: dict[str, str]
     entries: dict[str, Entry]
@@ -75,20 +75,19 @@ class Header:
 
 
 def pack(metadata: Mapping[str, str], arrays: Mapping[str, AnyArray]) -> list[bytes | memoryview]:
-    """Lay out a file; its content is the concatenation of the parts returned.
+    """Lay out a file, whose content is the concatenation of the parts returned.
 
     Parameters
     ----------
     metadata : mapping of str to str
         Keys must sort after ``"checksum"``.
     arrays : mapping of str to ndarray
-        In the order of the file, widest element type first.
+        Arrays in the order of the file, widest element type first.
 
     Returns
     -------
     list of bytes
-        Header, then one part per array (no copy where it is little-endian
-        and contiguous already).
+        Header, then one part per array.  Contiguous little-endian arrays are not copied.
     """
     tensors: dict[str, object] = {}
     payload: list[memoryview] = []
@@ -118,7 +117,7 @@ def pack(metadata: Mapping[str, str], arrays: Mapping[str, AnyArray]) -> list[by
 
 
 def header_length(prefix: bytes, file_size: int) -> int:
-    """Return the header's length; if the file is none of ours say what it looks like."""
+    """Return the length of the header; raise with a guess if this is not a Hedgerow file."""
     begin = prefix[LENGTH_BYTES : _CHECKSUM.start]
     if not begin or not _START.startswith(begin):
         guess = looks_like(prefix)
@@ -135,7 +134,7 @@ def header_length(prefix: bytes, file_size: int) -> int:
 
 
 def parse_header(text: bytes) -> Header:
-    """Decode the header; shapes and offsets are checked for type, not yet against the file."""
+    """Decode the header and check the types of shapes and offsets, not yet their values."""
     head = strict_json.decode(text, "the header")
     metadata = head.pop("__metadata__") if isinstance(head, dict) else None
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
@@ -146,7 +145,7 @@ def parse_header(text: bytes) -> Header:
 
 
 def check_tiling(header: Header, file_size: int) -> None:
-    """Check that the arrays cover the rest of the file: no hole, overlap or trailing byte."""
+    """Check that the arrays tile the remainder of the file without gaps or overlaps."""
     position = 0
     in_order = sorted(header.entries.items(), key=lambda item: (item[1].begin, item[1].end))
     for name, entry in in_order:
@@ -162,13 +161,13 @@ def check_tiling(header: Header, file_size: int) -> None:
 
 
 def check_digest(start: bytes, payload: memoryview) -> None:
-    """Compare the checksum with the bytes; ``start`` is everything before the arrays."""
+    """Verify the checksum; ``start`` holds all bytes before the arrays."""
     if start[_CHECKSUM] != _digest(start, [payload]):
         raise ModelFormatError("the checksum does not match: the file was damaged or altered.")
 
 
 def array_at(header: Header, name: str, payload: memoryview) -> AnyArray:
-    """Copy an array out, read-only, in native byte order, aligned to a cache line."""
+    """Return a read-only copy of an array, in native byte order, aligned to a cache line."""
     entry = header.entries[name]
     raw = np.frombuffer(payload[entry.begin : entry.end], dtype=entry.dtype)
     array = aligned_empty(entry.shape, entry.dtype.newbyteorder("="))
@@ -186,7 +185,7 @@ def _digest(start: bytes, payload: list[memoryview]) -> bytes:
 
 
 def _entry(name: str, value: object) -> Entry:
-    """Check one array's description; all sizes are Python integers, which cannot overflow."""
+    """Check the description of an array; sizes are Python integers, which cannot overflow."""
     if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
         raise ModelFormatError(f"array {name!r} needs dtype, shape and data_offsets, no more.")
     dtype = DTYPES.get(value["dtype"]) if isinstance(value["dtype"], str) else None

@@ -1,13 +1,13 @@
-"""Predictions of files of any size, into one file.
+"""Predict files of any size and write one output file.
 
 ::
 
     files --- data.model_rows ---> batches --- predict ---> named columns
                                                                 | table_files
-    output, put in its place in one step  <--------------------+
+    output, moved into place atomically  <---------------------+
 
-What a column holds the model says (:mod:`hedgerow.data.model_rows`), so the output does
-not depend on the size of the batches.
+The model determines the type of each column (:mod:`hedgerow.data.model_rows`), so the output
+does not depend on the batch size.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Named: TypeAlias = Mapping[str, AnyArray]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Files to predict, and where the predictions go."""
+    """Files to predict, and the output."""
 
     files: ModelFiles
     output: str
@@ -53,7 +53,7 @@ def make_job(
     zero_based: bool = True,
     progress: bool = False,
 ) -> Job:
-    """See that all files are there, and that the output can be written.
+    """Check that all files exist, and that the output can be written.
 
     Parameters and errors: :meth:`hedgerow.Booster.predict_files`.
     """
@@ -68,19 +68,19 @@ def make_job(
 
 
 def columns_of(model: Model) -> Schema:
-    """Columns that a file must have: features and offsets."""
+    """Return the schema of the columns that a file must have: features and offsets."""
     offsets = tuple(Column(name) for name in offset_columns(model))
     return replace(model.schema, columns=(*model.schema.columns, *offsets))
 
 
 def write_predictions(job: Job, predict: Callable[[Any], Named]) -> int:
-    """Predict files batch by batch and write one table, wholly or not at all.
+    """Predict files batch by batch and write one table atomically.
 
     Parameters
     ----------
     job : Job
     predict : callable
-        From the features of a batch to named columns of predictions.
+        Function from the features of a batch to named columns of predictions.
 
     Returns
     -------
@@ -118,7 +118,9 @@ def _predicted(
         yield {**rows.keys, **predictions}
         line.add(rows.path, rows.n_rows)
     if line.n_rows == 0:
-        raise DataError(f"{job.files.paths[0]} has no rows to predict, nor has any other file.")
+        raise DataError(
+            f"{job.files.paths[0]} has no rows to predict, nor has any other file: check the paths."
+        )
 
 
 def _where(rows: FileRows) -> str:
@@ -128,7 +130,7 @@ def _where(rows: FileRows) -> str:
 
 
 class ProgressLine:
-    """One line on a terminal, drawn anew ten times a second at most.
+    """A progress line on a terminal, redrawn at most ten times a second.
 
     ::
 
@@ -148,7 +150,7 @@ class ProgressLine:
         self.n_rows = 0
 
     def add(self, path: str, n_rows: int) -> None:
-        """Count rows that are done."""
+        """Add completed rows."""
         self.n_rows += n_rows
         self._files.add(path)
         self._path = path
@@ -158,7 +160,7 @@ class ProgressLine:
             self._last = now
 
     def close(self) -> None:
-        """Draw the last state and end the line."""
+        """Draw the final state and end the line."""
         if self._shown and self._last >= 0.0:
             self._draw(time.monotonic())
             self._stream.write("\n")

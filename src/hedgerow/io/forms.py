@@ -1,4 +1,4 @@
-"""A model as a file, as bytes, as JSON, and what users note of it; part of a booster."""
+"""Save a booster as a file, bytes or JSON, and store the user's attributes in it."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from hedgerow.model.model import Model
 from hedgerow.objectives import objective_of_record
 
 ATTRIBUTES = "attributes"
-"""Key of the training record."""
+"""Key of the user's attributes in the training record."""
 
 
 class ModelForms(ABC):
-    """A booster that can be written down."""
+    """Mixin of the booster for files, bytes and JSON."""
 
     model: Model
     _classes: AnyArray | None
 
     @abstractmethod
     def __init__(self, model: Model, classes: AnyArray | None = None) -> None:
-        """Make a booster of a model."""
+        """Build a booster from a model."""
 
     def _record(self) -> dict[str, Any] | None:
-        """What the file has beside the model: labels of the classes, if they are known."""
+        """Return the record to save with the model: class labels, if they are known."""
         known = self._classes
         return None if known is None else {"classes": labels_to_record(known)}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model file; an existing file is replaced in one step.
+        """Write a model file, with the class labels if they are known.
 
-        The labels of the classes are in it, if they are known.
+        An existing file is replaced atomically.
 
         Raises
         ------
         DataTypeError
-            If a label is neither text nor a number.
+            If a class label is neither text nor a number.
         OSError
-            If it cannot be written; an old file is then intact.
+            If the file cannot be written.  An existing file then stays intact.
         """
         save_model(self.model, path, estimator=self._record())
 
     def to_bytes(self) -> bytes:
-        """The content of the file that :meth:`save` writes: equal for equal models.
+        """Return the bytes that :meth:`save` writes; equal models have equal bytes.
 
         Raises
         ------
@@ -69,24 +69,24 @@ class ModelForms(ABC):
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> Self:
-        """The booster of a model file's content, from any source: no code runs.
+        """Build a booster from the bytes of a model file, which need not be trusted.
 
         Parameters
         ----------
         data : bytes-like
-            From :meth:`to_bytes`, or read from a file.
+            Result of :meth:`to_bytes`, or the content of a model file.
 
         Raises
         ------
         ModelFormatError
-            If it is no valid model file.
+            If the bytes are not a valid model file.
         """
         model, record = model_from_bytes(data)
         objective = objective_of_record(model.objective, model.forest.n_outputs, model.training)
         return cls(model, classes_of_record(objective, record))
 
     def to_dict(self) -> dict[str, Any]:
-        """The model as nested dicts and lists; see :mod:`hedgerow.io.json_form`.
+        """Return the model as nested dicts and lists; see :mod:`hedgerow.io.json_form`.
 
         Raises
         ------

@@ -1,7 +1,6 @@
-"""A model as JSON: all that a prediction takes, readable by any program.
+"""A model as a JSON document, with everything that predictions need.
 
-The document, with the keys of one tree (there is one entry for each tree, in the order of
-their rounds)::
+``trees`` has one entry for each tree, in the order of the rounds::
 
     {"format": "hedgerow-json", "version": 1,
      "objective": "logistic", "n_outputs": 1, "base_score": [-0.62],
@@ -12,12 +11,12 @@ their rounds)::
                          "gain": 3.1, "cover": 60.0, "count": 240,
                          "left": {"value": -0.2, "cover": 22.5, "count": 90}, "right": ...}}]}
 
-A row goes left where its value is ``<= threshold``, or its category is in ``left_levels``;
-missing values go the way of ``missing``.  The raw score of an output is its base score plus
-the values of the leaves that the row reaches in its trees; a leaf with ``values`` adds one to
-each output, and one with ``terms`` also a line, the sum of ``slope * (x - center)`` within
-``low`` and ``high``.  Trees of DART and of random forests stand with the factors that the
-model gives them.  Integers of 64 bits are exact.
+A row goes left if its value is ``<= threshold``, or its category is in ``left_levels``.
+``missing`` is the side of missing values.  The raw score of an output is its base score plus
+the values of the leaves that the row reaches in its trees.  A leaf with ``values`` adds one to
+each output.  A leaf with ``terms`` also adds a linear function: the sum of
+``slope * (x - center)``, limited to ``low`` and ``high``.  Values of DART and random forest
+trees include their factors in the model.  64-bit integers are exact.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ FORMAT, VERSION = "hedgerow-json", 1
 
 
 def model_document(model: Model, classes: list[Any] | None = None) -> dict[str, Any]:
-    """The document, of Python objects that JSON has.
+    """Return the document as Python objects that JSON can express.
 
     Parameters
     ----------
@@ -89,7 +88,7 @@ def model_document(model: Model, classes: list[Any] | None = None) -> dict[str, 
 
 
 def document_text(document: dict[str, Any], indent: int | None = None) -> str:
-    """The document as text; a number that JSON does not have is a text such as ``"inf"``."""
+    """Encode the document; numbers that JSON cannot express are text such as ``"inf"``."""
     return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
 
 
@@ -102,7 +101,7 @@ def _column(column: Column) -> dict[str, Any]:
 
 def _tree(forest: Forest, nodes: list[dict[str, Any]], tree: int) -> dict[str, Any]:
     start, end = int(forest.tree_start[tree]), int(forest.tree_start[tree + 1])
-    # Children stand behind their parents, so that a loop puts deep trees together.
+    # Children come after their parents, so a loop in reverse can assemble deep trees.
     for node in reversed(range(start, end)):
         if forest.feature[node] >= 0:
             nodes[node]["left"] = nodes[start + int(forest.left[node])]
@@ -112,7 +111,7 @@ def _tree(forest: Forest, nodes: list[dict[str, Any]], tree: int) -> dict[str, A
 
 
 def _nodes(forest: Forest, schema: Schema) -> list[dict[str, Any]]:
-    """What is known of each node but for its children."""
+    """Return the entry of each node, without its children."""
     shared = zip(forest.cover.tolist(), forest.count.tolist(), strict=True)
     found: list[dict[str, Any]] = [
         {"cover": _number(cover), "count": count} for cover, count in shared
@@ -174,12 +173,12 @@ def _left_levels(forest: Forest, node: int, column: Column) -> list[Any]:
 
 
 def _number(value: float) -> Any:
-    """A number, or a text for one that JSON does not have."""
+    """Return a number, or its text if JSON cannot express it."""
     return value if math.isfinite(value) else repr(value)
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has for a value of a record."""
+    """Convert a value of a record to an object that JSON can express."""
     if isinstance(value, dict):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):

@@ -1,12 +1,12 @@
-"""Levels of category columns as arrays of a model file, and back.
+"""Category levels in model files: convert them to arrays, and read and check them.
 
-The levels of all columns stand one after another, by type::
+The levels of all columns are concatenated by type::
 
-    level_int     whole numbers            level_float   floats
-    level_text    UTF-8 of all texts       level_offset  where each text begins, and the end
+    level_int     integers                 level_float   floats
+    level_text    UTF-8 of all texts       level_offset  start of each text, and the end
 
-The schema's record says of each category column which type its levels have and
-how many there are, so the header stays short whatever their number.
+The record of the schema has the type and the number of the levels of each category column,
+so the header stays short whatever the number of levels.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _TYPES: dict[str, type] = {"text": str, "int": int, "float": float}
 
 
 def _type_of(levels: Sequence[Level]) -> str:
-    """Name of the type of levels; "text" where there are none."""
+    """Return the name of the type of levels; "text" if there are none."""
     kind = type(levels[0]) if len(levels) else str
     return next((name for name, known in _TYPES.items() if kind is known), "text")
 
 
 def level_record(schema: Schema) -> LevelRecord:
-    """What the schema's record says of the levels."""
+    """Return the part of the schema's record that describes the levels."""
     return [
         [position, _type_of(column.levels), len(column.levels)]
         for position, column in enumerate(schema.columns)
@@ -53,7 +53,7 @@ def level_record(schema: Schema) -> LevelRecord:
 
 
 def level_arrays(schema: Schema) -> dict[str, AnyArray]:
-    """The levels of a valid schema, in the order of ``LEVEL_DTYPES``."""
+    """Return the level arrays of a valid schema, in the order of ``LEVEL_DTYPES``."""
     found: dict[str, list[Any]] = {"text": [], "int": [], "float": []}
     for column in schema.columns:
         if column.kind == "category":
@@ -68,7 +68,7 @@ def level_arrays(schema: Schema) -> dict[str, AnyArray]:
 
 
 def read_levels(record: Any, arrays: Mapping[str, AnyArray]) -> dict[int, tuple[Level, ...]]:
-    """Levels by position of the column; whether they ascend is not checked yet.
+    """Return the levels by position of the column, without checking that they ascend.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def _texts(offset: AnyArray, data: AnyArray) -> list[str]:
 
 
 def check_levels(schema: Schema) -> None:
-    """Raise ``ModelFormatError`` unless the levels of each column are fit for prediction."""
+    """Raise ``ModelFormatError`` unless predictions can use the levels of each column."""
     if schema.unknown not in get_args(UnknownPolicy):
         raise ModelFormatError(f"unknown policy for categories, {str(schema.unknown)[:50]!r}.")
     if not schema.has_categories and schema.unknown != "missing":

@@ -1,8 +1,7 @@
-"""A lock on a folder: one process at a time.
+"""A lock that lets only one process at a time use a folder.
 
-The system gives it back when a process ends, however it ends, so none is left behind by
-a kill.  On file systems without locks (some that are shared over a network) there is
-none, which is a warning in the log.
+The system releases the lock when the process ends, even if it is killed.  Some network file
+systems have no locks; the folder is then not locked, and a warning is logged.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class FileLock:
             raise
 
     def release(self) -> None:
-        """Give it back; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             with contextlib.suppress(OSError):
@@ -67,7 +66,7 @@ class FileLock:
             os.close(descriptor)
 
     def _note_holder(self) -> None:
-        """Who holds it, for the message to others; no matter if that fails."""
+        """Write the owner into the file, for error messages of others; ignore failures."""
         assert self._descriptor is not None
         with contextlib.suppress(OSError):
             os.ftruncate(self._descriptor, 0)
@@ -81,7 +80,7 @@ class FileLock:
 
 
 def _open(path: str) -> int:
-    """The file, which may stand in a folder that others may write to."""
+    """Open the lock file safely, even in a folder where others may write."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, flags, 0o666)

@@ -1,17 +1,16 @@
-"""Models to bytes and back; the format is described in ``docs/model-format.md``.
+"""Write and read model files; ``docs/model-format.md`` describes the format.
 
 Glossary
 --------
 container         safetensors layout with a checksum (:mod:`hedgerow.io.container`)
 metadata          strings in the header: format, schema_version and JSON records
-estimator record  what a scikit-learn-style estimator needs to come back: its
-                  class, parameters, classes; opaque here
+estimator record  class, parameters and class labels of a scikit-learn estimator, which this
+                  module does not interpret
 
-Saving checks the model just as loading does, so a file that was written can
-be read.  Loading gives a fully validated model or ``ModelFormatError``: no
-name in a file is ever imported, no code runs, and nothing is allocated beyond
-twice the size of the file, the bounded header, and a Python object for each
-level of a category column.
+Saving checks the model like loading does, so every file that was written can be read.
+Loading returns a fully validated model or raises ``ModelFormatError``.  It imports no names
+from a file and runs no code.  It allocates at most twice the size of the file, the bounded
+header, and a Python object for each level of a category column.
 """
 
 from __future__ import annotations
@@ -54,14 +53,14 @@ from hedgerow.model.model import Model, has_foreign_rules
 
 FORMAT = "hedgerow"
 FORMAT_OF_TREES = "hedgerow cart"
-"""That of :mod:`hedgerow.io.cart_file`."""
+"""Format name of :mod:`hedgerow.io.cart_file`."""
 
 SCHEMA_VERSION = 6
-"""The newest; a model that does not need it is written in the oldest that it can be."""
+"""Newest version.  A model is written in the oldest version that can hold it."""
 
 Record: TypeAlias = dict[str, Any]
 Source: TypeAlias = Callable[[int, int], memoryview]
-"""Gives the bytes at an offset, as many as asked for or as there are."""
+"""Function from offset and size to bytes, fewer at the end of the file."""
 
 _WIDEST_FIRST = sorted(FOREST_DTYPES, key=lambda name: -FOREST_DTYPES[name].itemsize)
 _KINDS_OF_VERSION: dict[int, tuple[str, ...]] = {1: ("float", "int"), 2: get_args(ColumnKind)}
@@ -72,23 +71,23 @@ _PARALLEL = "num_parallel_tree"
 def save_model(
     model: Model, path: str | os.PathLike[str], *, estimator: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a model to a file, in full or not at all.
+    """Write a model to a file atomically.
 
     Parameters
     ----------
     model : Model
     path : str or path-like
-        Replaced in one step if it exists.  The suffix is free;
-        ``.safetensors`` lets other tools recognise the layout.
+        An existing file is replaced atomically.  Any suffix is allowed; ``.safetensors``
+        lets other tools recognise the layout.
     estimator : mapping, optional
-        JSON-like record that :func:`load_model` returns beside the model.
+        JSON-like record that :func:`load_model` returns together with the model.
 
     Raises
     ------
     OSError
-        As given by the system, naming ``path``; an old file is then intact.
+        From the system, with ``path``.  An existing file then stays intact.
     ModelFormatError
-        If the model is inconsistent, or its header too large.
+        If the model is inconsistent, or its header is too large.
     DataTypeError
         If a record holds a value that JSON cannot express.
     """
@@ -96,12 +95,12 @@ def save_model(
 
 
 def model_to_bytes(model: Model, *, estimator: Mapping[str, Any] | None = None) -> bytes:
-    """Return the content of the file that :func:`save_model` writes: equal for equal models."""
+    """Return the bytes that :func:`save_model` writes; equal models have equal bytes."""
     return b"".join(_parts(model, estimator))
 
 
 def load_model(path: str | os.PathLike[str]) -> tuple[Model, Record | None]:
-    """Read a model file from any source, trusted or not.
+    """Read a model file, which need not be trusted.
 
     Parameters
     ----------
@@ -110,9 +109,9 @@ def load_model(path: str | os.PathLike[str]) -> tuple[Model, Record | None]:
     Returns
     -------
     model : Model
-        Validated; its arrays are read-only.
+        Validated model with read-only arrays.
     estimator : dict or None
-        The record given to :func:`save_model`.
+        The record that was passed to :func:`save_model`.
 
     Raises
     ------
@@ -122,7 +121,7 @@ def load_model(path: str | os.PathLike[str]) -> tuple[Model, Record | None]:
         If it is not a valid model file; the message says why.
     """
     try:
-        # A pipe or a device could block on opening or never end.
+        # A pipe or a device could block when opened, or never end.
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             raise ModelFormatError("this is not a regular file.")
@@ -133,7 +132,7 @@ def load_model(path: str | os.PathLike[str]) -> tuple[Model, Record | None]:
 
 
 def model_from_bytes(data: bytes | bytearray | memoryview) -> tuple[Model, Record | None]:
-    """Like :func:`load_model`, from the content of a file."""
+    """Read a model from the bytes of a file, like :func:`load_model`."""
     view = memoryview(data).cast("B")
     return _read(lambda offset, size: view[offset : offset + size], len(view))
 
@@ -171,15 +170,15 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
     if model.forest.vectors is not None:
         arrays["vector"] = model.forest.vectors.reshape(-1)
     arrays |= slope_arrays(model.forest.slopes)
-    # Stable, so that those of version 1 stay in the order of version 1.
+    # The sort is stable, so the arrays of version 1 keep their order.
     in_order = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
     return container.pack(metadata, {name: arrays[name] for name in in_order})
 
 
 def _version_of(model: Model) -> int:
-    """The oldest version that can hold the model."""
+    """Return the oldest version that can hold the model."""
     if model.forest.n_parallel > 1:
-        return 6  # a reader of earlier ones would take each part of a round for a round
+        return 6  # readers of earlier versions would count each tree as a round
     if has_foreign_rules(model):
         return 5
     counts = model.inputs is not None and any(
@@ -189,12 +188,12 @@ def _version_of(model: Model) -> int:
         return 4
     named = any(name in model.training for name in (OFFSET_COLUMNS, CLASS_WEIGHT))
     if named or model.forest.vectors is not None:
-        return 3  # a reader of earlier ones would not know that predictions depend on it
+        return 3  # readers of earlier versions would predict without these entries
     return 2 if model.schema.has_categories else 1
 
 
 def _read(source: Source, size: int) -> tuple[Model, Record | None]:
-    """Chain of checks, each within the bounds that the one before has set."""
+    """Read a model through a chain of checks, each of which bounds the next one."""
     length = container.header_length(bytes(source(0, SNIFF_BYTES)), size)
     start = bytes(source(0, container.LENGTH_BYTES + length))
     header = container.parse_header(start[container.LENGTH_BYTES :])
@@ -205,13 +204,13 @@ def _read(source: Source, size: int) -> tuple[Model, Record | None]:
         raise ModelFormatError("the file changed while it was read.")
     container.check_digest(start, payload)
     model, estimator = reader(header, payload)
-    del payload  # so that the arrays are the only copy while the checks need memory
+    del payload  # free this copy before the checks need memory
     check_model(model)
     return model, estimator
 
 
 def _reader(header: Header) -> Callable[[Header, memoryview], tuple[Model, Record | None]]:
-    """Choose the function that reads this version; versions once written are read for ever."""
+    """Return the reader of the version of the file; old versions stay readable for ever."""
     metadata = header.metadata
     if metadata.get("format") == FORMAT_OF_TREES:
         raise ModelFormatError(
@@ -252,7 +251,7 @@ def _read_v2(header: Header, payload: memoryview) -> tuple[Model, Record | None]
 
 
 def _read_v3(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
-    """As version 1 or 2, and leaves may hold vectors."""
+    """Read version 3: version 1 or 2 with optional vector leaves."""
     entries = {name: entry for name, entry in header.entries.items() if name != "vector"}
     read = _read_v1 if entries.keys().isdisjoint(LEVEL_DTYPES) else _read_v2
     model, estimator = read(replace(header, entries=entries), payload)
@@ -269,10 +268,10 @@ def _read_v3(header: Header, payload: memoryview) -> tuple[Model, Record | None]
 
 
 def _check_header(header: Header, dtypes: Mapping[str, np.dtype[np.generic]]) -> None:
-    """Check that the header names these arrays, no others, and all metadata."""
+    """Check that the header has exactly these arrays, and all metadata."""
     if header.entries.keys() != dtypes.keys():
-        odd = ", ".join(sorted(header.entries.keys() ^ dtypes.keys()))
-        raise ModelFormatError(f"arrays are missing or unknown: {odd[:200]}.")
+        different = ", ".join(sorted(header.entries.keys() ^ dtypes.keys()))
+        raise ModelFormatError(f"arrays are missing or unknown: {different[:200]}.")
     for name, entry in header.entries.items():
         if entry.dtype != dtypes[name].newbyteorder("<"):
             raise ModelFormatError(f"array {name!r} must have dtype {dtypes[name]}.")
@@ -288,7 +287,7 @@ def _read_model(
     categories: CategoryTables | None = None,
     inputs: Inputs | None = None,
 ) -> tuple[Model, Record | None]:
-    """Build a model; the values in its arrays are not checked yet."""
+    """Build a model without checking the values of its arrays."""
     metadata = header.metadata
     if not _NATURAL.fullmatch(metadata["n_features"]):
         raise ModelFormatError("n_features is malformed.")
@@ -316,7 +315,7 @@ def _read_model(
 
 
 def _read_v4(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
-    """As version 3, and leaves may have slopes, statistics numbers of rows."""
+    """Read version 4: version 3 with optional linear leaves and row counts of statistics."""
     more = {name: entry for name, entry in header.entries.items() if name in SLOPE_DTYPES}
     if not more:
         return _read_v3(header, payload)
@@ -332,7 +331,7 @@ def _read_v4(header: Header, payload: memoryview) -> tuple[Model, Record | None]
 
 
 def _read_v6(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
-    """As version 5, and a round has several trees of each output."""
+    """Read version 6: version 5 with several trees of each output in a round."""
     text = header.metadata.get(_PARALLEL, "")
     if not _NATURAL.fullmatch(text):
         raise ModelFormatError(f"{_PARALLEL} is missing or malformed.")
@@ -341,11 +340,11 @@ def _read_v6(header: Header, payload: memoryview) -> tuple[Model, Record | None]
 
 
 _READERS = {1: _read_v1, 2: _read_v2, 3: _read_v3, 4: _read_v4, 5: _read_v4, 6: _read_v6}
-"""Version 5 is laid out as 4 is; more values are allowed in the schema and in inputs."""
+"""Version 5 has the layout of version 4, but allows more values in the schema and inputs."""
 
 
 def schema_text(schema: Schema) -> str:
-    """Names in order, and the positions of every kind other than float."""
+    """Encode the schema: column names, positions of kinds other than float, options."""
     kinds: dict[str, list[int]] = {}
     for position, column in enumerate(schema.columns):
         if column.kind != "float":
@@ -367,9 +366,9 @@ def schema_text(schema: Schema) -> str:
 
 
 def schema_of_text(text: str, version: int, arrays: Mapping[str, AnyArray] | None = None) -> Schema:
-    """Read the record of the columns, with the arrays of their levels from version 2 on."""
+    """Decode a schema; from version 2 on ``arrays`` holds the category levels."""
     record = record_of_text(text, "schema")
-    # Written only where it is true: a file without it means what it always has.
+    # Written only if true, so the meaning of older files does not change.
     zero_missing = record.pop("zero_missing", None)
     if zero_missing is not None and zero_missing is not True:
         raise ModelFormatError("schema has a malformed zero_missing.")
@@ -386,46 +385,46 @@ def schema_of_text(text: str, version: int, arrays: Mapping[str, AnyArray] | Non
     if not all(isinstance(name, str) for name in names) or not isinstance(positions, dict):
         raise ModelFormatError("schema has malformed names or kinds.")
     kinds: list[Any] = ["float"] * len(names)
-    for kind, places in positions.items():
+    for kind, columns_of_kind in positions.items():
         known = kind in _KINDS_OF_VERSION[version] and kind != "float"
-        if not known or not isinstance(places, list):
+        if not known or not isinstance(columns_of_kind, list):
             raise ModelFormatError(f"schema has an unknown kind of column, {kind[:50]!r}.")
-        for place in places:
-            if type(place) is not int or not 0 <= place < len(names) or kinds[place] != "float":
+        for j in columns_of_kind:
+            if type(j) is not int or not 0 <= j < len(names) or kinds[j] != "float":
                 raise ModelFormatError("schema gives a kind to a column twice or to none.")
-            kinds[place] = kind
+            kinds[j] = kind
     if arrays is None:
         columns = tuple(Column(name, kind) for name, kind in zip(names, kinds, strict=True))
         return Schema(columns, named, zero_missing=zero_missing is True, zero_band=band)
     levels = read_levels(record["categories"], arrays)
-    if levels.keys() != {place for place, kind in enumerate(kinds) if kind == "category"}:
+    if levels.keys() != {j for j, kind in enumerate(kinds) if kind == "category"}:
         raise ModelFormatError("schema gives levels to a column that has no categories, or none.")
-    ways = _roundings(rounding, len(names))
+    roundings = _roundings(rounding, len(names))
     columns = tuple(
-        Column(name, kind, levels.get(place, ()), ways.get(place, "none"))
-        for place, (name, kind) in enumerate(zip(names, kinds, strict=True))
+        Column(name, kind, levels.get(j, ()), roundings.get(j, "none"))
+        for j, (name, kind) in enumerate(zip(names, kinds, strict=True))
     )
     return Schema(columns, named, record["unknown"], zero_missing is True, band)
 
 
 def _roundings(record: Any, n_columns: int) -> dict[int, Any]:
-    """How each column rounds that does."""
+    """Return the rounding of each column that has one."""
     found: dict[int, Any] = {}
     known = set(get_args(Rounding)) - {"none"}
     if not isinstance(record, dict) or not record.keys() <= known:
         raise ModelFormatError("schema has a malformed record of roundings.")
-    for way, places in record.items():
-        if not isinstance(places, list):
+    for rounding, positions in record.items():
+        if not isinstance(positions, list):
             raise ModelFormatError("schema has a malformed record of roundings.")
-        for place in places:
-            if type(place) is not int or not 0 <= place < n_columns or place in found:
+        for j in positions:
+            if type(j) is not int or not 0 <= j < n_columns or j in found:
                 raise ModelFormatError("schema rounds a column twice, or none.")
-            found[place] = way
+            found[j] = rounding
     return found
 
 
 def record_of_text(text: str, name: str) -> Record:
-    """A record of the metadata; ``name`` is its key."""
+    """Decode the JSON object stored in the metadata under the key ``name``."""
     record = strict_json.decode(text, name)
     if not isinstance(record, dict):
         raise ModelFormatError(f"{name} is not a JSON object.")

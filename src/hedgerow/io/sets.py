@@ -1,4 +1,4 @@
-"""Splits of category columns as arrays of a model file, and back.
+"""Category splits in model files: convert them to arrays, and read and check them.
 
 ::
 
@@ -28,7 +28,7 @@ _WORDS = 4
 
 
 def set_arrays(tables: CategoryTables | None) -> dict[str, AnyArray]:
-    """The arrays of valid tables, in the order of ``SET_DTYPES``; empty ones of None."""
+    """Return the arrays of valid tables in the order of ``SET_DTYPES``; empty for None."""
     if tables is None:
         return {name: np.zeros(0, dtype) for name, dtype in SET_DTYPES.items()}
     return {
@@ -38,9 +38,9 @@ def set_arrays(tables: CategoryTables | None) -> dict[str, AnyArray]:
 
 
 def read_sets(arrays: Mapping[str, AnyArray], schema: Schema) -> CategoryTables | None:
-    """Tables from arrays of any length; what they hold is not checked yet.
+    """Build tables from arrays of any length, without checking their values.
 
-    None if no column that trees split holds categories.
+    The result is None if no input of the trees is a category column.
     """
     words = arrays["category_set"]
     if not schema.has_categories and len(words) == 0 and len(arrays["level_bin"]) == 0:
@@ -53,7 +53,7 @@ def read_sets(arrays: Mapping[str, AnyArray], schema: Schema) -> CategoryTables 
 
 
 def level_start_of(schema: Schema) -> IntArray:
-    """First level of each column among those of all columns, and their number."""
+    """Return the first level of each column among all levels, and the number of levels."""
     counts = [schema.n_levels(j) for j in range(schema.n_features)]
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""Slopes of leaves as arrays of a file, and back.
+"""Linear leaves in model files: convert them to arrays, and read and check them.
 
 =================  =========  =====================================================
 array              elements
@@ -35,7 +35,7 @@ SLOPE_DTYPES: dict[str, np.dtype[np.generic]] = dict(
 
 
 def slope_arrays(slopes: Slopes | None) -> dict[str, AnyArray]:
-    """The arrays by name; none without slopes."""
+    """Return the arrays by name; no arrays without slopes."""
     return {} if slopes is None else dict(zip(_NAMES, slopes, strict=True))
 
 
@@ -45,10 +45,10 @@ def read_slopes(arrays: Mapping[str, AnyArray]) -> Slopes | None:
 
 
 def check_slopes(forest: Forest) -> None:
-    """Raise ``ModelFormatError`` unless a prediction may use the slopes of the forest.
+    """Raise ``ModelFormatError`` unless predictions can use the slopes of the forest.
 
-    Terms are in leaves alone, of columns that there are; three at most, but where a line has no
-    bounds.  All other numbers are finite.
+    Only leaves may have terms, with existing columns.  A leaf has at most three terms unless it
+    has no bounds.  All other numbers must be finite.
     """
     slopes, n_nodes = forest.slopes, len(forest.feature)
     if slopes is None:

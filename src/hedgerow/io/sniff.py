@@ -1,9 +1,9 @@
-"""Guess what a file is that is not a Hedgerow model, to say so in the error."""
+"""Guess the type of a file that is not a Hedgerow model, for the error message."""
 
 from __future__ import annotations
 
 SNIFF_BYTES = 4096
-"""How much of the beginning of a file :func:`looks_like` wants to see."""
+"""Bytes from the start of a file that :func:`looks_like` needs."""
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", "a zip archive (.npz, .skops, PyTorch, XLSX ...)"),
@@ -25,7 +25,7 @@ _PICKLE_PROTOCOLS = (2, 3, 4, 5)
 
 
 def looks_like(start: bytes) -> str | None:
-    """Name what a file that begins with ``start`` looks like; None if nothing comes to mind."""
+    """Name the likely type of a file that begins with ``start``; None if it is not known."""
     if not start:
         return "an empty file"
     for magic, name in _MAGIC:

@@ -1,4 +1,4 @@
-"""Target statistics as a record and arrays of a model file, and back.
+"""Target statistics in model files: convert them to a record and arrays, read and check them.
 
 ::
 
@@ -34,13 +34,13 @@ _MOST_CLASSES = 2**20
 
 
 def input_record(inputs: Inputs) -> dict[str, Any]:
-    """What the metadata say of valid inputs."""
+    """Return the metadata record of valid inputs."""
     listed = [[list(s.columns), list(s.classes), len(s.keys)] for s in inputs.statistics]
     return {"kept": list(inputs.kept), "statistics": listed}
 
 
 def input_arrays(inputs: Inputs) -> dict[str, AnyArray]:
-    """The arrays of valid inputs, in the order of ``STATISTIC_DTYPES``."""
+    """Return the arrays of valid inputs, in the order of ``STATISTIC_DTYPES``."""
     keys: list[AnyArray] = [np.zeros(0, np.int64), *(s.keys for s in inputs.statistics)]
     values: list[AnyArray] = [np.zeros(0), *(s.values.reshape(-1) for s in inputs.statistics)]
     priors: list[AnyArray] = [np.zeros(0), *(s.prior for s in inputs.statistics)]
@@ -52,7 +52,7 @@ def input_arrays(inputs: Inputs) -> dict[str, AnyArray]:
 
 
 def read_inputs(record: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Inputs:
-    """Inputs from a record and arrays of any length; columns and keys are not checked yet.
+    """Build inputs from a record and arrays of any length, without checking columns and keys.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def read_inputs(record: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> In
 
 
 def check_inputs(inputs: Inputs, schema: Schema, n_features: int) -> None:
-    """Raise ``ModelFormatError`` unless the inputs of every row of the schema can be made."""
+    """Raise ``ModelFormatError`` unless the inputs of every possible row can be computed."""
     _check_kept(inputs.kept, schema)
     for statistic in inputs.statistics:
         _check_statistic(statistic, schema)
@@ -132,7 +132,7 @@ def _check_statistic(statistic: Statistic, schema: Schema) -> None:
 
 
 def _check_kept(kept: tuple[int, ...], schema: Schema) -> None:
-    """Ascending; a column of categories may be there several times, with bins of their own."""
+    """Check that kept columns ascend; only category columns may be repeated."""
     once = [j for place, j in enumerate(kept) if place == 0 or kept[place - 1] != j]
     _check_positions(tuple(once), schema, "kept")
     if any(a == b and schema.kinds[a] != "category" for a, b in pairwise(kept)):

@@ -1,8 +1,8 @@
-"""Predictions of more rows than memory holds: batches in, batches out.
+"""Predict more rows than fit in memory, batch by batch.
 
-A row is predicted to the same bits whichever rows are predicted with it.  So what comes
-out does not depend on the size of the batches, which bounds the memory.  What reads and
-writes files (:mod:`hedgerow.io.file_predictions`) is loaded when files are predicted.
+The prediction of a row has the same bits whatever rows are predicted with it.  The output
+therefore does not depend on the batch size, which bounds the memory.  The code for files
+(:mod:`hedgerow.io.file_predictions`) is imported only when files are predicted.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
     from hedgerow.data.files import Paths
 
 BATCH_ROWS = 65_536
-"""Rows of a batch by default: enough that a call costs nothing beside its rows."""
+"""Default rows of a batch: enough to make the cost of a call negligible."""
 
 
 def prediction_columns(kind: PredictionKind, values: AnyArray) -> dict[str, AnyArray]:
-    """Predictions as named columns: ``prediction``, ``raw``, or ``KIND_0``, ``KIND_1``, ..."""
+    """Name the columns of predictions: ``prediction``, ``raw``, or ``KIND_0``, ``KIND_1``, ..."""
     if values.ndim == 1:
         return {"prediction" if kind == "value" else kind: values}
-    return {f"{kind}_{place}": values[:, place] for place in range(values.shape[1])}
+    return {f"{kind}_{j}": values[:, j] for j in range(values.shape[1])}
 
 
 def check_batch_rows(batch_rows: object) -> None:
-    """Refuse what is not a whole number above 0."""
-    whole = isinstance(batch_rows, int | np.integer) and not isinstance(batch_rows, bool)
-    if not whole or int(batch_rows) < 1:  # type: ignore[call-overload]
+    """Raise unless ``batch_rows`` is a positive integer."""
+    is_integer = isinstance(batch_rows, int | np.integer) and not isinstance(batch_rows, bool)
+    if not is_integer or int(batch_rows) < 1:  # type: ignore[call-overload]
         raise ParameterError(f"batch_rows must be an integer of at least 1; got {batch_rows!r}.")
 
 
 def as_batches(batches: Any, batch_rows: int) -> Iterator[Any]:
-    """What the user gave as an iterator of tables.
+    """Convert the user's batches to an iterator of tables.
 
     Raises
     ------
     DataTypeError
-        If it is one table or a path.
+        If ``batches`` is a single table or a path.
     ParameterError
-        If it is an Arrow stream and pyarrow is not installed.
+        If ``batches`` is an Arrow stream and pyarrow is not installed.
     """
     if hasattr(batches, "__arrow_c_stream__"):
         return _stream(batches, batch_rows)
@@ -64,7 +64,7 @@ def as_batches(batches: Any, batch_rows: int) -> Iterator[Any]:
 
 
 def _stream(source: Any, batch_rows: int) -> Iterator[Any]:
-    """Tables of at most ``batch_rows`` rows from what has ``__arrow_c_stream__``."""
+    """Yield tables of at most ``batch_rows`` rows from an Arrow stream."""
     from hedgerow.data.sources.arrow_files import arrow
 
     pa = arrow("an Arrow stream")
@@ -75,7 +75,7 @@ def _stream(source: Any, batch_rows: int) -> Iterator[Any]:
 
 
 class StreamedPredictions(ABC):
-    """Predictions of a booster in bounded memory."""
+    """Mixin of the booster for predictions in bounded memory."""
 
     model: Model
 
@@ -87,15 +87,15 @@ class StreamedPredictions(ABC):
 
     @abstractmethod
     def _prediction(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
-        """Predictions from raw scores, as :meth:`predict` returns them."""
+        """Convert raw scores to the result of :meth:`predict`."""
 
     @abstractmethod
     def _check_kind(self, kind: str) -> None:
-        """Raise for a kind that is unknown, or not possible for this model."""
+        """Raise for a kind that is unknown, or that this model does not support."""
 
     @abstractmethod
     def _trees_of(self, first_round: int, n_rounds: int | None) -> tuple[int, int]:
-        """The trees of some rounds, as a range; all by default."""
+        """Return the range of the trees of some rounds; by default all."""
 
     def predict_batches(
         self,
@@ -106,33 +106,33 @@ class StreamedPredictions(ABC):
         n_rounds: int | None = None,
         n_jobs: int | None = None,
     ) -> Iterator[npt.NDArray[Any]]:
-        """Predict tables one after the other, each when its predictions are asked for.
+        """Predict tables one by one; each is read when its predictions are requested.
 
         Parameters
         ----------
         batches : iterable of tables, or object with ``__arrow_c_stream__``
-            Tables as :meth:`predict` takes them.  An Arrow stream may be a DuckDB
-            relation, a polars or pandas frame, an Arrow table or reader.
+            Tables as for :meth:`predict`.  An Arrow stream may be a DuckDB relation, a
+            polars or pandas frame, an Arrow table or reader.
         kind, n_rounds, n_jobs
             As for :meth:`predict`.
         batch_rows : int, default=65_536
-            Rows at most that are taken of an Arrow stream at a time.  Tables of an
-            iterable are taken as they are.
+            Most rows read from an Arrow stream at a time.  Tables of an iterable are not
+            divided.
 
         Returns
         -------
         iterator of ndarray
-            For each table what :meth:`predict` returns, also for one without rows.
-            The results put together are the prediction of all rows at once, to the
-            last bit.
+            The result of :meth:`predict` for each table, even for a table without rows.
+            Concatenated, the results equal the prediction of all rows at once, to the last
+            bit.
 
         Raises
         ------
         ParameterError
-            If ``kind``, ``n_rounds`` or ``batch_rows`` are not possible.
+            If ``kind``, ``n_rounds`` or ``batch_rows`` is invalid.
         DataError, DataTypeError
-            If ``batches`` is one table, or a table does not fit the model; the
-            number of the table is named, counted from 0.
+            If ``batches`` is a single table, or a table does not have the columns of the
+            model.  The message has the number of the table, from 0.
 
         Examples
         --------
@@ -182,31 +182,32 @@ class StreamedPredictions(ABC):
         zero_based: bool = True,
         progress: bool = False,
     ) -> int:
-        r"""Predict files of any size into one file.
+        r"""Predict files of any size and write one output file.
 
         Parameters
         ----------
         paths : path, or sequence of paths
             Files, folders or patterns of Parquet, Arrow (Feather), CSV or TSV (also
-            gzipped) or LibSVM; of a folder all files in it and below it, in the order of
-            their paths, which may name columns (``year=2020``).  Columns are found by
-            name; columns that the model does not know are left alone.  Columns of CSV
-            are read as what they were in training.
+            gzipped) or LibSVM.  A folder stands for all files in it and below it, in the
+            order of their paths, which may contain columns (``year=2020``).  Columns are
+            matched by name, and other columns are ignored.  Columns of CSV files are
+            converted to their types in training.
         output : path
-            ``.parquet``, ``.csv``, ``.tsv`` or ``.arrow``.  It is written beside its
-            place and put there at the end: the old file stays if anything goes wrong.
+            File with the suffix ``.parquet``, ``.csv``, ``.tsv`` or ``.arrow``.  It is
+            written to a temporary file and moved into place at the end, so an existing file
+            stays intact after an error.
         kind, n_rounds, n_jobs
-            As for :meth:`predict`.  The column is called ``prediction`` (values),
+            As for :meth:`predict`.  The output column is called ``prediction`` (values),
             ``raw``, or by kind and class or tree: ``probability_0``, ``leaf_0``.
         columns : sequence of str, default=()
-            Columns of the input that are written beside the predictions, such as an
-            id; those of CSV as the texts that they are.
+            Input columns to copy to the output, such as an id.  Columns of CSV files are
+            copied as text.
         batch_rows : int, default=65_536
             Rows in memory at a time.  The output does not depend on it.
         zero_based : bool, default=True
-            Whether LibSVM files count columns from 0, as in training, or from 1.
+            Whether LibSVM files number columns from 0, as in training, or from 1.
         progress : bool, default=False
-            Draw a line with the rows done if standard error is a terminal.
+            Show a progress line if standard error is a terminal.
 
         Returns
         -------
@@ -216,11 +217,12 @@ class StreamedPredictions(ABC):
         Raises
         ------
         ParameterError
-            If an argument is not possible, or pyarrow is needed and not installed.
+            If an argument is invalid, or pyarrow is required but not installed.
         DataError, DataTypeError
-            If a file does not fit the model; file and column are named.
+            If a file does not have the columns of the model; the message names file and
+            column.
         StorageError
-            If a file cannot be read, or the output not be written.
+            If a file cannot be read, or the output cannot be written.
 
         Examples
         --------
@@ -258,6 +260,6 @@ class StreamedPredictions(ABC):
 
 
 def _n_rows(table: Any) -> int:
-    """Rows of a table with two axes; of anything else not 0."""
+    """Return the number of rows of a two-dimensional table; 1 for other objects."""
     shape = getattr(table, "shape", None)
     return int(shape[0]) if isinstance(shape, tuple) and len(shape) == 2 else 1

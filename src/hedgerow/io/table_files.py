@@ -1,9 +1,8 @@
-"""Tables written batch by batch, as CSV, Parquet or an Arrow file.
+"""Write tables batch by batch, as CSV, Parquet or Arrow files.
 
-A table comes as batches of named columns and leaves as pieces of a file, which
-is put in its place in one step (:mod:`hedgerow.io.atomic`).  What
-the file holds depends on the rows only, not on how they were divided: rows are
-gathered to groups of a size that follows from the types of the columns.
+Batches of named columns are converted to pieces of a file, which is moved into place
+atomically (:mod:`hedgerow.io.atomic`).  The content of the file depends only on the rows, not
+on the batches: rows are regrouped, and the size of a group depends only on the column types.
 """
 
 from __future__ import annotations
@@ -21,23 +20,24 @@ from hedgerow.errors import DataError, ParameterError
 from hedgerow.io.atomic import write_atomically
 
 Columns: TypeAlias = Mapping[str, Any]
-"""Columns by name, all of one length: NumPy arrays, or chunked arrays of Arrow."""
+"""Columns of equal length by name: NumPy arrays or Arrow chunked arrays."""
 
 OUTPUT_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".arrow", ".feather", ".ipc")
 
 _CSV_ROWS = 8192
 _GROUP_BYTES = 32 << 20
 _GROUP_ROWS = 1 << 20
-"""A group of rows has at most so many bytes (texts guessed) and rows."""
+"""Most bytes (estimated for text) and rows of a group."""
 _TEXT_BYTES = 32
 
 
 def check_output(path: str) -> None:
-    """Refuse an output of an unknown kind, or in a place that is not there.
+    """Check the suffix and the folder of an output.
 
     Raises
     ------
     ParameterError
+        If the suffix is unknown, the path is a folder, or its folder does not exist.
     """
     name, file = path.lower(), Path(path)
     if not name.endswith(OUTPUT_SUFFIXES):
@@ -52,21 +52,20 @@ def check_output(path: str) -> None:
 
 
 def table_parts(path: str, batches: Iterable[Columns]) -> Iterator[bytes]:
-    """The content of a file of a table, piece by piece.
+    """Yield the content of a table file piece by piece.
 
     Parameters
     ----------
     path : str
-        Its ending says how the table is written (see :func:`check_output`).
+        Path whose suffix determines the format (see :func:`check_output`).
     batches : iterable of mappings from name to column
-        At least one; all with the same names.  Columns of Arrow are written as
-        the types of the first batch.
+        One or more batches with the same names.  Arrow columns are converted to the types
+        of the first batch.
 
     Raises
     ------
     DataError
-        If a column of a later batch is of a type that cannot be turned into that of
-        the first.
+        If a column of a later batch cannot be converted to its type in the first batch.
     """
     name = path.lower()
     if name.endswith((".csv", ".tsv")):
@@ -77,18 +76,18 @@ def table_parts(path: str, batches: Iterable[Columns]) -> Iterator[bytes]:
 
 
 def write_table(path: str, batches: Iterable[Columns]) -> None:
-    """Write a table wholly or not at all; parameters and errors as for :func:`table_parts`.
+    """Write a table atomically; parameters and errors as for :func:`table_parts`.
 
     Raises
     ------
     OSError
-        If it cannot be written; an old file is then intact.
+        If the file cannot be written.  An existing file then stays intact.
     """
     write_atomically(path, table_parts(path, batches))
 
 
 def _csv_parts(batches: Iterable[Columns], delimiter: str) -> Iterator[bytes]:
-    """Floats are written in the fewest digits that keep them exact."""
+    """Yield CSV text; floats have the fewest digits that represent them exactly."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     first = True
@@ -115,7 +114,7 @@ def _items(column: Any) -> list[Any]:
 
 
 class _Sink(io.RawIOBase):
-    """What a writer of Arrow takes for a file: holds bytes until they are taken."""
+    """File object for Arrow writers that holds bytes until they are taken."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -164,7 +163,7 @@ def _arrow_parts(batches: Iterable[Columns], make_writer: Any) -> Iterator[bytes
 
 
 def _tables(batches: Iterable[Columns]) -> Iterator[Any]:
-    """The batches as tables of one schema."""
+    """Convert batches to tables of the same schema."""
     import pyarrow as pa
 
     schema = None
@@ -176,7 +175,7 @@ def _tables(batches: Iterable[Columns]) -> Iterator[Any]:
 
 
 def _plain_arrow(column: Any) -> Any:
-    """A column of Arrow; dictionaries, which differ from file to file, as their values."""
+    """Convert a column to Arrow; decode dictionaries, which differ from file to file."""
     import pyarrow as pa
 
     if isinstance(column, np.ndarray):
@@ -196,13 +195,13 @@ def _cast(table: Any, schema: Any) -> Any:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataError(
                 f"column {field.name!r} is {found}, but {field.type} in the first file, and "
-                "some value cannot be converted: leave it out, or make the files alike."
+                "some value cannot be converted: leave it out, or give the files the same types."
             ) from error
     return table.cast(schema)
 
 
 def _groups(tables: Iterator[Any]) -> Iterator[Any]:
-    """Tables of the rows of a group each; the last may be smaller."""
+    """Regroup rows into tables of one group each; the last may be smaller."""
     import pyarrow as pa
 
     waiting: list[Any] = []
@@ -212,9 +211,9 @@ def _groups(tables: Iterator[Any]) -> Iterator[Any]:
         n_waiting += table.num_rows
         n_rows = _group_rows(table.schema)
         while n_waiting >= n_rows:
-            whole = pa.concat_tables(waiting)
-            yield whole.slice(0, n_rows).combine_chunks()
-            waiting = [whole.slice(n_rows)]
+            joined = pa.concat_tables(waiting)
+            yield joined.slice(0, n_rows).combine_chunks()
+            waiting = [joined.slice(n_rows)]
             n_waiting -= n_rows
     if n_waiting:
         yield pa.concat_tables(waiting).combine_chunks()

@@ -28,12 +28,12 @@ _MOST = 2**63 - 1
 
 
 def is_list(value: object) -> bool:
-    """Whether a value is a list in JSON."""
+    """Whether a value is a list in JSON (a list, tuple or array)."""
     return isinstance(value, list | tuple | np.ndarray)
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number, perhaps an infinite one or NaN."""
+    """Whether a value is a number, including infinities and NaN."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
 
 
@@ -45,20 +45,20 @@ def is_finite(value: object) -> bool:
 
 
 def is_count(value: object) -> bool:
-    """Whether a value is a whole number from 0 on."""
+    """Whether a value is an integer of at least 0."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     return whole and 0 <= value <= _MOST  # type: ignore[operator]
 
 
 def all_of(values: Any, rule: Callable[[Any], bool]) -> bool:
-    """Whether a value is a list, each item of which keeps a rule."""
+    """Whether a value is a list whose items all satisfy a rule."""
     return is_list(values) and all(map(rule, values))
 
 
 def numbers_in(
     record: Any, name: str, rule: Callable[[Any], bool] = is_finite
 ) -> list[float] | None:
-    """The numbers that a mapping has under a name; None if it has something else there."""
+    """Return the list of numbers under a name in a mapping; None for anything else."""
     found: Any = record.get(name) if isinstance(record, Mapping) else None
     return [float(value) for value in found] if all_of(found, rule) else None
 
@@ -79,7 +79,7 @@ def _is_history(value: Any) -> bool:
 
 
 def _is_folds(value: Any) -> bool:
-    """How folds were asked, and what they have found."""
+    """Check the parameters and results of cross-validation."""
     if not isinstance(value, Mapping):
         return False
     rules: dict[str, Callable[[Any], bool]] = {
@@ -94,7 +94,7 @@ def _is_folds(value: Any) -> bool:
 
 
 def _is_tried(value: Any) -> bool:
-    """One of the settings that folds have compared."""
+    """Check one of the settings that cross-validation compared."""
     if not isinstance(value, Mapping) or not is_count(value.get("rounds")):
         return False
     return value.get("score") is None or is_finite(value["score"])
@@ -139,7 +139,7 @@ _RULES: dict[str, _Rule] = {
 
 
 def check_training_record(training: Any, n_features: int) -> None:
-    """Raise ``ModelFormatError`` unless each entry that is known is what it must be."""
+    """Raise ``ModelFormatError`` if a known entry is invalid."""
     if not isinstance(training, Mapping):
         raise ModelFormatError("training is not a JSON object.")
     for name, (rule, words) in _RULES.items():
@@ -182,4 +182,4 @@ _BY_COLUMN: dict[str, Callable[[Any, int], bool]] = {
     "interaction_constraints": _is_groups,
     "forced_bins": lambda value, n: _maps_to(value, lambda cuts: all_of(cuts, is_finite)),
 }
-"""Parameters that name columns, as a fit has resolved them."""
+"""Parameters that refer to columns, in their resolved form."""

@@ -1,12 +1,12 @@
-"""Check that a model is whole: kernels walk its arrays without bounds checks.
+"""Validate a model, because kernels walk its arrays without bounds checks.
 
-All checks are vectorised, O(nodes), and use no more than a few arrays of one
-entry per node.
+All checks are vectorised, take O(nodes) time, and use only a few arrays with one entry per
+node.
 
-Why a walk ends inside its tree: children stand behind their parent and before
-the end of the tree, and every node but the root has exactly one parent.  So
-each step goes to a higher position, there is no cycle, no shared subtree, and
-a walk takes fewer steps than the tree has nodes.
+A walk always ends inside its tree for the following reason.  Children come after their
+parent and before the end of the tree, and every node except the root has exactly one
+parent.  So each step leads to a higher position, there are no cycles or shared subtrees,
+and a walk takes fewer steps than the tree has nodes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ FOREST_DTYPES: dict[str, np.dtype[np.generic]] = {
 """Element type of every array of a forest."""
 
 VECTOR_DTYPES: dict[str, np.dtype[np.generic]] = {"vector": _F64}
-"""The array that holds the vectors of the leaves, node after node, where there are any."""
+"""Element type of the array of vector leaves, node after node."""
 
 _PER_NODE = tuple(name for name in FOREST_DTYPES if name not in ("tree_start", "base_score"))
 
@@ -67,7 +67,7 @@ _LOWEST_FLOAT_KEY = -_INF_BITS - 1
 _NEGATIVE_ZERO_KEY = -1
 
 _LEAST_OUTPUTS = {"softmax": 2}
-"""Objectives with several raw scores per row, and how many they need at least."""
+"""Fewest outputs of objectives that need several."""
 
 
 def check_model(model: Model) -> None:
@@ -76,7 +76,7 @@ def check_model(model: Model) -> None:
     Parameters
     ----------
     model : Model
-        May come from anywhere, as long as its fields have the declared types.
+        Any model whose fields have the declared types; it need not be trusted.
     """
     check_forest(model.forest)
     n_features, inputs = model.forest.n_features, model.inputs
@@ -91,7 +91,7 @@ def check_model(model: Model) -> None:
 
 
 def check_forest(forest: Forest) -> None:
-    """Do the part of :func:`check_model` that needs no schema."""
+    """Do the checks of :func:`check_model` that need no schema."""
     _check_arrays(forest)
     _check_tree_start(forest)
     leaf = forest.feature == -1
@@ -111,7 +111,7 @@ def check_forest(forest: Forest) -> None:
 
 
 def _check_vectors(forest: Forest) -> None:
-    """One finite number for each node and output, and none in ``value`` beside them."""
+    """Check that vectors are finite numbers for each node and output, and that values are 0."""
     vectors = forest.vectors
     if vectors is None:
         return
@@ -124,14 +124,14 @@ def _check_vectors(forest: Forest) -> None:
 
 
 def _require_all(holds: npt.NDArray[np.bool_], name: str, rule: str) -> None:
-    """Raise with the first position at which a rule does not hold."""
+    """Raise an error with the first position where a rule does not hold."""
     if not holds.all():
         at = int(np.argmin(holds))
         raise ModelFormatError(f"{name} must be {rule}; it is not at position {at}.")
 
 
 def _check_arrays(forest: Forest) -> None:
-    """Element types, one axis each, and one entry per node."""
+    """Check that all arrays have their element type, one axis, and one entry per node."""
     for name, dtype in FOREST_DTYPES.items():
         array: AnyArray = getattr(forest, name)
         if array.dtype != dtype or array.ndim != 1:
@@ -146,7 +146,7 @@ def _check_tree_start(forest: Forest) -> None:
     start, n_nodes = forest.tree_start, len(forest.feature)
     if len(start) < 1 or start[0] != 0 or start[-1] != n_nodes:
         raise ModelFormatError("tree_start must run from 0 to the number of nodes.")
-    # Compared, not subtracted: a difference of hostile numbers could wrap around.
+    # Compare instead of subtracting, because a difference of hostile numbers could overflow.
     _require_all(start[1:] > start[:-1], "tree_start", "increasing")
     if forest.n_outputs < 1 or forest.n_parallel < 1 or forest.n_trees % forest.trees_per_round:
         several = f" with {forest.n_parallel} trees in a round" if forest.n_parallel != 1 else ""
@@ -157,7 +157,7 @@ def _check_tree_start(forest: Forest) -> None:
 
 
 def _check_children(forest: Forest, inner: IntArray) -> None:
-    """Children behind their parent, inside its tree, and each with one parent."""
+    """Check that children come after their parent, in its tree, and have only one parent."""
     start = forest.tree_start
     tree = np.searchsorted(start, inner, side="right") - 1
     root, end = start[tree], start[tree + 1]
@@ -166,7 +166,7 @@ def _check_children(forest: Forest, inner: IntArray) -> None:
         child = root + getattr(forest, name)[inner]
         if not ((child > inner) & (child < end)).all():
             raise ModelFormatError(f"{name} must lie behind its node, in the same tree.")
-        # Within one array a child must not repeat; wrap-around of u8 is thus impossible.
+        # No child may repeat within one array, so the uint8 counts cannot overflow.
         once = np.zeros(len(parents), dtype=np.uint8)
         once[child] = 1
         if np.count_nonzero(once) != len(child):
@@ -188,10 +188,10 @@ def _check_schema(schema: Schema, n_features: int) -> None:
 
 
 def _check_thresholds(forest: Forest, schema: Schema) -> None:
-    """Check that a threshold is the key of a value of its column, hence never a missing one.
+    """Check that a threshold is the key of a present value of its column.
 
-    Columns of categories have sets instead (:mod:`hedgerow.io.sets`).
-    The key -1 would be that of -0.0; no value has it, as -0.0 is compared as 0.0.
+    Category columns have sets instead (:mod:`hedgerow.io.sets`).  No value has the key -1,
+    which would be that of -0.0, because -0.0 compares as 0.0.
     """
     is_int = np.array([column.kind == "int" for column in schema.columns], dtype=np.bool_)
     is_set = np.array([column.kind == "category" for column in schema.columns], dtype=np.bool_)
@@ -229,7 +229,7 @@ def _check_objective(model: Model) -> None:
 
 
 def _check_positions(model: Model) -> None:
-    """The biases of positions of a ranking: one number for each."""
+    """Check the position biases of a ranking model."""
     if "position_bias" not in model.training:
         return
     found = model.training["position_bias"]
@@ -241,7 +241,7 @@ def _check_positions(model: Model) -> None:
 
 
 def _check_offset_columns(model: Model) -> None:
-    """Columns of offsets: one for each output, named as no feature is."""
+    """Check the offset columns: one for each output, and none of them a feature."""
     if OFFSET_COLUMNS not in model.training:
         return
     names = model.training[OFFSET_COLUMNS]
@@ -253,7 +253,7 @@ def _check_offset_columns(model: Model) -> None:
 
 
 def _check_baseline(model: Model) -> None:
-    """The baseline hazard of a Cox model: times and hazards that rise."""
+    """Check the baseline hazard of a Cox model: times and hazards must not decrease."""
     if "baseline" not in model.training:
         return
     baseline = model.training["baseline"]

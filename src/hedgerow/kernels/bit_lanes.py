@@ -10,7 +10,7 @@ from hedgerow.compile import Intrinsic
 
 
 def _declare(name: str) -> Intrinsic:
-    return Intrinsic("hedgerow.kernels.bit_lanes_llvm", name)
+    return Intrinsic("hedgerow.kernels.bit_lanes_llvm", name, counts_lanes=True)
 
 
 truths_of = _declare("truths_of")

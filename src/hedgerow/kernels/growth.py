@@ -5,7 +5,8 @@ smoothing    a node of n rows gets ``(n w + a v) / (n + a)``, ``w`` its own valu
 drawn cuts   one cut of each column in each node, at random between the lowest and the
              highest value of its rows: extremely randomised trees (Geurts, Ernst and Wehenkel
              2006) on bins.  The draw depends on the seed, the tree, the way from the root and
-             the column alone.
+             the column alone.  A symmetric tree draws one cut of each column in each level,
+             between the values of all rows of the tree.
 weights      of columns, where columns are sampled: without replacement, by the largest
              ``log(u) / weight`` (Efraimidis and Spirakis 2006)
 given cuts   a tree that is put in front of every tree: a node of it takes its cut, if the
@@ -80,9 +81,15 @@ def ordered_factor(penalty: float, depth: int) -> float:
 
 
 @kernel(inline=True, inner=True)
+def key_of_level(seed: int, tree: int, level: int) -> int:
+    """Key of the draws that all nodes of a level of tree number ``tree`` share."""
+    return np.int64(hash64(seed, np.uint64(CUT_STREAM + tree), np.uint64(level)))
+
+
+@kernel(inline=True, inner=True)
 def start_root(rules: GrowthRules, seed: int, tree: int) -> None:
     """Key and given cut of the root of tree number ``tree``."""
-    rules.node[0, NODE_KEY] = np.int64(hash64(seed, np.uint64(CUT_STREAM + tree), np.uint64(0)))
+    rules.node[0, NODE_KEY] = key_of_level(seed, tree, 0)
     rules.node[0, NODE_GIVEN] = 0 if len(rules.given) > 0 else -1
 
 
@@ -111,11 +118,11 @@ def draw_of(key: int, feature: int, n: int) -> int:
 
 
 @kernel(inner=True)
-def drawn_bin(wide: Wide, start: int, n_bins: int, stride: int, key: int, feature: int) -> int:
-    """The bin before the cut that is drawn for a column, or -1 if its rows are all in one bin.
+def range_of_cuts(wide: Wide, start: int, n_bins: int, stride: int) -> tuple[int, int]:
+    """The bin before the first cut of a column that divides its rows, and how many there are.
 
-    All cuts that divide the node's rows have the same chance: those between the lowest
-    and the highest bin with rows, and, where values are missing, the one behind all.
+    Those between the lowest and the highest bin with rows, and, where values are missing,
+    the one behind all.
     """
     first, last = np.int64(n_bins), np.int64(-1)
     for b in range(n_bins):
@@ -123,9 +130,17 @@ def drawn_bin(wide: Wide, start: int, n_bins: int, stride: int, key: int, featur
             first = min(first, np.int64(b))
             last = np.int64(b)
     n_cuts = last - first + np.int64(wide.n[start + stride - 1] > 0)
-    if last < 0 or n_cuts <= 0:
-        return np.int64(-1)
-    return first + draw_of(key, feature, n_cuts)
+    return first, n_cuts if last >= 0 else np.int64(0)
+
+
+@kernel(inner=True)
+def drawn_bin(wide: Wide, start: int, n_bins: int, stride: int, key: int, feature: int) -> int:
+    """The bin before the cut that is drawn for a column, or -1 if its rows are all in one bin.
+
+    All cuts that divide the node's rows have the same chance.
+    """
+    first, n_cuts = range_of_cuts(wide, start, n_bins, stride)
+    return first + draw_of(key, feature, n_cuts) if n_cuts > 0 else np.int64(-1)
 
 
 @kernel(inner=True)

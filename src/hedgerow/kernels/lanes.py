@@ -52,7 +52,7 @@ and fetched them back, on an AMD EPYC of 2021.  No result depends on it.
 
 
 def _declare(name: str) -> Intrinsic:
-    return Intrinsic("hedgerow.kernels.lanes_llvm", name)
+    return Intrinsic("hedgerow.kernels.lanes_llvm", name, counts_lanes=True)
 
 
 spread = _declare("spread")

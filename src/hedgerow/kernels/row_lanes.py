@@ -9,7 +9,7 @@ from hedgerow.compile import Intrinsic
 
 
 def _declare(name: str) -> Intrinsic:
-    return Intrinsic("hedgerow.kernels.row_lanes_llvm", name)
+    return Intrinsic("hedgerow.kernels.row_lanes_llvm", name, counts_lanes=True)
 
 
 load_rows = _declare("load_rows")

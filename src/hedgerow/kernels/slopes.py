@@ -94,6 +94,13 @@ def part_of_slopes(slopes: Slopes | None, first: int, stop: int) -> Slopes | Non
     )
 
 
+def scaled_slopes(slopes: Slopes, factor: float) -> Slopes:
+    """Terms that add ``factor`` times as much."""
+    ends = (factor * slopes.low, factor * slopes.high)
+    low, high = ends if factor >= 0.0 else ends[::-1]
+    return slopes._replace(slope=factor * slopes.slope, low=low, high=high)
+
+
 def writable_slopes(slopes: Slopes) -> Slopes:
     """Copies: kernels are compiled for arrays that can be written to."""
     return Slopes(*(np.array(part, order="C") for part in slopes))
@@ -387,11 +394,13 @@ def add_value(data: LeafRows, leaf: int, value: float, scores: FloatArray) -> No
 
 @kernel(inner=True)
 def add_found(
-    data: LeafRows, terms: LeafTerms, leaf: int, value: float, scores: FloatArray
-) -> None:
+    data: LeafRows, terms: LeafTerms, leaf: int, value: float, ends: tuple[float, float],
+    scores: FloatArray,
+) -> None:  # fmt: skip
     """Write the bounds of a leaf; add value and terms to the scores of its rows, if there are any.
 
-    The same bits as :func:`sum_of_terms`: a term with the slope 0 adds nothing.
+    The same bits as :func:`sum_of_terms`: a term with the slope 0 adds nothing.  ``ends`` are
+    what the sum of terms may be at least and at most.
     """
     space, first, adds = data.space, np.uint64(data.start[leaf]), len(scores) > 0
     a, b, c = terms.slope[leaf, 0], terms.slope[leaf, 1], terms.slope[leaf, 2]
@@ -400,6 +409,7 @@ def add_found(
         total = a * space[2, i] if a != 0.0 else 0.0
         total += b * space[3, i] if b != 0.0 else 0.0
         total += c * space[4, i] if c != 0.0 else 0.0
+        total = min(max(total, ends[0]), ends[1])
         low, high = min(low, total), max(high, total)
         if adds:
             scores[np.uint64(data.rows[i])] += value + total
@@ -417,6 +427,7 @@ def fit_terms(
     terms: LeafTerms,
     penalty: float,
     rate: float,
+    longest: tuple[float, float],
     start: int,
     stop: int,
     values: FloatArray,
@@ -432,6 +443,9 @@ def fit_terms(
         With counts and columns.
     penalty, rate : float
         The learning rate is in slopes and bounds.
+    longest : two floats
+        The most that the terms of a leaf may add, and that value and terms may come to, either
+        way and before the learning rate; infinite: any.
     start, stop : int
     values : float64, one per node
     system : float64 (TERMS + 1, TERMS)
@@ -454,4 +468,7 @@ def fit_terms(
             usable = is_finite(slope) and is_finite(terms.center[leaf, t])
             terms.slope[leaf, t] = slope if usable else 0.0
             terms.center[leaf, t] = terms.center[leaf, t] if usable else 0.0
-        add_found(data, terms, leaf, values[leaf] if len(scores) > 0 else 0.0, scores)
+        value = values[leaf] if len(values) > 0 else 0.0
+        alone, all_ = rate * longest[0], rate * longest[1]
+        ends = (max(-alone, min(-all_ - value, 0.0)), min(alone, max(all_ - value, 0.0)))
+        add_found(data, terms, leaf, value, ends, scores)

@@ -35,6 +35,7 @@ from hedgerow.kernels.category_split import (
     score_sides,
     sort_groups,
 )
+from hedgerow.kernels.growth import draw_of
 from hedgerow.kernels.histogram import Wide
 from hedgerow.kernels.monotone import Constraints, bounds_of
 from hedgerow.kernels.split import NodeSums, SplitRules, Units, node_score
@@ -191,6 +192,24 @@ def best_set(gains: FloatArray, info: IntArray) -> tuple[float, int]:
         if gains[i] > most:
             most, at = gains[i], np.int64(i)
     return most, at
+
+
+@kernel(inner=True)
+def drawn_set(
+    gains: FloatArray, places: IntArray, info: IntArray, key: int, feature: int
+) -> tuple[float, int]:
+    """As :func:`best_set` of one cut, which is drawn from those that may be tried."""
+    n_cuts = np.int64(0)
+    for i in range(info[N_GROUPS]):
+        n_cuts += places[KEY, i]
+    if n_cuts == 0:
+        return 0.0, np.int64(-1)
+    passed = draw_of(key, feature, n_cuts)
+    at = np.int64(0)
+    while passed > 0 or places[KEY, at] == 0:
+        passed -= places[KEY, at]
+        at += 1
+    return (gains[at], at) if gains[at] > 0.0 else (0.0, np.int64(-1))
 
 
 @kernel(inner=True)

@@ -16,8 +16,8 @@ own::
 
     gains        column 0  1  2  3           of a group of four columns, missing values
     cut 0                .  .  .  .          right; a second such block follows, for
-    cut 1                .  .  .  .          missing values left
-    ...
+    cut 1                .  .  .  .          missing values left; each has room for the
+    ...                                      cuts of the column with most bins
 
 Ties go to the lower feature, then missing values to the right, then the lower bin.
 """
@@ -202,7 +202,7 @@ def add_bounded_columns(
 
     ``order`` are the columns, their last bins, and the signs of all columns.
     """
-    missing, block = np.int64(0), stride * WIDTH
+    missing, block = np.int64(0), size_of_block(n_bins)
     for j in range(WIDTH):
         missing |= np.int64(wide.n[at[j] + stride - 1])
     signs = (gather(order[2], order[0]), load_lanes(order[1], np.int64(0)))
@@ -232,7 +232,7 @@ def add_columns(
     ``at`` says where the sums of the columns begin; ``may_lack`` whether a node of the
     level may have rows without a value in one of them: only then the second block is used.
     """
-    missing, block = np.int64(0), stride * WIDTH
+    missing, block = np.int64(0), size_of_block(n_bins)
     if may_lack:
         for j in range(WIDTH):
             missing |= np.int64(wide.n[at[j] + stride - 1])
@@ -242,6 +242,20 @@ def add_columns(
     if missing != 0:
         nowhere = np.int64(0)
         add_lanes(wide, at, n_bins, stride - 1, limits, parent, gains, to + block, nowhere)
+
+
+@kernel(inline=True, inner=True)
+def size_of_block(n_bins: int) -> int:
+    """Cells for the gains of ``WIDTH`` columns with at most so many bins."""
+    return (n_bins + WIDTH - 1) // WIDTH * WIDTH * WIDTH
+
+
+@kernel(inner=True)
+def lanes_at(gains: FloatArray, to: int, cuts: IntArray, at: IntArray) -> tuple[Any, Any]:
+    """Gain of one cut in each of ``WIDTH`` columns, and the bins before them; ``at`` is space."""
+    for j in range(WIDTH):
+        at[j] = to + cuts[j] * WIDTH + j
+    return gather(gains, at), load_lanes(cuts, np.int64(0))
 
 
 @kernel(inner=True)

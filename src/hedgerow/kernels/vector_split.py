@@ -219,6 +219,95 @@ def search_column(
 
 
 @kernel(inner=True)
+def scored_gain(node: VectorNode, e: int, n_left: int, limits: Limits, parent: float) -> float:
+    """Gain of the cut behind ``filled`` bin number ``e`` in the node, or minus infinity.
+
+    The latter where a side has too little.
+    """
+    if min(n_left, node.n_rows - n_left) < limits.fewest:
+        return -math.inf
+    left = sum_floats(node.cuts[1], e * N_LANES)
+    if min(left, limits.h - left) < limits.lightest:
+        return -math.inf
+    return sum_floats(node.cuts[0], e * N_LANES) - parent
+
+
+@kernel(inner=True)
+def add_column_gains(
+    sums: Sums,
+    at: int,
+    n_bins: int,
+    stride: int,
+    node: VectorNode,
+    limits: Limits,
+    parent: float,
+    gains: FloatArray,
+    to: int,
+    also: int,
+) -> None:
+    """Add what each cut of the column at ``at`` gains to every ``WIDTH``-th cell from ``to`` on.
+
+    With missing values on the right; and, if ``also`` is not 0, with missing values on the
+    left, so many cells further on.  A cut that does not divide the node adds nothing.
+    """
+    n, filled, absent = sums.n, node.filled, stride - 1
+    n_missing = np.int64(n[at + absent])
+    n_filled = list_filled(n, at, n_bins, stride, filled) - np.int64(n_missing > 0)
+    gain = 0.0
+    for side in range(2 if also != 0 else 1):
+        is_left = side == 1 and n_missing > 0
+        n_left = n_missing if is_left else np.int64(0)
+        if side == 0 or is_left:
+            score_cuts(sums, at, absent if is_left else -1, n_filled, node, limits)
+        # Before the first bin with rows: missing values alone, as behind the last on the
+        # other side.
+        gain = gain if is_left else 0.0
+        first, place = np.int64(0), to + side * also
+        for e in range(n_filled):
+            for b in range(first, filled[e]):
+                gains[place + b * WIDTH] += gain
+            first = filled[e]
+            n_left += np.int64(n[at + first])
+            gain = scored_gain(node, e, n_left, limits, parent)
+            gain = gain if gain > -math.inf else 0.0
+        for b in range(first, n_bins):
+            gains[place + b * WIDTH] += gain
+
+
+@kernel(inner=True)
+def gain_of_cut(
+    sums: Sums,
+    at: int,
+    n_bins: int,
+    stride: int,
+    node: VectorNode,
+    limits: Limits,
+    parent: float,
+    cut: tuple[int, int],
+) -> float:
+    """Gain of one cut of the column at ``at``, or minus infinity if it does not divide the node.
+
+    ``cut`` is the bin before it, and whether missing values go left.
+    """
+    n, filled, absent = sums.n, node.filled, stride - 1
+    n_missing = np.int64(n[at + absent])
+    n_filled = list_filled(n, at, n_bins, stride, filled) - np.int64(n_missing > 0)
+    is_left = cut[1] == 1 and n_missing > 0
+    last, n_left = np.int64(-1), np.int64(0)
+    while last + 1 < n_filled and filled[last + 1] <= cut[0]:
+        last += 1
+        n_left += np.int64(n[at + filled[last]])
+    if is_left and last < 0:  # missing values alone: the sides change places
+        is_left, last, n_left = False, n_filled - 1, node.n_rows - n_missing
+    elif is_left:
+        n_left += n_missing
+    if last < 0:
+        return -math.inf
+    score_cuts(sums, at, absent if is_left else -1, n_filled, node, limits)
+    return scored_gain(node, last, n_left, limits, parent)
+
+
+@kernel(inner=True)
 def vector_gain(score: float, parent: float, n_outputs: int, rules: SplitRules) -> float:
     """Loss reduction of a split, summed over the outputs, or -1 where it is not worth its price.
 

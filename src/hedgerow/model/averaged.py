@@ -1,11 +1,10 @@
-"""Several forests as one whose raw score is the mean of theirs.
+"""Average several forests into one forest, whose raw score is their mean.
 
-The trees of all forests stand one behind the other, with values divided by their
-number, so one walk predicts the mean.  Gains, covers and counts stay what they were in
-the fits that the trees come from.
+The new forest holds the trees of all forests one after the other, with values divided by
+the number of forests.  Gains, covers and counts do not change.
 
-Where the forests split target statistics of their own, the inputs are the columns that
-were kept, which they share, and then the statistics of each::
+If the forests split target statistics, the inputs of the new forest are the common columns
+followed by the statistics of each forest::
 
     forest 0   age | mean of city            inputs   age | mean of city | mean of city
     forest 1   age | mean of city                           (forest 0)     (forest 1)
@@ -26,12 +25,12 @@ from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest, renumbere
 
 
 def average_forests(forests: Sequence[Forest]) -> Forest:
-    """One forest with the mean raw score of ``forests``.
+    """Return a forest whose raw score is the mean of the raw scores of ``forests``.
 
     Parameters
     ----------
     forests : sequence of Forest
-        Of the same features, outputs, and bins of levels.
+        Forests with the same features, outputs, and bins of category levels.
 
     Returns
     -------
@@ -61,7 +60,7 @@ def average_forests(forests: Sequence[Forest]) -> Forest:
 
 
 def _mean_slopes(forests: Sequence[Forest]) -> Slopes | None:
-    """The terms of all forests, divided by their number."""
+    """Concatenate the linear terms of all forests, divided by the number of forests."""
     joined = joined_slopes([f.slopes for f in forests], [len(f.feature) for f in forests])
     if joined is None:
         return None
@@ -70,7 +69,7 @@ def _mean_slopes(forests: Sequence[Forest]) -> Slopes | None:
 
 
 def _with_sets(forest: Forest, tables: list[CategoryTables], before: IntArray) -> Forest:
-    """Number the sets of all forests one after the other."""
+    """Concatenate the category sets of all forests, and renumber them in the nodes."""
     first = np.cumsum([0, *(len(table.sets) for table in tables)])
     every = replace(tables[0], sets=np.concatenate([table.sets for table in tables]))
     forest = replace(forest, categories=every)
@@ -81,26 +80,26 @@ def _with_sets(forest: Forest, tables: list[CategoryTables], before: IntArray) -
 def with_inputs_of_all(
     forests: Sequence[Forest], inputs: Sequence[Inputs]
 ) -> tuple[list[Forest], Inputs]:
-    """The forests as they split the inputs of all of them.
+    """Join the inputs of several forests, and renumber the columns of each forest.
 
     Parameters
     ----------
     forests : sequence of Forest
     inputs : sequence of Inputs
-        One for each; the kept columns are the same.
+        Inputs of each forest, with the same kept columns.
     """
     n_kept = len(inputs[0].kept)
     joined = Inputs(inputs[0].kept, tuple(s for one in inputs for s in one.statistics))
     moved, first = [], 0
     for forest, one in zip(forests, inputs, strict=True):
-        place = np.arange(one.n_inputs, dtype=np.int32)
-        place[n_kept:] += np.int32(first)
+        column_map = np.arange(one.n_inputs, dtype=np.int32)
+        column_map[n_kept:] += np.int32(first)
         tables = forest.categories
         if tables is not None:  # statistics have no levels
             end = np.full(joined.n_inputs - n_kept, tables.level_start[n_kept])
             tables = replace(
                 tables, level_start=np.concatenate([tables.level_start[: n_kept + 1], end])
             )
-        moved.append(replace(renumbered(forest, place, joined.n_inputs), categories=tables))
+        moved.append(replace(renumbered(forest, column_map, joined.n_inputs), categories=tables))
         first += one.n_inputs - n_kept
     return moved, joined

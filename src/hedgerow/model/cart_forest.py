@@ -1,8 +1,8 @@
-"""A single tree with splits by categories as a forest whose columns hold categories.
+"""Convert a single tree with categorical splits to a forest with category columns.
 
-A tree splits categories by their values in a table of numbers; a forest has numbered levels, and
-a set of them for each split.  A value that a split has not seen goes to the child with more
-training rows, as in the tree: also one that is a level because another split has seen it.
+A single tree stores the category values of each split.  A forest stores the levels of a
+column, and a set of levels for each split.  As in the tree, a value that a split has not
+seen goes to the child with more training rows, even if another split has seen it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _ALL_PRESENT = np.iinfo(np.int64).max
 
 
 def forest_of(tree: CartTree, outputs: list[int]) -> tuple[Forest, Schema]:
-    """The forest of a tree, and the schema of the tables that it takes.
+    """Return the forest of a tree, and the schema of its tables.
 
     Parameters
     ----------
     tree : CartTree
     outputs : list of int
-        Columns of ``tree.value``: the forest has the tree once for each.
+        Columns of ``tree.value``; the forest contains a copy of the tree for each.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def forest_of(tree: CartTree, outputs: list[int]) -> tuple[Forest, Schema]:
 
 
 def _levels(tree: CartTree, column: int) -> IntArray:
-    """Keys of the categories of a column that a split has seen, ascending."""
+    """Return the ascending keys of the categories that splits of a column have seen."""
     nodes = np.flatnonzero(tree.is_categorical & (tree.feature == column))
     parts = [
         tree.category[tree.category_start[node] : tree.category_start[node + 1]] for node in nodes
@@ -71,17 +71,17 @@ def _levels(tree: CartTree, column: int) -> IntArray:
     keys = np.unique(np.concatenate(parts))
     if len(keys) > UNKNOWN_BIN:
         raise DataTypeError(
-            f"column {tree.schema.names[column]!r} has {len(keys)} categories, and a set of a "
-            f"forest holds {UNKNOWN_BIN}: merge rare ones."
+            f"column {tree.schema.names[column]!r} has {len(keys)} categories, but a set of a "
+            f"forest holds at most {UNKNOWN_BIN}: merge rare categories."
         )
     return keys
 
 
 def _set_of(tree: CartTree, node: int, levels: IntArray) -> npt.NDArray[np.uint64]:
-    """The bits of the levels that go left at a node, and of values that are no level."""
+    """Return the bits of the levels, and of unknown categories, that go left at a node."""
     bits = np.zeros(256, dtype=np.uint8)
     part = slice(tree.category_start[node], tree.category_start[node + 1])
-    if part.start == part.stop:  # present values go one way, missing ones the other
+    if part.start == part.stop:  # the split separates present from missing values
         bits[: UNKNOWN_BIN + 1] = tree.threshold_key[node] == _ALL_PRESENT
     else:
         rows = tree.n_node_samples

@@ -1,11 +1,10 @@
-"""A single tree (CART), fitted.
+"""A fitted single tree (CART).
 
 Glossary
 --------
-node       position in the arrays: the root first, children behind their parent
+node       index into the arrays; the root is first, and children come after their parent
 leaf       node with ``feature == -1``
-value      shares of the classes, or mean (median) of the target, of the training
-           rows of a node
+value      class fractions, or mean (median) of the target, of the training rows of a node
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ class CartTree:
     children_left, children_right : int32
         -1 in a leaf.
     value : float64, shape (n_nodes, n_outputs)
-        Shares of the classes, or the prediction of regression.
+        Class fractions, or the prediction of a regressor.
     impurity : float64
     n_node_samples : int64
-        Training rows.
+        Number of training rows.
     weighted_n_node_samples : float64
-        Their weight.
+        Sum of the weights of the training rows.
     category_start, category, category_left
         Categories seen by each node, and whether they go left
         (:class:`hedgerow.kernels.cart_walk.WalkNodes`).
@@ -88,7 +87,7 @@ class CartTree:
 
     @property
     def max_depth(self) -> int:
-        """Splits on the longest way from the root to a leaf."""
+        """Number of splits on the longest path from the root to a leaf."""
         return len(self.levels()) - 1
 
     @property
@@ -98,7 +97,7 @@ class CartTree:
 
     @property
     def threshold(self) -> FloatArray:
-        """Thresholds as numbers: -2 in a leaf, NaN at a categorical split, as float64."""
+        """Thresholds as float64: -2 in a leaf, NaN at a categorical split."""
         values = np.full(self.node_count, -2.0)
         for j in np.unique(self.feature[self.feature >= 0]):
             at = self.feature == j
@@ -111,7 +110,7 @@ class CartTree:
         return values
 
     def levels(self) -> list[IntArray]:
-        """Nodes of each depth, from the root down."""
+        """Return the nodes of each depth, from the root down."""
         levels = [np.zeros(1, dtype=np.int64)]
         while True:
             inner = levels[-1][self.feature[levels[-1]] >= 0]
@@ -121,7 +120,7 @@ class CartTree:
             levels.append(below.reshape(-1).astype(np.int64))
 
     def categories(self, node: int) -> tuple[AnyArray, AnyArray]:
-        """Categories of a categorical split: those that go left, and those that go right."""
+        """Return the categories that go left and those that go right at a categorical split."""
         part = slice(self.category_start[node], self.category_start[node + 1])
         keys, left = self.category[part], self.category_left[part] == 1
         is_int = self.feature[node] >= 0 and self.schema.kinds[self.feature[node]] == "int"
@@ -131,7 +130,7 @@ class CartTree:
     # -- use -----------------------------------------------------------------
 
     def apply(self, table: Table, n_threads: int) -> IntArray:
-        """Leaf of each row."""
+        """Return the leaf of each row."""
         leaf = np.empty(table.n_rows, dtype=np.int64)
         nodes = WalkNodes(
             self.feature,
@@ -155,9 +154,9 @@ class CartTree:
         return leaf
 
     def decrease(self) -> FloatArray:
-        """Weighted impurity that each split takes away; 0 in a leaf.
+        """Return the decrease of weighted impurity by each split; 0 in a leaf.
 
-        ``weight * impurity`` of the node minus that of its children.
+        It is ``weight * impurity`` of the node minus that of its children.
         """
         mixed = self.weighted_n_node_samples * self.impurity
         inner = np.flatnonzero(self.feature >= 0)
@@ -167,7 +166,7 @@ class CartTree:
         return result
 
     def feature_importances(self) -> FloatArray:
-        """Share of each feature in the impurity decrease of all splits; the sum is 1 or 0."""
+        """Return each feature's fraction of the total impurity decrease; the sum is 1 or 0."""
         inner = self.feature >= 0
         total = np.bincount(
             self.feature[inner], weights=self.decrease()[inner], minlength=self.n_features
@@ -175,7 +174,7 @@ class CartTree:
         return total / total.sum() if total.sum() > 0.0 else np.zeros(self.n_features)
 
     def pruned(self, leaves: npt.NDArray[np.bool_]) -> CartTree:
-        """The tree with these nodes as leaves, numbered in the order of a walk, left first."""
+        """Turn the nodes of a mask into leaves, and renumber nodes in depth-first order."""
         order: list[int] = []
         todo = [0]
         while todo:
@@ -193,7 +192,7 @@ class CartTree:
 
         sizes = np.where(leaf, 0, np.diff(self.category_start)[kept])
         start = np.concatenate(([0], np.cumsum(sizes)))
-        place = np.arange(start[-1]) + np.repeat(self.category_start[kept] - start[:-1], sizes)
+        source = np.arange(start[-1]) + np.repeat(self.category_start[kept] - start[:-1], sizes)
         return replace(
             self,
             feature=cut(self.feature, -1),
@@ -206,22 +205,21 @@ class CartTree:
             n_node_samples=self.n_node_samples[kept],
             weighted_n_node_samples=self.weighted_n_node_samples[kept],
             category_start=start,
-            category=self.category[place],
-            category_left=self.category_left[place],
+            category=self.category[source],
+            category_left=self.category_left[source],
         )
 
     @property
     def forest(self) -> Forest:
-        """The tree as a forest, which :mod:`hedgerow.plot` can draw.
+        """The tree as a forest, for example for :mod:`hedgerow.plot`.
 
-        One tree whose values are predictions of regression or probabilities of
-        the second class; with more classes one tree for each, with its
-        probability.
+        The forest has one tree, whose values are predictions of a regressor or probabilities
+        of the second class.  For more classes it has a tree of probabilities for each.
 
         Raises
         ------
         DataTypeError
-            If a split is categorical: a forest has thresholds only.
+            If a split is categorical; see :func:`hedgerow.model.cart_forest.forest_of`.
         """
         if self.is_categorical.any():
             node = int(np.argmax(self.is_categorical))
@@ -233,9 +231,9 @@ class CartTree:
         return self.copies(outputs[1:] if len(outputs) == 2 else outputs)
 
     def copies(self, outputs: list[int]) -> Forest:
-        """The tree once for each of some columns of ``value``; categories are left out."""
+        """Return a copy of the tree for each of some columns of ``value``, without categories."""
         n, copies = self.node_count, len(outputs)
-        # Of a float column the highest key is that of infinity.
+        # The highest key of a float column is that of infinity.
         inner = np.maximum(self.feature, 0)
         is_float = np.array([kind != "int" for kind in self.schema.kinds])[inner]
         top = int(keys_of_floats(np.array(np.inf)))

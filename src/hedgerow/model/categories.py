@@ -1,4 +1,4 @@
-"""Category columns of a table as prediction needs them: bins, and rows that stop early."""
+"""Prepare category columns for prediction: bins, and rows that stop at inner nodes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hedgerow.model.layout import set_tables
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CategoryRows:
-    """Category columns of some rows.
+    """Category columns of a batch of rows.
 
     Attributes
     ----------
     bins : uint8, shape (n_used, n_rows)
-        Of the columns that the forest splits.
+        Bins in the category columns that the forest splits.
     unknown : int64
-        Rows that stop at a value that is no level in one of them, ascending.
+        Rows that stop because of an unknown category, ascending.
     """
 
     bins: BinArray
@@ -36,12 +36,12 @@ class CategoryRows:
 
 
 class CategoryReader:
-    """Reads the category columns of tables for one forest.
+    """Reader of category columns for one forest.
 
     Parameters
     ----------
     forest : Forest
-        With ``categories``.
+        A forest with ``categories``.
     """
 
     def __init__(self, forest: Forest) -> None:
@@ -56,7 +56,7 @@ class CategoryReader:
         ]
 
     def read(self, values: AnyArray) -> CategoryRows:
-        """Bins of the rows of a table."""
+        """Return the bins of the rows of a table."""
         bins = np.empty((len(self._used), len(values)), dtype=np.uint8)
         for k, (j, lookup) in enumerate(zip(self._used, self._lookups, strict=True)):
             bins[k] = lookup[codes_of(values[:, j], len(lookup) - 2)]
@@ -67,17 +67,17 @@ class CategoryReader:
         return CategoryRows(bins, unknown)
 
     def lookups(self) -> list[tuple[int, bytes]]:
-        """Columns that the forest splits, with the bin of each code; the last of missing values."""
+        """Return each column that the forest splits with its bin of each code, missing last."""
         found = zip(self._used.tolist(), self._lookups, strict=True)
         return [(j, lookup.tobytes()) for j, lookup in found]
 
     @property
     def unknown_stops(self) -> bool:
-        """Whether a value that is no level ends the way of a row."""
+        """Whether a row stops at a split of an unknown category."""
         return not self._unknown_in_sets
 
     def sets_of_row(self) -> tuple[IntArray, npt.NDArray[np.uint64]]:
-        """As :meth:`tables`, of a single row: where its bins stand, and the sets."""
+        """Like :meth:`tables` for a single row: positions of its bins, and the sets."""
         return self._row_of_set.astype(np.int64), self._sets
 
     def tables(self, rows: CategoryRows) -> tuple[BinArray, IntArray, npt.NDArray[np.uint64]]:
@@ -86,7 +86,7 @@ class CategoryReader:
 
     @property
     def n_sets(self) -> int:
-        """How many sets of bins there are."""
+        """Number of sets of bins."""
         return len(self._row_of_set)
 
     @property
@@ -97,7 +97,7 @@ class CategoryReader:
     def tables_with_unknown(
         self, rows: CategoryRows
     ) -> tuple[BinArray, IntArray, npt.NDArray[np.uint64]]:
-        """As :meth:`tables`, and behind all sets one for each of ``columns``: of no level."""
+        """Like :meth:`tables`, with an additional set of unknown categories for each column."""
         unknown = np.zeros((len(self._used), 4), dtype=np.uint64)
         unknown[:, UNKNOWN_BIN >> 6] = np.uint64(1 << (UNKNOWN_BIN & 63))
         row_of_set = np.concatenate([self._row_of_set, np.arange(len(self._used))])
@@ -105,7 +105,7 @@ class CategoryReader:
         return rows.bins.reshape(-1), row_of_set * rows.n_rows, sets
 
     def stops(self, values: AnyArray, rows: CategoryRows) -> IntArray:
-        """Node, counted over all trees, at which each of ``rows.unknown`` stops in each tree."""
+        """Return the node, counted over all trees, where each of ``rows.unknown`` stops."""
         forest, unknown = self._forest, rows.unknown
         part = values[unknown]
         keys = part if part.dtype == np.int64 else keys_of_floats(part.astype(np.float64))

@@ -1,14 +1,13 @@
-"""What splits can tell apart: each column as a few cells, each leaf as a box of cells.
+"""Partition of the input space by the splits of trees: columns into cells, leaves into boxes.
 
 Glossary
 --------
-cell     values of a column that no split tells from each other; missing values are
-         one, and so are categories that training did not see, if they are not read
-         as missing
-key      of a value that stands for its cell (:mod:`hedgerow.kernels.keys`)
+cell     set of values of a column that no split separates; missing values are a cell,
+         and so are unknown categories unless they count as missing
+key      key of a value that represents its cell (:mod:`hedgerow.kernels.keys`)
 box      the cells of each column from which rows reach a node
-stop     a value that is no known category ends the walk at the split that asks for
-         it: such a node is the end of a box like a leaf
+stop     split at which a row with an unknown category stops; such a node has a box like
+         a leaf
 
 ::
 
@@ -35,10 +34,10 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class Cells:
-    """The cells of all columns in some trees.
+    """The cells of all columns for some trees.
 
-    The key -1 is that of -0.0, which no value has: a threshold there means the
-    number before it.
+    The key -1 belongs to -0.0, and no value has it.  A threshold of -1 therefore means the
+    preceding key.
 
     Parameters
     ----------
@@ -54,14 +53,15 @@ class Cells:
         self.threshold = np.where(at_zero, -2, forest.threshold)
         self.used = np.unique(forest.feature[inner])
         self.has_set = forest.has_sets
-        self.stays = schema.unknown in ("backoff", "split")  # a value that is no level is a cell
+        self.stays = schema.unknown in ("backoff", "split")  # unknown categories are a cell
         self.may_stop = self.has_set & (schema.unknown == "backoff")
         self._ordered: dict[int, IntArray] = {}
 
     def ordered(self, column: int) -> IntArray:
-        """Keys of the cells of present values, ascending; of a category any that it knows.
+        """Return the keys of the cells of present values, ascending for numbers.
 
-        The last of a category is that of a value that is no level, if it is not read as missing.
+        The last cell of a category column is that of unknown categories, unless they count
+        as missing.
         """
         if column not in self._ordered:
             kind = self.schema.kinds[column]
@@ -75,7 +75,7 @@ class Cells:
         return self._ordered[column]
 
     def _levels(self, column: int) -> IntArray:
-        """Keys of the positions of one level of each bin, and of no level if that is a cell."""
+        """Return the key of one level of each bin, and of unknown categories if they are a cell."""
         n_levels = len(self.schema.columns[column].levels)
         first = np.zeros(0, dtype=np.int64)
         if self.forest.categories is not None:
@@ -84,11 +84,11 @@ class Cells:
         return keys_of_floats(np.append(first, unknown).astype(np.float64))
 
     def all(self, column: int) -> IntArray:
-        """Keys of all cells, that of missing values last."""
+        """Return the keys of all cells; the last is that of missing values."""
         return np.append(self.ordered(column), MISSING_KEY)
 
     def goes_left(self, node: int) -> BoolArray:
-        """For each cell of the column that ``node`` splits."""
+        """Return which cells of the split column go left at ``node``."""
         column = int(self.forest.feature[node])
         missing_left = self.forest.missing_left[node] == 1
         if self.has_set[node]:
@@ -103,19 +103,19 @@ class Cells:
         return np.append(self.ordered(column) <= self.threshold[node], missing_left)
 
     def stops(self, node: int) -> BoolArray:
-        """For each cell of the column that ``node`` splits whether a walk ends there."""
+        """Return which cells of the split column stop at ``node``."""
         stops = np.zeros(len(self.all(int(self.forest.feature[node]))), dtype=bool)
         if self.may_stop[node]:
             stops[-2] = True
         return stops
 
     def parts_values(self, column: int) -> BoolArray:
-        """For each node whether it is a split of ``column`` with present values on both sides."""
+        """Return which nodes split ``column`` with present values on both sides."""
         highest = highest_key(self.schema.kinds[column])
         return (self.forest.feature == column) & (self.threshold < highest)
 
     def rows_of(self, keys: IntArray) -> AnyArray:
-        """Rows of keys as values: float64, or objects where that cannot hold them."""
+        """Convert rows of keys to values: float64, or objects if float64 cannot hold them."""
         kinds = self.schema.kinds
         floats = floats_of_keys(keys)
         if all(kind == "float" for kind in kinds):
@@ -132,7 +132,7 @@ class Cells:
 
 
 def _level(levels: Sequence[Level], position: int) -> Level:
-    """A level of a category, or a value that is none; levels ascend."""
+    """Return the level at a position, or an unknown value beyond the last level."""
     if position < len(levels):
         return levels[position]
     last = levels[-1] if len(levels) > 0 else ""
@@ -140,29 +140,29 @@ def _level(levels: Sequence[Level], position: int) -> Level:
 
 
 def _beyond(cut: int, kind: str) -> int:
-    """Key of a plain number above a cut."""
+    """Return the key of an ordinary number above a cut."""
     if kind == "int":
         return min(cut + 1, highest_key(kind))
     number = float(floats_of_keys(np.array(cut)))
-    if math.isinf(number):  # only -inf: cuts at inf part no values
+    if math.isinf(number):  # only -inf: a cut at inf separates no values
         return int(keys_of_floats(np.array(0.0)))
     above = number + max(1.0, abs(number))
     return int(keys_of_floats(np.array(above if math.isfinite(above) else math.inf)))
 
 
 class Boxes:
-    """The boxes of all ends of one tree.
+    """The boxes of the leaves and stops of one tree.
 
     Attributes
     ----------
     cells : Cells
-        Of this tree alone.
+        Cells of this tree only.
     columns : int array
-        That the tree uses.
+        Columns that the tree splits.
     starts : int64
-        First entry of each of these in the second axis of ``inside``.
+        First entry of each column in the second axis of ``inside``.
     inside : bool, shape (n_nodes, number of cells)
-        Whether walks that end at the node come from a cell.
+        Whether rows that end at the node may have a value in the cell.
     """
 
     def __init__(self, cells: Cells) -> None:
@@ -184,16 +184,16 @@ class Boxes:
 
     @staticmethod
     def size(cells: Cells) -> int:
-        """How many truths the boxes of a tree would hold."""
+        """Return the number of entries that ``inside`` would have."""
         return len(cells.forest.feature) * sum(len(cells.all(int(j))) for j in cells.used)
 
     def part_of(self, column: int) -> slice:
-        """Where the cells of present values of a column are."""
+        """Return the slice of the cells of present values of a column."""
         start = self.starts[np.searchsorted(self.columns, column)]
         return slice(int(start), int(start) + len(self.cells.ordered(column)))
 
     def ends_below(self, node: int) -> IntArray:
-        """Where walks through ``node`` may end: leaves and stops that some row reaches."""
+        """Return the leaves and stops below ``node`` that a row can reach."""
         forest = self.cells.forest
         stack, found = [node], []
         while stack:
@@ -206,11 +206,11 @@ class Boxes:
         return ends[self.meet(self.inside[ends])]
 
     def meet(self, inside: BoolArray) -> BoolArray:
-        """For each row of ``inside`` whether every column has a cell."""
+        """Return which rows of ``inside`` have a cell in every column."""
         return np.asarray(np.logical_or.reduceat(inside, self.starts, axis=1).all(axis=1))
 
     def keys_in(self, inside: BoolArray) -> IntArray:
-        """Key of the first cell of each column that is true."""
+        """Return the key of the first true cell of each column."""
         keys = []
         for column, start in zip(self.columns.tolist(), self.starts, strict=True):
             known = self.cells.all(column)

@@ -1,6 +1,6 @@
-"""Tables of a forest for the engines of prediction, and what each engine costs.
+"""Tables of a forest for the prediction engines, and the estimated cost of each engine.
 
-A table is made when it is first asked for (:mod:`hedgerow.kernels.predict` has the engines).
+Tables are built on first use; :mod:`hedgerow.kernels.predict` describes the engines.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hedgerow.model.levels import LevelTables, level_tables
 from hedgerow.once import once
 
 RANK_GAIN = {8: 0.03, 4: 0.09}
-"""Nanoseconds that a comparison of 32 bits takes less than one of 64, by numbers in a register.
+"""Nanoseconds saved by a 32-bit instead of a 64-bit comparison, by SIMD lanes of 64 bits.
 
 60,000 float64 rows of 28 columns, 300 trees of 127 leaves: 2.7 -> 1.9 us a row with AVX-512,
 4.9 -> 2.2 with AVX2; 100 trees of 31 leaves 0.30 -> 0.29 and 0.56 -> 0.32 (AMD EPYC).
@@ -35,7 +35,7 @@ RANK_GAIN = {8: 0.03, 4: 0.09}
 
 
 class EngineTables:
-    """What the engines read of a forest; ``32`` and ``64`` are the bits of the keys."""
+    """Tables of a forest for the engines; ``32`` and ``64`` are the widths of the keys."""
 
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
@@ -46,27 +46,27 @@ class EngineTables:
 
     @once
     def walk_cost(self) -> float:
-        """About how many nanoseconds the walk takes for a row."""
+        """Estimated nanoseconds per row of the walk."""
         return float(0.6 * self.walk64[5].sum() + 1.0 * self._forest.n_trees)
 
     @once
     def mask_cost(self) -> float:
-        """About how many nanoseconds the mask engine takes for a row."""
+        """Estimated nanoseconds per row of the mask engine."""
         tables = self.mask64
         return float(len(tables[1]) / 60 + 0.4 * self._forest.n_trees + 1.0 * tables[6].sum())
 
     @once
     def rank_cost(self) -> float:
-        """About how many nanoseconds the ranks of a row take."""
+        """Estimated nanoseconds per row to compute ranks."""
         steps = np.log2(np.diff(self.mask_ranks[1].start).astype(np.float64) + 1.0)
         return float((0.7 + 0.3 * steps).sum())
 
     @once
     def rank_gain(self) -> float:
-        """About how many nanoseconds all comparisons of a row gain by ranks."""
+        """Estimated nanoseconds per row that ranks save in comparisons."""
         return RANK_GAIN[lanes_of_processor()] * len(self.mask64[1])
 
-    # The kernels take plain tuples: a named one costs a microsecond a call.
+    # Kernels take plain tuples: a named tuple costs a microsecond per call.
 
     @once
     def walk32(self) -> tuple[AnyArray, ...]:
@@ -94,7 +94,10 @@ class EngineTables:
         return tuple(self._mask(self.splits.threshold))
 
     def masks(self, narrow: bool, share: float) -> tuple[tuple[Any, ...], Ranks | None]:
-        """Tables of the mask engine for keys of 32 or 64 bits, and a share of the trees."""
+        """Return the tables of the mask engine, with ranks if they pay for this many trees.
+
+        ``narrow`` requests keys of 32 bits; ``share`` is the fraction of the trees to predict.
+        """
         if narrow:
             return self.mask32, None
         return self.mask_ranks if self.rank_cost < share * self.rank_gain else (self.mask64, None)

@@ -1,21 +1,20 @@
-"""All trees of a model in flat arrays.
+"""The trees of a model as flat arrays.
 
 Glossary
 --------
-node       position in the flat arrays; nodes of tree t are
-           ``tree_start[t] : tree_start[t + 1]``, its root first, and the
-           children of a node always stand after it
+node       index into the flat arrays; the nodes of tree t are
+           ``tree_start[t] : tree_start[t + 1]``, the root first, and children
+           always come after their parent
 leaf       node with ``feature == -1``
 threshold  64-bit key (:mod:`hedgerow.kernels.keys`): a row goes left if the
-           key of its value is ``<= threshold``; a missing value goes left if
-           ``missing_left``; in a category column the number of a set of bins
-bin        of a level of a category: levels beyond the most frequent share one
-slope      of a leaf that is a line: what a column adds (:mod:`hedgerow.kernels.slopes`)
-output     raw score that a tree adds to: tree t belongs to output
-           ``t % n_outputs``, unless leaves hold vectors
-vector     one value for each output: where leaves hold vectors, a tree adds to all
-           outputs
-round      ``n_parallel`` trees of each output, the outputs in turn; of vectors
+           key of its value is ``<= threshold``, and a missing value goes left if
+           ``missing_left`` is 1; for a category column the index of a set of bins
+bin        bin of a category level; levels other than the most frequent share one
+slope      coefficient of a column in a linear leaf (:mod:`hedgerow.kernels.slopes`)
+output     raw score that a tree adds to: tree t adds to output
+           ``t % n_outputs``, or to all outputs if leaves hold vectors
+vector     leaf values of all outputs
+round      ``n_parallel`` times one tree for each output; with vector leaves
            ``n_parallel`` trees
 
 ::
@@ -39,25 +38,25 @@ from hedgerow.kernels.slopes import Slopes, part_of_slopes
 
 UNKNOWN_BIN = 254
 MISSING_BIN = 255
-"""Bins of values that are no level, and of missing ones, in prediction."""
+"""Bins of unknown categories and of missing values in prediction."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CategoryTables:
-    """How category columns are split.
+    """Category sets of the splits, and the bins of the category levels.
 
     Attributes
     ----------
     sets : uint64, shape (n_sets, 4)
-        Bit b of a set says that bin b goes left.  Missing values go where
-        ``missing_left`` says.
+        Bit b of a set is 1 if bin b goes left.  ``missing_left`` of the node decides
+        for missing values.
     level_bin : uint8
         Bin of each level, column after column.
     level_start : int64, shape (n_features + 1,)
-        Levels of feature j are ``level_start[j] : level_start[j + 1]``; of a
-        column of numbers there are none.
+        Levels of feature j are ``level_start[j] : level_start[j + 1]``; a numeric
+        column has none.
     unknown_in_sets : bool, default=False
-        Whether bit ``UNKNOWN_BIN`` of a set says where a value goes that is no level.
+        Whether bit ``UNKNOWN_BIN`` of a set decides for unknown categories.
     """
 
     sets: npt.NDArray[np.uint64]
@@ -72,7 +71,7 @@ class CategoryTables:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forest:
-    """Trees and base score; immutable.
+    """The trees and base scores of a model; immutable.
 
     Attributes
     ----------
@@ -83,11 +82,11 @@ class Forest:
     missing_left : uint8
         1 if a missing value goes left; 0 in a leaf.
     left, right : int32
-        Children, counted from the root of their tree; 0 in a leaf.
+        Children, as indices relative to the root of the tree; 0 in a leaf.
     value : float64
-        What the node adds to the raw score (learning rate included) if the
-        walk ends there.  Inner nodes carry the value that they had as leaves.
-        0 where leaves hold vectors.
+        Value added to the raw score if a row ends in the node, learning rate
+        included.  An inner node keeps the value that it had as a leaf.  0 if
+        leaves hold vectors.
     gain : float64
         Loss reduction of the split; 0 in a leaf.
     cover : float64
@@ -102,11 +101,11 @@ class Forest:
     categories : CategoryTables, optional
         None if no column is a category.
     vectors : float64, shape (n_nodes, n_outputs), optional
-        What takes the place of ``value`` where leaves hold vectors.
+        Values of vector leaves, used instead of ``value``.
     slopes : Slopes, optional
-        Terms that are added to ``value`` where leaves are lines.
+        Linear terms added to ``value``, for linear leaves.
     n_parallel : int, default=1
-        Trees of one output in a round (``num_parallel_tree``).
+        Trees for each output in a round (``num_parallel_tree``).
     """
 
     feature: npt.NDArray[np.int32]
@@ -128,11 +127,11 @@ class Forest:
 
     @property
     def has_sets(self) -> npt.NDArray[np.bool_]:
-        """For each node whether it is a split of a category column."""
+        """Mask of the nodes that split a category column."""
         if self.categories is None:
             return np.zeros(len(self.feature), dtype=np.bool_)
-        chosen = np.append(np.diff(self.categories.level_start) > 0, False)  # of leaves: the last
-        return chosen[self.feature]
+        has_levels = np.diff(self.categories.level_start) > 0
+        return np.append(has_levels, False)[self.feature]  # feature -1 of leaves: the last entry
 
     @property
     def n_trees(self) -> int:
@@ -144,21 +143,21 @@ class Forest:
 
     @property
     def outputs_in_turn(self) -> int:
-        """Outputs that trees add to one after the other: all, or 1 where leaves hold vectors."""
+        """Outputs with trees of their own: all, or 1 if leaves hold vectors."""
         return self.n_outputs if self.vectors is None else 1
 
     @property
     def trees_per_round(self) -> int:
-        """``n_parallel`` for each output, or ``n_parallel`` where leaves hold vectors."""
+        """Trees per round: ``n_parallel`` for each output, or in all if leaves hold vectors."""
         return self.outputs_in_turn * self.n_parallel
 
     @property
     def n_rounds(self) -> int:
-        """Boosting rounds."""
+        """Number of boosting rounds."""
         return self.n_trees // self.trees_per_round
 
     def first_rounds(self, n_rounds: int) -> Forest:
-        """The forest as it was after ``n_rounds`` rounds."""
+        """Return the forest of the first ``n_rounds`` rounds."""
         n_trees = min(n_rounds * self.trees_per_round, self.n_trees)
         end = self.tree_start[n_trees]
         return Forest(
@@ -173,7 +172,7 @@ class Forest:
         )
 
     def tree(self, index: int) -> Forest:
-        """One tree as a forest of its own, with base score 0 and the outputs that it adds to."""
+        """Return one tree as a forest with base score 0 and only the outputs it adds to."""
         start, end = self.tree_start[index], self.tree_start[index + 1]
         vectors = None if self.vectors is None else self.vectors[start:end]
         return Forest(
@@ -188,7 +187,7 @@ class Forest:
 
 
 def without_vectors(forest: Forest) -> Forest:
-    """The same model with a tree for each output in every round: equal scores, to the last bit."""
+    """Replace vector leaves by one tree for each output; scores stay equal to the last bit."""
     if forest.vectors is None:
         return forest
     n_outputs, sizes = forest.n_outputs, np.diff(forest.tree_start)
@@ -196,11 +195,11 @@ def without_vectors(forest: Forest) -> Forest:
     output = np.tile(np.arange(n_outputs), forest.n_trees)
     start = np.concatenate([[0], np.cumsum(sizes[tree])]).astype(np.int64)
     shift = np.repeat(forest.tree_start[tree] - start[:-1], sizes[tree])
-    place = np.arange(start[-1]) + shift
-    fields_of: dict[str, Any] = {name: getattr(forest, name)[place] for name in NODE_FIELDS}
-    fields_of["value"] = forest.vectors[place, np.repeat(output, sizes[tree])]
+    source = np.arange(start[-1]) + shift
+    nodes: dict[str, Any] = {name: getattr(forest, name)[source] for name in NODE_FIELDS}
+    nodes["value"] = forest.vectors[source, np.repeat(output, sizes[tree])]
     return Forest(
-        **fields_of,
+        **nodes,
         tree_start=start,
         base_score=forest.base_score,
         n_features=forest.n_features,
@@ -209,23 +208,23 @@ def without_vectors(forest: Forest) -> Forest:
     )
 
 
-def asked_columns(forest: Forest) -> IntArray:
-    """The columns that splits, or terms of leaves, ask for; ascending."""
+def used_columns(forest: Forest) -> IntArray:
+    """Return the columns used by splits or linear leaves, ascending."""
     splits = forest.feature[forest.feature >= 0]
     terms = splits[:0] if forest.slopes is None else forest.slopes.column
     return np.unique(np.concatenate([splits, terms])).astype(np.int64)
 
 
-def renumbered(forest: Forest, place: npt.NDArray[np.int32], n_features: int) -> Forest:
-    """The forest where column ``j`` is column ``place[j]`` of ``n_features``.
+def renumbered(forest: Forest, column_map: npt.NDArray[np.int32], n_features: int) -> Forest:
+    """Replace column ``j`` of the forest by column ``column_map[j]`` of ``n_features``.
 
-    ``place`` has an entry for each column of ``forest``, of any value for those that are not
-    asked for; the tables of categories are left to the caller.
+    ``column_map`` has an entry for each column of ``forest``; entries of unused columns do
+    not matter.  The caller changes the category tables.
     """
-    feature = np.where(forest.feature >= 0, place[forest.feature], np.int32(-1))
+    feature = np.where(forest.feature >= 0, column_map[forest.feature], np.int32(-1))
     slopes = forest.slopes
     if slopes is not None:
-        slopes = slopes._replace(column=place[slopes.column])
+        slopes = slopes._replace(column=column_map[slopes.column])
     return replace(forest, feature=feature, slopes=slopes, n_features=n_features)
 
 
@@ -238,9 +237,9 @@ NODE_FIELDS: tuple[str, ...] = tuple(
         *("categories", "vectors", "slopes", "n_parallel"),
     )
 )
-"""Names of the arrays that have one entry per node."""
+"""Names of the arrays with one entry per node."""
 
 
 def node_arrays(source: Any, part: slice = slice(None)) -> dict[str, Any]:
-    """Cut ``part`` out of the arrays of a forest or a tree that have an entry per node."""
+    """Slice the per-node arrays of a forest or a tree."""
     return {name: getattr(source, name)[part] for name in NODE_FIELDS}

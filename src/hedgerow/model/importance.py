@@ -1,4 +1,4 @@
-"""How much each column of the user's table has a share in a model."""
+"""Feature importances of a model."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ ImportanceKind: TypeAlias = Literal["gain", "split", "cover"]
 
 
 def feature_importance(model: Model, kind: ImportanceKind = "gain") -> FloatArray:
-    """Gain, number or cover of the splits of each column.
+    """Sum gain, number or cover over the splits of each column.
 
-    A split of a mean target by two columns counts half for each.
+    A split of a target statistic of two columns counts half for each.
 
     Parameters
     ----------
     model : Model
     kind : {"gain", "split", "cover"}, default="gain"
+        See :meth:`hedgerow.Booster.feature_importance`.
 
     Returns
     -------
@@ -30,7 +31,7 @@ def feature_importance(model: Model, kind: ImportanceKind = "gain") -> FloatArra
     Raises
     ------
     ParameterError
-        If ``kind`` is something else.
+        If ``kind`` is not one of the three.
     """
     forest = model.forest
     inner = forest.feature >= 0

@@ -1,9 +1,9 @@
-"""Arranges a forest for the prediction kernels, once for a model.
+"""Convert a forest to the tables of the prediction kernels, once per model.
 
-The words slot, part, exit and mask are those of :mod:`hedgerow.kernels.predict`.
+:mod:`hedgerow.kernels.predict` defines slot, part, exit and mask.
 
-Everything here works on all trees at once, one level of depth at a time, upwards
-or downwards: a forest of 100 trees of 31 leaves takes about 2 ms.
+The functions process all trees at once, level by level.  A forest of 100 trees of 31 leaves
+takes about 2 ms.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CODINGS = {
     ),
     np.dtype(np.int64): _coding(np.int64, 0, 0, MISSING_KEY + 1, _LARGEST),
 }
-"""For each type of values, how :func:`hedgerow.kernels.table_keys.fill_keys` makes keys."""
+"""Constants of :func:`hedgerow.kernels.table_keys.fill_keys` for each type of values."""
 
 
 class Splits(NamedTuple):
@@ -55,10 +55,10 @@ class Splits(NamedTuple):
     threshold : int64, one per node
         Largest key that goes left.
     slot : int64, one per node
-        Slot that the split asks; 0 in a leaf.
+        Slot that the split compares; 0 in a leaf.
     slots : int64, one per slot
-        ``2 * column``, plus 1 where a missing value is the highest key; -1 less
-        its number for a set of categories.
+        ``2 * column``, plus 1 if a missing value is the highest key; ``-1 - number`` for a
+        set of categories.
     levels : list of int64 arrays
         The inner nodes of each depth, from the roots down.
     """
@@ -73,10 +73,10 @@ class Splits(NamedTuple):
 
 
 class WalkTables(NamedTuple):
-    """What the walk reads.
+    """Tables of the walk.
 
-    Nodes are renumbered so that siblings are neighbours: the k-th inner node of
-    a tree has the children 1 + 2k and 2 + 2k.
+    Nodes are renumbered so that siblings are adjacent: the k-th inner node of a tree has
+    the children 1 + 2k and 2 + 2k.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class WalkTables(NamedTuple):
         Threshold, then ``left child << 32 | slot``; in a leaf the largest
         integer and the leaf itself.
     value : float64, one per node
-    node : int64, one per node where leaves hold vectors or lines, else none
+    node : int64, one per node for vector or linear leaves, else empty
         Index of the node in the forest.
     number : int32, one per node
         Index of the node in its tree, as in the forest.
@@ -102,13 +102,13 @@ class WalkTables(NamedTuple):
 
 
 class MaskTables(NamedTuple):
-    """What the mask engine reads.
+    """Tables of the mask engine.
 
     Attributes
     ----------
     slots : int64, one per slot
     slot : uint64, one per split
-        Splits stand part by part, each padded with splits that clear nothing.
+        Splits are ordered by part; each part is padded with splits that clear nothing.
     threshold : int32 or int64, one per split
     clear : uint32, one per split
         Zeros at the exits that a row above the threshold cannot take.
@@ -118,11 +118,11 @@ class MaskTables(NamedTuple):
     hops : uint64, one per tree
         Largest number of parts that a row enters after the first.
     value : float64, 32 per part
-        What each exit adds.
-    node : int64, 32 per part where leaves hold vectors or lines, else none
+        Value of each exit.
+    node : int64, 32 per part for vector or linear leaves, else empty
         Index in the forest of the leaf at each exit.
     onward : uint32, 32 per part
-        The part that follows, counted in the tree; the part itself at a leaf.
+        Next part, counted within the tree; the part itself at a leaf.
     most_parts : int
         Largest number of parts of a tree.
     """
@@ -141,12 +141,11 @@ class MaskTables(NamedTuple):
 
 
 def find_splits(forest: Forest) -> Splits:
-    """The splits of ``forest``, in the form that the other functions start from.
+    """Return the splits of ``forest`` in the form that the other functions use.
 
-    A missing value that goes right is the highest key of its slot, which has to
-    be above the threshold.  The one threshold where it is not, the largest
-    integer, says "all but missing go left": such a split is mirrored to
-    "missing goes left, all others right".
+    A missing value that goes right has the highest key of its slot, which must be above the
+    threshold.  This fails only for the largest integer as threshold, which means "all but
+    missing go left".  Such a split is mirrored to "missing goes left, all others right".
     """
     sizes = np.diff(forest.tree_start)
     tree = np.repeat(np.arange(forest.n_trees), sizes)
@@ -172,32 +171,33 @@ def find_splits(forest: Forest) -> Splits:
 
 
 def _same_sets(forest: Forest) -> IntArray:
-    """For each node with a set a number of the set, the same where nodes ask the same.
+    """Number the sets of all categorical splits; equal splits share a number.
 
-    Columns of few categories have few sets, however many trees: each is looked up once a row.
+    Columns with few categories have few distinct sets, however many trees there are.  Each
+    set is looked up once per row.
     """
     nodes = np.flatnonzero(forest.has_sets)
     if len(nodes) == 0:
         return nodes
     assert forest.categories is not None
     number = forest.threshold[nodes]
-    asked = np.column_stack(
+    conditions = np.column_stack(
         (
             forest.feature[nodes].astype(np.uint64),
             forest.missing_left[nodes].astype(np.uint64),
             forest.categories.sets[number],
         )
     )
-    _, first, group = np.unique(asked, axis=0, return_index=True, return_inverse=True)
+    _, first, group = np.unique(conditions, axis=0, return_index=True, return_inverse=True)
     same: IntArray = number[first][group.reshape(-1)]
     return same
 
 
 def set_tables(forest: Forest) -> tuple[IntArray, Uint64Array]:
-    """Column of each set of categories, and the sets with the bins that prediction adds, flat."""
+    """Return the column of each category set, and the flat sets with the extra bins."""
     assert forest.categories is not None
     sets = forest.categories.sets.copy()
-    # Of a part of a forest no node has some of the sets: any category column will do for these.
+    # In a slice of a forest some sets belong to no node: they may have any category column.
     some = int(np.argmax(np.diff(forest.categories.level_start) > 0))
     feature = np.full(len(sets), some, dtype=np.int64)
     nodes = np.flatnonzero(forest.has_sets)
@@ -211,10 +211,10 @@ def set_tables(forest: Forest) -> tuple[IntArray, Uint64Array]:
 
 
 def narrow_thresholds(threshold: IntArray) -> npt.NDArray[np.int32]:
-    """32-bit keys that divide float32 values as the given 64-bit keys do.
+    """Convert 64-bit thresholds to 32-bit ones that separate the same float32 values.
 
-    No value has the key -1, which as a float would be -0.0; a threshold there, as
-    the middle of two keys may be, divides as -2 does.
+    No value has the key -1, which belongs to -0.0.  A threshold of -1 may occur as the middle
+    of two keys, and is equivalent to -2.
     """
     lowest, highest = -_INFINITE_KEY_64 - 1, _INFINITE_KEY_64
     finite = np.clip(np.where(threshold == -1, -2, threshold), lowest, highest)
@@ -223,9 +223,9 @@ def narrow_thresholds(threshold: IntArray) -> npt.NDArray[np.int32]:
 
 
 def rank_thresholds(forest: Forest, splits: Splits) -> tuple[npt.NDArray[np.int32], Ranks]:
-    """The rank of each node's threshold among those of its column, and what ranks keys.
+    """Return the rank of each threshold within its column, and tables to rank keys.
 
-    Keys of sets of categories are 0 and 1, and stay as they are.
+    Keys of category sets are 0 and 1, and do not change.
     """
     slots = splits.slots
     column = np.where(slots < 0, slots, slots >> 1)
@@ -246,27 +246,28 @@ def rank_thresholds(forest: Forest, splits: Splits) -> tuple[npt.NDArray[np.int3
 
 
 def walk_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> WalkTables:
-    """Tables of the walk; ``threshold`` one per node, in the width of the keys."""
+    """Build the tables of the walk; ``threshold`` has the width of the keys."""
     start = forest.tree_start
     inner = np.flatnonzero(forest.feature >= 0)
     before = np.searchsorted(inner, start)  # inner nodes before each tree
     rank = np.arange(len(inner)) - before[splits.tree[inner]]
     first_child = start[splits.tree[inner]] + 1 + 2 * rank
-    place = np.repeat(start[:-1], np.diff(start))  # the root's place; others follow
-    place[splits.left[inner]] = first_child
-    place[splits.right[inner]] = first_child + 1
+    position = np.repeat(start[:-1], np.diff(start))  # of the root; children are set below
+    position[splits.left[inner]] = first_child
+    position[splits.right[inner]] = first_child + 1
 
-    nodes = np.empty((len(place), 2), dtype=np.int64)
+    n_nodes = len(position)
+    nodes = np.empty((n_nodes, 2), dtype=np.int64)
     nodes[:, 0] = _LARGEST
-    nodes[:, 1] = np.arange(len(place)) << 32
-    nodes[place[inner], 0] = threshold[inner]
-    nodes[place[inner], 1] = first_child << 32 | splits.slot[inner]
-    value, number = np.empty(len(place)), np.empty(len(place), dtype=np.int32)
-    value[place] = forest.value
-    node = np.empty(0 if _holds_numbers(forest) else len(place), dtype=np.int64)
+    nodes[:, 1] = np.arange(n_nodes) << 32
+    nodes[position[inner], 0] = threshold[inner]
+    nodes[position[inner], 1] = first_child << 32 | splits.slot[inner]
+    value, number = np.empty(n_nodes), np.empty(n_nodes, dtype=np.int32)
+    value[position] = forest.value
+    node = np.empty(0 if _holds_numbers(forest) else n_nodes, dtype=np.int64)
     if len(node) > 0:
-        node[place] = np.arange(len(place))
-    number[place] = np.arange(len(place)) - start[splits.tree]
+        node[position] = np.arange(n_nodes)
+    number[position] = np.arange(n_nodes) - start[splits.tree]
     depth = np.zeros(forest.n_trees, dtype=np.uint64)
     for above, level in enumerate(splits.levels):
         depth[splits.tree[level]] = above + 1
@@ -275,15 +276,15 @@ def walk_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> WalkTabl
 
 
 def _holds_numbers(forest: Forest) -> bool:
-    """Whether each leaf holds one number, not a vector or a line."""
+    """Whether leaves are plain numbers, not vectors or linear functions."""
     return forest.vectors is None and forest.slopes is None
 
 
 def _divide(forest: Forest, splits: Splits) -> tuple[npt.NDArray[np.bool_], IntArray]:
-    """Cut trees into parts: which nodes are the top of one, and exits below each node.
+    """Divide trees into parts; return the mask of their top nodes, and exits of each node.
 
-    From the leaves up; where a node would have more than 32 exits, its larger
-    child becomes a part of its own, and the other too if that is not enough.
+    The division goes from the leaves up.  If a node would have more than 32 exits, its larger
+    child becomes a new part, and also the other child if necessary.
     """
     top = np.zeros(len(splits.tree), dtype=np.bool_)
     top[forest.tree_start[:-1]] = True
@@ -300,16 +301,16 @@ def _divide(forest: Forest, splits: Splits) -> tuple[npt.NDArray[np.bool_], IntA
     return top, exits
 
 
-def _asked_once(
+def _merge_equal_splits(
     part: IntArray, slot: IntArray, threshold: AnyArray, inner: IntArray, keeps: AnyArray
 ) -> tuple[IntArray, npt.NDArray[np.uint32]]:
-    """Splits by part, those of a part that ask the same as one, with the exits that it keeps.
+    """Merge equal splits of a part, and the masks of the exits that they keep.
 
-    Where a row is above the threshold, each of them clears its own exits.  Symmetric trees ask
-    one split on each level: a tree of 32 leaves has five of them in place of 31.
+    If a row is above the threshold, each split clears its own exits.  Symmetric trees have
+    one split on each level, so a tree of 32 leaves needs five splits instead of 31.
     """
-    asked = np.lexsort((threshold[inner], slot[inner], part[inner]))
-    inner, keeps = inner[asked], keeps[asked]
+    order = np.lexsort((threshold[inner], slot[inner], part[inner]))
+    inner, keeps = inner[order], keeps[order]
     if len(inner) == 0:
         return inner, keeps
     fresh = np.ones(len(inner), dtype=np.bool_)
@@ -321,12 +322,12 @@ def _asked_once(
 
 
 def mask_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> MaskTables:
-    """Tables of the mask engine; ``threshold`` one per node, in the width of the keys."""
+    """Build the tables of the mask engine; ``threshold`` has the width of the keys."""
     top, exits = _divide(forest, splits)
     seen = np.where(top, 1, exits)
     tops = np.flatnonzero(top)
     tree_part = np.searchsorted(tops, forest.tree_start)
-    part = np.cumsum(top) - 1  # right at the tops; passed down below
+    part = np.cumsum(top) - 1  # correct at the top nodes; propagated down below
     first = np.zeros(len(part), dtype=np.int64)  # first exit below the node, in its part
     above = np.zeros(len(part), dtype=np.int64)  # parts entered before that of the node
     exit_value = np.zeros((len(tops), EXITS))
@@ -352,16 +353,16 @@ def mask_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> MaskTabl
     inner = np.flatnonzero(forest.feature >= 0)
     below = (1 << seen[splits.left[inner]]) - 1 << first[inner]
     keeps = (~below & 0xFFFFFFFF).astype(np.uint32)
-    inner, keeps = _asked_once(part, splits.slot, threshold, inner, keeps)
+    inner, keeps = _merge_equal_splits(part, splits.slot, threshold, inner, keeps)
     sizes = np.bincount(part[inner], minlength=len(tops))
     padded = -(-sizes // FUSED) * FUSED
     part_start = np.concatenate(([0], np.cumsum(padded)))
     shift = part_start[:-1] - (np.cumsum(sizes) - sizes)
-    place = np.arange(len(inner)) + shift[part[inner]]
+    at = np.arange(len(inner)) + shift[part[inner]]
     slot = np.zeros(part_start[-1], dtype=np.uint64)
     thresholds = np.zeros(part_start[-1], dtype=threshold.dtype)
     clear = np.full(part_start[-1], 0xFFFFFFFF, dtype=np.uint32)
-    slot[place], thresholds[place], clear[place] = splits.slot[inner], threshold[inner], keeps
+    slot[at], thresholds[at], clear[at] = splits.slot[inner], threshold[inner], keeps
     return MaskTables(
         splits.slots,
         slot,
@@ -378,10 +379,10 @@ def mask_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> MaskTabl
 
 
 def flat_view(values: AnyArray) -> tuple[AnyArray, int, int, int]:
-    """Flat array, origin and steps of a table with any strides.
+    """Return a flat array, origin and steps of a table with any strides.
 
-    Only a table whose elements do not stand at whole multiples of their size
-    (a field of packed records) is copied.
+    A copy is made only if the addresses of the elements are not multiples of their size, as
+    for a field of packed records.
     """
     size = values.itemsize
     if not values.flags.aligned or any(stride % size for stride in values.strides):

@@ -1,4 +1,7 @@
-"""Forests whose trees ask one question a level, arranged for :mod:`hedgerow.kernels.levels`."""
+"""Tables of symmetric trees for :mod:`hedgerow.kernels.levels`.
+
+A symmetric tree has the same split in all nodes of a level.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,26 @@ from hedgerow.model.forest import Forest
 from hedgerow.model.layout import Splits
 
 MOST_LEVELS = 9
-"""Trees of more levels are left to the other engines: their tables would not stay in the cache."""
+"""Deeper trees use the other engines, because their tables would not stay in the cache."""
 
 
 class LevelTables(NamedTuple):
-    """What the engine reads.
+    """Tables of the engine for symmetric trees.
 
     Attributes
     ----------
     slots : int64, one per slot
     slot : uint64, one per level of each tree
-    threshold : int32 or int64, one per level
-        Trees stand one behind the other, each padded to a multiple of ``FUSED`` levels, at
-        the root, by questions that no key answers by yes.
+        Slot of the split.
+    threshold : int32 or int64, one per level of each tree
+        Threshold of the split.  Each tree is padded at the root to a multiple of ``FUSED``
+        levels, with splits that send every key left.
     level_start : uint64, one per tree and one more
+        First level of each tree.
     value : float64
-        Of each code of each tree.
+        Leaf value of each code of each tree.
     value_start : uint64, one per tree
+        First value of each tree.
     """
 
     slots: IntArray
@@ -41,19 +47,19 @@ class LevelTables(NamedTuple):
 
 
 def level_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> LevelTables | None:
-    """Tables of the engine; None if a tree asks more than one question on a level.
+    """Build the tables of the engine; None if a tree is not symmetric.
 
     Parameters
     ----------
     forest : Forest
     splits : Splits
     threshold : int32 or int64, one per node
-        In the width of the keys.
+        Thresholds in the width of the keys.
     """
     if forest.vectors is not None or forest.slopes is not None or not forest.n_trees:
         return None
     n_trees, n_levels = forest.n_trees, len(splits.levels)
-    if n_levels > MOST_LEVELS or not _one_question(splits):
+    if n_levels > MOST_LEVELS or not _is_symmetric(splits):
         return None
     depth = np.zeros(n_trees, dtype=np.int64)
     for above, level in enumerate(splits.levels):
@@ -78,8 +84,8 @@ def level_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> LevelTa
     )
 
 
-def _one_question(splits: Splits) -> bool:
-    """Whether all nodes of a tree at one depth ask the same."""
+def _is_symmetric(splits: Splits) -> bool:
+    """Whether all nodes at the same depth of a tree have the same split."""
     for level in splits.levels:
         _, first, same = np.unique(splits.tree[level], return_index=True, return_inverse=True)
         leader = level[first][same]
@@ -91,13 +97,13 @@ def _one_question(splits: Splits) -> bool:
 
 
 def _values(forest: Forest, splits: Splits, depth: IntArray, value_start: IntArray) -> FloatArray:
-    """The value of each code of each tree; a leaf above the last level stands at all below it."""
+    """Return the value of each code of each tree; codes below a shallow leaf share its value."""
     tree = np.repeat(np.arange(forest.n_trees), 1 << depth)
     code = np.arange(value_start[-1]) - value_start[tree]
     node = forest.tree_start[tree].astype(np.int64)
     for above in range(int(depth.max(initial=0))):
-        asked = above < depth[tree]
+        has_level = above < depth[tree]
         bit = (code >> np.maximum(depth[tree] - 1 - above, 0)) & 1
         below = np.where(bit == 1, splits.right[node], splits.left[node])
-        node = np.where(asked, below, node)
+        node = np.where(has_level, below, node)
     return np.asarray(forest.value[node], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""A trained model: everything that prediction needs, and how it was made."""
+"""A trained model: everything that prediction needs, and a record of the training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hedgerow.data.statistics import Inputs
 from hedgerow.model.forest import Forest
 
 AVERAGED = "averaged"
-"""Key of the record of a model that is the mean of others: how many they are."""
+"""Key in the training record of an averaged model: the number of models averaged."""
 
 
 _FOREIGN_LINKS = ("softplus", "signed_square")
@@ -21,23 +21,23 @@ _FOREIGN_LINKS = ("softplus", "signed_square")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """Forest, schema of the input, objective, and a record of the training.
+    """Forest, schema of the user's tables, objective, and training record.
 
     Attributes
     ----------
     forest : Forest
     schema : Schema
     objective : str
-        Name in :data:`hedgerow.objectives.OBJECTIVES`; decides the link from
-        raw score to prediction.
+        Name in :data:`hedgerow.objectives.OBJECTIVES`, which determines the link from raw
+        scores to predictions.
     training : mapping
         JSON-like record: parameters, seed, evaluation history, best round.
-        Never needed for prediction.
+        Predictions do not need it.
     inputs : Inputs, optional
-        What the trees split, where it is not the columns of the schema as they are.
+        Inputs of the trees, if these are not the columns of the schema.
     seconds : tuple of float
-        From the beginning of the fit to the end of each of its rounds, NaN where it is
-        not known; empty for a model that was read, as files hold no times.
+        Time from the start of the fit to the end of each round; NaN if unknown.  Empty for
+        a model read from a file, because files do not hold times.
     """
 
     forest: Forest
@@ -49,12 +49,12 @@ class Model:
 
     @property
     def split_schema(self) -> Schema:
-        """Names and kinds of what the trees split."""
+        """Names and kinds of the inputs of the trees."""
         return self.schema if self.inputs is None else self.inputs.schema(self.schema)
 
 
 def has_foreign_rules(model: Model) -> bool:
-    """Whether prediction needs a rule that only models of other libraries have."""
+    """Whether prediction needs a rule that only imported models have."""
     schema, slopes = model.schema, model.forest.slopes
     kept = () if model.inputs is None else model.inputs.kept
     return (

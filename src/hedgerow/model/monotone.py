@@ -1,22 +1,20 @@
-"""Proof that raw scores rise (or fall) with a column, or two rows that show that they do not.
+"""Prove that raw scores are monotone in a column, or find two rows that refute it.
 
-Glossary: cells, boxes and keys are those of :mod:`hedgerow.model.cells`; a *sweep*
-are rows that differ in one column only, which takes a value of each of its cells.
+Glossary: :mod:`hedgerow.model.cells` defines cells, boxes and keys.  A *sweep* is a set of
+rows that differ only in one column, with one value from each of its cells.
 
-A tree is monotone in column j exactly if any two leaves are in order whose boxes
-meet in all *other* columns and which a split on j parts.  Where all leaves below
-such a split are in order, whichever boxes meet, that is seen at once; otherwise
-the pairs are compared.  A sum of monotone trees is monotone, also as floats are
-added, as rounding keeps the order.
+A tree is monotone in column j if and only if any two leaves are in order that a split on j
+separates and whose boxes overlap in all *other* columns.  If all leaves below such a split
+are in order, no boxes need to be compared.  Otherwise the pairs of leaves are compared.  A
+sum of monotone trees is monotone, and float addition preserves this because rounding is
+monotone.
 
-Where a tree is not monotone, the sum of all may still be.  If the columns of the
-forest have few cells, all rows are tried, and the answer is certain.  Otherwise
-sweeps start where a tree is out of order, then anywhere; what they find is
-checked by the prediction itself, and if they find nothing the answer is
-"unknown".
+If a tree is not monotone, the sum of all trees may still be.  If the columns of the forest
+have few cells, all combinations are predicted, and the answer is certain.  Otherwise sweeps
+start from rows where a tree is out of order, then from random rows.  Predictions confirm
+each violation.  If no sweep finds one, the answer is "unknown".
 
-The order is that of present values; a missing value has no place in it.  Other
-columns take all values, missing among them.
+Only present values are ordered.  Other columns take all values, including missing ones.
 """
 
 from __future__ import annotations
@@ -40,34 +38,34 @@ from hedgerow.params import Interval, read_direction
 
 Verdict = Literal["proved", "violated", "unknown"]
 
-_MOST_PAIRS = 1 << 22  # of leaves compared below one split: a second or so
-_MOST_CELLS = 1 << 27  # truths in the boxes of one tree: 128 MiB
+_MOST_PAIRS = 1 << 22  # pairs of leaves compared below one split: about a second
+_MOST_CELLS = 1 << 27  # bytes in the boxes of one tree: 128 MiB
 _MOST_SEEDS = 64
-_SWEEP = 257  # cells in a sweep, at most
+_SWEEP = 257  # most cells in a sweep
 _POINTS = Interval(1, 10**9, integer=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MonotoneFinding:
-    """What is known of one column.
+    """Result for one column.
 
     Attributes
     ----------
     feature : str
     direction : {1, -1}
-        1: raw scores should never fall as the column grows; -1: never rise.
+        1: raw scores must never fall as the column grows; -1: never rise.
     verdict : {"proved", "violated", "unknown"}
     rows : array of shape (2, n_features), or None
-        Where it is violated: two rows that differ in this column only, the one
-        with the smaller value first.  float64, or objects where some column holds
-        64-bit integers; ``booster.predict(rows, kind="raw")`` shows the violation.
+        A violation: two rows that differ only in this column, the one with the smaller
+        value first.  float64, or objects if a column holds 64-bit integers.
+        ``booster.predict(rows, kind="raw")`` shows the violation.
     scores : (float, float) or None
-        Their raw scores, which are in the wrong order.
+        Raw scores of the two rows, in the wrong order.
     output : int or None
-        Which raw score it is (0 unless there are several: of targets, labels, quantiles
-        or classes).
+        Index of the raw score, for several targets, labels, quantiles or classes;
+        otherwise 0.
     n_tried : int
-        Rows that were predicted in the search for a violation.
+        Number of rows predicted in the search for a violation.
     """
 
     feature: str
@@ -91,19 +89,19 @@ class MonotoneFinding:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MonotoneReport:
-    """What is known of all columns that were asked.
+    """Results for several columns.
 
     Attributes
     ----------
     findings : dict of str to MonotoneFinding
-        By name of the column.
+        Results by column name.
     """
 
     findings: dict[str, MonotoneFinding]
 
     @property
     def verdict(self) -> Verdict:
-        """The worst: "violated" if one is, else "unknown" if one is, else "proved"."""
+        """The worst result: "violated" before "unknown" before "proved"."""
         found = {finding.verdict for finding in self.findings.values()}
         worst: tuple[Verdict, ...] = ("violated", "unknown")
         return next((verdict for verdict in worst if verdict in found), "proved")
@@ -130,13 +128,14 @@ def verify_monotone(
     Parameters
     ----------
     model : Model
-        Any, however it was trained.
+        Any model, trained with or without constraints.
     feature : str or int, optional
-        Name or position of a column; by default all that the training constrained.
+        Name or position of a column; by default all columns with a constraint.
     direction : {1, -1, "increasing", "decreasing"}, optional
-        For ``feature``; by default that of its constraint.
+        Direction of ``feature``; by default that of its constraint.
     n_points : int, default=100_000
-        Rows to predict for each column, about at most, where trees alone prove nothing.
+        Approximate limit on the rows predicted for each column, if the trees alone prove
+        nothing.
 
     Returns
     -------
@@ -145,7 +144,7 @@ def verify_monotone(
     Raises
     ------
     ParameterError
-        If there is no such column, or nothing says which direction is meant.
+        If there is no such column, or no direction.
     """
     if n_points not in _POINTS:
         raise ParameterError(f"n_points must be {_POINTS}; got {n_points!r}.")
@@ -154,24 +153,24 @@ def verify_monotone(
     predictor, cells = Predictor(forest, schema.kinds), Cells(forest, schema)
     findings = {}
     for column, sign in _directions(model, feature, direction).items():
-        place = column if inputs is None else inputs.kept.index(column)
-        finding = _verify(predictor, cells, place, sign, int(n_points))
+        position = column if inputs is None else inputs.kept.index(column)
+        finding = _verify(predictor, cells, position, sign, int(n_points))
         if inputs is not None and finding.verdict == "violated":
-            # Its rows put means of the target together that no row of a table has.
+            # The rows may combine values of target statistics that no table can have.
             finding = MonotoneFinding(finding.feature, sign, "unknown", n_tried=finding.n_tried)
         findings[finding.feature] = finding
     return MonotoneReport(findings)
 
 
 class MonotoneChecks:
-    """What a booster can say of its monotone columns."""
+    """Mixin of the booster for monotone columns."""
 
     model: Model
 
     def verify_monotone(
         self, feature: Feature = None, direction: Direction = None, *, n_points: int = 100_000
     ) -> MonotoneReport:
-        """Prove that raw scores are monotone, or find rows that show that they are not.
+        """Prove that raw scores are monotone, or find two rows that refute it.
 
         Parameters and errors: :func:`hedgerow.model.monotone.verify_monotone`.
 
@@ -187,12 +186,14 @@ class MonotoneChecks:
 
 
 def _directions(model: Model, feature: Feature, direction: Direction) -> dict[int, int]:
-    """Columns to look at, and 1 or -1 for each."""
+    """Return the columns to verify, with a direction, 1 or -1, for each."""
     known = model.training.get("parameters", {}).get("monotone_constraints")
     signs = known or (0,) * model.schema.n_features
     if feature is None:
         if direction is not None:
-            raise ParameterError(f"direction={direction!r} is given without feature.")
+            raise ParameterError(
+                f"direction={direction!r} is given without feature: name the feature, too."
+            )
         if not any(signs):
             raise ParameterError(
                 "the model was trained without monotone constraints: name a feature and a "
@@ -239,7 +240,7 @@ def _verify(
         return MonotoneFinding(name, sign, "proved")
     tried = 0
     certain, batches = _rows_to_try(cells, column, n_points, seeds)
-    certain = certain and forest.slopes is None  # within a cell they predict more than one value
+    certain = certain and forest.slopes is None  # linear leaves vary within a cell
     for keys in batches:
         tried += len(keys) * len(_sweep(cells, column))
         violation = _first_violation(predictor, cells, keys, column, sign)
@@ -253,9 +254,9 @@ def _verify(
 
 
 def _disorder(cells: Cells, tree: int, column: int, sign: int) -> IntArray | None:
-    """None if the tree is proved monotone; else keys of a row at which it is not.
+    """Return None if a tree is monotone, else keys of a row where it is not.
 
-    The keys have a second row: 1 for columns that the tree decides about.  Empty
+    The keys have a second row, 1 for columns that the tree restricts.  The result is empty
     if the tree has too many leaves to compare.
     """
     start, end = cells.forest.tree_start[tree], cells.forest.tree_start[tree + 1]
@@ -272,7 +273,7 @@ def _disorder(cells: Cells, tree: int, column: int, sign: int) -> IntArray | Non
         return nothing
     if len(wrong) == 0:
         return None
-    if forest.slopes is not None:  # leaves of one value alone can be compared by their boxes
+    if forest.slopes is not None:  # only constant leaves can be compared by their boxes
         return nothing
     own = Cells(forest, cells.schema)
     if Boxes.size(own) > _MOST_CELLS:
@@ -293,7 +294,7 @@ def _disorder(cells: Cells, tree: int, column: int, sign: int) -> IntArray | Non
 
 
 def _least_and_most(forest: Forest, value: FloatArray, sign: int) -> tuple[FloatArray, FloatArray]:
-    """What each node predicts at least and at most, times ``sign``."""
+    """Return the least and greatest prediction of each node, times ``sign``."""
     if forest.slopes is None:
         return value, value
     bounds = sign * np.array([forest.slopes.low, forest.slopes.high])
@@ -301,14 +302,14 @@ def _least_and_most(forest: Forest, value: FloatArray, sign: int) -> tuple[Float
 
 
 def _turns(slopes: Slopes, column: int, sign: int) -> bool:
-    """Whether some leaf has a slope against the direction."""
+    """Whether a leaf has a slope against the direction."""
     return bool((sign * slopes.slope[slopes.column == column] < 0.0).any())
 
 
 def _ranges(
     forest: Forest, least: FloatArray, most: FloatArray, may_stop: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Smallest and largest value in which a walk through each node may end."""
+    """Return the smallest and largest value that rows through each node may reach."""
     low, high = least.tolist(), most.tolist()
     left, right = forest.left.tolist(), forest.right.tolist()
     for node in np.flatnonzero(forest.feature >= 0)[::-1].tolist():  # children before parents
@@ -322,9 +323,10 @@ def _ranges(
 def _pair_out_of_order(
     boxes: Boxes, node: int, column: int, value: FloatArray
 ) -> tuple[int, int] | None:
-    """Two ends that the split at ``node`` parts, whose boxes meet and which are in disorder.
+    """Return two leaves or stops in the wrong order that the split at ``node`` separates.
 
-    (-1, -1) if there are none; None if there are too many pairs to look at.
+    Their boxes overlap in all other columns.  The result is (-1, -1) if there are none, and
+    None if there are too many pairs to compare.
     """
     forest, part = boxes.cells.forest, boxes.part_of(column)
     sides = []
@@ -340,7 +342,7 @@ def _pair_out_of_order(
     for end in below:
         rivals = above[value[above] < value[end]]
         common = boxes.inside[rivals] & boxes.inside[end]
-        common[:, part] = True  # of the column itself they need nothing in common
+        common[:, part] = True  # the boxes need not overlap in the column itself
         meets = boxes.meet(common)
         if meets.any():
             return int(end), int(rivals[np.argmax(meets)])
@@ -351,7 +353,7 @@ def _pair_out_of_order(
 
 
 def _sweep(cells: Cells, column: int) -> IntArray:
-    """Keys that the column takes in a sweep: of all cells, unless they are very many."""
+    """Return the keys of a sweep: those of all cells, or a selection of very many."""
     keys = cells.ordered(column)
     if len(keys) <= _SWEEP:
         return keys
@@ -361,7 +363,7 @@ def _sweep(cells: Cells, column: int) -> IntArray:
 def _rows_to_try(
     cells: Cells, column: int, n_points: int, seeds: list[IntArray]
 ) -> tuple[bool, Iterator[IntArray]]:
-    """Batches of rows to start sweeps from; whether they are all that there are."""
+    """Return batches of rows to start sweeps from, and whether they are exhaustive."""
     others = [int(j) for j in cells.used if j != column]
     length = len(cells.ordered(column))
     n_cells = [len(cells.all(j)) for j in others]
@@ -371,7 +373,7 @@ def _rows_to_try(
 
 
 def _all_rows(cells: Cells, columns: list[int]) -> IntArray:
-    """One row for each combination of cells."""
+    """Return one row for each combination of cells."""
     choices = [cells.all(j) for j in columns]
     n_rows = math.prod(len(choice) for choice in choices)
     keys = np.zeros((n_rows, cells.forest.n_features), dtype=np.int64)
@@ -384,7 +386,7 @@ def _all_rows(cells: Cells, columns: list[int]) -> IntArray:
 def _some_rows(
     cells: Cells, columns: list[int], n_rows: int, seeds: list[IntArray]
 ) -> Iterator[IntArray]:
-    """Random rows; those of the first half lie where a tree is out of order."""
+    """Yield random rows; the first half lies where a tree is out of order."""
     rng = np.random.default_rng(0)
     done, batch = 0, max(1, min(n_rows, 256))
     while done < n_rows:
@@ -402,7 +404,7 @@ def _some_rows(
 def _first_violation(
     predictor: Predictor, cells: Cells, keys: IntArray, column: int, sign: int
 ) -> tuple[AnyArray, tuple[float, float], int] | None:
-    """Two rows in the wrong order in the sweeps from ``keys``: the worst of the first batch."""
+    """Return two rows in the wrong order: the worst of the first batch of sweeps with any."""
     values = _sweep(cells, column)
     per_batch = max(1, 200_000 // len(values))
     for first in range(0, len(keys), per_batch):

@@ -1,9 +1,8 @@
-"""Raw scores of single rows: the same bits as those of tables, without what tables need.
+"""Fast raw scores of single rows, with the same bits as those of tables.
 
-Everything that does not depend on the row is made once: the arguments of the kernel stand
-in a tuple, and scratch memory is kept from call to call.  A call takes a piece of scratch
-memory from a stack and puts it back, so any number of threads may call at once, also one
-that is interrupted by itself (a signal handler), and a forked child.
+Everything that does not depend on the row is prepared once: the arguments of the kernel are
+in a tuple, and calls reuse scratch memory.  Each call takes scratch memory from a stack and
+returns it, so the code is safe with threads, signal handlers and forked children.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ NO_SETS = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64))
 
 
 class Space(NamedTuple):
-    """Memory of one call.
+    """Scratch memory of one call.
 
     Attributes
     ----------
     words : memoryview
-        The bytes of the row, eight for each column.
+        Bytes of the row, eight for each column.
     floats : float64, shape (1, n_features)
-        The same memory.
+        The same memory as floats.
     numbers : memoryview
-        The bytes of the row as float64; the same memory but where a column is of integers.
+        Bytes of the row as float64; separate memory only if there are integer columns.
     bins : uint8
-        Of the category columns that the forest splits.
+        Bins of the category columns that the forest splits.
     arguments : tuple
-        Of the kernel, without the scores.
+        Arguments of the kernel, without the scores.
     """
 
     words: memoryview
@@ -50,7 +49,7 @@ class Space(NamedTuple):
 
 
 class RowScorer:
-    """Scores one row at a time.
+    """Scorer of single rows.
 
     Parameters
     ----------
@@ -59,9 +58,9 @@ class RowScorer:
     walk : tuple
         :class:`hedgerow.model.layout.WalkTables` of 64-bit keys.
     leaves : tuple
-        Vectors, values and slopes of the nodes, where the kernels need them.
+        Vectors, values and slopes of the nodes, as far as the kernels need them.
     reader : CategoryReader, optional
-        Of a forest that splits categories.
+        Required if the forest splits categories.
     """
 
     def __init__(
@@ -107,9 +106,9 @@ class RowScorer:
         return Space(views[0], floats, views[1], bins, arguments)
 
     def of_floats(self, row: AnyArray) -> FloatArray:
-        """Raw scores, shape (n_outputs, 1), of a row of floats, shape (1, n_features).
+        """Return raw scores, shape (n_outputs, 1), of a row of floats, shape (1, n_features).
 
-        For forests whose columns all are of kind ``"float"``.
+        All columns of the forest must be of kind ``"float"``.
         """
         try:
             space = self._free.pop()
@@ -122,13 +121,13 @@ class RowScorer:
         return raw
 
     def of_values(self, values: Sequence[Any]) -> FloatArray | None:
-        """Raw scores of the values of a row; None if a value stops it on its way.
+        """Return the raw scores of a row; None if an unknown category stops it at a split.
 
         Parameters
         ----------
         values : sequence of float or int
-            One for each column: floats, NaN if missing; for integers their keys; for
-            categories the code as an int, or NaN.
+            A value for each column: floats, with NaN for missing; keys of integers; codes
+            of categories as int, with NaN for missing.
 
         Raises
         ------
@@ -145,7 +144,7 @@ class RowScorer:
         bins = space.bins
         for k, (j, lookup) in enumerate(self._lookups):
             code = values[j]
-            bin_ = lookup[code if type(code) is int else -1]  # the last one is of missing values
+            bin_ = lookup[code if type(code) is int else -1]  # the last entry: missing values
             if bin_ == UNKNOWN_BIN and self._stops:
                 self._free.append(space)
                 return None

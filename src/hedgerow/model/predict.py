@@ -1,15 +1,15 @@
 """Raw scores, leaves and staged scores of a forest.
 
 The raw score of a row is ``base_score`` plus the values of its leaves, added in
-tree order in float64: the same bits for any batch, thread count and engine
+tree order in float64.  The bits are the same for any batch, thread count and engine
 (:mod:`hedgerow.kernels.predict` describes the two engines).
 
-Of a sparse table the columns that the forest asks are made dense, some rows at a
-time: memory and time do not depend on the number of columns.
+A sparse table is predicted in blocks of rows.  In each block only the columns that the
+forest uses are made dense, so memory and time do not depend on the number of columns.
 
-A :class:`Predictor` arranges the forest for an engine when it is first used and
-is not changed by a prediction; it holds neither threads nor scratch memory, so
-many threads may use it at once, and so may a forked child.
+A :class:`Predictor` converts the forest to the layout of an engine on first use.
+Predictions do not change it, and it holds neither threads nor scratch memory.  Several
+threads may therefore use it at once, and so may a forked child.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from hedgerow.kernels.predict import (
 from hedgerow.kernels.slopes import lines_at, no_slopes, writable_slopes
 from hedgerow.model.categories import CategoryReader
 from hedgerow.model.engine_tables import EngineTables
-from hedgerow.model.forest import Forest, asked_columns, renumbered
+from hedgerow.model.forest import Forest, renumbered, used_columns
 from hedgerow.model.layout import CODINGS, flat_view
 from hedgerow.model.levels import LevelTables
 from hedgerow.model.one_row import RowScorer
@@ -46,7 +46,7 @@ from hedgerow.once import once
 from hedgerow.threads import run_blocks
 
 Rows: TypeAlias = tuple[AnyArray, AnyArray, int, int, int]
-"""A table as the kernels take it; see :mod:`hedgerow.kernels.predict`."""
+"""Arguments that describe a table to the kernels; see :mod:`hedgerow.kernels.predict`."""
 
 CategoryArguments: TypeAlias = tuple[BinArray, IntArray, npt.NDArray[np.uint64]]
 """See :func:`hedgerow.kernels.table_keys.fill_set_keys`."""
@@ -61,10 +61,16 @@ NO_NUMBERS: FloatArray = np.zeros((0, 0))
 
 
 class Batch(NamedTuple):
-    """A table that is predicted.
+    """A table prepared for the prediction kernels.
 
-    ``stops`` are rows that stop on the way, with the nodes where they do; ``numbers`` are
-    the values as float64, float64 (n_rows, n_features), where leaves hold lines.
+    Attributes
+    ----------
+    rows : Rows
+    categories : CategoryArguments
+    stops : pair of arrays, optional
+        Rows that stop at an inner node, and the node of each in every tree.
+    numbers : float64, shape (n_rows, n_features)
+        The values as float64, if leaves are linear; otherwise empty.
     """
 
     rows: Rows
@@ -74,32 +80,32 @@ class Batch(NamedTuple):
 
 
 FEW_ROWS = 16
-"""Batches below this are walked; more rows go to the engine that costs less."""
+"""Smaller batches always walk the trees; larger ones use the cheaper engine."""
 
 BLOCK_COST = 64
-"""What a block of the mask engine costs beside its rows, in rows."""
+"""Fixed cost of a block in the mask engine, in rows."""
 
 LINE_ROWS = 1 << 16
-"""Rows whose numbers are there at a time, where leaves have slopes."""
+"""Rows converted to float64 at a time, for linear leaves."""
 
 KEY_MEMORY = 1 << 18
-"""Bytes of keys in a block at most, so that they stay in the second-level cache."""
+"""Most bytes of keys in a block, so that they stay in the second-level cache."""
 
 THREAD_WORK = 250_000.0
-"""Nanoseconds of work worth a thread; waking one costs about 64,000."""
+"""Nanoseconds of work that justify another thread; waking one costs about 64,000."""
 
 _FLOAT32 = np.dtype(np.float32)
 
 
 class Predictor:
-    """Predicts with a forest.
+    """Compute raw scores and leaves of a forest.
 
     Parameters
     ----------
     forest : Forest
-        A valid forest (the kernels check nothing).
+        A valid forest: the kernels check nothing.
     kinds : sequence of {"float", "int", "category"}
-        How the values of each column compare.
+        Kind of each column.
     """
 
     def __init__(self, forest: Forest, kinds: Sequence[ColumnKind]) -> None:
@@ -108,7 +114,7 @@ class Predictor:
         self._n_trees = forest.n_trees
         self._n_outputs = forest.n_outputs
         self._per_round = forest.trees_per_round
-        # Copied, because kernels are compiled for arrays that can be written to.
+        # Copies, because kernels are compiled for writable arrays.
         self._vectors = None if forest.vectors is None else np.array(forest.vectors, order="C")
         self._slopes = None if forest.slopes is None else writable_slopes(forest.slopes)
         self._leaves = (
@@ -128,17 +134,17 @@ class Predictor:
         first_tree: int = 0,
         stop_tree: int | None = None,
     ) -> FloatArray:
-        """Base score plus trees ``first_tree .. stop_tree`` (all by default).
+        """Add trees ``first_tree .. stop_tree`` (by default all) to the base score.
 
         Parameters
         ----------
         values : float32, float64 or int64, shape (n_rows, n_features), or SparseTable
-            Any strides.  int64 values are keys (:mod:`hedgerow.kernels.keys`),
-            and the only type allowed where some column is of kind ``"int"``.
+            Any strides.  int64 values are keys (:mod:`hedgerow.kernels.keys`), and
+            are required if a column is of kind ``"int"``.
         n_threads : int, default=1
-            Threads at most; a small batch uses fewer.
+            Most threads to use; a small batch uses fewer.
         first_tree, stop_tree : int
-            Range of trees, in the forest's order.
+            Range of trees in the forest; ``stop_tree`` is exclusive.
 
         Returns
         -------
@@ -149,14 +155,15 @@ class Predictor:
         DataError
             If ``values`` does not have ``n_features`` columns.
         DataTypeError
-            If its type is another.
+            If ``values`` has another type.
         ValueError
-            If the range of trees is not inside the forest.
+            If the range of trees exceeds the forest.
         """
         stop_tree = self._n_trees if stop_tree is None else stop_tree
         if not 0 <= first_tree <= stop_tree <= self._n_trees:
             raise ValueError(
-                f"trees {first_tree} to {stop_tree} are not in a forest of {self._n_trees} trees."
+                f"first_tree={first_tree} and stop_tree={stop_tree} must be a range within the "
+                f"{self._n_trees} trees of the forest."
             )
         n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
         if isinstance(values, SparseTable):
@@ -169,7 +176,7 @@ class Predictor:
 
             self._each_block(values, n_threads, score)
             return scores
-        if self._slopes is not None and n_rows > LINE_ROWS:  # whose numbers are copied
+        if self._slopes is not None and n_rows > LINE_ROWS:  # bound the float64 copy
             return np.concatenate(
                 [
                     self.raw_scores(values[k : k + LINE_ROWS], n_threads, first_tree, stop_tree)
@@ -185,7 +192,7 @@ class Predictor:
     def add_scores(
         self, values: AnyArray | SparseTable, scores: FloatArray, n_threads: int = 1
     ) -> None:
-        """Add all trees, in their order, to raw scores of any start; no base score.
+        """Add all trees, in order, to existing raw scores, without the base score.
 
         Parameters
         ----------
@@ -202,10 +209,10 @@ class Predictor:
             scores[number % self._n_outputs] += tree.raw_scores(values, n_threads)[0]
 
     def staged(self, values: AnyArray | SparseTable, n_threads: int = 1) -> Iterator[FloatArray]:
-        """Yield the raw scores after each round, each time a new array.
+        """Yield the raw scores after each round, as a new array each time.
 
-        The values are copied once, column by column: reading them is most of the
-        work of a single round.  Parameters and errors as for :meth:`raw_scores`.
+        The values are copied once into contiguous columns, because reading them is most
+        of the work of a round.  Parameters and errors are those of :meth:`raw_scores`.
         """
         if isinstance(values, SparseTable):
             yield from self._staged_sparse(values, n_threads)
@@ -218,9 +225,9 @@ class Predictor:
             yield scores.copy()
 
     def leaves(self, values: AnyArray | SparseTable, n_threads: int = 1) -> npt.NDArray[np.int32]:
-        """Leaf that each row reaches in each tree, as the node's index in its tree.
+        """Return the leaf that each row reaches in each tree, as an index within the tree.
 
-        Parameters and errors as for :meth:`raw_scores`.
+        Parameters and errors are those of :meth:`raw_scores`.
 
         Returns
         -------
@@ -254,10 +261,10 @@ class Predictor:
         n_threads: int,
         task: Callable[[Predictor, AnyArray, int], None],
     ) -> None:
-        """Call ``task(compact, block, start)`` for all rows, some at a time.
+        """Call ``task(compact, block, start)`` for each block of rows.
 
-        ``block`` is a dense copy of the columns that the forest asks, ``compact`` a
-        predictor that knows only these.
+        ``block`` is a dense copy of the columns that the forest uses, and ``compact`` a
+        predictor for only these columns.
         """
         if table.n_features != self._n_features:
             raise DataError(f"values must have {self._n_features} columns, got {table.n_features}.")
@@ -272,7 +279,7 @@ class Predictor:
         run_blocks(blocks, table.n_rows, n_threads, self._rows_per_thread(self._tables.walk_cost))
 
     def _staged_sparse(self, table: SparseTable, n_threads: int) -> Iterator[FloatArray]:
-        """Spread the columns of one tree at a time."""
+        """Yield the raw scores after each round; make dense the columns of one tree at a time."""
         scores = self._base_score.repeat(table.n_rows).reshape(self._n_outputs, -1)
         for number in range(self._n_trees):
             tree = Predictor(self.forest.tree(number), self._kinds)
@@ -285,7 +292,7 @@ class Predictor:
                 yield scores.copy()
 
     def _batch(self, values: AnyArray) -> Batch:
-        """The table in the form that the kernels take."""
+        """Prepare a table for the kernels."""
         rows, numbers = self.rows_of(values), NO_NUMBERS
         if self._slopes is not None:
             numbers = floats_of(values, self._kinds)
@@ -305,25 +312,26 @@ class Predictor:
         if stops is None:
             self._add_all(batch, scores, n_threads, first_tree, stop_tree)
             return
-        # Rows that stop on the way are scored by themselves, in tree order as all are.
-        apart = scores[:, stops[0]]
+        # Rows that stop at an inner node are scored separately, also in tree order.
+        stopped_scores = scores[:, stops[0]]
         _, value, slopes = self._leaves
         numbers = batch.numbers[stops[0]] if self._slopes is not None else NO_NUMBERS
         for tree in range(first_tree, stop_tree):
             ends = stops[1][:, tree]
             if self._vectors is not None:
-                apart += self._vectors[ends].T
+                stopped_scores += self._vectors[ends].T
             elif self._slopes is None:
-                apart[tree % self._n_outputs] += self.forest.value[ends]
+                stopped_scores[tree % self._n_outputs] += self.forest.value[ends]
             else:
-                apart[tree % self._n_outputs] += lines_at((value, slopes, numbers), ends)
+                added = lines_at((value, slopes, numbers), ends)
+                stopped_scores[tree % self._n_outputs] += added
         self._add_all(batch, scores, n_threads, first_tree, stop_tree)
-        scores[:, stops[0]] = apart
+        scores[:, stops[0]] = stopped_scores
 
     def _add_all(
         self, batch: Batch, scores: FloatArray, n_threads: int, first_tree: int, stop_tree: int
     ) -> None:
-        """Add trees to all scores, with the engine that is faster for these rows."""
+        """Add trees to all scores with the engine that is faster for this batch."""
         rows, categories, _, numbers = batch
         n_rows, leaves = scores.shape[1], (*self._leaves, numbers)
         narrow = rows[0].itemsize == 4
@@ -363,7 +371,7 @@ class Predictor:
         self, levels: LevelTables, batch: Batch, scores: FloatArray, n_threads: int,
         first_tree: int, stop_tree: int,
     ) -> None:  # fmt: skip
-        """Add trees that ask one question a level."""
+        """Add symmetric trees, which have one split per level."""
         tables, n_rows, n_slots = tuple(levels), scores.shape[1], len(levels.slots)
         block = self._block(min(BLOCK, n_rows + 15), levels.threshold.itemsize)
 
@@ -375,31 +383,31 @@ class Predictor:
         run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))
 
     def rows_of(self, values: AnyArray) -> Rows:
-        """The table as :func:`kernel_rows` gives it."""
+        """Return the table in the form of :func:`kernel_rows`."""
         return kernel_rows(values, self._codings, self._n_features)
 
     def _block(self, rows: int, key_bytes: int) -> int:
-        """Rows of a block: as given, or fewer where the keys would leave the cache."""
+        """Return the block size: ``rows``, or fewer if their keys would not fit the cache."""
         row_bytes = key_bytes * max(1, len(self._tables.splits.slots))
         return max(16, min(rows, KEY_MEMORY // row_bytes) // 16 * 16)
 
     def _rows_per_thread(self, cost: float) -> int:
-        """Fewest rows worth a thread, at ``cost`` nanoseconds for each row."""
+        """Return the fewest rows that justify a thread, at ``cost`` nanoseconds per row."""
         return 1 + int(THREAD_WORK / (1.0 + cost + len(self._tables.splits.slots)))
 
     @once
     def _compact(self) -> tuple[IntArray, Predictor]:
-        """The columns that the forest asks, and a predictor for these alone."""
+        """Return the columns that the forest uses, and a predictor for only these."""
         assert self.forest.categories is None, "sparse tables have no category columns"
-        columns = np.union1d(asked_columns(self.forest), [0])
-        place = np.zeros(self.forest.n_features, dtype=np.int32)
-        place[columns] = np.arange(len(columns))
-        forest = renumbered(self.forest, place, len(columns))
+        columns = np.union1d(used_columns(self.forest), [0])
+        column_map = np.zeros(self.forest.n_features, dtype=np.int32)
+        column_map[columns] = np.arange(len(columns))
+        forest = renumbered(self.forest, column_map, len(columns))
         return columns, Predictor(forest, [self._kinds[int(column)] for column in columns])
 
     @once
     def of_one_row(self) -> RowScorer:
-        """What scores single rows."""
+        """Return the scorer of single rows."""
         reader = self._category_reader
         return RowScorer(self.forest, self._kinds, self._tables.walk64, self._leaves, reader)
 
@@ -409,16 +417,16 @@ class Predictor:
 
 
 def codings_of(kinds: Sequence[ColumnKind]) -> Mapping[Any, AnyArray]:
-    """The codings of the types that a table of columns of these kinds may have."""
-    wide = np.dtype(np.int64)
-    return {wide: CODINGS[wide]} if "int" in kinds else dict(CODINGS)
+    """Return the codings of the types that a table with columns of these kinds may have."""
+    int64 = np.dtype(np.int64)
+    return {int64: CODINGS[int64]} if "int" in kinds else dict(CODINGS)
 
 
 def kernel_rows(values: AnyArray, codings: Mapping[Any, AnyArray], n_features: int) -> Rows:
-    """A table as one flat, read-only array of bits, without copying it.
+    """View a table as one flat, read-only array of bits, without copying it.
 
-    Read-only, because the user's memory may be: with one kind of array the
-    kernels are compiled once.
+    The view is always read-only because the user's array may be, so the kernels are
+    compiled for only one kind of array.
     """
     coding = codings.get(values.dtype)
     if coding is None:

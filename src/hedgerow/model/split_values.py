@@ -1,4 +1,4 @@
-"""The numbers at which a model splits a column; part of a booster."""
+"""Thresholds at which a model splits a column."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hedgerow.model.model import Model
 
 
 class SplitValues:
-    """Where a booster cuts its columns."""
+    """Mixin of the booster for the thresholds of its splits."""
 
     model: Model
 
     def split_values(self, column: str | int) -> FloatArray:
-        """The threshold of each split of a column, in the order of the trees.
+        """Return the threshold of each split of a column, in the order of the trees.
 
         Parameters
         ----------
@@ -36,33 +36,33 @@ class SplitValues:
             If there is no such column, or it holds categories, which are split by sets.
         """
         model = self.model
-        place = _place_of(column, model)
-        if model.schema.kinds[place] == "category":
+        position = _position_of(column, model)
+        if model.schema.kinds[position] == "category":
             raise ParameterError(
-                f"column {model.schema.names[place]!r} holds categories, whose splits are sets "
+                f"column {model.schema.names[position]!r} holds categories, whose splits are sets "
                 "without a threshold: see to_frame()."
             )
-        inputs = [place]
+        inputs = [position]
         if model.inputs is not None:
             sources = model.inputs.sources
-            inputs = [j for j, columns in enumerate(sources) if tuple(columns) == (place,)]
+            inputs = [j for j, columns in enumerate(sources) if tuple(columns) == (position,)]
         forest = model.forest
         keys = forest.threshold[np.isin(forest.feature, inputs) & (forest.feature >= 0)]
-        if model.schema.kinds[place] == "int":
+        if model.schema.kinds[position] == "int":
             return keys.astype(np.float64)
         return floats_of_keys(np.ascontiguousarray(keys))
 
     def split_value_histogram(
         self, column: str | int, bins: int | str | None = None
     ) -> tuple[IntArray, FloatArray]:
-        """How many splits of a column lie between which values.
+        """Return a histogram of the thresholds of a column.
 
         Parameters
         ----------
         column : str or int
             Name or position of a column of numbers.
         bins : int, str, or None, default=None
-            As for :func:`numpy.histogram`; None: as many as there are different thresholds.
+            As for :func:`numpy.histogram`; None means the number of distinct thresholds.
 
         Returns
         -------
@@ -72,7 +72,7 @@ class SplitValues:
         Raises
         ------
         ParameterError
-            As :meth:`split_values`, and for ``bins`` that NumPy does not take.
+            As for :meth:`split_values`, and for invalid ``bins``.
 
         Examples
         --------
@@ -84,9 +84,9 @@ class SplitValues:
         True
         """
         values = self.split_values(column)
-        asked: Any = max(len(np.unique(values)), 1) if bins is None else bins
+        n_bins: Any = max(len(np.unique(values)), 1) if bins is None else bins
         try:
-            counts, edges = np.histogram(values, bins=asked)
+            counts, edges = np.histogram(values, bins=n_bins)
         except (ValueError, TypeError) as error:
             raise ParameterError(
                 f"bins={bins!r}: {error}; give a number, a rule of numpy.histogram or None."
@@ -94,7 +94,7 @@ class SplitValues:
         return counts.astype(np.int64), edges
 
 
-def _place_of(column: str | int, model: Model) -> int:
+def _position_of(column: str | int, model: Model) -> int:
     names = model.schema.names
     if isinstance(column, str) and column in names:
         return names.index(column)

@@ -10,6 +10,7 @@ g, h        first and second derivative of the loss in the raw score, times the
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -90,3 +91,12 @@ def both_classes(positive: FloatArray) -> FloatArray:
     np.subtract(1.0, positive, out=found[:, 0])
     found[:, 1] = positive
     return found
+
+
+def longest_line(objective: Objective) -> float:
+    """The most that the terms of a linear leaf may add to a raw score, before the learning rate.
+
+    Infinite but for losses that say so: those of a logarithm, whose steps go too far.
+    """
+    single = getattr(objective, "single", objective)
+    return float(getattr(single, "longest_line", math.inf))

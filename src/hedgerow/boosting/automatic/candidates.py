@@ -5,7 +5,7 @@ the leaves, one of few interactions trees of four leaves, and some categories ar
 one by one.
 The folds are grown with each (:mod:`hedgerow.boosting.automatic.model_selection`), and the
 best goes on.
-`docs/defaults.md` has the figures of each.
+`docs/defaults-experiments.md` has the figures of each.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Rounds end when the loss of rows that were not trained on has stopped to fall.  
 tables ask the rows of every fold, larger ones those of one fold; then all rows are
 trained on.  The folds also choose between the recipe and a few alternatives to it
 (:mod:`hedgerow.boosting.automatic.candidates`).  `benchmarks/quality` has the evidence,
-`docs/defaults.md` the figures.
+`docs/defaults-experiments.md` the figures.
 """
 
 from __future__ import annotations
@@ -44,7 +44,12 @@ from hedgerow.boosting.automatic.data_size import DataSize
 from hedgerow.boosting.automatic.evidence import compares_rows
 from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.slopes import obstacle_to_slopes
-from hedgerow.boosting.loop.strategy import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
+from hedgerow.boosting.loop.strategy import (
+    ALL_OUTPUTS,
+    ONE_OUTPUT,
+    asks_for_bundles,
+    obstacle_to_vectors,
+)
 from hedgerow.boosting.loop.symmetric import is_symmetric, obstacle_to_levels
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.growing.core.branches import is_constrained
@@ -105,7 +110,7 @@ _HURRIED_SUBSAMPLE = 0.65
 """Where a round has several trees, which would otherwise learn too much."""
 _PATIENT_PATH = 2.5
 _PATHS_FOR_FOLDS = 2.0
-"""Folds and model take about as long as a model twice as far; see `docs/defaults.md`."""
+"""Folds and model take as long as a model twice as far: `docs/defaults-experiments.md`."""
 _MOST_ROUNDS = 100_000
 _SECONDS_A_TREE = 4e-4
 _SECONDS_A_CELL = 1.5e-9
@@ -463,7 +468,9 @@ def _but_for_obstacles(
     settled = resolve(params, objective)
     shape_is_open = automatic >= {"max_leaves", "grow_policy"} and params.max_depth is None
     shared = params.multi_strategy == ALL_OUTPUTS  # with vectors in their leaves
-    if not shape_is_open or shared or obstacle_to_levels(settled) or is_constrained(settled):
+    is_dense = not asks_for_bundles(settled)  # so far as the parameters tell
+    fits = is_dense and not obstacle_to_levels(settled) and not is_constrained(settled)
+    if not shape_is_open or shared or not fits:
         size = replace(size, by_levels=False)
     if shared or obstacle_to_slopes(settled):
         size = replace(size, by_lines=False)

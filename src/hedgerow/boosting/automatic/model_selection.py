@@ -15,7 +15,7 @@ stride        a round of a fold is as large as so many of the model
 
 All are judged by the same rows, so what these have of chance is in all scores alike.  Large
 steps tell which trees suit the data, and how far to go, nearly as well as small ones:
-`docs/defaults.md` has the measurements.
+`docs/defaults-experiments.md` has the measurements.
 """
 
 from __future__ import annotations

@@ -194,8 +194,7 @@ class TrainScores:
         """Add ``factor`` times the tree's value to each row; ``rows`` must be empty."""
         assert len(rows) == 0
         if not self.stay:
-            scaled = tree if factor == 1.0 else tree.with_values(factor * tree.value)
-            self.grower.add(scaled, output)
+            self.grower.add(tree.scaled(factor), output)
 
 
 class LeftOut:

@@ -66,9 +66,7 @@ class StoredScores:
     ) -> None:
         """Add ``factor`` times the tree's value to each row; ``rows`` must be empty."""
         assert len(rows) == 0
-        if factor != 1.0:
-            tree = tree.with_values(factor * tree.value)
-        self._waiting.append((tree, output))
+        self._waiting.append((tree.scaled(factor), output))
         self._n_added += 1
 
     def visit(self) -> Iterator[tuple[Chunk, FloatArray]]:

@@ -31,7 +31,7 @@ import numpy as np
 
 from hedgerow.boosting.loop.rounds import threads_for
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.data.bins import SMALLEST_STRIDE, rows_to_look_at
+from hedgerow.data.bins import SMALLEST_STRIDE, sampled_rows
 from hedgerow.data.blocks import COLUMNS_AT_ONCE, ENTRY_BYTES
 from hedgerow.data.frames import as_frame
 from hedgerow.data.matrix import PAD, tile_shape
@@ -219,7 +219,7 @@ def _binned(
 ) -> dict[str, int]:
     """Cuts, bins and histograms."""
     n_tiles, _, width = tile_shape(given.n_features)
-    n_looked_at = min(n_train, len(rows_to_look_at(min(n_train, _MOST_LOOKED_AT), 0)))
+    n_looked_at = min(n_train, len(sampled_rows(min(n_train, _MOST_LOOKED_AT), 0)))
     n_bins = min(int(trees.max_bins), max(2, n_train))
     cells = given.n_features * max(SMALLEST_STRIDE, 1 << n_bins.bit_length())
     return {

@@ -46,7 +46,11 @@ def settled(tree: GrownTree, objective: Objective, params: BoostParams) -> Grown
     if params.boosting != "rf" or params.leaf_estimation != "newton":
         return tree
     least = getattr(getattr(objective, "single", objective), "least_by_step", None)
-    return tree if least is None else tree.with_values(least(tree.value))
+    if least is None:
+        return tree
+    if tree.vectors is not None:
+        return tree.with_vectors(least(tree.vectors))
+    return tree.with_values(least(tree.value))
 
 
 class Mode(Protocol):
@@ -116,7 +120,7 @@ class Average(Additive):
     """Random forest: scores that take the mean of the trees that are added to them."""
 
     def trees(self, n_rounds: int) -> list[GrownTree]:
-        return [tree.with_values(tree.value / n_rounds) for tree in super().trees(n_rounds)]
+        return [tree.scaled(1.0 / n_rounds) for tree in super().trees(n_rounds)]
 
 
 class Dropout:
@@ -169,10 +173,7 @@ class Dropout:
             factor[number] = 1.0 / share
         factors = np.repeat(factor, self._per_round)
         kept = self._trees[: n_rounds * self._per_round]
-        return [
-            tree.with_values(factor * tree.value)
-            for tree, factor in zip(kept, factors, strict=True)
-        ]
+        return [tree.scaled(factor) for tree, factor in zip(kept, factors.tolist(), strict=True)]
 
     def newest(self) -> list[GrownTree]:
         return self._trees[-self._per_round :]

@@ -254,7 +254,7 @@ class MemoryRows(FitRows):
         found = search(tree, output)
         if not joins:
             # Parallel trees share a step, which each of them makes whole.
-            self._scores.add_to(self._searched_at[output], found, factor=float(n_parallel))
+            self._scores.add_to(self._searched_at, found, output, factor=float(n_parallel))
         return found
 
     def _search_leaves(self, params: BoostParams, tree: GrownTree, output: int) -> GrownTree:
@@ -307,15 +307,17 @@ def _make_grower(
 ) -> Grower:
     params = _for_copies(params, data.n_copies)
     shared = (data.target, data.weight, raw, objective, params, n_threads, adds_scores(params))
+    if is_symmetric(params):
+        # Its kernels need not be loaded for other trees.
+        from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
+
+        assert isinstance(data.matrix, BinnedMatrix)
+        if holds_vectors(params):
+            return SymmetricVectorGrower(data.matrix, *shared, n_copies=data.n_copies)
+        return SymmetricGrower(data.matrix, *shared, data.n_copies, data.numbers, data.sums)
     if holds_vectors(params):
         assert isinstance(data.matrix, BinnedMatrix)
         return VectorGrower(data.matrix, *shared, n_copies=data.n_copies)
-    if is_symmetric(params):
-        # Its kernels need not be loaded for other trees.
-        from hedgerow.growing.symmetric.grower import SymmetricGrower
-
-        assert isinstance(data.matrix, BinnedMatrix)
-        return SymmetricGrower(data.matrix, *shared, data.n_copies, data.numbers, data.sums)
     if isinstance(data.matrix, BinnedMatrix):
         return TreeGrower(data.matrix, *shared, data.n_copies, data.numbers, data.sums)
     if isinstance(data.matrix, MappedTable):

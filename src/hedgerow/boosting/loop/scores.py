@@ -103,30 +103,25 @@ class Scores:
     ) -> None:
         """Add ``factor`` times the tree's value to each of ``rows``; without any, to all.
 
-        A tree with vectors is added to all outputs, as it stands.
+        A tree with vectors is added to all outputs.
         """
-        if tree.vectors is None:
-            self.add_to(self.raw[output], tree, rows, factor)
-            return
-        if isinstance(self.data.matrix, BinnedMatrix):
-            add_vectors(tree, self.data.matrix, rows, self.raw, self._n_threads)
-        else:
-            self._walk(tree, rows, self.raw)
+        self.add_to(self.raw, tree, output, rows, factor)
 
     def add_to(
-        self, scores: FloatArray, tree: GrownTree, rows: RowArray = NO_ROWS, factor: float = 1.0
-    ) -> None:
-        """The same for other scores of these rows."""
-        if factor != 1.0:
-            tree = tree.with_values(factor * tree.value)
-        matrix = self.data.matrix
-        if isinstance(matrix, BinnedMatrix) and tree.slopes is not None:
+        self, raw: FloatArray, tree: GrownTree, output: int, rows: RowArray = NO_ROWS,
+        factor: float = 1.0,
+    ) -> None:  # fmt: skip
+        """The same for other scores (n_outputs, n_rows) of these rows."""
+        tree, matrix, n_threads = tree.scaled(factor), self.data.matrix, self._n_threads
+        if not isinstance(matrix, BinnedMatrix):
+            self._walk(tree, rows, raw[output][None] if tree.vectors is None else raw)
+        elif tree.vectors is not None:
+            add_vectors(tree, matrix, rows, raw, n_threads)
+        elif tree.slopes is not None:
             assert self.data.numbers is not None
-            add_lines(tree, matrix, self.data.numbers, rows, scores, self._n_threads)
-        elif isinstance(matrix, BinnedMatrix):
-            add_scores(tree, matrix, rows, scores, self._n_threads)
+            add_lines(tree, matrix, self.data.numbers, rows, raw[output], n_threads)
         else:
-            self._walk(tree, rows, scores[None])
+            add_scores(tree, matrix, rows, raw[output], n_threads)
 
     def _walk(self, tree: GrownTree, rows: RowArray, scores: FloatArray) -> None:
         """Add to (n_outputs, n_rows) scores of these rows, by the values in the table."""
@@ -182,10 +177,10 @@ class MeanScores:
         self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
     ) -> None:
         """Let ``factor`` times the tree join the mean of each of ``rows``; without any, of all."""
-        self._scores.add_to(self._sum[output], tree, rows, factor)
-        self._n_trees += 1
+        self._scores.add_to(self._sum, tree, output, rows, factor)
+        self._n_trees += 1 if tree.vectors is None else len(self._sum)
         if len(self.outside) > 0:
-            self._scores.add_to(self._unseen[output], tree, self.outside, factor)
+            self._scores.add_to(self._unseen, tree, output, self.outside, factor)
             if output == 0:
                 self._n_unseen[self.outside] += 1
 

@@ -14,10 +14,8 @@ from hedgerow.errors import ParameterError
 from hedgerow.params import BoostParams
 
 _OF_SLOPES: Mapping[str, Any] = {
-    "boosting": "gbdt",
     "tree_method": "hist",
     "monotone_constraints": None,
-    "max_delta_step": 0.0,
     "path_smooth": 0.0,
 }
 

@@ -2,7 +2,7 @@
 
 ``multi_strategy`` is XGBoost's parameter, with its names.  ``"auto"`` is
 ``"multi_output_tree"`` for several targets, as far as the other settings allow it, and
-``"one_output_per_tree"`` for classes.
+``"one_output_per_tree"`` for classes and for symmetric trees.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     if asked == ONE_OUTPUT or (asked == "auto" and not isinstance(objective, SeveralTargets)):
         return replace(params, multi_strategy=ONE_OUTPUT)
     obstacle = obstacle_to_vectors(params)
-    if obstacle is None:
+    if obstacle is None and not (asked == "auto" and is_symmetric(params)):
         # Histograms of vectors know no bundles.
         return replace(params, multi_strategy=ALL_OUTPUTS, bundle_features=False)
     if asked == "auto":
@@ -73,7 +73,6 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
 
 
 _OF_VECTORS: Mapping[str, Any] = {
-    "boosting": "gbdt",
     "tree_method": "hist",
     "sampling": "uniform",
     "monotone_constraints": None,
@@ -81,10 +80,9 @@ _OF_VECTORS: Mapping[str, Any] = {
     "extra_trees": False,
     "path_smooth": 0.0,
     "forced_splits": None,
-    "max_conflict_rate": 0.0,
-    "bundle_order": "count",
     "linear_leaves": False,
 }
+_WITHOUT_BUNDLES: Mapping[str, Any] = {"max_conflict_rate": 0.0, "bundle_order": "count"}
 
 
 def obstacle_to_vectors(params: BoostParams) -> str | None:
@@ -92,11 +90,14 @@ def obstacle_to_vectors(params: BoostParams) -> str | None:
     other = params.first_unlike(_OF_VECTORS)
     if other is not None:
         return other
-    if is_symmetric(params):
-        return "grow_policy='symmetric'"
+    return asks_for_bundles(params)
+
+
+def asks_for_bundles(params: BoostParams) -> str | None:
+    """The first setting that asks for bundles of columns, or None."""
     if params.bundle_features is True:
         return "bundle_features=True"
-    return None
+    return params.first_unlike(_WITHOUT_BUNDLES)
 
 
 def trees_of_round(params: BoostParams, n_outputs: int) -> int:

@@ -40,24 +40,12 @@ def resolve_symmetric(params: BoostParams) -> BoostParams:
             "grow_policy='depthwise' or 'leafwise', or change that."
         )
     depth = USUAL_DEPTH if params.max_depth is None else params.max_depth
-    # A common cut is looked for in whole columns.
-    return replace(params, max_depth=depth, max_leaves=None, bundle_features=False)
+    return replace(params, max_depth=depth, max_leaves=None)
 
 
-_OF_LEVELS: Mapping[str, Any] = {
-    "tree_method": "hist",
-    "extra_trees": False,
-    "forced_splits": None,
-    "max_conflict_rate": 0.0,
-    "bundle_order": "count",
-}
+_OF_LEVELS: Mapping[str, Any] = {"tree_method": "hist"}
 
 
 def obstacle_to_levels(params: BoostParams) -> str | None:
     """The first setting that symmetric trees do not know, or None."""
-    other = params.first_unlike(_OF_LEVELS)
-    if other is not None:
-        return other
-    if params.bundle_features is True:
-        return "bundle_features=True"
-    return None
+    return params.first_unlike(_OF_LEVELS)

@@ -45,6 +45,7 @@ from hedgerow.model.forest import Forest
 from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import CUSTOM, Objective
+from hedgerow.objectives.base import longest_line
 from hedgerow.objectives.beside import start_of
 from hedgerow.objectives.given import bound_to_rows, gradients_at
 from hedgerow.objectives.line_search import LeafRows, unit_of
@@ -175,7 +176,7 @@ def _values(
     if forest.slopes is not None:
         dense = values.dense() if isinstance(values, SparseTable) else values
         numbers = np.asfortranarray(floats_of(dense, kinds))
-        refitted = RefittedSlopes(forest.slopes, numbers, decay)
+        refitted = RefittedSlopes(forest.slopes, numbers, decay, longest_line(objective))
     for number in range(forest.n_trees):
         round_, turn = divmod(number, forest.trees_per_round)
         output = turn % forest.n_outputs

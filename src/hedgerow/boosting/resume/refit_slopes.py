@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
@@ -34,6 +36,8 @@ class RefittedSlopes:
     numbers : float64 (n_rows, n_features), column by column
         Values of the new rows.
     decay : float
+    longest : float
+        The most that the terms of a leaf add before the learning rate.
 
     Attributes
     ----------
@@ -41,9 +45,9 @@ class RefittedSlopes:
         As far as they have been refitted.
     """
 
-    def __init__(self, slopes: Slopes, numbers: FloatArray, decay: float) -> None:
+    def __init__(self, slopes: Slopes, numbers: FloatArray, decay: float, longest: float) -> None:
         self.slopes = writable_slopes(slopes)
-        self._numbers, self._decay = numbers, decay
+        self._numbers, self._decay, self._longest = numbers, decay, (longest, math.inf)
         self._space = np.empty((2 + TERMS, len(numbers)))
 
     def of_tree(
@@ -64,7 +68,8 @@ class RefittedSlopes:
         )
         terms, none = _terms_of(part, count), np.zeros(0)
         rate, penalty = float(params.learning_rate), float(params.linear_lambda)
-        fit_terms(data, terms, penalty, rate, 0, len(count), none, system_space(), none)
+        system = system_space()
+        fit_terms(data, terms, penalty, rate, self._longest, 0, len(count), none, system, none)
         self._mix(part, terms)
         return lines_at((np.zeros(len(count)), part, self._numbers), leaf)
 

@@ -62,7 +62,7 @@ from hedgerow.kernels.statistics import (
     ordered_means,
     shuffle,
 )
-from hedgerow.model.forest import Forest, asked_columns, renumbered
+from hedgerow.model.forest import Forest, renumbered, used_columns
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks
@@ -437,7 +437,7 @@ def without_unused(inputs: Inputs, forest: Forest) -> tuple[Inputs, Forest]:
     Kept columns stay, and one statistic where there are none.
     """
     used = np.zeros(inputs.n_inputs, dtype=np.bool_)
-    used[asked_columns(forest)] = True
+    used[used_columns(forest)] = True
     used[: len(inputs.kept)] = True
     used[0] = True
     statistics, begin = [], len(inputs.kept)

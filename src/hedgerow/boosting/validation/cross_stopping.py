@@ -228,7 +228,7 @@ def times_larger(n_rounds: int, stopping: StoppingParams) -> float:
     """By how much the steps of a model are larger, which would have so many rounds otherwise.
 
     Small steps are worth their time where few rounds do.  Where many are needed, larger ones
-    learn as well: `docs/defaults.md` has the figures.
+    learn as well: `docs/defaults-experiments.md` has the figures.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """The rows from which cuts are chosen, found while their number is not known yet.
 
-:func:`hedgerow.data.bins.rows_to_look_at` takes the rows whose hash lies below a
+:func:`hedgerow.data.bins.sampled_rows` takes the rows whose hash lies below a
 threshold that falls as the number of rows rises. So what lies above the threshold of
 the rows so far will not be taken in the end, and what lies below is kept::
 

@@ -54,13 +54,13 @@ class Exchange:
         """What each rank has measured: int64 (size, measures); one row if nothing is added up."""
         return self._gather(local, "measures of gradients") if self.adds else local[None]
 
-    def histograms(self, message: IntArray, starts: IntArray) -> IntArray:
-        """The part of this rank of the sum of all messages."""
+    def histograms(self, message: IntArray, starts: IntArray, out: IntArray) -> IntArray:
+        """The part of this rank of the sum of all messages; may be written to ``out``."""
         if not self.adds:
             return message
         first, last = int(starts[self.rank]), int(starts[self.rank + 1])
         self.sent += 8 * (len(message) - (last - first))
-        block = self._communicator.reduce_scatter(message, starts.tolist())
+        block = self._communicator.reduce_scatter(message, starts.tolist(), out)
         if block.dtype != np.int64 or block.shape != (last - first,):
             raise CommunicationError(
                 f"rank {self.rank} got {block.shape} numbers of {block.dtype} as its part of the "

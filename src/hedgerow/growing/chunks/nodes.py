@@ -52,6 +52,16 @@ from hedgerow.kernels.split import SplitRules
     JOB_FIELDS,
 ) = range(8)
 
+NO_LIMIT = 1 << 40
+"""``max_leaves`` of :func:`open_batch`: nodes are opened that may not be in the tree."""
+
+
+def searched_children(jobs: IntArray) -> IntArray:
+    """Numbers of the children that are worth a search, ascending."""
+    small = jobs[jobs[:, JOB_SEARCH_SMALL] == 1, JOB_SMALL]
+    large = jobs[jobs[:, JOB_SEARCH_LARGE] == 1, JOB_LARGE]
+    return np.sort(np.concatenate((small, large)))
+
 
 @kernel(inner=True)
 def end_builds(

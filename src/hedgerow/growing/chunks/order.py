@@ -137,3 +137,12 @@ class Order:
 
     def _level(self, node: int) -> int:
         return int(self._table[node, layout.NODE_DEPTH]) if self._depthwise else 0
+
+
+def numbered(tree: layout.Tree, order: Order) -> layout.Tree:
+    """Copy the nodes that are in the tree, in the order of their numbers."""
+    found, left = order.nodes()
+    table = tree.table[found]
+    table[:, layout.NODE_LEFT] = left
+    table[:, layout.NODE_RIGHT] = np.where(left > 0, left + 1, 0)
+    return layout.Tree(table, tree.numbers[found], tree.free_slots)

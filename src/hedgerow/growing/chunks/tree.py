@@ -13,7 +13,7 @@ from hedgerow.data.bins import BinSpec
 from hedgerow.data.matrix import tile_shape
 from hedgerow.growing.chunks import nodes as stages
 from hedgerow.growing.chunks.exchange import Exchange
-from hedgerow.growing.chunks.order import Order
+from hedgerow.growing.chunks.order import Order, numbered
 from hedgerow.growing.chunks.setup import columns_of, extras_of, own_of
 from hedgerow.growing.chunks.space import Sizes, Space
 from hedgerow.growing.chunks.stages import SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, Building
@@ -85,6 +85,7 @@ class ChunkTree:
         per_tile = tile_shape(n_columns)[1]
         # For the search of histograms: there are no rows.
         self._bins = Bins(nothing.reshape(-1), nothing, 0, 0, per_tile, n_bins, spec.stride)
+        self._message = np.empty(0, dtype=np.int64)
         self.order = Order(self._tree, 1, depthwise=False)
         self.leaves: IntArray = _ROOT
         self.found_leaves: IntArray = _ROOT
@@ -189,7 +190,7 @@ class ChunkTree:
     def open(self, parents: IntArray, full: IntArray) -> tuple[IntArray, Building]:
         """Make the children of ``parents``; what to search, and what to build for it."""
         jobs = np.zeros((len(parents), stages.JOB_FIELDS), dtype=np.int64)
-        unlimited = self._settings._replace(max_leaves=1 << 40)
+        unlimited = self._settings._replace(max_leaves=stages.NO_LIMIT)
         stages.open_batch(
             unlimited, self._rules, self._tree, self.scalars, parents, full, jobs, self._extras
         )
@@ -242,16 +243,23 @@ class ChunkTree:
         cells = len(building.nodes) * n_fields * stride
         ranks = np.arange(exchange.size + 1, dtype=np.int64)
         starts = len(columns.feature) * ranks // exchange.size * cells
-        message = np.empty(int(starts[-1]), dtype=np.int64)
+        own = int(starts[exchange.rank + 1] - starts[exchange.rank])
+        message, out = self._message_of(int(starts[-1]), own)
         self._team.run(
             stages.write_message, columns, stride, building, n_fields, exchange.size, message
         )
-        mine = np.array(exchange.histograms(message, starts))
+        mine = np.ascontiguousarray(exchange.histograms(message, starts, out))
         places = self._space.place_of(self.table[building.nodes, layout.NODE_SLOT])
         self._team.run(
             stages.read_message, columns, stride, self._block, n_fields, mine, self._space.kept,
             places,
         )  # fmt: skip
+
+    def _message_of(self, length: int, own: int) -> tuple[IntArray, IntArray]:
+        """Space for a message and for a part; fresh memory would take longer than to fill it."""
+        if length + own > len(self._message):
+            self._message = np.empty(2 * (length + own), dtype=np.int64)
+        return self._message[:length], self._message[length : length + own]
 
     def _search(self, jobs: IntArray) -> None:
         """Best splits in the block of columns, then of all ranks."""
@@ -294,11 +302,9 @@ class ChunkTree:
         ``leaf_sums`` are the exact ones, int64 (n_leaves, 2); None: histograms have them.
         """
         self.end_order()
-        found, left = self.order.nodes()
-        table, n_nodes = self.table[found], len(found)
-        table[:, layout.NODE_LEFT] = left
-        table[:, layout.NODE_RIGHT] = np.where(left > 0, left + 1, 0)
-        tree = layout.Tree(table, self._tree.numbers[found], self._tree.free_slots)
+        found, _ = self.order.nodes()
+        tree = numbered(self._tree, self.order)
+        table, n_nodes = tree.table, len(found)
         asked = self._extras.constraints
         extras = self._extras._replace(constraints=asked._replace(bounds=asked.bounds[found]))
         scalars = self.scalars.copy()

@@ -22,6 +22,9 @@ from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.batch import note_split
 from hedgerow.growing.core.state import (
+    FOUND_BIN,
+    FOUND_FEATURE,
+    FOUND_MISSING_LEFT,
     FOUND_SET,
     SET_WORDS,
     USABLE_ONES,
@@ -124,6 +127,46 @@ def write_out(
         n -= np.int64(wide.n[cell + k])
     b = to + rest if rest < n_bins else last
     wide.g[b], wide.h[b], wide.n[b] = g, h, np.int32(n)
+
+
+@kernel(inline=True, inner=True)
+def members_of(bundles: Bundles | None, column: int) -> tuple[int, int]:
+    """First and last place, for :func:`member_at`, of the features that a column holds."""
+    if bundles is None:
+        return column, column + 1
+    return bundles.member_start[column], bundles.member_start[column + 1]
+
+
+@kernel(inline=True, inner=True)
+def member_at(bundles: Bundles | None, place: int) -> int:
+    """The feature at a place of :func:`members_of`."""
+    if bundles is None:
+        return place
+    return np.int64(bundles.members[place])
+
+
+@kernel(inline=True, inner=True)
+def scratch_of(bundles: Bundles | None, thread: int, stride: int) -> int:
+    """Where a thread writes members of bundles as columns."""
+    if bundles is None:
+        return np.int64(0)
+    return np.int64(bundles.scratch_start + thread * WIDTH * stride)
+
+
+@kernel(inline=True, inner=True)
+def sums_of_feature(
+    wide: Wide, slot_start: int, feature: int, bins: Bins, node: NodeSums, to: int,
+    bundles: Bundles | None,
+) -> int:  # fmt: skip
+    """Where the sums of a feature begin; a member of a bundle is written out at ``to``."""
+    if bundles is None:
+        return slot_start + feature * bins.stride
+    column = np.int64(bundles.column[feature])
+    start = slot_start + column * bins.stride
+    if bundles.alone[column] >= 0:
+        return start
+    write_out(wide, start, bundles, feature, bins, node, to)
+    return to
 
 
 @kernel(inner=True)
@@ -265,20 +308,29 @@ def search_bundles(
 
 @kernel(inner=True)
 def write_bundled(found: IntArray, best: Split, bundles: Bundles | None, n_bins: int) -> None:
-    """Note a cut of a member of a bundle: the set is one of the cells of its column."""
+    """Note a cut of a member of a bundle."""
     if bundles is None:
         return
     feature = best.feature
     left = NodeSums(best.g_left, best.h_left, best.n_left)
     column = np.int64(bundles.column[feature])
     note_split(found, best.score, feature, column, best.bin, best.missing_left, left)
+    write_cells(found, bundles, n_bins)
+
+
+@kernel(inner=True)
+def write_cells(found: IntArray, bundles: Bundles | None, n_bins: int) -> None:
+    """Write the set of the cut found in a member of a bundle: one of the cells of its column."""
+    if bundles is None:
+        return
+    feature, bin_, missing_left = found[FOUND_FEATURE], found[FOUND_BIN], found[FOUND_MISSING_LEFT]
     rest = np.int64(bundles.rest[feature])
-    rest_left = rest <= best.bin if rest < n_bins else best.missing_left == 1
+    rest_left = rest <= bin_ if rest < n_bins else missing_left == 1
     for w in range(SET_WORDS):
         found[FOUND_SET + w] = -1 if rest_left else 0
     for k in range(bundles.count[feature]):
         code = k + np.int64(k >= rest)
-        left = code <= best.bin if code < n_bins else best.missing_left == 1
+        left = code <= bin_ if code < n_bins else missing_left == 1
         if left != rest_left:
             cell = np.int64(bundles.first[feature]) + k
             bit = np.uint64(1) << np.uint64(cell & 63)

@@ -53,7 +53,6 @@ from hedgerow.growing.core.state import (
     NODE_SLOT,
     NODE_START,
     NUMBER_GAIN,
-    ExactExtras,
     Extras,
     Settings,
     Tree,
@@ -117,7 +116,7 @@ def start_tree(
     rules: SplitRules,
     tree: Tree,
     scalars: IntArray,
-    extras: Extras | ExactExtras,
+    extras: Extras,
 ) -> None:
     """Thread 0: empty the tree and make the root the node to be searched."""
     for slot in range(settings.n_slots):
@@ -156,7 +155,7 @@ def keep_best(
     found: IntArray,
     node: int,
     child: int,
-    extras: Extras | ExactExtras,
+    extras: Extras,
     vectors: Vectors | None,
 ) -> None:
     """Write the best split that any thread found into the table."""
@@ -187,7 +186,7 @@ def settle(
     tree: Tree,
     scalars: IntArray,
     found: IntArray,
-    extras: Extras | ExactExtras,
+    extras: Extras,
     vectors: Vectors | None,
 ) -> None:
     """Take over what the search of the batch has found."""
@@ -252,7 +251,7 @@ def open_children(
     tree: Tree,
     scalars: IntArray,
     parent: int,
-    extras: Extras | ExactExtras,
+    extras: Extras,
 ) -> None:
     """Make the two children of ``parent`` and plan their histograms."""
     small, large = add_children(tree, scalars, parent)
@@ -300,7 +299,7 @@ def advance(
     tree: Tree,
     scalars: IntArray,
     found: IntArray,
-    extras: Extras | ExactExtras,
+    extras: Extras,
     vectors: Vectors | None,
 ) -> None:
     """Thread 0: settle the last search, choose the next node and open its children."""

@@ -22,6 +22,10 @@ Random numbers (samples, rounding) depend on the tree and the row, never on the 
 outputs that are equal have equal histograms, and the order of outputs has no part in a
 tree but for the rounding of sums over them.
 
+Exact and approximate trees are grown by the same stages, too: their nodes have sorted lists of
+rows in place of histograms (:mod:`hedgerow.growing.exact.stages`).  The code for lists stands
+behind ``sorted_columns``, as that for outputs behind ``vectors``.
+
 Work of a stage is divided in two ways.  Rows of a large node are divided
 between threads when a tile of features is all there is (each thread sums into
 sums of its own, which are then merged); otherwise features are divided, which
@@ -32,15 +36,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import BinArray, IntArray
+from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.batch import member
 from hedgerow.growing.core.frontier import advance, start_tree
 from hedgerow.growing.core.gradients import gradient_pass
 from hedgerow.growing.core.leaves import finish_tree, finish_vectors
+from hedgerow.growing.core.partition import ROWS_TO_SHARE, partition_node
 from hedgerow.growing.core.searching import search_node
 from hedgerow.growing.core.state import (
-    COUNT_LEFT,
     IS_COUNT_BITS,
     IS_G_APART,
     IS_HESSIAN_BITS,
@@ -53,13 +57,18 @@ from hedgerow.growing.core.state import (
     NODE_COUNT,
     NODE_G,
     NODE_H,
-    NODE_N_LEFT,
-    NODE_SET,
     NODE_START,
     Extras,
-    Rows,
+    Sorted,
     State,
     Vectors,
+)
+from hedgerow.growing.exact.stages import (
+    search_lists,
+    set_root,
+    share_entries,
+    split_lists,
+    sum_sample,
 )
 from hedgerow.growing.sampling.draws import allow_children
 from hedgerow.growing.sampling.goss import draw_rows
@@ -76,17 +85,12 @@ from hedgerow.kernels.histogram import (
     build_histogram,
     filled_cells,
 )
-from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
 from hedgerow.kernels.vector_histogram import (
     add_cells,
     build_columns,
     list_filled,
     subtract_cells,
 )
-
-ROWS_TO_SHARE = 8192
-"""Nodes with fewer rows are partitioned by one thread, and their histograms
-divided by features: below this a merge costs more than it saves."""
 
 ORDER_STOP = 0
 ORDER_GROW = 1
@@ -110,36 +114,8 @@ def bare(state: State) -> State:
         state.scalars,
         None,
         None,
+        None,
     )
-
-
-@kernel(inner=True)
-def partition_node(
-    thread: int, crew: Crew, rows: Rows, column: BinArray, row: IntArray, counts: IntArray
-) -> None:
-    """Order the rows of the node with table row ``row`` by their bins: left child first."""
-    start, count = row[NODE_START], row[NODE_COUNT]
-    n_parts = crew.n_threads if count >= ROWS_TO_SHARE else np.int64(1)
-    ids, scratch = rows.rows, rows.scratch
-    first, last = np.int64(0), np.int64(0)
-    if thread < n_parts:
-        first, last = share(count, thread, n_parts)
-    n_left = np.int64(0)
-    if last > first:
-        n_left = divide(column, row, NODE_SET, ids, scratch, start + first, start + last)
-    counts[thread, COUNT_LEFT] = n_left
-    if n_parts > 1:
-        barrier(crew)
-    if last > first:
-        left_before = np.int64(0)
-        for t in range(thread):
-            left_before += counts[t, COUNT_LEFT]
-        right_before = first - left_before
-        middle = start + first + n_left
-        copy_forward(ids, scratch, start + left_before, start + first, middle)
-        right_at = start + row[NODE_N_LEFT] + right_before
-        copy_reversed(ids, scratch, right_at, middle, start + last)
-    barrier(crew)
 
 
 @kernel(inline=True, inner=True)
@@ -278,11 +254,12 @@ def search_member(
 
 
 @kernel(inline=True, inner=True)
-def search_batch(thread: int, state: State, extras: Extras, vectors: Vectors | None) -> None:
-    """Histograms and best splits of the nodes of the batch."""
+def search_histograms(
+    thread: int, mine: tuple[int, int], state: State, extras: Extras, vectors: Vectors | None
+) -> None:
+    """Histograms and best splits of the nodes of the batch, in columns ``mine``."""
     crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
     columns, wide, table = state.columns, state.wide, state.tree.table
-    mine = share(scalars[IS_N_COLUMNS], thread, crew.n_threads)
     slot_size = settings.n_columns * bins.stride
     subtract = scalars[IS_SUBTRACT] == 1
     for child in range(2):
@@ -330,15 +307,79 @@ def finish(thread: int, state: State, extras: Extras, vectors: Vectors | None) -
 
 
 @kernel(inline=True, inner=True)
-def grow_tree(thread: int, state: State, vectors: Vectors | None) -> None:
+def open_tree(thread: int, state: State, extras: Extras, sorted_columns: Sorted | None) -> None:
+    """Empty the tree."""
+    tree, scalars = state.tree, state.scalars
+    if sorted_columns is not None:
+        settings, rows, threads = state.settings, state.rows, state.threads
+        sum_sample(thread, state.crew, settings, rows, sorted_columns, threads, scalars)
+    if thread == 0:
+        start_tree(state.settings, state.rules, tree, scalars, extras)
+        if sorted_columns is not None:
+            set_root(tree, state.threads.leaf_sums, scalars)
+
+
+@kernel(inline=True, inner=True)
+def own_columns(
+    thread: int, crew: Crew, n_columns: int, sorted_columns: Sorted | None
+) -> tuple[int, int]:
+    """First and last column of those that the thread searches."""
+    mine = share(n_columns, thread, crew.n_threads)
+    if sorted_columns is not None:
+        mine = share_entries(thread, crew, sorted_columns, n_columns)
+    return mine
+
+
+@kernel(inline=True, inner=True)
+def split_rows(
+    thread: int,
+    mine: tuple[int, int],
+    state: State,
+    parent: int,
+    bins: Bins | None,
+    sorted_columns: Sorted | None,
+) -> None:
+    """Divide the rows of ``parent`` between its children."""
+    if bins is not None:
+        row = state.tree.table[parent]
+        column = bins.by_column[row[NODE_COLUMN]]
+        partition_node(thread, state.crew, state.rows, column, row, state.threads.counts)
+    if sorted_columns is not None:
+        split_lists(thread, mine, state, parent, sorted_columns)
+
+
+@kernel(inline=True, inner=True)
+def search_batch(
+    thread: int,
+    mine: tuple[int, int],
+    state: State,
+    extras: Extras,
+    vectors: Vectors | None,
+    bins: Bins | None,
+    sorted_columns: Sorted | None,
+) -> None:
+    """Best splits of the nodes of the batch in columns ``mine``."""
+    if bins is not None:
+        search_histograms(thread, mine, state, extras, vectors)
+    if sorted_columns is not None:
+        search_lists(thread, mine, state, extras, sorted_columns)
+
+
+@kernel(inline=True, inner=True)
+def grow_tree(
+    thread: int,
+    state: State,
+    vectors: Vectors | None,
+    bins: Bins | None,
+    sorted_columns: Sorted | None,
+) -> None:
     """Grow one tree, all threads together."""
     crew, settings, rules = state.crew, state.settings, state.rules
     tree, scalars, search = state.tree, state.scalars, state.search
-    counts = state.threads.counts
     sum_gradients(thread, state, vectors)
-    draw_rows(thread, crew, settings, state.rows, counts, scalars, state.extras)
-    if thread == 0:
-        start_tree(settings, rules, tree, scalars, state.extras)
+    draw_rows(thread, crew, settings, state.rows, state.threads.counts, scalars, state.extras)
+    open_tree(thread, state, state.extras, sorted_columns)
+    mine = own_columns(thread, crew, scalars[IS_N_COLUMNS], sorted_columns)
     while True:
         if thread == 0:
             allow_children(settings, search.allowed, tree.table, scalars, state.extras)
@@ -346,12 +387,11 @@ def grow_tree(thread: int, state: State, vectors: Vectors | None) -> None:
         # Read before the partition: behind its last barrier thread 0 may run ahead.
         parent, search_next = scalars[IS_PARENT], scalars[IS_SMALL] >= 0
         if parent >= 0:
-            column = state.bins.by_column[tree.table[parent, NODE_COLUMN]]
-            partition_node(thread, crew, state.rows, column, tree.table[parent], counts)
+            split_rows(thread, mine, state, parent, bins, sorted_columns)
         elif not search_next:
             break
         if search_next:
-            search_batch(thread, state, state.extras, vectors)
+            search_batch(thread, mine, state, state.extras, vectors, bins, sorted_columns)
         if thread == 0:
             advance(settings, rules, tree, scalars, search.found, state.extras, vectors)
     finish(thread, state, state.extras, vectors)
@@ -369,6 +409,6 @@ def work(thread: int, state: State, order: int) -> None:
             number += 1
         if order == ORDER_STOP:
             return
-        grow_tree(thread, state, state.vectors)
+        grow_tree(thread, state, state.vectors, state.bins, state.sorted_columns)
         if thread == 0:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -53,7 +54,7 @@ from hedgerow.kernels.histogram import Bins
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.pairs import SPACING
-from hedgerow.objectives.base import Objective
+from hedgerow.objectives.base import Objective, longest_line
 from hedgerow.objectives.given import Given
 from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.threads import Team, wait_addresses
@@ -117,7 +118,9 @@ class TreeGrower:
         self._adds_lines, self._slopes = adds_scores, None
         if numbers is not None:
             usable = ~matrix.spec.is_category
-            self._slopes = SlopeFinder(numbers, usable, params.linear_lambda, n_threads)
+            longest = (longest_line(objective), params.max_delta_step or math.inf)
+            penalty = params.linear_lambda
+            self._slopes = SlopeFinder(numbers, usable, penalty, longest, n_threads)
         newton = params.leaf_estimation not in FIRST_ORDER
         self._given = Given.of(objective, target, weight, n_threads, newton)
         self._compiled: Callable[..., Any] | None = None
@@ -296,6 +299,7 @@ def make_state(
         scalars=start_scalars(n_columns, n_features, params),
         extras=extras,
         vectors=None,
+        sorted_columns=None,
     )
 
 

@@ -23,7 +23,6 @@ from hedgerow.growing.core.state import (
     NODE_START,
     NUMBER_COVER,
     NUMBER_VALUE,
-    ExactExtras,
     Extras,
     Outputs,
     Rows,
@@ -69,7 +68,7 @@ def set_values(
     tree: Tree,
     sums: IntArray,
     scalars: IntArray,
-    extras: Extras | ExactExtras,
+    extras: Extras,
 ) -> None:
     """Thread 0: values and covers of all nodes, children before parents."""
     units = units_of(scalars, settings.constant_hessian, 0)
@@ -120,7 +119,7 @@ def finish_tree(
     leaf_sums: IntArray,
     tree: Tree,
     scalars: IntArray,
-    extras: Extras | ExactExtras,
+    extras: Extras,
 ) -> None:
     """Values of the leaves and new raw scores of the rows that the tree was grown on."""
     place = share(scalars[IS_N_ROWS], thread, crew.n_threads)

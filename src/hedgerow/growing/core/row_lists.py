@@ -25,7 +25,7 @@ def make_row_lists(matrix: BinnedMatrix, n_threads: int = 1) -> RowLists:
     """Lists of the tiles that are worth it, of a matrix with a layout."""
     n_tiles, n_rows, per_tile = matrix.n_tiles, matrix.n_rows, matrix.features_per_tile
     assert matrix.layout is not None
-    rest = matrix.layout.resting_row(matrix.spec)
+    rest = matrix.layout.default_row(matrix.spec)
     listed = np.zeros(n_tiles, dtype=np.uint8)
     base = np.zeros(n_tiles + 1, dtype=np.int64)
     counts: IntArray = np.zeros(n_tiles, dtype=np.int64)

@@ -91,6 +91,8 @@ class SlopeFinder:
         Whether it is one of numbers.
     penalty : float
         ``linear_lambda``.
+    longest : two floats
+        See :func:`hedgerow.kernels.slopes.fit_terms`.
     n_threads : int
     """
 
@@ -99,12 +101,13 @@ class SlopeFinder:
         numbers: FloatArray,
         usable: npt.NDArray[np.bool_],
         penalty: float,
+        longest: tuple[float, float],
         n_threads: int,
     ) -> None:
         self._numbers = numbers
         self._space = np.empty((2 + TERMS, len(numbers)))
         self._usable = usable.astype(np.uint8)
-        self._penalty = float(penalty)
+        self._penalty, self._longest = float(penalty), longest
         self._n_threads = n_threads
 
     def slopes(self, state: layout.State, scores: FloatArray) -> Slopes:
@@ -131,7 +134,9 @@ class SlopeFinder:
 
         def fit(first: int, stop: int) -> None:
             system = system_space()
-            fit_terms(data, terms, self._penalty, rate, first, stop, values, system, scores)
+            fit_terms(
+                data, terms, self._penalty, rate, self._longest, first, stop, values, system, scores
+            )
 
         fewest = 1 + n_nodes * _ROWS_PER_THREAD // max(1, n_rows)
         run_blocks(fit, n_nodes, self._n_threads, fewest)

@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray, RowArray
+from hedgerow.arrays import BinArray, FloatArray, IntArray, RowArray
 from hedgerow.kernels.barrier import Crew
 from hedgerow.kernels.category_split import CategoryRules
+from hedgerow.kernels.exact import CutBuffer
 from hedgerow.kernels.histogram import Bins, Columns, RowLists, Wide
 from hedgerow.kernels.monotone import Constraints
 from hedgerow.kernels.split import SplitRules
@@ -276,14 +277,6 @@ class Extras(NamedTuple):
     sampler: Sampler
 
 
-class ExactExtras(NamedTuple):
-    """The same for exact growth."""
-
-    features: np.ndarray
-    constraints: Constraints
-    sampler: Sampler
-
-
 class Outputs(NamedTuple):
     """Arrays with a part for each output.
 
@@ -349,6 +342,46 @@ class Vectors(NamedTuple):
     trial: Trial
 
 
+class Lists(NamedTuple):
+    """Sorted entries and where those of each node lie.
+
+    entries    uint32 (n_entries + padding,): the blocks, never written
+    work       same: the lists of all nodes but, mostly, the root
+    starts     int64 (n_features + 1,): blocks in ``entries``; lists stay within
+    segments   int64 (slots, n_features, 2): start and stop of a node's lists
+    slot_of    int64 (nodes,): slot under which a node was searched
+    edges      uint32 (nodes, 2): rows just below and just above a node's cut
+    sides      uint8 (n_rows,)
+    scratch    uint32 (threads, longest block + padding)
+    cuts       a buffer for each thread: (threads, its size or more)
+    """
+
+    entries: RowArray
+    work: RowArray
+    starts: IntArray
+    segments: IntArray
+    slot_of: IntArray
+    edges: RowArray
+    sides: BinArray
+    scratch: RowArray
+    cuts: CutBuffer
+
+
+class Choice(NamedTuple):
+    """Columns that the tree may use, and which of their cuts are scored."""
+
+    columns: np.ndarray  # int32 (n_features,), ascending; IS_N_COLUMNS are used
+    sketch: np.int64
+    eps: np.float64
+
+
+class Sorted(NamedTuple):
+    """What exact and approximate trees have in place of bins and histograms."""
+
+    lists: Lists
+    choice: Choice
+
+
 class State(NamedTuple):
     """Everything.
 
@@ -358,6 +391,8 @@ class State(NamedTuple):
 
     ``vectors`` is None for trees of one output, and ``scalars`` else those of the first.  As
     of ``Extras``, what stands behind ``if vectors is None`` is compiled or left out.
+    ``sorted_columns`` is None for histograms; otherwise ``bins``, ``columns`` and ``wide``
+    are, and the categories and bundles of ``Extras``.
     """
 
     crew: Crew
@@ -374,3 +409,4 @@ class State(NamedTuple):
     scalars: IntArray
     extras: Extras
     vectors: Vectors | None
+    sorted_columns: Sorted | None

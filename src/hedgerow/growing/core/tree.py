@@ -19,7 +19,7 @@ from hedgerow.data import BinnedMatrix
 from hedgerow.data.pairs import left_bytes
 from hedgerow.growing.core.state import NUMBER_VALUE
 from hedgerow.kernels.predict import add_chosen_vectors
-from hedgerow.kernels.slopes import Slopes, add_chosen_lines
+from hedgerow.kernels.slopes import Slopes, add_chosen_lines, scaled_slopes
 from hedgerow.kernels.traverse import add_tree_scores, walk_space
 from hedgerow.threads import run_blocks
 
@@ -63,6 +63,15 @@ class GrownTree:
     def with_values(self, value: FloatArray) -> GrownTree:
         """The same tree with other node values."""
         return replace(self.finished(), value=value)
+
+    def scaled(self, factor: float) -> GrownTree:
+        """A tree that adds ``factor`` times as much."""
+        if factor == 1.0:
+            return self
+        tree = self.with_values(factor * self.value)
+        vectors = None if self.vectors is None else factor * self.vectors
+        slopes = None if self.slopes is None else scaled_slopes(self.slopes, factor)
+        return replace(tree, vectors=vectors, slopes=slopes)
 
     def with_slopes(self, slopes: Slopes) -> GrownTree:
         """The same tree with leaves that are lines."""

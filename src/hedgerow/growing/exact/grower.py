@@ -10,6 +10,7 @@ once (:mod:`hedgerow.data.blocks`).  The stages are in
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,8 @@ from hedgerow.data.table import Table
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.branches import make_constraints
 from hedgerow.growing.core.gradients import BLOCK
-from hedgerow.growing.core.grow import ORDER_GROW, ORDER_STOP
+from hedgerow.growing.core.grow import ORDER_GROW, ORDER_STOP, work
+from hedgerow.growing.core.grower import make_categories
 from hedgerow.growing.core.setup import (
     begin_tree,
     drawn_columns,
@@ -86,15 +88,18 @@ class ExactGrower:
     ) -> None:
         self._blocks = blocks
         self._params = params
-        state = _make_state(blocks, target, weight, raw, objective, params, n_threads)
+        self._columns = _sorted_columns(blocks, params, n_threads)
+        state = _make_state(
+            blocks, target, weight, raw, objective, params, n_threads, self._columns
+        )
         settings = state.settings._replace(adds_scores=int(adds_scores))
         self._state = state._replace(settings=settings)
         newton = params.leaf_estimation not in FIRST_ORDER
         self._given = Given.of(objective, target, weight, n_threads, newton)
         self._team = Team(
             n_threads,
-            lambda thread: stages.work(thread, self._state, ORDER_GROW),
-            lambda: stages.work(0, self._state, ORDER_STOP),
+            lambda thread: work(thread, self._state, ORDER_GROW),
+            lambda: work(0, self._state, ORDER_STOP),
         )
 
     def set_rate(self, rate: float) -> None:
@@ -113,7 +118,7 @@ class ExactGrower:
             self._draw_columns(tree)
         number = int(scalars[layout.IS_ROUND]) // self._params.num_parallel_tree
         self._given.prepare(self._state.loss_data, output, number)
-        stages.work(0, self._state, ORDER_GROW)
+        work(0, self._state, ORDER_GROW)
         return self._copy_tree()
 
     def rows_outside(self) -> npt.NDArray[np.uint32]:
@@ -135,13 +140,13 @@ class ExactGrower:
 
     def _draw_columns(self, tree: int) -> None:
         chosen = drawn_columns(self._params, tree, self._blocks.n_features)
-        self._state.choice.columns[: len(chosen)] = chosen
+        self._columns.choice.columns[: len(chosen)] = chosen
         self._state.scalars[layout.IS_N_COLUMNS] = len(chosen)
         self._state.scalars[layout.IS_N_FEATURES] = len(chosen)
 
     def _copy_tree(self) -> GrownTree:
         arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
-        edges = self._state.lists.edges[:n_nodes]
+        edges = self._columns.lists.edges[:n_nodes]
         threshold = thresholds(self._blocks.table, features_of(arrays, n_nodes), edges)
         return finished_tree(arrays, n_nodes, threshold, np.zeros(0, dtype=np.uint8))
 
@@ -207,14 +212,16 @@ def _make_state(
     objective: Objective,
     params: BoostParams,
     n_threads: int,
-) -> stages.ExactState:
+    sorted_columns: layout.Sorted,
+) -> layout.State:
     """Allocate everything that the compiled stages use."""
     n_rows, n_features = blocks.n_rows, blocks.n_features
     max_leaves = most_leaves(params, n_rows)
     constant = has_constant_hessian(objective, weight, params)
     pause, sleep = wait_addresses()
-    columns = np.arange(n_features, dtype=np.int32)
-    return stages.ExactState(
+    columns = sorted_columns.choice.columns
+    no_bins: Any = None  # the stages that read bins and histograms are not compiled
+    return layout.State(
         crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
         settings=settings_of(
             params, objective, n_rows, n_features, max_leaves, constant, max_leaves
@@ -230,17 +237,17 @@ def _make_state(
         ),
         tree=tree_arrays(2 * max_leaves, max_leaves),
         scalars=start_scalars(n_features, n_features, params),
-        lists=_make_lists(blocks, max_leaves, n_threads),
-        choice=stages.Choice(
-            columns=columns,
-            sketch=np.int64(_sketch(params)),
-            eps=float(params.sketch_eps),
-        ),
-        search=stages.Search(
+        search=layout.Search(
+            lanes=no_bins,
             found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
             allowed=np.ones((3, n_features), dtype=np.int32),
         ),
+        bins=no_bins,
+        columns=no_bins,
+        wide=no_bins,
         extras=make_extras(params, n_rows, columns, n_threads, 2 * max_leaves),
+        vectors=None,
+        sorted_columns=sorted_columns,
     )
 
 
@@ -250,13 +257,27 @@ def make_extras(
     columns: npt.NDArray[np.int32],
     n_threads: int,
     max_nodes: int,
-) -> layout.ExactExtras:
+) -> layout.Extras:
     """What the compiled stages need beyond the usual fit."""
-    no_bins = np.zeros(0, dtype=np.int64)
-    return layout.ExactExtras(
+    no_bins, no_categories = np.zeros(0, dtype=np.int64), np.zeros(len(columns), dtype=np.bool_)
+    return layout.Extras(
         features=columns,
+        categories=make_categories(no_categories, params, n_threads),
+        bundles=None,
+        lists=None,
         constraints=make_constraints(params, len(columns), no_bins, max_nodes),
         sampler=make_sampler(params, n_rows, n_threads, packs=False),
+    )
+
+
+def _sorted_columns(blocks: ColumnBlocks, params: BoostParams, n_threads: int) -> layout.Sorted:
+    return layout.Sorted(
+        lists=_make_lists(blocks, most_leaves(params, blocks.n_rows), n_threads),
+        choice=layout.Choice(
+            columns=np.arange(blocks.n_features, dtype=np.int32),
+            sketch=np.int64(_sketch(params)),
+            eps=float(params.sketch_eps),
+        ),
     )
 
 
@@ -266,14 +287,14 @@ def _sketch(params: BoostParams) -> int:
     return stages.GLOBAL if params.sketch == "global" else stages.LOCAL
 
 
-def _make_lists(blocks: ColumnBlocks, max_leaves: int, n_threads: int) -> stages.Lists:
+def _make_lists(blocks: ColumnBlocks, max_leaves: int, n_threads: int) -> layout.Lists:
     longest = int(np.diff(blocks.starts).max())
     width = -(-(longest + PADDING) // _LINE) * _LINE
     work = aligned_empty(len(blocks.entries), np.uint32)
     work[-PADDING:] = 0  # read ahead of the last list, as rows
     scratch = aligned_zeros((n_threads, width), np.uint32)
     cuts = [aligned_empty((n_threads, CUTS + CHUNK + _LINE), np.int64) for _ in CutBuffer._fields]
-    return stages.Lists(
+    return layout.Lists(
         entries=blocks.entries,
         work=work,
         starts=blocks.starts,

@@ -1,4 +1,4 @@
-"""Stages of exact and approximate growth on sorted columns.
+"""Sorted lists of rows: what exact and approximate trees have in place of histograms.
 
 Glossary
 --------
@@ -9,16 +9,13 @@ sides     for the node being split: 0 for rows that go left, 1 for the others
 
 ::
 
-    gradient pass, row sample                         as for histograms
-    root:   its lists are the blocks, sorted once     data.blocks
-    until no node is worth a split or the tree is full:
-        thread 0: settle the last search, choose a node, open its children
-        mark the side of each of its rows, from the list of the column that it splits
-        divide its rows and, each thread its own columns, its lists
-        search the lists of both children
+    root:     its lists are the blocks, sorted once   data.blocks
+    a split:  mark the side of each row of the node, from the list of the column that it splits
+              divide its rows and, each thread its own columns, its lists
+    search:   scan the lists of both children
 
-Frontier, samples, leaf values and order of rows are those of histogram growth
-(:mod:`hedgerow.growing.core.grow`); only the search differs.  XGBoost scans whole
+The loop, samples, choice of nodes and leaf values are those of histograms
+(:mod:`hedgerow.growing.core.grow`).  XGBoost scans whole
 blocks once a level and looks up the node of every entry; here the list of each
 node lies side by side, so that the sums of a scan stay in registers, a node
 costs what its own entries cost, and leaf-wise growth is as cheap as level-wise.
@@ -34,24 +31,18 @@ Sums are integers: the trees are the same bytes for any number of threads.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from hedgerow.arrays import BinArray, IntArray, RowArray
+from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.batch import member, note_split
-from hedgerow.growing.core.frontier import advance, start_tree
-from hedgerow.growing.core.gradients import gradient_pass, units_of
-from hedgerow.growing.core.grow import ORDER_STOP, ROWS_TO_SHARE, partition_node
-from hedgerow.growing.core.leaves import finish_tree
+from hedgerow.growing.core.gradients import units_of
+from hedgerow.growing.core.partition import ROWS_TO_SHARE, partition_node
 from hedgerow.growing.core.state import (
     FOUND_SET,
     IS_DROPPED_BITS,
     IS_LARGE_SLOT,
-    IS_N_COLUMNS,
     IS_N_ROWS,
-    IS_PARENT,
     IS_SMALL,
     IS_SMALL_SLOT,
     NODE_BIN,
@@ -62,15 +53,17 @@ from hedgerow.growing.core.state import (
     NODE_LEFT,
     NODE_MISSING_LEFT,
     NODE_START,
-    ExactExtras,
+    Choice,
+    Extras,
+    Lists,
     Rows,
     Settings,
+    Sorted,
+    State,
     Threads,
     Tree,
 )
-from hedgerow.growing.sampling.draws import allow_children
-from hedgerow.growing.sampling.goss import draw_rows
-from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
+from hedgerow.kernels.barrier import Crew, barrier, share
 from hedgerow.kernels.exact import (
     NO_CUT,
     CutBuffer,
@@ -82,8 +75,7 @@ from hedgerow.kernels.exact import (
 )
 from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.monotone import AskedColumn, Bounds, Constraints, bounds_of, factor_of
-from hedgerow.kernels.split import Limits, NodeSums, SplitRules, comparable, limits_of
-from hedgerow.objectives.derivatives import LossData
+from hedgerow.kernels.split import Limits, NodeSums, comparable, limits_of
 
 EVERY_VALUE, GLOBAL, LOCAL = 0, 1, 2
 """Which cuts are scored: all, those of the tree's candidates, those of the node's."""
@@ -92,65 +84,8 @@ _COLUMN_COST = 32
 """Entries that take the time of setting out on a column."""
 
 
-class Lists(NamedTuple):
-    """Sorted entries and where those of each node lie.
-
-    entries    uint32 (n_entries + padding,): the blocks, never written
-    work       same: the lists of all nodes but, mostly, the root
-    starts     int64 (n_features + 1,): blocks in ``entries``; lists stay within
-    segments   int64 (slots, n_features, 2): start and stop of a node's lists
-    slot_of    int64 (nodes,): slot under which a node was searched
-    edges      uint32 (nodes, 2): rows just below and just above a node's cut
-    sides      uint8 (n_rows,)
-    scratch    uint32 (threads, longest block + padding)
-    cuts       a buffer for each thread: (threads, its size or more)
-    """
-
-    entries: RowArray
-    work: RowArray
-    starts: IntArray
-    segments: IntArray
-    slot_of: IntArray
-    edges: RowArray
-    sides: BinArray
-    scratch: RowArray
-    cuts: CutBuffer
-
-
-class Choice(NamedTuple):
-    """Columns that the tree may use, and which of their cuts are scored."""
-
-    columns: np.ndarray  # int32 (n_features,), ascending; IS_N_COLUMNS are used
-    sketch: np.int64
-    eps: np.float64
-
-
-class Search(NamedTuple):
-    """As in :class:`hedgerow.growing.core.state.Search`."""
-
-    found: IntArray
-    allowed: np.ndarray
-
-
-class ExactState(NamedTuple):
-    """Everything that the threads of a fit share."""
-
-    crew: Crew
-    settings: Settings
-    rules: SplitRules
-    loss_data: LossData
-    rows: Rows
-    threads: Threads
-    tree: Tree
-    scalars: IntArray
-    lists: Lists
-    choice: Choice
-    search: Search
-    extras: ExactExtras
-
-
 @kernel(inner=True)
-def share_columns(starts: IntArray, choice: Choice, n_columns: int, crew: Crew, thread: int) -> int:
+def first_column(starts: IntArray, choice: Choice, n_columns: int, crew: Crew, thread: int) -> int:
     """First column of ``thread`` when entries are divided evenly; ascending with threads."""
     total = np.int64(0)
     for k in range(n_columns):
@@ -164,6 +99,18 @@ def share_columns(starts: IntArray, choice: Choice, n_columns: int, crew: Crew, 
             return np.int64(k)
         before += cost
     return np.int64(n_columns)
+
+
+@kernel(inner=True)
+def share_entries(
+    thread: int, crew: Crew, sorted_columns: Sorted, n_columns: int
+) -> tuple[int, int]:
+    """First and last column that ``thread`` divides and searches."""
+    starts, choice = sorted_columns.lists.starts, sorted_columns.choice
+    first = first_column(starts, choice, n_columns, crew, thread)
+    if thread + 1 == crew.n_threads:
+        return first, np.int64(n_columns)
+    return first, first_column(starts, choice, n_columns, crew, thread + 1)
 
 
 @kernel(inner=True)
@@ -199,16 +146,17 @@ def open_root(
 
 
 @kernel(inner=True)
-def sum_root(
+def sum_sample(
     thread: int,
     crew: Crew,
     settings: Settings,
     rows: Rows,
-    sides: BinArray,
-    sums: IntArray,
-    n_sampled: int,
+    sorted_columns: Sorted,
+    threads: Threads,
+    scalars: IntArray,
 ) -> None:
     """Add up g and h of this thread's share of the sample; mark rows outside it."""
+    n_sampled, sides, sums = scalars[IS_N_ROWS], sorted_columns.lists.sides, threads.leaf_sums
     start, stop = share(n_sampled, thread, crew.n_threads)
     ids, fixed = rows.rows, rows.fixed
     two, one = np.uint64(2), np.uint64(1)
@@ -292,12 +240,19 @@ def divide_lists(
 
 
 @kernel(inner=True)
-def split_node(thread: int, mine: tuple[int, int], state: ExactState, parent: int) -> None:
+def split_lists(
+    thread: int, mine: tuple[int, int], state: State, parent: int, sorted_columns: Sorted
+) -> None:
     """Divide the rows of ``parent`` and, if a child is searched, its lists."""
-    crew, lists, scalars = state.crew, state.lists, state.scalars
+    crew, scalars, lists, choice = (
+        state.crew,
+        state.scalars,
+        sorted_columns.lists,
+        sorted_columns.choice,
+    )
     row = state.tree.table[parent]
     source = lists.work
-    if reads_entries(parent, state.settings, state.choice):
+    if reads_entries(parent, state.settings, choice):
         source = lists.entries
     mark_rows(thread, crew, state.rows, lists, source, row, parent)
     partition_node(thread, crew, state.rows, lists.sides, row, state.threads.counts)
@@ -307,7 +262,7 @@ def split_node(thread: int, mine: tuple[int, int], state: ExactState, parent: in
             slots = (lists.slot_of[parent], small, large)
         else:
             slots = (lists.slot_of[parent], large, small)
-        divide_lists(thread, mine, lists, source, state.choice.columns, slots)
+        divide_lists(thread, mine, lists, source, choice.columns, slots)
     barrier(crew)
 
 
@@ -356,17 +311,23 @@ def note_cut(
 
 
 @kernel(inner=True)
-def search_node(
+def search_list_node(
     thread: int,
     mine: tuple[int, int],
-    state: ExactState,
+    state: State,
     child: int,
     node: int,
     slot: int,
-    extras: ExactExtras,
+    extras: Extras,
+    sorted_columns: Sorted,
 ) -> None:
     """Find the best split of ``node`` in columns ``mine``."""
-    settings, lists, choice, scalars = state.settings, state.lists, state.choice, state.scalars
+    settings, scalars, lists, choice = (
+        state.settings,
+        state.scalars,
+        sorted_columns.lists,
+        sorted_columns.choice,
+    )
     row, fixed, found = state.tree.table[node], state.rows.fixed, state.search.found[thread, child]
     units = units_of(scalars, settings.constant_hessian, 0)
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
@@ -411,9 +372,11 @@ def search_node(
 
 
 @kernel(inner=True)
-def search_children(thread: int, mine: tuple[int, int], state: ExactState) -> None:
-    """Best splits of the one or two nodes that have just been made."""
-    scalars, lists = state.scalars, state.lists
+def search_lists(
+    thread: int, mine: tuple[int, int], state: State, extras: Extras, sorted_columns: Sorted
+) -> None:
+    """Best splits of the nodes of the batch."""
+    scalars, lists = state.scalars, sorted_columns.lists
     for child in range(2):
         node, slot, searched = member(scalars, child)
         if node < 0 or searched == 0:
@@ -421,57 +384,7 @@ def search_children(thread: int, mine: tuple[int, int], state: ExactState) -> No
         if thread == 0:
             lists.slot_of[node] = slot
         if node == 0:
-            open_root(thread, mine, state.settings, state.rows, lists, state.choice, slot)
-        search_node(thread, mine, state, child, node, slot, state.extras)
+            choice = sorted_columns.choice
+            open_root(thread, mine, state.settings, state.rows, lists, choice, slot)
+        search_list_node(thread, mine, state, child, node, slot, extras, sorted_columns)
     barrier(state.crew)
-
-
-@kernel(inner=True)
-def grow_tree(thread: int, state: ExactState) -> None:
-    """Grow one tree, all threads together."""
-    crew, settings, rules = state.crew, state.settings, state.rules
-    tree, scalars, search = state.tree, state.scalars, state.search
-    rows, threads, lists = state.rows, state.threads, state.lists
-    gradient_pass(thread, crew, settings, state.loss_data, rows, threads, scalars)
-    draw_rows(thread, crew, settings, rows, threads.counts, scalars, state.extras)
-    n_sampled = scalars[IS_N_ROWS]
-    sum_root(thread, crew, settings, rows, lists.sides, threads.leaf_sums, n_sampled)
-    n_columns = scalars[IS_N_COLUMNS]
-    first = share_columns(lists.starts, state.choice, n_columns, crew, thread)
-    stop = share_columns(lists.starts, state.choice, n_columns, crew, thread + 1)
-    mine = (first, stop if thread + 1 < crew.n_threads else n_columns)
-    if thread == 0:
-        start_tree(settings, rules, tree, scalars, state.extras)
-        set_root(tree, threads.leaf_sums, scalars)
-    while True:
-        if thread == 0:
-            allow_children(settings, search.allowed, tree.table, scalars, state.extras)
-        barrier(crew)
-        parent, search_next = scalars[IS_PARENT], scalars[IS_SMALL] >= 0
-        if parent >= 0:
-            split_node(thread, mine, state, parent)
-        elif not search_next:
-            break
-        if search_next:
-            search_children(thread, mine, state)
-        if thread == 0:
-            advance(settings, rules, tree, scalars, search.found, state.extras, None)
-    raw, sums = state.loss_data.raw, threads.leaf_sums
-    finish_tree(thread, crew, settings, rules, rows, raw, sums, tree, scalars, state.extras)
-
-
-@kernel
-def work(thread: int, state: ExactState, order: int) -> None:
-    """Thread 0: grow one tree with the helpers.  Helpers: grow trees until dismissed."""
-    number = 0
-    while True:
-        if thread == 0:
-            give_order(state.crew, order)
-        else:
-            order = await_order(state.crew, number)
-            number += 1
-        if order == ORDER_STOP:
-            return
-        grow_tree(thread, state)
-        if thread == 0:
-            return

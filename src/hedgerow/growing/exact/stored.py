@@ -34,7 +34,8 @@ from hedgerow.data.block_files import BlockFile
 from hedgerow.data.column_files import ColumnFiles
 from hedgerow.data.scratch import explained
 from hedgerow.errors import AllRowsNeededError
-from hedgerow.growing.chunks.order import Order
+from hedgerow.growing.chunks import nodes
+from hedgerow.growing.chunks.order import Order, numbered
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.branches import is_constrained
 from hedgerow.growing.core.gradients import BLOCK
@@ -238,11 +239,13 @@ class StoredExactGrower:
     def _open_root(self) -> bool:
         sums = np.zeros(3, dtype=np.int64)
         stages.place_rows(self._settings, self._scalars, self._rows.fixed, self._rows.node, sums)
-        found = stages.open_root(
-            self._settings, self._rules, self._tree, self._scalars, sums, self._extras
-        )
+        scalars, root = self._scalars, self._tree.table[0]
+        scalars[layout.IS_N_ROWS] = sums[2]
+        scalars[layout.IS_DROPPED_BITS] = 0
+        nodes.open_root(self._settings, self._rules, self._tree, scalars, self._extras)
+        root[[layout.NODE_G, layout.NODE_H]] = sums[:2]
         self._limits = stages.common_limits(self._settings, self._rules, self._scalars)
-        return bool(found)
+        return bool(scalars[layout.IS_SEARCH_SMALL])
 
     def _grow_further(self, order: Order) -> bool:
         """Split what may be split next and search the children; False if the tree is finished."""
@@ -255,23 +258,17 @@ class StoredExactGrower:
         if not parents:
             return False
         numbers = np.array(parents, dtype=np.int64)
-        searched = np.zeros((len(parents), 2), dtype=np.uint8)
-        stages.split_nodes(
-            self._settings,
-            self._rules,
-            self._tree,
-            self._scalars,
-            numbers,
-            int(full),
-            searched,
-            self._extras,
-        )
+        full_after = np.zeros(len(parents), dtype=np.int64)
+        full_after[-1] = full
+        jobs = np.zeros((len(parents), nodes.JOB_FIELDS), dtype=np.int64)
+        nodes.open_batch(
+            self._settings._replace(max_leaves=nodes.NO_LIMIT), self._rules, self._tree,
+            self._scalars, numbers, full_after, jobs, self._extras,
+        )  # fmt: skip
         self._divide(numbers)
-        table = self._tree.table
-        children = table[numbers][:, [layout.NODE_LEFT, layout.NODE_RIGHT]]
-        worth = children[searched == 1]
-        if len(worth):
-            self._search(np.ascontiguousarray(worth))
+        searched = nodes.searched_children(jobs)
+        if len(searched):
+            self._search(searched)
         return True
 
     def _divide(self, parents: IntArray) -> None:
@@ -293,12 +290,12 @@ class StoredExactGrower:
             moves.setdefault(column, []).append(Move(stay + 1, go + 1, *places))
         self._passes.send(default, moves)
 
-    def _search(self, nodes: IntArray) -> None:
-        """Find the best cuts of ``nodes`` in one pass over the columns."""
+    def _search(self, searched: IntArray) -> None:
+        """Find the best cuts of nodes in one pass over the columns."""
         table, n_nodes = self._tree.table, int(self._scalars[layout.IS_N_NODES])
         slot_of = np.full(n_nodes + 1, -1, dtype=np.int32)
-        slot_of[nodes + 1] = np.arange(len(nodes))
-        sums = table[nodes][:, [layout.NODE_G, layout.NODE_H, layout.NODE_COUNT]]
+        slot_of[searched + 1] = np.arange(len(searched))
+        sums = table[searched][:, [layout.NODE_G, layout.NODE_H, layout.NODE_COUNT]]
         floats = sums.astype(np.float64)
         asked = Asked(
             slot_of,
@@ -308,20 +305,20 @@ class StoredExactGrower:
             self._limits,
         )
         n_features = self._columns.n_features
-        allowed = np.zeros((n_features, len(nodes)), dtype=np.uint8)
+        allowed = np.zeros((n_features, len(searched)), dtype=np.uint8)
         space = np.zeros((3, n_features), dtype=np.int32)
         stages.allow_nodes(
-            self._settings, nodes, table, self._scalars, space, allowed, self._extras
+            self._settings, searched, table, self._scalars, space, allowed, self._extras
         )
         cuts = self._passes.search(asked, sums, allowed)
-        self._cuts[nodes] = cuts
+        self._cuts[searched] = cuts
         space_of_found = np.zeros((1, 1, layout.FOUND_FIELDS), dtype=np.int64)
         stages.settle_nodes(
             self._settings,
             self._rules,
             self._tree,
             self._scalars,
-            nodes,
+            searched,
             cuts,
             space_of_found,
             self._extras,
@@ -332,15 +329,11 @@ class StoredExactGrower:
     def _finish(self, order: Order, output: int) -> GrownTree:
         found, left = order.nodes()
         n_nodes = len(found)
-        final = layout.Tree(
-            self._tree.table[found], self._tree.numbers[found], self._tree.free_slots
-        )
-        final.table[:, layout.NODE_LEFT] = left
-        final.table[:, layout.NODE_RIGHT] = np.where(left > 0, left + 1, 0)
+        final = numbered(self._tree, order)
         sums = final.table[:, [layout.NODE_G, layout.NODE_H]].T[None].copy()
         n_found = int(self._scalars[layout.IS_N_NODES])
         self._scalars[layout.IS_N_NODES] = n_nodes
-        stages.value_nodes(self._settings, self._rules, final, sums, self._scalars, self._extras)
+        nodes.value_nodes(self._settings, self._rules, final, sums, self._scalars, self._extras)
         self._final = final
         self._leaf_of = self._leaves_of_found(found, left, n_found)
         if self._adds_scores:

@@ -10,26 +10,13 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.batch import clear_batch
-from hedgerow.growing.core.frontier import keep_best, open_children, start_tree
+from hedgerow.growing.core.frontier import keep_best
 from hedgerow.growing.core.gradients import gradient_pass, units_of
-from hedgerow.growing.core.leaves import set_values
 from hedgerow.growing.core.state import (
-    IS_DROPPED_BITS,
-    IS_LARGE,
     IS_N_FEATURES,
-    IS_N_LEAVES,
-    IS_N_ROWS,
     IS_ROUND,
-    IS_SEARCH_LARGE,
-    IS_SEARCH_SMALL,
-    IS_SMALL,
     NODE_COUNT,
-    NODE_G,
-    NODE_H,
-    NODE_LEFT,
-    NODE_RIGHT,
-    ExactExtras,
+    Extras,
     Rows,
     Settings,
     Threads,
@@ -96,24 +83,6 @@ def place_rows(
 
 
 @kernel
-def open_root(
-    settings: Settings,
-    rules: SplitRules,
-    tree: Tree,
-    scalars: IntArray,
-    sums: IntArray,
-    extras: ExactExtras,
-) -> int:
-    """Empty the tree; 1 if its root is worth a search."""
-    scalars[IS_N_ROWS] = sums[2]
-    scalars[IS_DROPPED_BITS] = 0
-    start_tree(settings, rules, tree, scalars, extras)
-    tree.table[0, NODE_G] = sums[0]
-    tree.table[0, NODE_H] = sums[1]
-    return scalars[IS_SEARCH_SMALL]
-
-
-@kernel
 def common_limits(settings: Settings, rules: SplitRules, scalars: IntArray) -> Limits:
     """What limits the cuts of all nodes; sums are 0."""
     nothing = np.int64(0)
@@ -129,7 +98,7 @@ def allow_nodes(
     scalars: IntArray,
     space: np.ndarray,
     allowed: np.ndarray,
-    extras: ExactExtras,
+    extras: Extras,
 ) -> None:
     """Mark the columns that each node may use: ``allowed`` is uint8 (columns, nodes), zeros.
 
@@ -154,7 +123,7 @@ def settle_nodes(
     nodes: IntArray,
     cuts: IntArray,
     found: IntArray,
-    extras: ExactExtras,
+    extras: Extras,
 ) -> None:
     """Write the best cuts, int64 (nodes, CUT_FIELDS), into the table.
 
@@ -172,44 +141,3 @@ def settle_nodes(
         place = (cut[CUT_FEATURE], cut[CUT_N_PRESENT], cut[CUT_N_LIST])
         note_cut(note, score, place, cut[CUT_MISSING_LEFT], left, n_rows)
         keep_best(settings, rules, tree, scalars, found, nodes[k], 0, extras, None)
-
-
-@kernel
-def split_nodes(
-    settings: Settings,
-    rules: SplitRules,
-    tree: Tree,
-    scalars: IntArray,
-    parents: IntArray,
-    full: int,
-    searched: np.ndarray,
-    extras: ExactExtras,
-) -> None:
-    """Make the children of ``parents``; ``searched`` (parents, 2): left and right worth a search.
-
-    With ``full`` the tree is full when the last of them is taken.
-    """
-    for k in range(len(parents)):
-        clear_batch(scalars)
-        # How many leaves there are when this one is taken is not known, but for the last.
-        last = full == 1 and k + 1 == len(parents)
-        scalars[IS_N_LEAVES] = settings.max_leaves if last else 0
-        open_children(settings, rules, tree, scalars, parents[k], extras)
-        for side in range(2):
-            child = tree.table[parents[k], NODE_LEFT if side == 0 else NODE_RIGHT]
-            small = np.uint8(child == scalars[IS_SMALL] and scalars[IS_SEARCH_SMALL] == 1)
-            large = np.uint8(child == scalars[IS_LARGE] and scalars[IS_SEARCH_LARGE] == 1)
-            searched[k, side] = small | large
-
-
-@kernel
-def value_nodes(
-    settings: Settings,
-    rules: SplitRules,
-    tree: Tree,
-    sums: IntArray,
-    scalars: IntArray,
-    extras: ExactExtras,
-) -> None:
-    """Values and covers of all nodes from the sums of the leaves, int64 (1, 2, nodes)."""
-    set_values(settings, rules, tree, sums, scalars, extras)

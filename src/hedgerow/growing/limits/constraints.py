@@ -30,7 +30,7 @@ import numpy as np
 from hedgerow.data.bins import MOST_BINS
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError, did_you_mean
-from hedgerow.growing.limits.forced_splits import read_forced_splits
+from hedgerow.growing.limits.forced_splits import Splits, read_forced_splits, splits_of_levels
 from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams, read_direction
 
@@ -73,7 +73,7 @@ def resolve_constraints(params: BoostParams, schema: Schema, objective: Objectiv
         interaction_constraints=_interactions(params.interaction_constraints, schema),
         feature_penalties=_penalties(params.feature_penalties, schema),
         feature_weights=_weights(params.feature_weights, schema),
-        forced_splits=read_forced_splits(params.forced_splits, schema),
+        forced_splits=_forced_splits(params, schema),
         max_bins_by_feature=_max_bins(params, schema),
         forced_bins=_forced(params, schema),
     )
@@ -291,6 +291,12 @@ def _forced(params: BoostParams, schema: Schema) -> dict[str, tuple[float, ...]]
         if read:
             forced[column.name] = read
     return forced or None
+
+
+def _forced_splits(params: BoostParams, schema: Schema) -> Splits | None:
+    """The splits that trees begin with: of nodes, or of whole levels."""
+    splits = read_forced_splits(params.forced_splits, schema)
+    return splits_of_levels(splits, schema) if params.grow_policy == "symmetric" else splits
 
 
 def _with_forced_splits(params: BoostParams, schema: Schema) -> Any:

@@ -23,7 +23,6 @@ from hedgerow.growing.core.state import (
     IS_TREE,
     NODE_DEPTH,
     NODE_PATH,
-    ExactExtras,
     Extras,
     Settings,
 )
@@ -102,28 +101,64 @@ def allow_columns(
     node: int,
     table: IntArray,
     scalars: IntArray,
-    extras: Extras | ExactExtras,
+    extras: Extras,
 ) -> None:
     """Mark in ``allowed[child]`` the features of which a split of ``node`` is looked for."""
     order, asked = allowed[2], extras.constraints
+    n = draw_level(settings, extras.features, order, table[node, NODE_DEPTH], scalars, asked)
+    n = keep_permitted(asked, table, node, order, n)
+    n = draw_node(settings, order, n, table[node, NODE_PATH], scalars, asked)
+    mark_columns(allowed, child, n)
+
+
+@kernel(inline=True, inner=True)
+def draw_level(
+    settings: Settings,
+    features: np.ndarray,
+    order: np.ndarray,
+    depth: int,
+    scalars: IntArray,
+    asked: Constraints,
+) -> int:
+    """List in ``order`` the features of the tree that are drawn for a level; how many."""
     n = scalars[IS_N_FEATURES]
     for k in range(n):
-        order[k] = extras.features[k]
-    tree = scalars[IS_TREE]
+        order[k] = features[k]
     if settings.columns_by_level < 1.0:
-        stream = LEVEL_STREAM + (tree << 8) + table[node, NODE_DEPTH]
-        n = shuffle_front(
-            extras.constraints, settings.seed, stream, order, n, settings.columns_by_level
-        )
-    n = keep_permitted(asked, table, node, order, n)
+        stream = LEVEL_STREAM + (scalars[IS_TREE] << 8) + depth
+        n = shuffle_front(asked, settings.seed, stream, order, n, settings.columns_by_level)
+    return n
+
+
+@kernel(inline=True, inner=True)
+def draw_node(
+    settings: Settings, order: np.ndarray, n: int, key: int, scalars: IntArray, asked: Constraints
+) -> int:
+    """Put those of ``order[:n]`` to the front that are drawn by a key of a node; how many."""
     if settings.columns_by_node < 1.0 and n > 0:
-        stream, path = np.uint64(NODE_STREAM + tree), np.uint64(table[node, NODE_PATH])
-        seed = hash64(settings.seed, stream, path)
+        stream = np.uint64(NODE_STREAM + scalars[IS_TREE])
+        seed = hash64(settings.seed, stream, np.uint64(key))
         n = shuffle_front(asked, seed, NODE_STREAM, order, n, settings.columns_by_node)
+    return n
+
+
+@kernel(inline=True, inner=True)
+def mark_columns(allowed: np.ndarray, child: int, n: int) -> None:
+    """Mark the first ``n`` features of the list ``allowed[2]``, and no other."""
     for j in range(allowed.shape[1]):
         allowed[child, j] = 0
     for k in range(n):
-        allowed[child, order[k]] = 1
+        allowed[child, allowed[2, k]] = 1
+
+
+@kernel(inline=True, inner=True)
+def takes_all(
+    settings: Settings, allowed: np.ndarray, scalars: IntArray, asked: Constraints
+) -> bool:
+    """Whether every tree, level and node may use all features: ``allowed`` stays 1."""
+    drawn = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
+    drawn = drawn or scalars[IS_N_FEATURES] < allowed.shape[1]
+    return not drawn and asked.together < 0
 
 
 @kernel(inline=True, inner=True)
@@ -132,15 +167,10 @@ def allow_children(
     allowed: np.ndarray,
     table: IntArray,
     scalars: IntArray,
-    extras: Extras | ExactExtras,
+    extras: Extras,
 ) -> None:
-    """Thread 0: draw the columns of the nodes about to be searched.
-
-    Where every tree, level and node may use all, ``allowed`` has been 1 from the start.
-    """
-    drawn = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
-    drawn = drawn or scalars[IS_N_FEATURES] < allowed.shape[1]
-    if not drawn and extras.constraints.together < 0:
+    """Thread 0: draw the columns of the nodes about to be searched."""
+    if takes_all(settings, allowed, scalars, extras.constraints):
         return
     for child in range(2):
         node = member(scalars, child).node

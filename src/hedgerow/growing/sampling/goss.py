@@ -61,7 +61,6 @@ from hedgerow.growing.core.state import (
     IS_TREE,
     MVS,
     UNIFORM,
-    ExactExtras,
     Extras,
     Rows,
     Sampler,
@@ -381,7 +380,7 @@ def draw_rows(
     rows: Rows,
     counts: IntArray,
     scalars: IntArray,
-    extras: Extras | ExactExtras,
+    extras: Extras,
 ) -> None:
     """Put the tree's rows to the front of the row ids."""
     if extras.sampler.method != UNIFORM:
@@ -445,12 +444,12 @@ def make_sampler(params: BoostParams, n_rows: int, n_threads: int, packs: bool) 
     )
 
 
-def weights_of(extras: Extras | ExactExtras, rows: RowArray) -> FloatArray | None:
+def weights_of(extras: Extras, rows: RowArray) -> FloatArray | None:
     """What each of some sampled rows stands for; None where it is the same for all.
 
     Parameters
     ----------
-    extras : Extras or ExactExtras
+    extras : Extras
     rows : uint32
 
     Returns

@@ -30,6 +30,7 @@ class Price(NamedTuple):
 
     level: np.int64
     gamma: np.float64  # twice, as gains are here
+    key: np.int64  # of random draws
 
 
 @kernel(inline=True, inner=True)

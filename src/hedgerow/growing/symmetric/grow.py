@@ -24,97 +24,111 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import BinArray, FloatArray, IntArray
+from hedgerow.arrays import BinArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.batch import is_better, note_split
-from hedgerow.growing.core.gradients import gradient_pass, units_of
+from hedgerow.growing.core.bundle_search import scratch_of, sums_of_feature
+from hedgerow.growing.core.gradients import units_of
 from hedgerow.growing.core.grow import (
     ORDER_STOP,
-    ROWS_TO_SHARE,
     bare,
     build_node,
-    partition_node,
+    finish,
     subtract_node,
+    sum_gradients,
     sum_root,
 )
-from hedgerow.growing.core.leaves import finish_tree
+from hedgerow.growing.core.partition import ROWS_TO_SHARE, partition_alone, partition_node
 from hedgerow.growing.core.state import (
+    FOUND_BIN,
     FOUND_FEATURE,
-    FOUND_SET,
+    FOUND_MISSING_LEFT,
     IS_DROPPED_BITS,
     IS_N_COLUMNS,
+    IS_TREE,
     NODE_COLUMN,
     NODE_COUNT,
     NODE_G,
     NODE_H,
     NODE_N_LEFT,
     NODE_OPEN,
-    NODE_SET,
     NODE_START,
+    NUMBER_GAIN,
     Rows,
     State,
+    Vectors,
 )
 from hedgerow.growing.sampling.goss import draw_rows
-from hedgerow.growing.symmetric.gain import Price, worth_of
+from hedgerow.growing.symmetric.gain import Price
 from hedgerow.growing.symmetric.level import (
     BOTH_BUILT,
     ENTRY_FIRST,
     ENTRY_HISTOGRAMS,
     ENTRY_PARENT,
     ENTRY_SECOND,
-    GROUP_BINS,
-    GROUP_CELLS,
-    GROUP_LACKS,
+    GIVEN,
     KEPT,
     LEVEL,
     N_ENTRIES,
     N_OPEN,
     N_SLOTLESS,
+    OF_ALL,
+    OF_GIVEN,
     ONE_BUILT,
     UNUSED,
     Level,
-    Sets,
     allow_level,
     choose_cut,
     divide_level,
     place_of_slot,
-    plan_groups,
     set_number,
     start_levels,
     sum_left,
     write_choice,
 )
+from hedgerow.growing.symmetric.search import (
+    add_node_gains,
+    add_node_sets,
+    add_vector_gains,
+    find_cut,
+    find_given,
+    find_set,
+    look_at_root,
+    plan_groups,
+)
+from hedgerow.growing.vectors.gradients import largest_units
+from hedgerow.growing.vectors.search import node_of, prepare_node
 from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
-from hedgerow.kernels.histogram import Bins, Wide, filled_cells
-from hedgerow.kernels.lanes import WIDTH, lane_of
-from hedgerow.kernels.monotone import Constraints, bounds_of
-from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
-from hedgerow.kernels.split import NodeSums, SplitRules, Units, comparable, limits_of
-from hedgerow.kernels.symmetric_category import (
-    SetSums,
-    add_set_gains,
-    best_set,
-    order_groups,
-    write_groups,
-)
-from hedgerow.kernels.symmetric_split import (
-    add_bounded_columns,
-    add_columns,
-    best_lanes,
-    leaf_score,
-)
+from hedgerow.kernels.growth import key_of_level
+from hedgerow.kernels.histogram import RowLists
+from hedgerow.kernels.monotone import Constraints
+from hedgerow.kernels.split import NodeSums, Units
+from hedgerow.kernels.vector_split import gain_of_cut
 
 
 @kernel(inner=True)
-def build_at(thread: int, state: State, node: int, slot: int) -> None:
+def build_at(
+    thread: int,
+    state: State,
+    node: int,
+    slot: int,
+    lists: RowLists | None,
+    vectors: Vectors | None,
+) -> None:
     """Histogram of a node from its rows, at a slot."""
     table = state.tree.table
     place = (table[node, NODE_START], table[node, NODE_COUNT])
-    build_node(thread, state, place, slot, None, None)
+    build_node(thread, state, place, slot, lists, vectors)
 
 
 @kernel(inner=True)
-def make_histograms(thread: int, mine: tuple[int, int], state: State, entry: IntArray) -> None:
+def make_histograms(
+    thread: int,
+    mine: tuple[int, int],
+    state: State,
+    entry: IntArray,
+    lists: RowLists | None,
+    vectors: Vectors | None,
+) -> None:
     """Histograms of the nodes of an entry."""
     table, n_slots = state.tree.table, state.settings.n_slots
     how, first, second = entry[ENTRY_HISTOGRAMS], entry[ENTRY_FIRST], entry[ENTRY_SECOND]
@@ -122,7 +136,7 @@ def make_histograms(thread: int, mine: tuple[int, int], state: State, entry: Int
         return
     first_slot = place_of_slot(table, first, 0, n_slots)
     if how == ONE_BUILT:
-        build_at(thread, state, first, first_slot)
+        build_at(thread, state, first, first_slot, lists, vectors)
         return
     second_slot = place_of_slot(table, second, 1, n_slots)
     left_is_small = table[first, NODE_COUNT] <= table[second, NODE_COUNT]
@@ -131,210 +145,138 @@ def make_histograms(thread: int, mine: tuple[int, int], state: State, entry: Int
         (first_slot, second_slot) if left_is_small else (second_slot, first_slot)
     )
     if how == BOTH_BUILT:
-        build_at(thread, state, large, large_slot)
+        build_at(thread, state, large, large_slot, lists, vectors)
         if table[small, NODE_OPEN] == 1:
-            build_at(thread, state, small, small_slot)
+            build_at(thread, state, small, small_slot, lists, vectors)
         return
-    build_at(thread, state, small, small_slot)
+    build_at(thread, state, small, small_slot, lists, vectors)
     size = state.settings.n_columns * state.bins.stride
     subtract_node(
         thread, mine, state.bins, state.columns, state.wide, large_slot * size, small_slot * size,
-        None, None,
+        lists, vectors,
     )  # fmt: skip
 
 
-@kernel(inner=True)
-def look_at_root(
-    mine: tuple[int, int], bins: Bins, columns: np.ndarray, wide: Wide, slot_start: int,
-    n_rows: int, units: Units, lacks: np.ndarray, sets: Sets,
-) -> None:  # fmt: skip
-    """Note which columns lack values in the tree's rows, and the orders of the categories."""
-    for k in range(mine[0], mine[1]):
-        feature = np.int64(columns[k])
-        at = slot_start + feature * bins.stride
-        lacks[feature] = 1 if wide.n[at + bins.stride - 1] > 0 else 0
-        number = set_number(sets, feature)
-        if number >= 0:
-            column = SetSums(at, filled_cells(bins, feature, False), bins.stride)
-            order_groups(
-                wide, column, n_rows, units, sets.categories.rules, sets.places[number],
-                sets.info[number],
-            )  # fmt: skip
+@kernel(inline=True, inner=True)
+def sums_of_node(row: IntArray) -> NodeSums:
+    """The sums in the table row of a node."""
+    return NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
 
 
 @kernel(inner=True)
-def add_node_gains(
+def add_gains(
+    thread: int,
     mine: tuple[int, int],
-    rules: SplitRules,
-    bins: Bins,
-    columns: tuple[np.ndarray, np.ndarray],
-    place: tuple[Wide, int],
-    node: tuple[NodeSums, Units, int],
-    lanes: IntArray,
-    groups: tuple[IntArray, int],
-    gains: FloatArray,
-    sets: Sets,
-    asked: Constraints,
-) -> None:
-    """Add what every cut of a thread's columns gains in one node; ``node`` with its number.
-
-    ``columns`` are a list of them, and which may be used.
-    """
-    wide, slot_start = place
-    sums, units, number = node
-    at, last_bin, features = lanes[1], lanes[0], columns[0]
-    limits, bounds = limits_of(sums, units, rules), bounds_of(asked, number, sums, units, rules)
-    parent, stride = leaf_score(limits), bins.stride
-    cells, n_groups = groups
-    for group in range(n_groups):
-        first = group * GROUP_CELLS
-        for j in range(WIDTH):
-            at[j] = slot_start + cells[first + j] * stride
-        n_bins, lacks = cells[first + GROUP_BINS], cells[first + GROUP_LACKS] != 0
-        to = group * 2 * stride * WIDTH
-        if asked.scored == 0:
-            add_columns(wide, at, n_bins, stride, lacks, limits, parent, gains, to)
-            continue
-        for j in range(WIDTH):
-            last_bin[j] = asked.last_bin[cells[first + j]]
-        order = (cells[first : first + WIDTH], last_bin, asked.sign)
-        add_bounded_columns(wide, at, n_bins, stride, limits, bounds, order, gains, to)
-    for k in range(mine[0], mine[1]):
-        feature = np.int64(features[k])
-        place_of_set = set_number(sets, feature)
-        if place_of_set >= 0 and columns[1][feature] == 1:
-            filled = filled_cells(bins, feature, False)
-            column = SetSums(slot_start + feature * stride, filled, stride)
-            add_set_gains(
-                wide, column, sums, units, rules, sets.categories.rules,
-                sets.places[place_of_set], sets.info[place_of_set], sets.gains[place_of_set],
-                (asked, number),
-            )  # fmt: skip
-
-
-@kernel(inner=True)
-def find_cut(
-    stride: int,
+    state: State,
+    level: Level,
+    node: int,
+    start: int,
     units: Units,
-    groups: IntArray,
     n_groups: int,
-    gains: FloatArray,
-    found: IntArray,
-    price: Price,
     asked: Constraints,
+    vectors: Vectors | None,
 ) -> None:
-    """Note the best cut of a thread's columns of numbers; a score of -1 means none."""
-    unit = units.g * (units.g / units.h)
-    price = Price(price.level, price.gamma / unit)
-    best, feature, bin_, missing_left = 0.0, np.int64(-1), np.int64(0), np.int64(0)
-    for group in range(n_groups):
-        first, to = group * GROUP_CELLS, group * 2 * stride * WIDTH
-        n_bins = groups[first + GROUP_BINS]
-        right = best_lanes(gains, to, n_bins)
-        left = right
-        if groups[first + GROUP_LACKS] != 0:
-            left = best_lanes(gains, to + stride * WIDTH, n_bins)
-        for j in range(WIDTH):
-            column = groups[first + j]
-            worth = worth_of(asked, column, price, lane_of(right[0], j))
-            if worth > best:
-                best, feature = worth, column
-                bin_, missing_left = lane_of(right[1], j), np.int64(0)
-            worth = worth_of(asked, column, price, lane_of(left[0], j))
-            if worth > best:
-                best, feature = worth, column
-                bin_, missing_left = lane_of(left[1], j), np.int64(1)
-    score = comparable(best, units) if feature >= 0 else -1.0
-    note_split(found, score, feature, feature, bin_, missing_left, NodeSums(0, 0, 0))
-
-
-@kernel(inner=True)
-def find_set(
-    mine: tuple[int, int],
-    bins: Bins,
-    columns: np.ndarray,
-    allowed: np.ndarray,
-    units: Units,
-    found: IntArray,
-    sets: Sets,
-    price: Price,
-    asked: Constraints,
-) -> None:
-    """Put the best set of a thread's category columns in the place of what was found, if better."""
-    for k in range(mine[0], mine[1]):
-        feature = np.int64(columns[k])
-        number = set_number(sets, feature)
-        if number < 0 or allowed[feature] == 0:
-            continue
-        info = sets.info[number]
-        score, place = best_set(sets.gains[number], info)
-        score = worth_of(asked, feature, price, score) / units.scale
-        if place < 0 or not is_better(score, feature, found):
-            continue
-        column = SetSums(np.int64(0), filled_cells(bins, feature, False), bins.stride)
-        write_groups(sets.places[number], info, place, column, 1, found, FOUND_SET)
-        last = bins.stride - 1
-        word = np.uint64(found[FOUND_SET + (last >> 6)])
-        missing_left = np.int64((word >> np.uint64(last & 63)) & np.uint64(1))
-        note_split(found, score, feature, feature, place, missing_left, NodeSums(0, 0, 0))
+    """Add what every cut of a thread's columns gains in a node with a histogram at ``start``."""
+    row, rules, bins = state.tree.table[node], state.rules, state.bins
+    groups, gains = (level.groups[thread], n_groups), level.gains[thread]
+    columns = state.columns.feature
+    if vectors is None:
+        place, searched = (state.wide, start), (sums_of_node(row), units, node)
+        lanes, allowed = state.search.lanes[thread], state.search.allowed[0]
+        add_node_gains(
+            thread, rules, bins, place, searched, lanes, groups, gains, asked, level.bundles
+        )
+        add_node_sets(mine, rules, bins, (columns, allowed), place, searched, level.sets, asked)
+    else:
+        outputs = vectors.outputs
+        several = node_of(thread, state.settings, (row[NODE_COUNT], start), vectors)
+        first = np.int64(columns[mine[0]]) if mine[1] > mine[0] else np.int64(-1)
+        limits, parent = prepare_node(state.settings, rules, bins, first, several, outputs)
+        vectors.trial.parent[thread, 0] += parent
+        parent /= units.g * (units.g / units.h)
+        add_vector_gains(several, limits, parent, bins, outputs.sums, groups, gains)
 
 
 @kernel(inner=True)
 def search_level(
-    thread: int, state: State, level: Level, entries: IntArray, n_entries: int, asked: Constraints
-) -> None:
+    thread: int, state: State, level: Level, entries: IntArray, n_entries: int,
+    asked: Constraints, vectors: Vectors | None,
+) -> None:  # fmt: skip
     """Histograms of the level's nodes, and the best cut of the thread's columns over all."""
     settings, bins, scalars = state.settings, state.bins, state.scalars
-    wide, table, columns = state.wide, state.tree.table, state.columns.feature
+    table, columns = state.tree.table, state.columns.feature
+    sets, bundles, wide = level.sets, level.bundles, state.wide
     mine = share(scalars[IS_N_COLUMNS], thread, state.crew.n_threads)
-    units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
+    if vectors is None:
+        units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
+    else:
+        units = largest_units(settings.constant_hessian, vectors.outputs)
+        vectors.trial.parent[thread, 0] = 0.0
     allowed, lanes = state.search.allowed[0], state.search.lanes[thread]
     groups, gains = level.groups[thread], level.gains[thread]
     size, n_groups = settings.n_columns * bins.stride, np.int64(0)
     for e in range(n_entries):
         entry = entries[e]
-        make_histograms(thread, mine, state, entry)
+        make_histograms(thread, mine, state, entry, level.lists, vectors)
         if entry[ENTRY_FIRST] == 0 and level.counts[LEVEL] == 0:
             start = place_of_slot(table, 0, 0, settings.n_slots) * size
-            if mine[0] == 0 and mine[1] > 0:
+            if vectors is None and mine[0] == 0 and mine[1] > 0:
                 sum_root(state.columns, bins.stride, wide, start, table[0])
-            look_at_root(
-                mine, bins, columns, wide, start, table[0, NODE_COUNT], units, level.lacks,
-                level.sets,
-            )  # fmt: skip
             barrier(state.crew)
+            look_at_root(
+                thread, mine, bins, columns, (wide, start), sums_of_node(table[0]), units,
+                level.seen, sets, asked.growth.drawn, bundles,
+            )  # fmt: skip
         if e == 0:
             n_groups = plan_groups(
-                mine, bins, columns, allowed, level.lacks, groups, gains, level.sets
+                mine, bins, columns, allowed, level.seen, groups, gains, sets, bundles
             )
         for side in range(2):
             node = entry[ENTRY_FIRST + side]
             if node < 0 or table[node, NODE_OPEN] == 0:
                 continue
-            sums = NodeSums(table[node, NODE_G], table[node, NODE_H], table[node, NODE_COUNT])
-            place = (wide, place_of_slot(table, node, side, settings.n_slots) * size)
-            add_node_gains(
-                mine, state.rules, bins, (columns, allowed), place, (sums, units, node), lanes,
-                (groups, n_groups), gains, level.sets, asked,
-            )  # fmt: skip
-    found = state.search.found[thread, 0]
-    price = Price(level.counts[LEVEL], 2.0 * state.rules.gamma)
-    find_cut(bins.stride, units, groups, n_groups, gains, found, price, asked)
-    find_set(mine, bins, columns, allowed, units, found, level.sets, price, asked)
+            start = place_of_slot(table, node, side, settings.n_slots) * size
+            add_gains(thread, mine, state, level, node, start, units, n_groups, asked, vectors)
+    found, given = state.search.found[thread, OF_ALL], level.counts[GIVEN]
+    key = key_of_level(settings.seed, scalars[IS_TREE], level.counts[LEVEL])
+    price = Price(level.counts[LEVEL], 2.0 * state.rules.gamma, key)
+    find_cut(units, (groups, n_groups), gains, lanes, found, price, asked, level.seen)
+    find_set(mine, bins, columns, allowed, units, found, sets, price, asked)
+    if given >= 0:
+        found = state.search.found[thread, OF_GIVEN]
+        find_given(units, (groups, n_groups), gains, given, found, price, asked)
     barrier(state.crew)
 
 
 @kernel(inner=True)
+def measure_vectors(
+    state: State, row: IntArray, start: int, choice: IntArray, vectors: Vectors
+) -> float:
+    """Thread 0: what the choice gains in a node, or minus infinity if it does not divide it."""
+    outputs, bins, feature = vectors.outputs, state.bins, choice[FOUND_FEATURE]
+    node = node_of(0, state.settings, (row[NODE_COUNT], start), vectors)
+    limits, parent = prepare_node(state.settings, state.rules, bins, feature, node, outputs)
+    at, n_bins = start + feature * bins.stride, np.int64(bins.n_bins[feature])
+    cut = (choice[FOUND_BIN], choice[FOUND_MISSING_LEFT])
+    unit = node.largest.g * (node.largest.g / node.largest.h)
+    parent /= unit
+    return (
+        0.5 * unit * gain_of_cut(outputs.sums, at, n_bins, bins.stride, node, limits, parent, cut)
+    )
+
+
+@kernel(inner=True)
 def measure_cut(
-    thread: int, state: State, level: Level, entries: IntArray, n_entries: int, n_slotless: int
-) -> None:
+    thread: int, state: State, level: Level, entries: IntArray, n_entries: int,
+    n_slotless: int, vectors: Vectors | None,
+) -> None:  # fmt: skip
     """Thread 0: what the choice sends left in every open node, and the bins that go left.
 
     A histogram that was not kept is built again, by all threads.
     """
     table, bins, choice = state.tree.table, state.bins, level.choice
     size = state.settings.n_columns * bins.stride
-    feature = choice[FOUND_FEATURE]
+    feature, bundles, wide = choice[FOUND_FEATURE], level.bundles, state.wide
     is_set = set_number(level.sets, feature) >= 0
     n_rows, present, n_missing, n_left = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for e in range(n_entries):
@@ -346,11 +288,16 @@ def measure_cut(
                 continue
             slot = place_of_slot(table, node, side, state.settings.n_slots)
             if slot >= state.settings.n_slots:
-                build_at(thread, state, node, slot)
+                build_at(thread, state, node, slot, level.lists, vectors)
                 barrier(state.crew)
             if thread == 0:
-                at = slot * size + feature * bins.stride
-                counts = sum_left(state.wide, at, bins.stride, choice, is_set, table[node])
+                to = scratch_of(bundles, thread, bins.stride)
+                sums = sums_of_node(table[node])
+                at = sums_of_feature(wide, slot * size, feature, bins, sums, to, bundles)
+                counts = sum_left(wide, at, bins.stride, choice, is_set, table[node])
+                if vectors is not None:
+                    gain = measure_vectors(state, table[node], slot * size, choice, vectors)
+                    state.tree.numbers[node, NUMBER_GAIN] = gain
                 n_rows += table[node, NODE_COUNT]
                 present += counts[0]
                 n_missing += counts[1]
@@ -358,19 +305,9 @@ def measure_cut(
             if slot >= state.settings.n_slots:
                 barrier(state.crew)
     if thread == 0:
-        write_choice(bins, choice, level.sets, (n_rows, present, n_missing, n_left))
+        write_choice(bins, choice, level.sets, (n_rows, present, n_missing, n_left), bundles)
     if n_slotless > 0:
         barrier(state.crew)
-
-
-@kernel(inner=True)
-def partition_alone(rows: Rows, column: BinArray, row: IntArray) -> None:
-    """Order the rows of a node by their bins, left child first; one thread."""
-    start, count = row[NODE_START], row[NODE_COUNT]
-    stop = start + count
-    n_left = divide(column, row, NODE_SET, rows.rows, rows.scratch, start, stop)
-    copy_forward(rows.rows, rows.scratch, start, start, start + n_left)
-    copy_reversed(rows.rows, rows.scratch, start + n_left, start + n_left, stop)
 
 
 @kernel(inner=True)
@@ -393,33 +330,33 @@ def partition_level(
 
 
 @kernel(inner=True)
-def grow_levels(thread: int, state: State, level: Level, asked: Constraints) -> None:
+def grow_levels(
+    thread: int, state: State, level: Level, asked: Constraints, vectors: Vectors | None
+) -> None:
     """Level after level, until no cut is worth it or the tree is deep enough."""
     crew, settings, rules = state.crew, state.settings, state.rules
     tree, scalars, search = state.tree, state.scalars, state.search
-    counts, columns = level.counts, state.columns.feature
+    counts = level.counts
     turn = np.int64(0)
     while True:
         if thread == 0:
             entries = level.entries[turn]
-            allow_level(
-                settings, columns, search.allowed, level, entries, tree.table, scalars, asked
-            )
+            allow_level(settings, search.allowed, level, entries, tree.table, scalars, asked)
         barrier(crew)
         # Read before the cut is chosen: behind that barrier thread 0 runs ahead.
         n_entries, n_open, n_slotless = counts[N_ENTRIES], counts[N_OPEN], counts[N_SLOTLESS]
         entries, coming = level.entries[turn], level.entries[1 - turn]
         if n_open == 0:
             return
-        search_level(thread, state, level, entries, n_entries, asked)
+        search_level(thread, state, level, entries, n_entries, asked, vectors)
         if thread == 0:
-            choose_cut(settings, rules, tree, scalars, search.found, level, entries, asked)
+            choose_cut(settings, rules, tree, scalars, search.found, level, entries, asked, vectors)
         barrier(crew)
         if level.choice[FOUND_FEATURE] < 0:
             return
-        measure_cut(thread, state, level, entries, n_entries, n_slotless)
+        measure_cut(thread, state, level, entries, n_entries, n_slotless, vectors)
         if thread == 0:
-            divide_level(settings, rules, tree, scalars, level, entries, coming, asked)
+            divide_level(settings, rules, tree, scalars, level, entries, coming, asked, vectors)
         barrier(crew)
         partition_level(
             thread, crew, state.rows, state.bins.by_column, tree.table, state.threads.counts,
@@ -441,22 +378,11 @@ def work_symmetric(thread: int, state: State, level: Level, order: int) -> None:
             number += 1
         if order == ORDER_STOP:
             return
-        gradient_pass(thread, crew, settings, state.loss_data, state.rows, state.threads, scalars)
+        sum_gradients(thread, state, state.vectors)
         draw_rows(thread, crew, settings, state.rows, state.threads.counts, scalars, state.extras)
         if thread == 0:
             start_levels(settings, rules, state.tree, scalars, level, state.extras)
-        grow_levels(thread, bare(state), level, state.extras.constraints)
-        finish_tree(
-            thread,
-            crew,
-            settings,
-            rules,
-            state.rows,
-            state.loss_data.raw,
-            state.threads.leaf_sums,
-            state.tree,
-            scalars,
-            state.extras,
-        )
+        grow_levels(thread, bare(state), level, state.extras.constraints, state.vectors)
+        finish(thread, state, state.extras, state.vectors)
         if thread == 0:
             return

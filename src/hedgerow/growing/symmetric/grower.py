@@ -9,28 +9,28 @@ import numpy as np
 from hedgerow.arrays import FloatArray, aligned_zeros
 from hedgerow.compile import entry_of
 from hedgerow.data.matrix import BinnedMatrix
+from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
-from hedgerow.growing.core.setup import refuse_layout
 from hedgerow.growing.symmetric.grow import work_symmetric
 from hedgerow.growing.symmetric.level import (
     ENTRY_FIELDS,
     GROUP_CELLS,
     LEVEL_COUNTS,
+    SEEN_FIELDS,
     Level,
     Sets,
 )
+from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.category_split import CATEGORY_PLACES, SCRATCH_SIZE
+from hedgerow.kernels.histogram import Wide
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.symmetric_category import INFO
 from hedgerow.objectives.base import Objective
 
 
 class SymmetricGrower(TreeGrower):
-    """Grows symmetric trees of ``params.max_depth`` levels.
-
-    ``params`` ask nothing of single columns, and column ``j`` of the matrix is feature ``j``.
-    """
+    """Grows symmetric trees of ``params.max_depth`` levels."""
 
     def _start(
         self,
@@ -42,7 +42,6 @@ class SymmetricGrower(TreeGrower):
         adds_scores: bool,
         n_copies: int,
     ) -> layout.State:
-        refuse_layout(self._matrix, "a common cut of a level")
         # The number of leaves bounds the space for other trees.
         self._params = replace(self._params, max_leaves=None)
         state = super()._start(target, weight, raw, objective, n_threads, adds_scores, n_copies)
@@ -55,18 +54,55 @@ class SymmetricGrower(TreeGrower):
         self._compiled(thread, self._state, self._level, order)
 
 
+class SymmetricVectorGrower(SymmetricGrower, VectorGrower):
+    """The same with a vector in each leaf; there are columns of numbers alone."""
+
+    def _start(
+        self,
+        target: FloatArray,
+        weight: FloatArray | None,
+        raw: FloatArray,
+        objective: Objective,
+        n_threads: int,
+        adds_scores: bool,
+        n_copies: int,
+    ) -> layout.State:
+        spec = self._matrix.spec
+        if spec.is_category.any():
+            name = spec.schema.names[int(np.argmax(spec.is_category))]
+            raise ParameterError(
+                "grow_policy='symmetric' with multi_strategy='multi_output_tree' needs columns of "
+                f"numbers, but column {name!r} is a category: encode it, or use another of either."
+            )
+        state = super()._start(target, weight, raw, objective, n_threads, adds_scores, n_copies)
+        assert state.vectors is not None
+        # Beside the sums of the outputs, those of the rows alone are read.
+        counts = state.vectors.outputs.sums.n
+        return state._replace(wide=Wide(counts, counts, counts))
+
+
 def _make_level(matrix: BinnedMatrix, state: layout.State, n_threads: int) -> Level:
     """Space for the search of a level."""
-    most_columns = -(-matrix.n_features // n_threads)
-    n_groups = -(-most_columns // WIDTH)
+    n_features, extras = matrix.n_features, state.extras
+    # Without bundles threads have as many features each; a bundle may hold nearly all.
+    most_features = n_features if extras.bundles is not None else -(-n_features // n_threads)
+    n_groups = -(-most_features // WIDTH)
+    n_gains = n_groups * 2 * matrix.stride * WIDTH
+    if extras.bundles is not None:
+        # Most have few bins: at worst each stands in a group with such as have fewer.
+        rounded = -(-matrix.spec.bin_counts() // WIDTH) * WIDTH
+        n_gains = min(n_gains, int(2 * WIDTH * rounded.sum()))
     return Level(
-        gains=aligned_zeros((n_threads, n_groups * 2 * matrix.stride * WIDTH), np.float64),
+        gains=aligned_zeros((n_threads, n_gains), np.float64),
         groups=aligned_zeros((n_threads, n_groups * GROUP_CELLS), np.int64),
-        lacks=np.zeros(matrix.n_features, dtype=np.int32),
+        seen=np.zeros((matrix.n_features, SEEN_FIELDS), dtype=np.int32),
         entries=aligned_zeros((2, len(state.tree.table), ENTRY_FIELDS), np.int64),
         choice=np.zeros(layout.FOUND_FIELDS, dtype=np.int64),
         counts=np.zeros(LEVEL_COUNTS, dtype=np.int64),
-        sets=_make_sets(state.extras.categories),
+        sets=_make_sets(extras.categories),
+        features=extras.features,
+        bundles=extras.bundles,
+        lists=extras.lists,
     )
 
 

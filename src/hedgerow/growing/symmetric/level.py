@@ -7,7 +7,7 @@ entry    what the level before has made of one of its open nodes: two children, 
          where its cut has not divided it, the node itself, which stays open
 choice   the cut of the level, a row as of ``Search.found``
 
-Thread 0 alone runs what is here but :func:`plan_groups`, between two barriers.
+Thread 0 alone runs what is here, between two barriers.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.batch import best_thread, write_cut
 from hedgerow.growing.core.branches import bound_children, keep_permitted
+from hedgerow.growing.core.bundle_search import column_of, feature_alone, write_cells
 from hedgerow.growing.core.frontier import add_children, release_slot, start_tree, take_slot
 from hedgerow.growing.core.gradients import units_of
 from hedgerow.growing.core.searching import add_bin, write_range
 from hedgerow.growing.core.state import (
     FOUND_BIN,
+    FOUND_COLUMN,
     FOUND_FEATURE,
     FOUND_FIELDS,
     FOUND_MISSING_LEFT,
@@ -33,8 +35,6 @@ from hedgerow.growing.core.state import (
     FOUND_SCORE,
     FOUND_SET,
     IS_DROPPED_BITS,
-    IS_N_FEATURES,
-    IS_TREE,
     NODE_COUNT,
     NODE_G,
     NODE_G_LEFT,
@@ -46,15 +46,17 @@ from hedgerow.growing.core.state import (
     NODE_RIGHT,
     NODE_SLOT,
     NUMBER_GAIN,
+    Bundles,
     Categories,
     Extras,
     Settings,
     Tree,
+    Vectors,
 )
-from hedgerow.growing.sampling.draws import LEVEL_STREAM, NODE_STREAM, shuffle_front
+from hedgerow.growing.sampling.draws import draw_level, draw_node, mark_columns, takes_all
 from hedgerow.growing.symmetric.gain import gain_of_node, level_factor
-from hedgerow.kernels.hashing import hash64
-from hedgerow.kernels.histogram import Bins, Wide, filled_cells
+from hedgerow.kernels.growth import GIVEN_LEFT
+from hedgerow.kernels.histogram import Bins, RowLists, Wide, filled_cells
 from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.monotone import Constraints
@@ -67,8 +69,9 @@ from hedgerow.kernels.symmetric_category import IS_ONE_HOT, SetSums, write_group
     N_ENTRIES,
     N_OPEN,
     N_SLOTLESS,  # open nodes whose histogram is not kept
+    GIVEN,  # number of the cut that the level is to take, or -1
     LEVEL_COUNTS,
-) = range(5)
+) = range(6)
 
 # Cells of an entry.
 (
@@ -79,14 +82,30 @@ from hedgerow.kernels.symmetric_category import IS_ONE_HOT, SetSums, write_group
     ENTRY_FIELDS,
 ) = range(5)
 
+# Where in ``Search.found`` threads note the best cut of all, and the one that is given.
+OF_ALL, OF_GIVEN = range(2)
+
 KEPT = 0  # they are there
 ONE_BUILT = 1  # of the first node from its rows
 SUBTRACTED = 2  # of the smaller child from its rows, of the larger by subtraction
 BOTH_BUILT = 3
 UNUSED = 4  # neither node is open
 
+# Cells of ``seen``.
+(
+    SEEN_LACKS,  # 1: a row has no value
+    SEEN_FIRST,  # where cuts are drawn: the bin before the first that divides the rows
+    SEEN_CUTS,  # and the number of such cuts
+    SEEN_FIELDS,
+) = range(4)
+
 # Cells of a group of columns behind its features.
-GROUP_BINS, GROUP_LACKS, GROUP_CELLS = WIDTH, WIDTH + 1, WIDTH + 2
+(
+    GROUP_BINS,  # most bins of a feature
+    GROUP_LACKS,  # 1: a row of the tree has no value in one of them
+    GROUP_GAINS,  # where the gains of its cuts begin
+    GROUP_CELLS,
+) = range(WIDTH, WIDTH + 4)
 
 
 class Sets(NamedTuple):
@@ -111,20 +130,24 @@ class Level(NamedTuple):
 
     gains    float64 (threads, cells): gains of all cuts of the thread's columns
     groups   int64 (threads, cells): its groups of ``WIDTH`` columns, GROUP_CELLS each
-    lacks    int32 (n_features,): 1 where a row of the tree has no value
+    seen     int32 (n_features, SEEN_FIELDS): what the tree's rows have in each column
     entries  int64 (2, nodes, ENTRY_FIELDS): of this level and of the next, in turns
     choice   int64 (FOUND_FIELDS,)
     counts   int64 (LEVEL_COUNTS,)
     sets     for category columns
+    features, bundles, lists  as in ``Extras``
     """
 
     gains: FloatArray
     groups: IntArray
-    lacks: np.ndarray
+    seen: np.ndarray
     entries: IntArray
     choice: IntArray
     counts: IntArray
     sets: Sets
+    features: np.ndarray
+    bundles: Bundles | None
+    lists: RowLists | None
 
 
 @kernel(inner=True)
@@ -145,86 +168,35 @@ def start_levels(
     counts[N_ENTRIES] = 1
     counts[N_OPEN] = row[NODE_OPEN]
     counts[N_SLOTLESS] = 0
+    counts[GIVEN] = 0 if len(extras.constraints.growth.given) > 0 else -1
 
 
 @kernel(inner=True)
 def allow_level(
-    settings: Settings, columns: np.ndarray, allowed: np.ndarray, level: Level, entries: IntArray,
-    table: IntArray, scalars: IntArray, asked: Constraints,
+    settings: Settings, allowed: np.ndarray, level: Level, entries: IntArray, table: IntArray,
+    scalars: IntArray, asked: Constraints,
 ) -> None:  # fmt: skip
     """Draw the columns of the level; a level is also what ``colsample_bynode`` draws for.
 
     A column may split the level if it may split each of its nodes.
     """
-    drawn = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
-    if not drawn and asked.together < 0:
+    if takes_all(settings, allowed, scalars, asked):
         return
-    order, n = allowed[2], scalars[IS_N_FEATURES]
-    tree, number = scalars[IS_TREE], level.counts[LEVEL]
-    for k in range(n):
-        order[k] = columns[k]
-    if settings.columns_by_level < 1.0:
-        stream = LEVEL_STREAM + (tree << 8) + number
-        n = shuffle_front(asked, settings.seed, stream, order, n, settings.columns_by_level)
+    order, number = allowed[2], level.counts[LEVEL]
+    n = draw_level(settings, level.features, order, number, scalars, asked)
     for e in range(level.counts[N_ENTRIES]):
         for side in range(2):
             node = entries[e, ENTRY_FIRST + side]
             if node >= 0 and table[node, NODE_OPEN] == 1:
                 n = keep_permitted(asked, table, node, order, n)
-    if settings.columns_by_node < 1.0 and n > 0:
-        seed = hash64(settings.seed, np.uint64(NODE_STREAM + tree), np.uint64(number))
-        n = shuffle_front(asked, seed, NODE_STREAM, order, n, settings.columns_by_node)
-    for j in range(allowed.shape[1]):
-        allowed[0, j] = 0
-    for k in range(n):
-        allowed[0, order[k]] = 1
+    n = draw_node(settings, order, n, number, scalars, asked)
+    mark_columns(allowed, 0, n)
 
 
 @kernel(inline=True, inner=True)
 def set_number(sets: Sets, feature: int) -> int:
     """Place of a column among the category columns, or -1."""
     return np.int64(sets.number[feature])
-
-
-@kernel(inner=True)
-def plan_groups(
-    mine: tuple[int, int],
-    bins: Bins,
-    columns: np.ndarray,
-    allowed: np.ndarray,
-    lacks: np.ndarray,
-    groups: IntArray,
-    gains: FloatArray,
-    sets: Sets,
-) -> int:
-    """Put a thread's columns of numbers in groups, their gains to 0; how many groups."""
-    n_groups, n_lanes = np.int64(0), 0
-    for k in range(mine[0], mine[1]):
-        feature = np.int64(columns[k])
-        if allowed[feature] == 0:
-            continue
-        number = set_number(sets, feature)
-        if number >= 0:
-            for i in range(sets.gains.shape[1]):
-                sets.gains[number, i] = 0.0
-            continue
-        at = n_groups * GROUP_CELLS
-        if n_lanes == 0:
-            groups[at + GROUP_BINS] = 0
-            groups[at + GROUP_LACKS] = 0
-        # This lane and the ones behind it, which may stay empty.
-        for j in range(n_lanes, WIDTH):
-            groups[at + j] = feature
-        groups[at + GROUP_BINS] = max(groups[at + GROUP_BINS], np.int64(bins.n_bins[feature]))
-        groups[at + GROUP_LACKS] |= np.int64(lacks[feature])
-        n_lanes += 1
-        if n_lanes == WIDTH:
-            n_lanes = 0
-            n_groups += 1
-    n_groups += np.int64(n_lanes > 0)
-    for i in range(n_groups * 2 * bins.stride * WIDTH):
-        gains[i] = 0.0
-    return n_groups
 
 
 @kernel(inner=True)
@@ -259,21 +231,54 @@ def choose_cut(
     level: Level,
     entries: IntArray,
     asked: Constraints,
+    vectors: Vectors | None,
 ) -> None:
-    """Take the best of what the threads have found; without a worthy one the tree is finished."""
-    best, choice = best_thread(found, 0), level.choice
+    """Take the cut that is given to the level, or else the best one.
+
+    If neither is worth it the tree is finished.
+    """
+    given = level.counts[GIVEN]
+    level.counts[GIVEN] = -1
+    if given >= 0:
+        take_best(settings, rules, tree, scalars, found, OF_GIVEN, level, entries, asked, vectors)
+        if level.choice[FOUND_FEATURE] >= 0:
+            level.counts[GIVEN] = asked.growth.given[given, GIVEN_LEFT]
+            return
+    take_best(settings, rules, tree, scalars, found, OF_ALL, level, entries, asked, vectors)
+
+
+@kernel(inner=True)
+def take_best(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    found: IntArray,
+    place: int,
+    level: Level,
+    entries: IntArray,
+    asked: Constraints,
+    vectors: Vectors | None,
+) -> None:
+    """Write the best of what the threads have found to the choice; feature -1: none is worthy."""
+    best, choice = best_thread(found, place), level.choice
     for field in range(FOUND_FIELDS):
-        choice[field] = found[best, 0, field]
+        choice[field] = found[best, place, field]
     choice[FOUND_N_LEFT] = 0
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
-    score = float_of_bits(choice[FOUND_SCORE]) * units.scale
-    gain = 0.5 * score - rules.gamma
+    if vectors is None:
+        score = float_of_bits(choice[FOUND_SCORE]) * units.scale
+        own, price = level_score(tree, units, rules, level, entries), rules.gamma
+    else:
+        score, own = float_of_bits(choice[FOUND_SCORE]), vectors.trial.parent[best, 0]
+        price = len(vectors.outputs.scalars) * rules.gamma
+    gain = 0.5 * score - price
     if asked.scored == 1 and score > 0.0:  # it has paid its price
         gain = 0.5 * score
         factor = level_factor(asked, choice[FOUND_FEATURE], level.counts[LEVEL])
         score = score / factor + 2.0 * rules.gamma
     # As of single nodes: what is no more than rounding is no gain.
-    noise = 1e-10 * level_score(tree, units, rules, level, entries)
+    noise = 1e-10 * own
     if score <= noise or not gain > 0.0 or not math.isfinite(gain):
         choice[FOUND_FEATURE] = -1
 
@@ -325,7 +330,11 @@ def write_unseen(bins: Bins, choice: IntArray, sets: Sets) -> None:
 
 @kernel(inner=True)
 def write_choice(
-    bins: Bins, choice: IntArray, sets: Sets, totals: tuple[int, int, int, int]
+    bins: Bins,
+    choice: IntArray,
+    sets: Sets,
+    totals: tuple[int, int, int, int],
+    bundles: Bundles | None,
 ) -> None:
     """Write the bins that go left; ``totals`` are rows of the level.
 
@@ -347,6 +356,11 @@ def write_choice(
     if present == n_rows - n_missing:
         # Where rows have no value, the cut behind the last value sets them apart.
         choice[FOUND_BIN] = np.int64(bins.n_bins[feature]) - 1
+    column = column_of(bundles, feature)
+    choice[FOUND_COLUMN] = column
+    if feature_alone(bundles, column) < 0:
+        write_cells(choice, bundles, np.int64(bins.n_bins[feature]))
+        return
     write_range(choice, FOUND_SET, choice[FOUND_BIN])
     if choice[FOUND_MISSING_LEFT] == 1:
         add_bin(choice, FOUND_SET, last)
@@ -404,6 +418,7 @@ def divide_level(
     entries: IntArray,
     coming: IntArray,
     asked: Constraints,
+    vectors: Vectors | None,
 ) -> None:
     """Divide the open nodes of ``entries`` where the choice allows; the next level's entries."""
     table, choice, counts = tree.table, level.choice, level.counts
@@ -418,7 +433,11 @@ def divide_level(
             if node < 0 or table[node, NODE_OPEN] == 0:
                 continue
             row, entry = table[node], coming[n_coming]
-            divides, gain = gain_of_node(row, units, rules, penalty, node, choice, asked)
+            if vectors is None:
+                divides, gain = gain_of_node(row, units, rules, penalty, node, choice, asked)
+            else:
+                gain = tree.numbers[node, NUMBER_GAIN]  # as it was measured
+                divides = gain > -np.inf
             n_coming += 1
             if divides:
                 tree.numbers[node, NUMBER_GAIN] = factor * gain

@@ -15,7 +15,7 @@ from hedgerow.growing.core.searching import write_found, write_set
 from hedgerow.growing.core.state import Outputs, Settings, Vectors, VectorSets
 from hedgerow.growing.vectors.gradients import largest_units, write_units
 from hedgerow.kernels.histogram import Bins, Wide
-from hedgerow.kernels.split import NO_SPLIT, NodeSums, SplitRules, complete_split
+from hedgerow.kernels.split import NO_SPLIT, Limits, NodeSums, SplitRules, complete_split
 from hedgerow.kernels.vector_category import Groups, find_vector_set
 from hedgerow.kernels.vector_histogram import Sums
 from hedgerow.kernels.vector_split import (
@@ -61,6 +61,47 @@ def search_set(
         write_set(found, split, feature, split.score)
 
 
+@kernel(inline=True, inner=True)
+def node_of(
+    thread: int, settings: Settings, place: tuple[int, int], vectors: Vectors
+) -> VectorNode:
+    """A node to be searched; ``place`` is its number of rows, and where its histogram begins."""
+    outputs, trial = vectors.outputs, vectors.trial
+    return VectorNode(
+        place[1],
+        place[0],
+        trial.totals[thread],
+        trial.units[thread],
+        largest_units(settings.constant_hessian, outputs),
+        trial.lanes[thread],
+        trial.lanes.shape[1] // LANE_ROWS,
+        trial.filled[thread],
+        trial.cuts[thread],
+    )
+
+
+@kernel(inline=True, inner=True)
+def prepare_node(
+    settings: Settings,
+    rules: SplitRules,
+    bins: Bins,
+    column: int,
+    node: VectorNode,
+    outputs: Outputs,
+) -> tuple[Limits, float]:
+    """The rules in terms of the node, and its score as a leaf.
+
+    Its sums are read off the histogram of ``column``; -1: a thread without columns.
+    """
+    parent, stride = 0.0, bins.stride
+    if column >= 0:
+        at, n_bins = node.start + column * stride, np.int64(bins.n_bins[column])
+        sum_totals(outputs.sums, at, n_bins, stride, node)
+        write_units(settings.constant_hessian, outputs, node.units)
+        parent = score_totals(node, rules)
+    return start_search(node, rules), parent
+
+
 @kernel(inner=True)
 def search_vectors(
     mine: tuple[int, int],
@@ -77,14 +118,8 @@ def search_vectors(
 ) -> float:
     """Note the best split of columns ``mine`` in ``found``; return the node's score as a leaf."""
     stride, sums, best = bins.stride, outputs.sums, NO_SPLIT
-    parent = 0.0
-    if mine[1] > mine[0]:
-        first = np.int64(features[mine[0]])
-        n_bins = np.int64(bins.n_bins[first])
-        sum_totals(sums, node.start + first * stride, n_bins, stride, node)
-        write_units(settings.constant_hessian, outputs, node.units)
-        parent = score_totals(node, rules)
-    limits = start_search(node, rules)
+    first = np.int64(features[mine[0]]) if mine[1] > mine[0] else np.int64(-1)
+    limits, parent = prepare_node(settings, rules, bins, first, node, outputs)
     for k in range(mine[0], mine[1]):
         feature = np.int64(features[k])
         if allowed[feature] == 1 and not is_set(sets, feature):
@@ -120,17 +155,7 @@ def search_vector_node(
     ``place`` is its number of rows, and the first cell of its histogram.
     """
     outputs, trial = vectors.outputs, vectors.trial
-    node = VectorNode(
-        place[1],
-        place[0],
-        trial.totals[thread],
-        trial.units[thread],
-        largest_units(settings.constant_hessian, outputs),
-        trial.lanes[thread],
-        trial.lanes.shape[1] // LANE_ROWS,
-        trial.filled[thread],
-        trial.cuts[thread],
-    )
+    node = node_of(thread, settings, place, vectors)
     trial.parent[thread, child] = search_vectors(
         mine, settings, rules, bins, features, node, allowed, outputs, found, thread, trial.sets
     )

@@ -1,0 +1,313 @@
+"""Messages between ranks of one machine, through memory that their processes share.
+
+Each rank has an outbox of two files (of more, if collectives go in steps) in ``/dev/shm``, which
+every other rank of the machine maps.  The messages of exchange ``n`` stand in file ``n % 2``::
+
+    word 0                 number of the exchange + 1, written last
+    words 8, 9             kind of the collective, what its callers must agree on
+    words 10 + 2 r, ...    start and length of the message to rank r
+    from the next page on  messages; one that goes to several ranks stands there once
+
+Two files are enough, and nobody says that a message was read: a rank posts in exchange
+``n + 2`` once it has the messages of exchange ``n + 1`` of all others, which they posted
+after they had used those of exchange ``n``.  In steps a rank may be further ahead
+(:func:`hedgerow.comm.mailbox.most_ahead`), and there is a file for each exchange by which it may.
+
+A rank that waits looks at word 0, and now and then at its mailbox: what ends a training (a
+lost worker, a rank that gives up) still comes over the connections between the workers.
+Files are unlinked as soon as all ranks have mapped them, so a process that is killed leaves
+none behind.
+
+Linux only: elsewhere, and for ranks of other machines or users, messages take the
+connections.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import stat
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.comm.mailbox import Mailbox, most_ahead, not_answered, took_no_part
+from hedgerow.comm.messages import Call, Kind, Payload, Stamp
+from hedgerow.errors import CommunicationError
+from hedgerow.kernels.shared_words import is_published, publish
+
+FOLDER = "/dev/shm"  # noqa: S108 (names are random, and files opened by their owner only)
+"""A file system in memory, which processes of other machines do not see."""
+
+_PUBLISHED, _KIND, _AGREED, _PLACES = 0, 8, 9, 10
+_BY_CONNECTION = 0
+"""Kind of an exchange whose messages did not fit."""
+
+_LINE = 64
+_LOOKS = 50_000
+"""Looks at the word between two naps: some 25 us."""
+
+_FIRST_NAP, _LONGEST_NAP = 1e-5, 1e-3
+_NAP_GROWTH = 1.1
+"""A nap is a tenth of the time that was waited so far, so that little is slept too long."""
+
+
+class Segment:
+    """A file that processes map.
+
+    Parameters
+    ----------
+    path : str
+    n_words : int
+        Words at its beginning that are no messages.
+    is_new : bool
+        Create the file instead of opening it.
+
+    Raises
+    ------
+    OSError
+        If there is no such file of this user, or no space for a new one.
+    """
+
+    def __init__(self, path: str, n_words: int, is_new: bool) -> None:
+        self._n_words = n_words
+        self.start = -(-8 * n_words // mmap.PAGESIZE) * mmap.PAGESIZE
+        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = os.open(path, flags | (os.O_CREAT | os.O_EXCL if is_new else 0), 0o600)
+        try:
+            if is_new:
+                os.posix_fallocate(self._file, 0, self.start)
+            self._check_owner()
+            self._map()
+        except OSError:
+            os.close(self._file)
+            raise
+
+    def _check_owner(self) -> None:
+        found = os.fstat(self._file)
+        if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
+            raise PermissionError("not a file of this user")
+
+    def _map(self) -> None:
+        self.size = os.fstat(self._file).st_size
+        self.memory = memoryview(mmap.mmap(self._file, self.size))
+        words = np.frombuffer(self.memory, dtype=np.int64, count=self._n_words)
+        self.words: IntArray = words
+
+    def reserve(self, size: int) -> None:
+        """Make the file at least ``size`` bytes long; OSError if there is no space."""
+        if size > self.size:
+            # Written pages that have no space would end the process, with SIGBUS.
+            os.posix_fallocate(self._file, 0, max(size, 2 * self.size))
+            self._map()
+
+    def view(self, start: int, length: int) -> memoryview:
+        """Some bytes, also of a file that has grown since it was mapped."""
+        if start + length > self.size:
+            self._map()
+        return self.memory[start : start + length]
+
+    def close(self) -> None:
+        """Close the file; the memory goes with the last array that uses it."""
+        os.close(self._file)
+        self.memory = memoryview(b"")
+        self.words = np.zeros(0, dtype=np.int64)
+
+
+class Outbox:
+    """What a rank writes for the others of its machine.
+
+    Parameters
+    ----------
+    stamp : Stamp
+    rank, size : int
+
+    Raises
+    ------
+    OSError
+        If there is no such memory, or no space in it.
+    """
+
+    def __init__(self, stamp: Stamp, rank: int, size: int) -> None:
+        self._paths = _paths(stamp, rank, size)
+        self._files: list[Segment] = []
+        try:
+            for path in self._paths:
+                self._files.append(Segment(path, _PLACES + 2 * size, is_new=True))
+        except OSError:
+            self.close()
+            raise
+
+    def post(self, sequence: int, call: Call, messages: Sequence[tuple[int, Payload]]) -> bool:
+        """Write the messages of an exchange; False if there is no space for them."""
+        file = self._files[sequence % len(self._files)]
+        starts: dict[int, int] = {}  # by the identity of a payload: allgather sends one to all
+        end = file.start
+        for _, payload in messages:
+            if id(payload) not in starts:
+                starts[id(payload)] = end
+                end += -(-len(payload) // _LINE) * _LINE
+        try:
+            file.reserve(end)
+        except OSError:
+            file.words[_KIND] = _BY_CONNECTION
+            publish(file.words, sequence + 1)
+            return False
+        written = set()
+        for rank, payload in messages:
+            start, place = starts[id(payload)], _PLACES + 2 * rank
+            if id(payload) not in written:
+                file.memory[start : start + len(payload)] = payload
+                written.add(id(payload))
+            file.words[place], file.words[place + 1] = start, len(payload)
+        file.words[_KIND], file.words[_AGREED] = int(call.kind), call.agreed
+        publish(file.words, sequence + 1)
+        return True
+
+    def unlink(self) -> None:
+        """Take the files out of the folder, once all ranks have mapped them."""
+        for path in self._paths:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        self._paths = ()
+
+    def close(self) -> None:
+        """Unlink and close the files."""
+        self.unlink()
+        for file in self._files:
+            file.close()
+        self._files = []
+
+
+class Inbox:
+    """What another rank writes, as this one reads it.
+
+    Parameters
+    ----------
+    stamp : Stamp
+    source : int
+        The other rank.
+    mailbox : Mailbox
+        Of this rank.
+
+    Raises
+    ------
+    OSError
+        If the other rank has no outbox that can be read here.
+    """
+
+    def __init__(self, stamp: Stamp, source: int, mailbox: Mailbox) -> None:
+        self._source, self._mailbox = source, mailbox
+        self._files: list[Segment] = []
+        try:
+            for path in _paths(stamp, source, mailbox.size):
+                self._files.append(Segment(path, _PLACES + 2 * mailbox.size, is_new=False))
+        except OSError:
+            self.close()
+            raise
+
+    def receive(self, sequence: int, timeout: float) -> tuple[Call, Payload] | None:
+        """Wait for the message of an exchange; None: it takes the connection.
+
+        The payload stays as it is until this rank posts in the exchange after the next.
+        """
+        file = self._files[sequence % len(self._files)]
+        self._wait_for(file, sequence, timeout)
+        kind = int(file.words[_KIND])
+        if kind == _BY_CONNECTION:
+            return None
+        self._mailbox.skip(self._source, sequence)
+        place = _PLACES + 2 * self._mailbox.rank
+        payload = file.view(int(file.words[place]), int(file.words[place + 1]))
+        return Call(Kind(kind), int(file.words[_AGREED])), payload
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files:
+            file.close()
+        self._files = []
+
+    def _wait_for(self, file: Segment, sequence: int, timeout: float) -> None:
+        deadline, nap = time.monotonic() + timeout, _FIRST_NAP
+        while True:
+            # Asked before the look: a rank that leaves has posted all of its messages.
+            has_left = self._mailbox.has_left(self._source)
+            if self._mailbox.failure is not None:
+                raise CommunicationError(self._mailbox.failure)
+            if is_published(file.words, sequence + 1, _LOOKS):
+                return
+            if has_left:
+                raise took_no_part(self._source, sequence)
+            if time.monotonic() > deadline:
+                raise not_answered(self._source, self._mailbox.rank, sequence, timeout)
+            time.sleep(nap)
+            nap = min(_NAP_GROWTH * nap, _LONGEST_NAP)
+
+
+class SharedMemory:
+    """The outbox of a rank, and the inboxes of those of its machine.
+
+    Parameters
+    ----------
+    outbox : Outbox or None
+    inboxes : mapping from int
+        By rank.
+
+    Attributes
+    ----------
+    ranks : frozenset of int
+        Those with which messages go through memory: none before :meth:`keep`.
+    """
+
+    def __init__(self, outbox: Outbox | None, inboxes: Mapping[int, Inbox]) -> None:
+        self._outbox, self._inboxes = outbox, dict(inboxes)
+        self.ranks: frozenset[int] = frozenset()
+
+    def keep(self, ranks: Iterable[int]) -> None:
+        """Use the memory for these ranks; all ranks of the machine have mapped it."""
+        self.ranks = frozenset(ranks)
+        for rank in self._inboxes.keys() - self.ranks:
+            self._inboxes.pop(rank).close()
+        if self._outbox is not None:
+            self._outbox.unlink()  # what is mapped needs no name
+
+    def post(self, sequence: int, call: Call, messages: Sequence[tuple[int, Payload]]) -> bool:
+        """Write messages to ranks of this machine; False if the connections have to carry them."""
+        return self._outbox is not None and self._outbox.post(sequence, call, messages)
+
+    def receive(self, source: int, sequence: int, timeout: float) -> tuple[Call, Payload] | None:
+        """What a rank of this machine wrote in an exchange; None: it takes the connection."""
+        return self._inboxes[source].receive(sequence, timeout)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for inbox in self._inboxes.values():
+            inbox.close()
+        if self._outbox is not None:
+            self._outbox.close()
+
+
+def open_outbox(stamp: Stamp, rank: int, size: int) -> Outbox | None:
+    """The outbox of a rank; None where processes share no memory."""
+    try:
+        return Outbox(stamp, rank, size) if os.path.isdir(FOLDER) else None
+    except OSError:
+        return None
+
+
+def open_inboxes(stamp: Stamp, mailbox: Mailbox) -> dict[int, Inbox]:
+    """Inboxes of the other ranks whose outboxes can be mapped here."""
+    inboxes = {}
+    for source in range(mailbox.size):
+        if source != mailbox.rank:
+            with contextlib.suppress(OSError):
+                inboxes[source] = Inbox(stamp, source, mailbox)
+    return inboxes
+
+
+def _paths(stamp: Stamp, rank: int, size: int) -> tuple[str, ...]:
+    name = f"hedgerow-{stamp.run.hex()}-{stamp.epoch}-{rank}"
+    return tuple(os.path.join(FOLDER, f"{name}-{number}") for number in range(most_ahead(size) + 1))

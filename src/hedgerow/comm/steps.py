@@ -1,0 +1,102 @@
+"""Collectives of many ranks in log2 W steps of one message, instead of W - 1 messages at once.
+
+In each step a rank sends to one rank and takes from one, at the distances 1, 2, 4, ... ::
+
+    gather     rank r has parts r, r + 1, ... of others; in the step of distance d it takes
+               those of rank r + d that come next (Bruck et al. 1997, for any W)
+
+               5 ranks, what rank 0 has:   0 | 1 | 2 3 | 4
+    scatter    the same backwards: sums of the parts r + d, ... go to rank r + d, which adds them
+    meet       nothing is sent; after a step of distance d a rank knows that 2 d have come
+
+Both send ``(W - 1) / W`` of an array from each rank, as a direct exchange does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.comm.messages import Payload
+from hedgerow.errors import CommunicationError
+
+Swap = Callable[[int, Payload, int], Payload]
+"""``swap(target, payload, source)`` sends to one rank; what the other has sent."""
+
+
+def distances(size: int) -> list[int]:
+    """Distances of the steps, ascending.
+
+    Examples
+    --------
+    >>> distances(5)
+    [1, 2, 4]
+    """
+    return [1 << step for step in range((size - 1).bit_length())]
+
+
+def meet(rank: int, size: int, swap: Swap) -> None:
+    """Return when all ranks have come here."""
+    for distance in distances(size):
+        swap((rank + distance) % size, b"", (rank - distance) % size)
+
+
+def gather(rank: int, size: int, swap: Swap, message: bytes) -> list[bytes]:
+    """What each rank sent, in the order of the ranks."""
+    held = [message]
+    for distance in distances(size):
+        n_parts = min(distance, size - distance)
+        sent = _packed(held[:n_parts])
+        held += _unpacked(swap((rank - distance) % size, sent, (rank + distance) % size), n_parts)
+    return [held[(other - rank) % size] for other in range(size)]
+
+
+def scatter(
+    rank: int,
+    size: int,
+    swap: Swap,
+    array: IntArray,
+    starts: Sequence[int],
+    combining: np.ufunc,
+    out: IntArray | None = None,
+) -> IntArray:
+    """Part ``starts[rank] : starts[rank + 1]`` of the sums, or maxima, over the arrays of all."""
+    own = starts[rank]
+    turned = np.concatenate((array[own:], array[:own]))  # own part first, that of rank + 1 next
+    lengths = [starts[(rank + k) % size + 1] - starts[(rank + k) % size] for k in range(size)]
+    ends = np.concatenate(([0], np.cumsum(lengths)))
+    for distance in reversed(distances(size)):
+        n_parts = min(distance, size - distance)
+        sent = turned[ends[distance] : ends[distance + n_parts]]
+        payload = sent.astype("<i8", copy=False).view(np.uint8).data
+        theirs = swap((rank + distance) % size, payload, (rank - distance) % size)
+        mine = turned[: ends[n_parts]]
+        if len(theirs) != mine.nbytes:
+            raise CommunicationError(
+                f"rank {(rank - distance) % size} sent {len(theirs)} bytes of sums, rank {rank} "
+                f"expects {mine.nbytes}: do all ranks run the same version?"
+            )
+        combining(mine, np.frombuffer(theirs, dtype="<i8"), out=mine)
+    part = turned[: ends[1]]
+    if out is None:
+        return part.copy()
+    out[:] = part
+    return out
+
+
+def _packed(parts: Sequence[bytes]) -> bytes:
+    """Lengths, then contents."""
+    return struct.pack(f"<{len(parts)}Q", *map(len, parts)) + b"".join(parts)
+
+
+def _unpacked(payload: Payload, n_parts: int) -> list[bytes]:
+    head = 8 * n_parts
+    lengths = struct.unpack(f"<{n_parts}Q", payload[:head]) if len(payload) >= head else ()
+    if len(lengths) != n_parts or head + sum(lengths) != len(payload):
+        raise CommunicationError("messages of several ranks are not as long as they say")
+    ends = np.cumsum((head, *lengths)).tolist()
+    return [bytes(payload[start:stop]) for start, stop in itertools.pairwise(ends)]

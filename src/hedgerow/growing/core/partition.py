@@ -1,0 +1,58 @@
+"""Partition of a node's rows, by all threads that its size pays for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import BinArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.core.state import (
+    COUNT_LEFT,
+    NODE_COUNT,
+    NODE_N_LEFT,
+    NODE_SET,
+    NODE_START,
+    Rows,
+)
+from hedgerow.kernels.barrier import Crew, barrier, share
+from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
+
+ROWS_TO_SHARE = 8192
+"""Nodes with fewer rows are partitioned by one thread, and their histograms
+divided by features: below this a merge costs more than it saves."""
+
+
+@kernel(inner=True)
+def partition_alone(rows: Rows, column: BinArray, row: IntArray) -> None:
+    """Order the rows of a node by their bins, left child first; one thread."""
+    start, count = row[NODE_START], row[NODE_COUNT]
+    stop = start + count
+    n_left = divide(column, row, NODE_SET, rows.rows, rows.scratch, start, stop)
+    copy_forward(rows.rows, rows.scratch, start, start, start + n_left)
+    copy_reversed(rows.rows, rows.scratch, start + n_left, start + n_left, stop)
+
+
+@kernel(inner=True)
+def partition_node(
+    thread: int, crew: Crew, rows: Rows, column: BinArray, row: IntArray, counts: IntArray
+) -> None:
+    """Order the rows of the node with table row ``row`` by their bins: left child first."""
+    start, count = row[NODE_START], row[NODE_COUNT]
+    if count < ROWS_TO_SHARE or crew.n_threads == 1:
+        if thread == 0:
+            partition_alone(rows, column, row)
+        barrier(crew)
+        return
+    ids, scratch = rows.rows, rows.scratch
+    first, last = share(count, thread, crew.n_threads)
+    n_left = divide(column, row, NODE_SET, ids, scratch, start + first, start + last)
+    counts[thread, COUNT_LEFT] = n_left
+    barrier(crew)
+    left_before = np.int64(0)
+    for t in range(thread):
+        left_before += counts[t, COUNT_LEFT]
+    middle = start + first + n_left
+    copy_forward(ids, scratch, start + left_before, start + first, middle)
+    right_at = start + row[NODE_N_LEFT] + first - left_before
+    copy_reversed(ids, scratch, right_at, middle, start + last)
+    barrier(crew)

@@ -1,0 +1,49 @@
+"""Levels of processors share the code of kernels whose digest does not depend on the level."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+LIST_DIGESTS = """
+import json
+from hedgerow.compile.build import _digests
+from hedgerow.compile.variants import read_variants
+
+names = sorted({variant.kernel for variant in read_variants()})
+print(json.dumps(dict(zip(names, _digests(names)))))
+"""
+
+
+def digests_for(features: str) -> dict[str, str]:
+    environment = {**os.environ, "NUMBA_CPU_FEATURES": features}
+    printed = subprocess.run(
+        [sys.executable, "-c", LIST_DIGESTS],
+        env=environment, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    digests: dict[str, str] = json.loads(printed)
+    return digests
+
+
+def test_only_kernels_without_lanes_have_the_same_digest_with_avx512() -> None:
+    narrow, wide = digests_for("+avx2"), digests_for("+avx2,+avx512f,+avx512dq")
+    differing = {name.partition(":")[0] for name in narrow if narrow[name] != wide[name]}
+    assert {
+        "hedgerow.growing.core.grow",
+        "hedgerow.growing.symmetric.grow",
+        "hedgerow.growing.chunks.nodes",
+        "hedgerow.kernels.shapley_blocks",
+        "hedgerow.kernels.shapley_pairs",
+    } <= differing
+    same = {name.partition(":")[0] for name in narrow if narrow[name] == wide[name]}
+    assert {
+        "hedgerow.growing.cart.grow",
+        "hedgerow.kernels.binning",
+        "hedgerow.kernels.predict",
+    } <= same
+
+
+def test_digests_do_not_change_from_process_to_process() -> None:
+    assert digests_for("+avx2") == digests_for("+avx2")
