@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,21 @@ def test_examples_give_what_stands_there(page, tmp_path, monkeypatch, request) -
     failed, tried = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert tried > 0
     assert failed == 0
+
+
+def _files_named() -> list[tuple[str, str]]:
+    pages = [*sorted(DOCS.glob("*.md")), DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]
+    return [
+        (page.name, name)
+        for page in pages
+        for name in re.findall(r"`([\w.-]+/[\w./-]*\.(?:py|txt|md|json))`", page.read_text())
+    ]
+
+
+def test_files_that_pages_name_exist() -> None:
+    root = DOCS.parent
+    places = (root, root / "src", root / "src" / "hedgerow", DOCS)
+    named = _files_named()
+    assert len(named) > 100
+    missing = [(page, name) for page, name in named if not any((p / name).exists() for p in places)]
+    assert not missing
