@@ -25,6 +25,7 @@ from enum import Enum
 from typing import TypeVar
 
 from hedgerow.comm.collectives import Collectives, Transport
+from hedgerow.comm.mailbox import most_ahead
 from hedgerow.comm.messages import Call, Header, Kind, Message, Payload, opened, sealed
 from hedgerow.comm.threads import Outcome, rank_outcomes
 
@@ -91,6 +92,11 @@ class FaultyTransport:
         self._inner = inner
         self._injection = injection
 
+    @property
+    def by_memory(self) -> frozenset[int]:
+        """As without the fault."""
+        return self._inner.by_memory
+
     def post(self, messages: Sequence[tuple[int, Message]]) -> None:
         """Send, or do what the fault says."""
         if messages and not self._injection.happened and self._is_turn(messages[0][1]):
@@ -131,7 +137,9 @@ class FaultyTransport:
             messages = messages[::-1]
         elif fault == Fault.STALE:
             self._inner.post([(rank, _of_old_epoch(message)) for rank, message in messages])
-            self._inner.post([(rank, _of_exchange(message, -2)) for rank, message in messages])
+            # Another rank may be most_ahead exchanges behind: what is before those is over.
+            over = -1 - most_ahead(self.size)
+            self._inner.post([(rank, _of_exchange(message, over)) for rank, message in messages])
         elif fault == Fault.EARLY:
             self._inner.post([(rank, _of_exchange(message, 1)) for rank, message in messages])
         self._inner.post(messages)
