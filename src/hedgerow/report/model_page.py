@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from hedgerow import __version__
 from hedgerow.booster import Booster
 from hedgerow.inspection import Effect, Importances, explained_importance
 from hedgerow.plot.curves import plot_history
@@ -129,7 +129,7 @@ def _lead(found: Findings, rows_name: str) -> str:
     return escaped(
         f"{booster.num_trees:,} trees, {booster.num_features} columns, {task}, objective "
         f"{booster.objective}{known}; tested on {len(found.y):,} rows of {rows_name}. Hedgerow "
-        f"{importlib.metadata.version('hedgerow')}."
+        f"{__version__}."
     )
 
 
