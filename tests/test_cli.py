@@ -273,7 +273,7 @@ BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "no target": (("train", "people.csv"), "--target"),
     "no file": (("train", "peple.csv", "--target", "value"), "Did you mean 'people.csv'"),
     "folder": (("train", ".", "--target", "value"), "folder"),
-    "ending": (("train", "people.xls", "--target", "value"), "known endings"),
+    "ending": (("train", "people.xls", "--target", "value"), "known suffixes"),
     "no column": (("train", "people.csv", "--target", "valeu"), "Did you mean 'value'"),
     "no drop column": (
         ("train", "people.csv", "--target", "value", "--drop", "citty"),
@@ -342,7 +342,10 @@ BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "inspect nothing": (("inspect", "none.hedgerow"), "none.hedgerow"),
     "inspect a table": (("inspect", "num.csv"), "num.csv"),
     "inspect no such tree": (("inspect", "m.hedgerow", "--tree", "99"), "trees 0 to 4"),
-    "inspect tree and json": (("inspect", "m.hedgerow", "--tree", "0", "--json"), "together"),
+    "inspect tree and json": (
+        ("inspect", "m.hedgerow", "--tree", "0", "--json"),
+        "cannot be combined",
+    ),
     "demo into a file": (("demo", "--out", "num.csv"), "name a folder"),
     "bench of nothing": (("bench", "--rows", "0"), "--rows"),
 }

@@ -286,7 +286,7 @@ def test_ladder_takes_text(tmp_path: Path, task: str, capsys: pytest.CaptureFixt
     file.write_bytes(written(columns))
     assert main(["ladder", str(file), "--target", "price"]) == 0
     out = capsys.readouterr().out
-    assert "1 column(s) of text" in out
+    assert "1 text column(s)" in out
     assert "leaf-wise" in out
     assert main(["ladder", str(file), "--target", "price", "--drop", "city"]) == 0
     assert "column(s) of text" not in capsys.readouterr().out

@@ -122,7 +122,7 @@ BAD_TABLES = {
     "not text": ("t.csv", b"a,b\n\xff\xfe,2\n", "UTF-8"),
     "not gzip": ("t.csv.gz", b"a,b\n1,2\n", "cannot be read as CSV"),
     "cut gzip": ("t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:30], "cannot be read"),
-    "unknown ending": ("t.xlsx", b"", "unknown kind of file"),
+    "unknown ending": ("t.xlsx", b"", "unknown file type"),
 }
 
 

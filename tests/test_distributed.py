@@ -217,7 +217,7 @@ def test_a_killed_worker_costs_time_only(client: Any, caplog: pytest.LogCaptureF
     booster = train_on_cluster(client, settings, *divided(3, X, y, weight), resilience=often)
     killer.join(LIMIT)
     assert "attempt 0 of a training failed: " in caplog.text
-    found = re.search(r"attempt 1 goes on from (\d+) checkpoints", caplog.text)
+    found = re.search(r"attempt 1 continues from (\d+) checkpoints", caplog.text)
     assert found is not None
     assert int(found[1]) > 0
     assert model_to_bytes(booster.model) == model_to_bytes(expected.model)
@@ -236,7 +236,7 @@ def test_what_cannot_be_used_is_an_error(client: Any) -> None:
         DaskHedgerowRegressor().fit(X, y)
     with pytest.raises(DataError, match="X has 600 rows in 3 partitions, but y has 599 in 2"):
         DaskHedgerowRegressor().fit(X_parts, divided(2, y[1:])[0])
-    with pytest.raises(ParameterError, match="progress=True is called"):
+    with pytest.raises(ParameterError, match="progress=True would be called"):
         DaskHedgerowRegressor(progress=True).fit(X_parts, y_parts)
     with pytest.raises(DataError, match="y has only one class, 'one'"):
         DaskHedgerowClassifier().fit(X_parts, *divided(3, pd.Series(["one"] * N_ROWS)))

@@ -161,7 +161,7 @@ def test_partitions_that_are_not_the_same_again_are_refused(tmp_path: Path) -> N
         checksums=([0, 0, 0], []),
     )  # fmt: skip
     shard = Shard(parts, (0, 1, 2), checkpoint=saved, scratch=str(tmp_path))
-    with pytest.raises(DataError, match="partition 0 was computed anew"):
+    with pytest.raises(DataError, match="partition 0 was computed again"):
         work(Alone(), shard)
 
 
@@ -193,8 +193,8 @@ def test_partitions_that_do_not_belong_together_are_refused() -> None:
     checksum = checksum_of(Partition(X, y))
     assert one == Description(20, (20,), ("a", "b", "c", "d"), 4, checksum)
     for other, message in [
-        (Partition(X.drop(columns="b"), y), "partition 1 has no column 'b', which partition 0 has"),
-        (Partition(X.assign(e=1), y), "partition 1 has a column 'e', which partition 0 has not"),
+        (Partition(X.drop(columns="b"), y), "partition 1 has no column 'b', but partition 0 does"),
+        (Partition(X.assign(e=1), y), "partition 1 has a column 'e', but partition 0 does not"),
         (Partition(X.to_numpy(), y), "partition 1 has 4 columns, partition 0 has 4"),
     ]:
         with pytest.raises(DataError, match=message):

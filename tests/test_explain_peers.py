@@ -262,5 +262,5 @@ def test_lines_of_many_columns_are_refused(tmp_path: Any) -> None:
                   "min_data_in_leaf": 2}  # fmt: skip
     lightgbm.train(parameters, lightgbm.Dataset(X, y), 2).save_model(tmp_path / "model.txt")
     booster = hedgerow.load(tmp_path / "model.txt")
-    with pytest.raises(ParameterError, match=r"line of a leaf has 1\d columns"):
+    with pytest.raises(ParameterError, match=r"linear leaf has 1\d columns"):
         booster.explain(X[:2])

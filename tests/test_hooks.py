@@ -205,7 +205,7 @@ def test_callbacks_that_cannot_be(tmp_path, monkeypatch) -> None:
         train(SMALL, Dataset(X, Y), callbacks=Recorder())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="FitCallback protocol"):
         regressor().set_callbacks(Half())
-    with pytest.raises(ParameterError, match="are called in the process that trains"):
+    with pytest.raises(ParameterError, match="would be called in the process that trains"):
         DaskHedgerowRegressor().set_callbacks(Recorder()).fit(X, Y)
     with pytest.raises(DataTypeError, match=r"set_params\(callbacks=None\)"):
         regressor(callbacks=Recorder()).fit(X, Y).save(tmp_path / "m")

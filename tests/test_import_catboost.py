@@ -182,7 +182,10 @@ def test_scale_and_bias(numbers, tmp_path) -> None:
         (lambda r: r["features_info"].update(text_features=[{}]), "text"),
         (lambda r: r.update(scale_and_bias=[1]), "scale_and_bias"),
         (lambda r: r.pop("features_info"), "features_info"),
-        (lambda r: r["features_info"]["float_features"][0].update(flat_feature_index=1), "place"),
+        (
+            lambda r: r["features_info"]["float_features"][0].update(flat_feature_index=1),
+            "same position",
+        ),
     ],
 )
 def test_damage_is_named(numbers, edit, words, tmp_path) -> None:

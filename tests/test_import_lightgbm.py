@@ -246,10 +246,10 @@ def test_ranking(tmp_path) -> None:
     ("old", "new", "words"),
     [
         ("version=v4", "version=v9", "version"),
-        ("\nTree=1\n", "\nTree=7\n", "cut short"),
+        ("\nTree=1\n", "\nTree=7\n", "truncated"),
         ("num_leaves=15", "num_leaves=14", "must have"),
         ("split_feature=", "split_feature=99 ", "must have"),
-        ("end of trees", "", "cut short"),
+        ("end of trees", "", "truncated"),
         ("decision_type=", "decision_type=77 ", "decision_type"),
         ("max_feature_idx=7", "max_feature_idx=70", "names|entries"),
     ],

@@ -685,7 +685,7 @@ def test_importance_of_an_explanation() -> None:
     assert several.values.shape == (2, 3)
     assert several.total.tolist() == [3.0, 3.0]
     assert several.to_frame()["output"].tolist() == ["u", "v", "w"] * 2
-    with pytest.raises(ParameterError, match="holds interactions"):
+    with pytest.raises(ParameterError, match="has interactions"):
         explained_importance(Explained(values, ("a", "b"), interactions=True))
 
 
@@ -734,8 +734,8 @@ def test_sparse_rows() -> None:
         (lambda b, X: b.partial_dependence(X, kind="probability"), "needs a classifier"),
         (lambda b, X: b.partial_dependence(X, n_points=1), "n_points"),
         (lambda b, X: b.partial_dependence(sample_weight=[1.0]), "give X as well"),
-        (lambda b, X: b.joint_dependence(X, [0]), "two different ones"),
-        (lambda b, X: b.joint_dependence(X, [0, 0]), "two different ones"),
+        (lambda b, X: b.joint_dependence(X, [0]), "two different columns"),
+        (lambda b, X: b.joint_dependence(X, [0, 0]), "two different columns"),
         (lambda b, X: b.importance("worth"), "kind must be one of"),
         (lambda b, X: b.importance("gain", X), "have no effect"),
         (lambda b, X: b.importance("permutation", X), "needs X and y"),

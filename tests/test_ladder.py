@@ -175,11 +175,11 @@ def test_command_climbs_a_file_and_writes_the_page(tmp_path, capsys) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["data.csv"], "DATA and --target belong together"),
-        (["--report", "page.pdf"], "the page is written as .html"),
+        (["data.csv"], "give both DATA and --target"),
+        (["--report", "page.pdf"], "the page must be a .html file"),
         (["--report", "nowhere/page.html"], "does not exist"),
         (["--test", "0"], "test_share must be between 0 and 1"),
-        (["missing.csv", "--target", "y"], "there is no such file"),
+        (["missing.csv", "--target", "y"], "file not found"),
     ],
 )
 def test_wrong_commands_say_what_to_do(arguments, words, capsys, tmp_path, monkeypatch) -> None:

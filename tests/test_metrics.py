@@ -299,7 +299,7 @@ def test_rows_of_weight_zero_are_absent(name, task) -> None:
     if task == "two classes" and name in ("auc", "average_precision", "aucpr", "ks", "gini"):
         with pytest.raises(DataError, match="all 45 rows have class index 1"):
             metric.function(rows.astype(float), prediction, ABSENT)
-    with pytest.raises(DataError, match=f"metric '{name}' needs a row that counts"):
+    with pytest.raises(DataError, match=f"metric '{name}' needs a row with a weight above 0"):
         metric.function(*data_for(name, task), np.zeros(N))
 
 

@@ -246,7 +246,7 @@ def test_groups_of_scorers_functions_raw_scores_and_missing_values() -> None:
 def test_a_group_without_a_score_is_named() -> None:
     group = np.where(Y[N // 2 :] > 0.0, "up", "down")
     with pytest.raises(
-        DataError, match=r"'auc' of the \d+ rows with group 'down'.*join this group"
+        DataError, match=r"'auc' of the \d+ rows with group 'down'.*merge this group"
     ):
         last_scores(HedgerowClassifier(), TWO, GroupedMetric("auc", group))
 
@@ -258,7 +258,7 @@ def test_what_groups_cannot_be_is_an_error() -> None:
         last_scores(HedgerowRegressor(), Y, GroupedMetric("mae", "town"))
     with pytest.raises(ParameterError, match="must be 'worst', 'mean' or None"):
         GroupedMetric("mae", GROUP, "best")
-    with pytest.raises(ParameterError, match="another of groups"):
+    with pytest.raises(ParameterError, match="another GroupedMetric"):
         GroupedMetric(GroupedMetric("mae", GROUP), GROUP)
     with pytest.raises(ParameterError, match="use reduce='worst'"):
         HedgerowRegressor(eval_metric=GroupedMetric("mae", 0, None), early_stopping=True).fit(X, Y)

@@ -157,7 +157,7 @@ def test_an_object_without_slopes_is_told_what_it_lacks() -> None:
         def losses(self, target, raw):
             return (raw[0] - target) ** 2
 
-    with pytest.raises(LossError, match=r"Bare has no slopes.*write it, or derivatives"):
+    with pytest.raises(LossError, match=r"Bare has no slopes.*add it, or derivatives"):
         HedgerowRegressor(objective=Bare()).fit([[1.0], [2.0]], [1.0, 2.0])
     with pytest.raises(TypeError, match=r"abstract method '?losses"):
         type("Nothing", (RowLoss,), {})()
@@ -188,7 +188,7 @@ def test_pickles_clones_and_files(tmp_path) -> None:
     assert booster.model.training["loss_parameters"] == {
         "name": "poisson", "link": "log", "task": "regression",
     }  # fmt: skip
-    with pytest.raises(ParameterError, match=r"'poisson', whose code no model file holds"):
+    with pytest.raises(ParameterError, match=r"'poisson', and a model file holds no code"):
         booster.split_table(0, 0, Dataset(X, COUNTS))
 
 

@@ -315,7 +315,7 @@ def test_targets_that_are_no_times_are_refused(objective, y, fault, message) -> 
 
 def test_what_survival_models_cannot_do() -> None:
     model = HedgerowRegressor(objective="cox", **SHORT)
-    with pytest.raises(ParameterError, match="no loss of a leaf alone"):
+    with pytest.raises(ParameterError, match="no loss per leaf"):
         HedgerowRegressor(objective="cox", leaf_estimation="line_search").fit(X, SIGNED)
     with pytest.raises(ParameterError, match=r"'rmse' is for regression, but .* survival"):
         HedgerowRegressor(objective="cox", eval_metric="rmse").fit(X, SIGNED)

@@ -285,7 +285,7 @@ def test_beeswarm_of_one_row_and_of_outputs() -> None:
     axes = plot_beeswarm(explained(1))
     assert sum(len(points.get_offsets()) for points in axes.collections) == 4
     several = explained(20, ("low", "high"))
-    with pytest.raises(ParameterError, match="of 2 outputs"):
+    with pytest.raises(ParameterError, match="has 2 outputs"):
         plot_beeswarm(several)
     assert plot_beeswarm(several, output=1).get_title(loc="left") == "high"
 
@@ -381,7 +381,7 @@ def test_interactions_are_a_triangle() -> None:
     with pytest.raises(ParameterError, match="no interactions"):
         plot_interactions(explained())
     for draw in (plot_beeswarm, plot_waterfall):
-        with pytest.raises(ParameterError, match="holds interactions"):
+        with pytest.raises(ParameterError, match="has interactions"):
             draw(found)
 
 

@@ -39,7 +39,10 @@ def test_trains_a_ranking(table, capsys) -> None:
     ("more", "message"),
     [
         (("--qid", "nobody"), "nobody"),
-        (("--qid", "query", "--task", "regression"), "--qid trains a ranking, not a regression"),
+        (
+            ("--qid", "query", "--task", "regression"),
+            "--qid trains a ranking model, not a regression",
+        ),
         (("--position", "a"), "--position is for rankings"),
     ],
 )

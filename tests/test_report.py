@@ -119,8 +119,8 @@ def test_page_of_a_classifier() -> None:
     page = Page(text)
     assert page.headings == [
         "credit <b>", "Scores", "Calibration and confusion", "Importances",
-        "How the strongest columns act", "The most surprising rows",
-        "Drift between training and test", "The model, and why it is so", "The data",
+        "Effects of the strongest columns", "The most surprising rows",
+        "Drift between training and test", "The model and its parameters", "The data",
     ]  # fmt: skip
     assert "<script" not in text
     assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.links)
@@ -251,7 +251,7 @@ def test_model_without_splits() -> None:
     model = HedgerowRegressor(**PLAIN).fit(X, np.arange(50.0))
     page = Page(model_page(find(model.booster_, X, np.arange(50.0)), "empty"))
     assert "Importances" not in page.headings
-    assert "How the strongest columns act" not in page.headings
+    assert "Effects of the strongest columns" not in page.headings
 
 
 class Explained:
@@ -422,11 +422,11 @@ def test_command_finds_the_target(folder: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["more.csv", "-o", "r.html"], "does not know 'bought', 'extra'"),
-        (["blind.csv", "-o", "r.html"], "does not know none"),
+        (["more.csv", "-o", "r.html"], "does not know: 'bought', 'extra'"),
+        (["blind.csv", "-o", "r.html"], "does not know: none"),
         (["test.csv", "--target", "sold", "-o", "r.html"], "no column 'sold'"),
-        (["test.csv", "-o", "r.pdf"], "written as .html"),
-        (["nowhere.csv", "-o", "r.html"], "no such file"),
+        (["test.csv", "-o", "r.pdf"], "must be a .html file"),
+        (["nowhere.csv", "-o", "r.html"], "file not found"),
         (["test.csv", "-o", "no/where/r.html"], "no/where"),
         (["test.csv", "--target", "city", "-o", "r.html"], "labels that the model has not"),
     ],

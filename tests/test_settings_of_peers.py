@@ -308,5 +308,5 @@ def test_what_lightgbm_has_for_growth_is_translated(given, said) -> None:
 
 
 def test_no_rule_hides_another() -> None:
-    with pytest.raises(ValueError, match="stand twice: b"):
+    with pytest.raises(ValueError, match="names in two tables: b"):
         united({"a": 1, "b": 2}, {"b": 3})

@@ -395,7 +395,7 @@ class WithStart(Quartic):
         ({"objective": "huber", "delta": -1.0}, "delta must be"),
         ({"objective": "huber", "tweedie_power": 1.5}, "tweedie_power=1.5 has no effect"),
         ({"objective": "hubert"}, "unknown objective 'hubert'"),
-        ({"objective": fourth, "delta": 1.0}, "delta=1.0 has no effect with an objective of your"),
+        ({"objective": fourth, "delta": 1.0}, "delta=1.0 has no effect with a custom objective"),
         ({"objective": "poisson", "leaf_estimation": "line_search"}, "'poisson' looks at all rows"),
         ({"objective": fourth, "leaf_estimation": "line_search"}, "'custom' looks at all rows"),
     ],

@@ -1,6 +1,6 @@
 """The command line: ``hedgerow demo | train | predict | inspect | warmup | bench``.
 
-One file each command; :mod:`hedgerow.cli.main` names them, and turns every
-error into one line and an exit code.  Nothing heavy is imported before a
-command needs it, so ``hedgerow --help`` answers at once.
+Each command has a file; :mod:`hedgerow.cli.main` lists the commands and turns every
+error into one line and an exit code.  Slow imports happen only in the commands that
+need them, so ``hedgerow --help`` answers at once.
 """

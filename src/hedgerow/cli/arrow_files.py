@@ -1,4 +1,4 @@
-"""Files that pyarrow reads: Parquet, Feather, and CSV faster than by hand."""
+"""Files read by pyarrow: Parquet, Feather, and CSV (faster than the fallback)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read_arrow(path: str) -> dict[str, AnyArray]:
 
 
 def read_csv_with_arrow(path: str, text: Collection[str] = ()) -> dict[str, AnyArray]:
-    """Read a CSV or TSV file, gzipped or not, whose first line names the columns.
+    """Read a CSV or TSV file, gzipped or not, with column names in the first line.
 
     ``text`` : columns whose values stay text.
     """
@@ -76,10 +76,10 @@ def read_csv_with_arrow(path: str, text: Collection[str] = ()) -> dict[str, AnyA
     try:
         as_text = dict.fromkeys(text, pa.string())
         table = read(as_text)
-        # Dates are read as by the reader without pyarrow.
+        # Dates are read as in the reader without pyarrow.
         dates = {f.name: pa.string() for f in table.schema if pa.types.is_temporal(f.type)}
         table = read(as_text | dates) if dates else table
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the latter of names
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last for names
         raise UsageError(f"{path} cannot be read as CSV: {one_line(error)}") from error
     return {
         name: settled(column) if column.dtype == object and name not in text else column
@@ -111,7 +111,7 @@ def _column(path: str, name: str, column: Any) -> AnyArray:
         return settle_integers(values.to_numpy(zero_copy_only=False).astype(np.int64), missing)
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
-    if pa.types.is_decimal(kind):  # rounded once, as by the engine; Arrow rounds twice
+    if pa.types.is_decimal(kind):  # rounded once, as in training; Arrow rounds twice
         items = column.to_pylist()
         return np.array([np.nan if item is None else float(item) for item in items])
     if pa.types.is_boolean(kind) or pa.types.is_floating(kind):
@@ -122,7 +122,7 @@ def _column(path: str, name: str, column: Any) -> AnyArray:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return np.array(column.to_pylist(), dtype=object)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        # Microseconds since 1970, as the engine counts dates.
+        # Microseconds since 1970, the unit of dates in training.
         micros = column.cast(pa.timestamp("us")).fill_null(0).cast(pa.int64())
         return settle_integers(micros.to_numpy(zero_copy_only=False), missing)
     if pa.types.is_time(kind) or pa.types.is_duration(kind):

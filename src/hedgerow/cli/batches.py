@@ -1,12 +1,12 @@
-"""Tables of several files, of LibSVM, and tables that do not fit into memory.
+"""Tables in several files, LibSVM files, and tables larger than memory.
 
 ::
 
-    one file that fits          cli.tables reads it, as ever
-    several files that fit      read here, to the same columns as one file with all rows
-    what does not fit           rows stay in files; binned rows go to a folder on disk
+    one file that fits          cli.tables reads it
+    several files that fit      read here into the same columns as one file with all rows
+    larger than memory          rows stay in files; binned rows go to a folder on disk
 
-The model has the same bytes whichever way is taken.
+The model has the same bytes in all three cases.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from hedgerow.io.checkpoint_folder import checkpoint_at
 
 _BATCH_BYTES = 1 << 26
 _COPIES = 3
-"""A table in memory takes this many times its numbers: as read, as columns, as bins."""
+"""Memory of a table in multiples of its numbers: as read, as columns, as bins."""
 _TEXT_TO_MEMORY, _PACKED_TO_TEXT = 2, 5
 
 
@@ -49,7 +49,7 @@ class Way:
     ----------
     in_memory : bool
     needed, limit : int
-        Bytes that the table in memory takes, about; and that it may take.
+        Approximate bytes of the table in memory, and the limit.
     n_files : int
     """
 
@@ -85,18 +85,18 @@ def _bytes_in_memory(path: str, kind: str) -> int:
             with pyarrow.parquet.ParquetFile(path) as file:
                 return _COPIES * 8 * file.metadata.num_rows * file.metadata.num_columns
         except (ImportError, OSError, ValueError):
-            return _COPIES * _PACKED_TO_TEXT * size  # the reader will say what is wrong
+            return _COPIES * _PACKED_TO_TEXT * size  # the reader reports the error
     packed = _PACKED_TO_TEXT if path.lower().endswith(".gz") else 1
     return _COPIES * packed * size * (_TEXT_TO_MEMORY if kind != "arrow" else 1)
 
 
 def shown(paths: Sequence[str]) -> str:
-    """The data in messages."""
+    """Return the name of the data for messages."""
     return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
 
 
 def roles_of(options: Any) -> Roles:
-    """The roles of columns that the command line gives."""
+    """Return the roles of columns given on the command line."""
     return make_roles(options.target, options.weight, options.offset, options.drop, None)
 
 
@@ -104,7 +104,7 @@ def roles_of(options: Any) -> Roles:
 
 
 def read_tables(paths: Sequence[str], roles: Roles) -> NamedColumns | tuple[Any, AnyArray]:
-    """All rows of some files: named columns, or sparse rows and their targets."""
+    """Read all rows of some files: named columns, or sparse rows with their targets."""
     source = open_files(list(paths), roles, settled=True)
     set_text_types(source.parts, find_text_types(source.parts, _BATCH_BYTES))
     names = source.parts[0].column_names()
@@ -135,11 +135,11 @@ def _joined(name: str, parts: Sequence[Any], facts: ColumnFacts) -> AnyArray:
 
 
 def _texts(part: Any) -> AnyArray:
-    """Text with None where missing."""
+    """Return text, with None for missing values."""
     if not isinstance(part, Encoded):
         return np.full(len(part), None, dtype=object)
     texts = np.array([*map(str, part.values), None], dtype=object)
-    chosen: AnyArray = texts[part.codes]  # -1 picks the last
+    chosen: AnyArray = texts[part.codes]  # -1 selects the last
     return chosen
 
 
@@ -159,7 +159,7 @@ def _read_sparse(source: Source) -> tuple[Any, AnyArray]:
 def open_dataset(
     paths: Sequence[str], roles: Roles, way: Way, cache_dir: Sequence[str] | None
 ) -> FileDataset:
-    """The rows of some files, which stay there."""
+    """Return the rows of some files as batches."""
     return from_files(
         list(paths),
         roles,
@@ -182,7 +182,7 @@ def fit(
 
 
 def guess_task(facts: TargetFacts) -> tuple[str, str]:
-    """As :func:`hedgerow.cli.features.guess_task` says of the whole column."""
+    """Guess the task from the whole column, as :func:`hedgerow.cli.features.guess_task`."""
     if facts.is_text:
         return "classification", "the target is text"
     n_values = len(facts.values)

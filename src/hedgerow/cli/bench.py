@@ -1,7 +1,7 @@
-"""``hedgerow bench``: a quick look at speed beside what else is installed.
+"""``hedgerow bench``: a quick speed comparison with other installed libraries.
 
-For figures to quote use ``benchmarks/`` of the source repository, which runs
-more workloads, in turns, and keeps the results.
+For figures to publish, use ``benchmarks/`` of the source repository, which runs
+more workloads, alternates the libraries, and stores the results.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ def add_command(commands: Any) -> None:
     """Describe the command to the parser."""
     parser = commands.add_parser(
         "bench",
-        help="measure a fit beside other installed libraries",
-        description="Fit made-up data with Hedgerow and with LightGBM, XGBoost and "
-        "scikit-learn, where installed, at equal settings.",
+        help="compare the speed of a fit with other installed libraries",
+        description="Fit generated data with Hedgerow and, if installed, LightGBM, XGBoost and "
+        "scikit-learn, with equal settings.",
     )
     parser.add_argument("--rows", type=int, default=100_000, help="default: %(default)s")
     parser.add_argument("--columns", type=int, default=28, help="default: %(default)s")
     parser.add_argument("--trees", type=int, default=100, help="default: %(default)s")
     parser.add_argument("--leaves", type=int, default=31, help="default: %(default)s")
-    parser.add_argument("--rounds", type=int, default=3, help="fits of each (default: %(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="fits per library (default: %(default)s)"
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Carry out the command."""
+    """Run the command."""
     lowest = {"rows": 100, "columns": 2, "trees": 1, "leaves": 2, "rounds": 1}
     for name, least in lowest.items():
         if getattr(options, name) < least:
@@ -69,7 +71,7 @@ def _logloss(y: Any, probability: Any) -> float:
 
 
 def _makers(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Each installed library and a maker of its classifier, all with the same settings."""
+    """Return each installed library with a factory of its classifier, with equal settings."""
     import hedgerow
 
     trees, leaves, rate = options.trees, options.leaves, 0.1

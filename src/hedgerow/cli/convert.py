@@ -1,4 +1,4 @@
-"""``hedgerow convert IN OUT``: models of other libraries in, models of ours out."""
+"""``hedgerow convert IN OUT``: import and export of models."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def add_command(commands: Any) -> None:
     """Describe the command to the parser."""
     parser = commands.add_parser(
         "convert",
-        help="bring a model in from another library, or write it for one",
+        help="import a model of another library, or export a model",
         description="Read a model file of Hedgerow, LightGBM (text), XGBoost (JSON, UBJSON) or "
-        "CatBoost (JSON), and write it in another format. What the format cannot express is an "
-        "error that names it.",
-        epilog="Without --to the end of OUT says the format: .txt LightGBM, .onnx ONNX, .tl "
-        "treelite, .py Python, .json JSON of ours; any other end is a Hedgerow model.",
+        "CatBoost (JSON), and write it in another format. If the format cannot express a feature, "
+        "an error names it.",
+        epilog="Without --to, the suffix of OUT sets the format: .txt LightGBM, .onnx ONNX, .tl "
+        "treelite, .py Python, .json Hedgerow's JSON; any other suffix is a Hedgerow model.",
     )
     parser.add_argument("model", metavar="IN", help="model file")
     parser.add_argument("out", metavar="OUT", help="file to write")
@@ -26,16 +26,16 @@ def add_command(commands: Any) -> None:
         choices=(_OURS, "lightgbm", "xgboost", "onnx", "treelite", "python", "json"),
         help="format to write",
     )
-    parser.add_argument("--check", metavar="DATA", help="table whose rows the target predicts, too")
+    parser.add_argument("--check", metavar="DATA", help="table whose rows the target predicts")
     parser.add_argument(
-        "--approximate", action="store_true", help="round what the format cannot hold"
+        "--approximate", action="store_true", help="round values that the format cannot hold"
     )
     parser.add_argument("--raw", action="store_true", help="write raw scores, not predictions")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Carry out the command."""
+    """Run the command."""
     import os
 
     from hedgerow.booster import load
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _rows(path: str, booster: Any) -> Any:
-    """The columns of the model in a table: by name, or in their order if it has no names."""
+    """Return the columns of the model in a table: by name, or in order without names."""
     from hedgerow.cli.engine import text_columns
     from hedgerow.cli.tables import read_table
 

@@ -1,7 +1,7 @@
-"""CSV with nothing but the standard library and NumPy.
+"""CSV with only the standard library and NumPy.
 
-Used where pyarrow is not installed; :mod:`hedgerow.cli.arrow_files` reads the
-same files to the same columns, several times faster.
+Used if pyarrow is not installed; :mod:`hedgerow.cli.arrow_files` reads the
+same files into the same columns, several times faster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hedgerow.io.streaming import BATCH_ROWS
 
 
 def read_csv(path: str, text: Collection[str] = ()) -> dict[str, AnyArray]:
-    """Read a CSV or TSV file, gzipped or not, whose first line names the columns.
+    """Read a CSV or TSV file, gzipped or not, with column names in the first line.
 
     ``text`` : columns whose values stay text.
     """
@@ -40,7 +40,7 @@ def read_csv(path: str, text: Collection[str] = ()) -> dict[str, AnyArray]:
 
 
 def settled(texts: AnyArray) -> AnyArray:
-    """Texts as the command line holds what they are: numbers, dates, or text."""
+    """Convert texts to numbers, dates or text."""
     parsed = parse_texts(texts)
     if parsed.values.dtype == np.int64:
         return settle_integers(parsed.values, parsed.missing)

@@ -1,7 +1,7 @@
-"""``hedgerow demo``: the main job on real data, in seconds.
+"""``hedgerow demo``: the main task on real data, in seconds.
 
-Trains on the Pima diabetes table that ships with the package, compares the
-result with a single tree and with always answering the commoner class, and
+Trains on the Pima diabetes table in the package, compares the
+result with a single tree and with the majority class, and
 writes the model and its first tree.
 """
 
@@ -31,8 +31,8 @@ def add_command(commands: Any) -> None:
     """Describe the command to the parser."""
     parser = commands.add_parser(
         "demo",
-        help="train on a shipped data set and show the result",
-        description="Train on the shipped Pima diabetes data, show the scores beside a single "
+        help="train on an included data set and show the result",
+        description="Train on the included Pima diabetes data, compare the scores with a single "
         "tree and the base rate, and write the model and its first tree.",
     )
     parser.add_argument(
@@ -45,7 +45,7 @@ def add_command(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Carry out the command."""
+    """Run the command."""
     import numpy as np
 
     from hedgerow.datasets import load_pima
@@ -56,14 +56,14 @@ def run(options: argparse.Namespace) -> None:
     train, test = order[:-N_TEST], order[-N_TEST:]
     say(
         f"Pima diabetes: {len(train)} women to train on, {N_TEST} to test, "
-        f"{len(pima.feature_names)} measurements; what was not measured stays missing.",
+        f"{len(pima.feature_names)} measurements; measurements not taken are missing values.",
     )
     announce()
     start = time.perf_counter()
     data = (pima.X[train], pima.y[train], list(pima.feature_names))
     forest, tree = _fit(_SETTINGS, *data), _fit(_SINGLE_TREE, *data)
     say(
-        f"Trained {_SETTINGS['n_estimators']} trees and a single one "
+        f"Trained {_SETTINGS['n_estimators']} trees and a single tree "
         f"in {time.perf_counter() - start:.1f} s (compiling included).\n"
     )
     share = float(pima.y[train].mean())
@@ -81,12 +81,12 @@ def _folder(path: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
-        raise UsageError(f"--out {path}: there is a file of this name; name a folder") from error
+        raise UsageError(f"--out {path}: a file has this name; name a folder") from error
     return folder
 
 
 def announce() -> None:
-    """Say that the first use takes a while, if it does."""
+    """Tell the user if the first use takes a while."""
     from hedgerow.compile import library
 
     if not library.is_usable():
@@ -109,7 +109,7 @@ def _print_scores(rows: dict[str, Any], train: Any, test: Any) -> None:
 
 
 def _scores(y: Any, probability: Any) -> tuple[float, float]:
-    """Accuracy and mean logarithmic loss."""
+    """Return accuracy and mean logarithmic loss."""
     import numpy as np
 
     p = np.clip(probability, 1e-15, 1.0 - 1e-15)

@@ -1,12 +1,12 @@
-"""How a file of text is written: its encoding, what separates values, which mark decimals have.
+"""Dialects of text files: encoding, separator and decimal mark.
 
 ::
 
-    first bytes          UTF-8, or UTF-16 and UTF-32 by their mark
-    first lines          the separator that gives all of them as many values, more than one
-    columns of numbers   1,5 where a comma separates no values
+    first bytes          UTF-8, or UTF-16 and UTF-32 with a byte order mark
+    first lines          the separator that gives all lines the same number of values, above one
+    columns of numbers   1,5 if the comma is not the separator
 
-What cannot be known is an error that names the option to say it with.
+If a property cannot be detected, an error names the option that sets it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a file is written.
+    """The dialect of a file.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Dialect:
     decimal: str = "."
 
     def is_plain(self, path: str) -> bool:
-        """Whether every reader takes the file as it is."""
+        """Whether every reader can read the file without conversion."""
         known = self.encoding in ("utf-8", "utf-8-sig")
         return known and self.separator == own_separator(path) and self.decimal == "."
 
@@ -67,7 +67,7 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the user says of the files; None: to be found out."""
+    """The user's options for text files; None: detect."""
 
     encoding: str | None = None
     separator: str | None = None
@@ -75,7 +75,7 @@ class Told:
 
 
 def told_by(encoding: str | None, separator: str | None, decimal: str | None) -> Told:
-    """What options say, checked.
+    """Check the options.
 
     Raises
     ------
@@ -100,24 +100,24 @@ def told_by(encoding: str | None, separator: str | None, decimal: str | None) ->
 
 
 def own_separator(path: str) -> str:
-    """A tab for .tsv and .tsv.gz, else a comma."""
+    """Return a tab for .tsv and .tsv.gz, else a comma."""
     return "\t" if ".tsv" in path.lower()[-7:] else ","
 
 
 def dialect_of(path: str, told: Told, shown: str | None = None) -> Dialect:
-    """Find out how a CSV or TSV file is written, from its first megabyte.
+    """Detect the dialect of a CSV or TSV file from its first megabyte.
 
     Parameters
     ----------
     path : str
     told : Told
     shown : str, optional
-        What messages call it.
+        Name in messages.
 
     Raises
     ------
     UsageError
-        If the encoding is none that can be recognised.
+        If the encoding cannot be detected.
     """
     first = _first_bytes(path)
     encoding = told.encoding or _encoding_of(first, shown or path)
@@ -139,7 +139,7 @@ def _first_bytes(path: str) -> bytes:
             found: bytes = file.read(_SAMPLE_BYTES)
             return found
     except (OSError, EOFError, zlib.error):
-        return b""  # the reader says what is wrong
+        return b""  # the reader reports the error
 
 
 def _encoding_of(first: bytes, shown: str) -> str:
@@ -148,8 +148,8 @@ def _encoding_of(first: bytes, shown: str) -> str:
             return name
     if b"\0" in first[:64]:
         raise UsageError(
-            f"{shown} is not text in UTF-8, but looks like UTF-16 or UTF-32 without a mark: give "
-            "--encoding utf-16-le, or another"
+            f"{shown} is not text in UTF-8, but looks like UTF-16 or UTF-32 without a byte order "
+            "mark: give --encoding utf-16-le, or another encoding"
         )
     try:
         codecs.getincrementaldecoder("utf-8")().decode(first, final=len(first) < _SAMPLE_BYTES)
@@ -158,13 +158,13 @@ def _encoding_of(first: bytes, shown: str) -> str:
         read = first[error.start : error.start + 1].decode("cp1252", "replace")
         raise UsageError(
             f"{shown} is not text in UTF-8 (byte 0x{first[error.start]:02X} in line {line}, in "
-            f"Windows-1252 {read!r}): give --encoding cp1252, or the one it has"
+            f"Windows-1252 {read!r}): give --encoding cp1252, or the right encoding"
         ) from None
     return "utf-8"
 
 
 def _separator_of(lines: Sequence[str], own: str) -> str:
-    """The separator that gives all lines as many values; the usual one where several do."""
+    """Return the separator with equally many values per line; the usual one in case of ties."""
     widths = {one: _width(lines, one) for one in (own, *_SEPARATORS)}
     if widths[own] > 1:
         return own
@@ -173,7 +173,7 @@ def _separator_of(lines: Sequence[str], own: str) -> str:
 
 
 def _width(lines: Sequence[str], separator: str) -> int:
-    """How many values every line has; 0 if lines differ."""
+    """Return the number of values in every line; 0 if lines differ."""
     try:
         counts = {len(row) for row in csv.reader(lines, delimiter=separator) if row}
     except csv.Error:
@@ -182,13 +182,13 @@ def _width(lines: Sequence[str], separator: str) -> int:
 
 
 def _has_commas(lines: Sequence[str], separator: str) -> bool:
-    """Whether some column holds numbers with decimal commas."""
+    """Whether a column holds numbers with decimal commas."""
     rows = [row for row in csv.reader(lines, delimiter=separator) if row]
     return any(decimal_columns(rows[1:], len(rows[0]))) if rows else False
 
 
 def decimal_columns(rows: Iterator[list[str]] | list[list[str]], width: int) -> list[bool]:
-    """For each column whether all of its values are numbers, and some have a decimal comma."""
+    """Return for each column whether all values are numbers, some with a decimal comma."""
     possible, some = [True] * width, [False] * width
     missing = frozenset(MISSING_TEXT)
     for row in rows:
@@ -203,12 +203,12 @@ def decimal_columns(rows: Iterator[list[str]] | list[list[str]], width: int) -> 
 
 
 def write_plain(path: str, dialect: Dialect, copy: str) -> None:
-    """Write a copy of a file in UTF-8, with the separator of its ending and decimal points.
+    """Write a copy of a file in UTF-8, with the suffix's separator and decimal points.
 
     Raises
     ------
     UsageError
-        If it is not text in that encoding.
+        If the file is not text in that encoding.
     """
     try:
         chosen: list[bool] = []

@@ -1,4 +1,4 @@
-"""The commands' one way to the estimators and to model files."""
+"""The commands' interface to estimators and model files."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ _ESTIMATORS: dict[str, type[Estimator]] = {
 
 
 def estimator_class(task: str) -> type[Estimator]:
-    """The estimator for ``"classification"``, ``"regression"`` or ``"ranking"``."""
+    """Return the estimator for ``"classification"``, ``"regression"`` or ``"ranking"``."""
     return _ESTIMATORS[task]
 
 
 Columns: TypeAlias = Mapping[str, AnyArray]
-"""Columns by name, which need no data frame library."""
+"""Return columns by name, which need no data frame library."""
 
 _LEVELS_SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What a fit is made of.
+    """The inputs of a fit.
 
     Attributes
     ----------
@@ -61,11 +61,11 @@ class Job:
     valid : pair of X and y, optional
         Validation rows.
     checkpoint : str, optional
-        Folder that the fit is recorded in.
+        Folder for the checkpoint of the fit.
     queries : mapping
         For rankings: ``qid`` and, with validation rows, ``qid_val``.
     more : mapping
-        What else ``fit`` of the estimator is given.
+        Other arguments of the estimator's ``fit``.
     """
 
     task: str
@@ -82,7 +82,7 @@ class Job:
 def fit(job: Job) -> Estimator:
     """Fit an estimator, with a progress bar on a terminal.
 
-    Nothing in the model tells whether a terminal was there, so that the file is
+    The model does not record whether there was a terminal, so the file is
     the same with and without one.
     """
     estimator = estimator_class(job.task)(**job.settings, progress=sys.stderr.isatty())
@@ -106,7 +106,7 @@ def fit(job: Job) -> Estimator:
 
 
 def finished(estimator: Estimator) -> Estimator:
-    """A fitted estimator without what depends on the terminal."""
+    """Return a fitted estimator without the settings of the terminal."""
     estimator.set_params(progress=False)
     model: Model = estimator.booster_.model
     record = dict(model.training)
@@ -119,9 +119,9 @@ def finished(estimator: Estimator) -> Estimator:
 
 
 def score_lines(estimator: Estimator) -> list[str]:
-    """The scores of a fit on rows that it was not trained on, as the user should see them.
+    """Return lines with the scores of a fit on rows that it was not trained on.
 
-    Those of validation rows, or of the folds that have told when to stop; none without.
+    The scores come from validation rows or from the folds of early stopping; else no lines.
     """
     booster: Booster = estimator.booster_
     best = booster.best_iteration
@@ -146,7 +146,7 @@ def score_lines(estimator: Estimator) -> list[str]:
 
 
 def fold_lines(estimator: Estimator, job: Job) -> list[str]:
-    """Scores by five folds, for a fit that has set no rows aside; none where folds cannot be."""
+    """Return scores by five folds, for a fit without held-out rows; none if folds fail."""
     from sklearn.base import clone
 
     from hedgerow.estimators.cross import cross_fit
@@ -167,7 +167,7 @@ def fold_lines(estimator: Estimator, job: Job) -> list[str]:
                 qid=job.queries.get("qid"),
                 model=None,
             )
-    except HedgerowError:  # of a class there is one row, say: the model is there all the same
+    except HedgerowError:  # for example, a class with one row; the model exists all the same
         return []
     lines = [
         f"{name} of rows not trained on, by 5 folds: {np.mean(scores):.5g} ± {np.std(scores):.2g}"
@@ -178,7 +178,7 @@ def fold_lines(estimator: Estimator, job: Job) -> list[str]:
 
 
 def _usual_score(prediction: AnyArray, y: AnyArray, job: Job) -> str | None:
-    """Accuracy or R2 of out-of-fold predictions."""
+    """Return accuracy or R2 of out-of-fold predictions."""
     known = np.isfinite(prediction if prediction.ndim == 1 else prediction[:, 0])
     weight = None if job.weight is None else job.weight[known]
     if job.task == "classification":
@@ -208,7 +208,7 @@ class SavedModel:
 
 
 def open_model(path: str) -> SavedModel:
-    """Read a model file that the command line, an estimator or a booster wrote."""
+    """Read a model file written by the command line, an estimator or a booster."""
     booster = load(path)
     shown, objective = booster.model.training.get("parameters", {}), objective_of(booster.model)
     if task_of(objective) == "regression":
@@ -216,13 +216,13 @@ def open_model(path: str) -> SavedModel:
     known = booster.classes
     if known is None:
         known = label_classes(objective)
-    if known is None:  # written by a booster of `train`, which knows classes by their index
+    if known is None:  # written by a booster of `train`, which has class indices only
         known = np.arange(n_classes_of(objective) or 0)
     return SavedModel(booster, known.tolist(), shown)
 
 
 def chosen_parameters(path: str) -> dict[str, Any]:
-    """What ``"auto"`` has come to in the model file of an estimator, by parameter."""
+    """Return the values chosen for ``"auto"`` in an estimator's model file, by parameter."""
     model, record = load_any(path)
     given = {} if record is None else record.get("params")
     if not isinstance(given, dict):
@@ -233,12 +233,12 @@ def chosen_parameters(path: str) -> dict[str, Any]:
 
 
 def task_of_booster(booster: Booster) -> str:
-    """``"ranking"`` for a model of rankings, else what its metrics are for."""
+    """Return ``"ranking"`` for a ranking model, else the task of its metrics."""
     return scored_as(objective_of(booster.model))
 
 
 def prediction_columns(model: SavedModel, X: Any, kind: str) -> dict[str, AnyArray]:
-    """The columns that ``hedgerow predict`` writes of a table."""
+    """Return the columns that ``hedgerow predict`` writes for a table."""
     booster = model.booster
     if kind == "leaf":
         leaves = booster.predict(X, kind="leaf")
@@ -252,7 +252,7 @@ def prediction_columns(model: SavedModel, X: Any, kind: str) -> dict[str, AnyArr
         return _by_class("raw", raw, list(known))
     if model.classes is None:
         if kind == "probability":
-            raise UsageError("--kind probability needs a model for classification; use value")
+            raise UsageError("--kind probability needs a classification model; use value")
         values = booster.predict(X)
         if values.ndim == 1:
             return {"prediction": values}
@@ -275,7 +275,7 @@ def _by_class(prefix: str, values: AnyArray, classes: list[Any]) -> dict[str, An
 
 
 def facts(model: SavedModel) -> dict[str, Any]:
-    """What ``hedgerow inspect`` says of a model; plain enough for JSON."""
+    """Return the contents of ``hedgerow inspect``, as plain values for JSON."""
     booster = model.booster
     forest = booster.model.forest
     starts, leaf = forest.tree_start, forest.feature < 0
@@ -308,7 +308,7 @@ def _loss_parameters(booster: Booster) -> dict[str, Any]:
 
 
 def _column_facts(column: Column) -> dict[str, Any]:
-    """Name and kind of a column; of categories how many there are, and the first few."""
+    """Return name and kind of a column; for categories, their number and the first few."""
     named = {"name": column.name, "kind": column.kind}
     if column.kind != "category":
         return named
@@ -320,7 +320,7 @@ def _column_facts(column: Column) -> dict[str, Any]:
 
 
 def text_columns(booster: Booster) -> frozenset[str]:
-    """Names of the columns whose categories are text."""
+    """Return the names of the columns whose categories are text."""
     columns = booster.model.schema.columns
     return frozenset(c.name for c in columns if c.levels and isinstance(c.levels[0], str))
 

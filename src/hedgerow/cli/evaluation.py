@@ -20,7 +20,7 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser(
         "evaluate",
         help="score a model on tables with targets",
-        description="Score a model that `hedgerow train` wrote on tables whose targets are known.",
+        description="Score a model written by `hedgerow train` on tables with known targets.",
         epilog="Example: hedgerow evaluate model.hedgerow test.csv --target income --metric rmse",
     )
     parser.add_argument("model", metavar="MODEL", help="model file")
@@ -28,17 +28,17 @@ def add_command(commands: Any) -> None:
         "data",
         metavar="DATA",
         nargs="+",
-        help="tables with targets (.csv, .parquet, .arrow, .libsvm, ...), folders of them, or - "
+        help="tables with targets (.csv, .parquet, .arrow, .libsvm, ...), folders of tables, or - "
         "for standard input",
     )
     parser.add_argument(
-        "--target", metavar="COL", help="column with the targets (LibSVM files say it themselves)"
+        "--target", metavar="COL", help="column with the targets (LibSVM files contain them)"
     )
     parser.add_argument(
         "--metric",
         action="append",
         metavar="NAME",
-        help="score to print, by its name in docs/metrics.md; may be repeated",
+        help="metric to print, by its name in docs/metrics.md; may be repeated",
     )
     parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
     parser.add_argument("--qid", metavar="COL", help="for rankings: column with the queries")
@@ -48,7 +48,7 @@ def add_command(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Carry out the command."""
+    """Run the command."""
     with readable(options, "data"):
         _evaluate(options)
 
@@ -63,9 +63,11 @@ def _evaluate(options: argparse.Namespace) -> None:
     way = batches.choose_way(options.data, None)
     is_ranking = engine.task_of_booster(booster) == "ranking"
     if is_ranking and options.qid is None:
-        raise UsageError("the model is of a ranking: name the column with the queries (--qid COL)")
+        raise UsageError(
+            "the model is a ranking model: name the column with the queries (--qid COL)"
+        )
     if not is_ranking and options.qid is not None:
-        raise UsageError("--qid is for models of rankings: leave it out")
+        raise UsageError("--qid is for ranking models: leave it out")
     rows: Any = _rows_in_memory(options, booster) if way.in_memory else _rows_in_files(options, way)
     task = "ranking" if is_ranking else model.task
     usual = list(_USUAL[task])
@@ -120,7 +122,7 @@ def _rows_in_memory(options: argparse.Namespace, booster: Any) -> Any:
 
 
 def np_columns(columns: dict[str, Any]) -> Any:
-    """Columns of numbers side by side, for a model that knows no names."""
+    """Return columns of numbers as a matrix, for a model without column names."""
     import numpy as np
 
     return np.column_stack(list(columns.values()))
@@ -131,6 +133,6 @@ def _rows_in_files(options: argparse.Namespace, way: Any) -> Any:
     from hedgerow.data.sources.base import make_roles
 
     if options.qid is not None:
-        raise UsageError("--qid ranks rows in memory, and these do not fit: give fewer")
+        raise UsageError("--qid ranks rows in memory, and these do not fit: give fewer rows")
     roles = make_roles(options.target, options.weight, None, (), None)
     return batches.open_dataset(options.data, roles, way, None)

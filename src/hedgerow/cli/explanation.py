@@ -1,4 +1,4 @@
-"""``hedgerow explain MODEL DATA -o OUT``: Shapley values as a table, of files of any size."""
+"""``hedgerow explain MODEL DATA -o OUT``: Shapley values as a table, for files of any size."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 BATCH_BYTES = 1 << 27
-"""Bytes of values in memory at a time, where the number of rows is not given."""
+"""Bytes of values in memory at a time, if the number of rows is not given."""
 
 _ALL_ROWS = 1 << 40
 
@@ -16,13 +16,13 @@ def add_command(commands: Any) -> None:
     """Describe the command to the parser."""
     parser = commands.add_parser(
         "explain",
-        help="say what each column adds to each prediction",
-        description="Write what each column adds to the raw score of every row of tables "
-        "(Shapley values). Rows are read, explained and written a batch at a time, so tables may "
+        help="write the contribution of each column to each prediction",
+        description="Write the contribution of each column to the raw score of every row "
+        "(Shapley values). The command works in batches, so tables may "
         "be larger than memory.",
         epilog="The table has a column shap_NAME for each column of the model and base_value; "
-        "together they are the raw score. A model with several raw scores has a set of columns "
-        "for each, with |SCORE at the end of their names. Of two classes the raw score is the "
+        "their sum is the raw score. A model with several raw scores has a set of columns "
+        "for each, with |SCORE at the end of their names. For two classes the raw score is the "
         "log-odds of the second.",
     )
     parser.add_argument("model", metavar="MODEL", help="model file")
@@ -30,7 +30,7 @@ def add_command(commands: Any) -> None:
         "data",
         metavar="DATA",
         nargs="+",
-        help="tables to explain (.csv, .parquet, .arrow, .libsvm, ...), or folders of them",
+        help="tables to explain (.csv, .parquet, .arrow, .libsvm, ...), or folders of tables",
     )
     parser.add_argument(
         "-o",
@@ -42,13 +42,13 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--background",
         metavar="DATA",
-        help="a table whose rows stand in for columns that are not known (default: the training "
+        help="a table whose rows replace unknown columns (default: the training "
         "rows that reached each node)",
     )
     parser.add_argument(
         "--interactions",
         action="store_true",
-        help="values of pairs of columns, each pair once, beside what is left of each column",
+        help="also write values of pairs of columns, each pair once",
     )
     parser.add_argument(
         "--outputs",
@@ -58,19 +58,19 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--columns",
         metavar="COLS",
-        help="columns of the tables to write beside the values, separated by commas",
+        help="columns of the tables to copy to the output, separated by commas",
     )
     parser.add_argument(
         "--batch-rows",
         type=int,
         metavar="N",
-        help="rows in memory at a time (default: as many as take 128 MB of values, 65536 at most)",
+        help="rows in memory at a time (default: as many as fit in 128 MB, 65536 at most)",
     )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Carry out the command."""
+    """Run the command."""
     from hedgerow.cli import engine
     from hedgerow.cli.usage import UsageError, say
     from hedgerow.io.file_predictions import make_job, write_predictions
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def read_outputs(text: str | None, names: tuple[str, ...]) -> list[int | str] | None:
-    """The names and numbers of ``--outputs``: what is no name may be a number."""
+    """Return the names and numbers of ``--outputs``; a text that is not a name may be a number."""
     if not text:
         return None
     parts = text.split(",")
@@ -117,7 +117,7 @@ def read_outputs(text: str | None, names: tuple[str, ...]) -> list[int | str] | 
 
 
 def rows_of_batch(booster: Any, outputs: list[int | str] | None, interactions: bool) -> int:
-    """Rows whose values take ``BATCH_BYTES``."""
+    """Return the number of rows whose values take ``BATCH_BYTES``."""
     from hedgerow.io.streaming import BATCH_ROWS
 
     columns = booster.num_features ** (2 if interactions else 1)
@@ -126,7 +126,7 @@ def rows_of_batch(booster: Any, outputs: list[int | str] | None, interactions: b
 
 
 def read_background(booster: Any, path: str) -> Any:
-    """All rows of a table, as the model takes them."""
+    """Return all rows of a table in the form of the model."""
     from hedgerow.cli.usage import UsageError
     from hedgerow.data.model_rows import model_files
     from hedgerow.io.file_predictions import columns_of

@@ -14,20 +14,20 @@ _MOST_CLASSES_OF_NUMBERS = 10
 
 
 def feature_columns(table: NamedColumns, names: Sequence[str]) -> dict[str, AnyArray]:
-    """The columns ``names`` in that order, as an estimator takes them."""
+    """Return the columns ``names`` in that order, in the form of an estimator."""
     _check_present(table, names)
     return {name: table.columns[name] for name in names}
 
 
 def text_columns(columns: Mapping[str, AnyArray]) -> frozenset[str]:
-    """Names of the columns that hold text."""
+    """Return the names of the text columns."""
     return frozenset(name for name, column in columns.items() if column.dtype == object)
 
 
 def numbered_matrix(
     table: NamedColumns, names: Sequence[str], y: AnyArray, train: AnyArray, task: str
 ) -> tuple[AnyArray, int]:
-    """Columns side by side as numbers; those of text by the mean target of their levels.
+    """Return columns as a matrix of numbers; text becomes the mean target of its level.
 
     Parameters
     ----------
@@ -35,19 +35,19 @@ def numbered_matrix(
     names : sequence of str
         In this order.
     y : array of shape (n_rows,)
-        Targets: numbers, or labels of classes, of which more than two count by the share of
-        the most frequent one.
+        Targets: numbers or class labels.  For more than two classes, the target is the share of
+        the most frequent class.
     train : int64
-        Rows whose targets may be looked at.
+        Rows whose targets may be used.
     task : {"classification", "regression"}
 
     Returns
     -------
     X : array of shape (n_rows, len(names))
-        float64; of Python numbers if some column holds whole numbers that no
-        float64 holds.  Missing, and levels that no row of ``train`` has: NaN.
+        float64; Python numbers if a column holds whole numbers that float64 cannot
+        represent.  Missing values, and levels that do not occur in ``train``: NaN.
     n_text : int
-        How many columns hold text.
+        Number of text columns.
     """
     _check_present(table, names)
     target = np.zeros(len(y))
@@ -69,7 +69,7 @@ def numbered_matrix(
 
 
 def _numbered(column: AnyArray, target: AnyArray, train: AnyArray) -> AnyArray:
-    """The place of each level, by the mean target of its training rows."""
+    """Return the rank of each level by the mean target of its training rows."""
     sums: dict[str, list[float]] = {}
     for row in train.tolist():
         if column[row] is not None:
@@ -88,7 +88,7 @@ def _check_present(table: NamedColumns, names: Sequence[str]) -> None:
 
 
 def target(table: NamedColumns, name: str) -> AnyArray:
-    """The target column, without missing values."""
+    """Return the target column, which must not have missing values."""
     column = table.column(name)
     if column.dtype == object:
         missing = np.array([value is None for value in column], dtype=bool)
@@ -103,10 +103,10 @@ def target(table: NamedColumns, name: str) -> AnyArray:
 
 
 def guess_task(column: AnyArray) -> tuple[str, str]:
-    """``("classification" | "regression", why)`` for a target column.
+    """Return ``("classification" | "regression", why)`` for a target column.
 
-    Text, or at most ten distinct whole numbers, are classes; other numbers
-    are values.
+    Text, or at most ten distinct whole numbers, are classes; other columns
+    are numbers.
     """
     if column.dtype == object:
         return "classification", "the target is text"
@@ -118,7 +118,7 @@ def guess_task(column: AnyArray) -> tuple[str, str]:
 
 
 def class_labels(column: AnyArray, task: str, path: str, name: str) -> AnyArray:
-    """The target as the estimator of this task takes it: labels or float64."""
+    """Return the target in the form of the estimator: labels or float64."""
     if task in ("regression", "ranking"):
         if column.dtype == object:
             raise UsageError(
@@ -133,7 +133,7 @@ def class_labels(column: AnyArray, task: str, path: str, name: str) -> AnyArray:
 
 
 def weights(table: NamedColumns, name: str) -> AnyArray:
-    """The column of row weights; the engine judges the values."""
+    """Return the column of row weights; the fit checks the values."""
     column = table.column(name)
     if column.dtype == object:
         raise UsageError(f"{table.path}: weight {name!r} holds text; weights are numbers")

@@ -1,8 +1,8 @@
-"""Tables as commands are given them: ``-`` for standard input, and files of any dialect.
+"""Inputs of commands: ``-`` for standard input, and text files of any dialect.
 
-What every reader takes as it is stays where it is.  Standard input, and files of text that
-are written in another way than ``.csv`` and ``.tsv`` usually are, are copied to a folder that
-goes with the command.
+Files that every reader can read stay in place.  Standard input, and text files in an unusual
+dialect, are copied to a temporary folder that is deleted
+when the command ends.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _LIBSVM_LINE = re.compile(rb"\s*[-+.\deE]+(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?")
 
 
 def add_input_options(parser: Any) -> None:
-    """Options that say how files of text are written."""
-    group = parser.add_argument_group("text files", "What is not given is found out.")
-    group.add_argument("--separator", metavar="CHAR", help="between values: , ; | tab")
+    """Add the options for text files."""
+    group = parser.add_argument_group("text files", "Options that are not given are detected.")
+    group.add_argument("--separator", metavar="CHAR", help="separator of values: , ; | tab")
     group.add_argument("--decimal", metavar="CHAR", help="decimal mark: . or ,")
     group.add_argument("--encoding", metavar="NAME", help="such as utf-8, cp1252, utf-16")
 
 
 @contextmanager
 def readable(options: argparse.Namespace, *names: str) -> Iterator[None]:
-    """Within the block, paths under these names of the options are files that can be read.
+    """Replace the paths in these options with readable files, within the block.
 
-    Messages of errors name what the user has given.
+    Error messages contain the user's paths.
     """
     from hedgerow.cli.dialects import told_by  # which loads NumPy
 
@@ -60,14 +60,14 @@ def readable(options: argparse.Namespace, *names: str) -> Iterator[None]:
 
 
 class _Copies:
-    """Copies of files in a folder, and what they are copies of."""
+    """Copies of files in a folder, with the names of the originals."""
 
     def __init__(self, folder: str, told: Told) -> None:
         self._folder, self._told = Path(folder), told
         self._originals: dict[str, str] = {}
 
     def of(self, given: Any) -> Any:
-        """A path, or paths, to read in the place of these."""
+        """Return a path, or paths, to read instead of these."""
         if given is None:
             return None
         if isinstance(given, str):
@@ -76,7 +76,7 @@ class _Copies:
         return [path for item in given for path in self._each(item)]
 
     def shown(self, text: str) -> str:
-        """A message with the names of the originals."""
+        """Return a message with the names of the originals."""
         for copy, original in self._originals.items():
             text = text.replace(copy, original)
         return text
@@ -102,7 +102,7 @@ class _Copies:
         return named
 
     def _plain(self, path: str, shown: str) -> str:
-        """The path itself, or that of a copy which every reader takes."""
+        """Return the path, or that of a copy that every reader can read."""
         from hedgerow.cli.dialects import dialect_of, write_plain
 
         if not path.lower().endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
@@ -117,14 +117,14 @@ class _Copies:
         return copy
 
     def _new(self, name: str) -> str:
-        """A path in a folder of its own, so that names stay as they are."""
+        """Return a path in a new folder, so that the file keeps its name."""
         place = self._folder / str(len(list(self._folder.iterdir())))
         place.mkdir()
         return str(place / name)
 
 
 def _files(given: str) -> list[str]:
-    """Files of text that a path means; the path itself where that is for others to say."""
+    """Return the text files of a path; the path itself if its reader must report an error."""
     from hedgerow.data.sources.paths import find_files
 
     if os.path.isfile(given):
@@ -136,7 +136,7 @@ def _files(given: str) -> list[str]:
 
 
 def _ending(path: str) -> str:
-    """The ending of a file's name that its first bytes stand for."""
+    """Return the suffix for a file's first bytes."""
     with open(path, "rb") as file:
         first = file.read(4096)
     if first.startswith(b"PAR1"):
@@ -150,7 +150,7 @@ def _ending(path: str) -> str:
 
 @contextmanager
 def writable(path: str, suffix: str = ".csv") -> Iterator[str]:
-    """A path to write to; what is written for ``-`` goes to standard output at the end."""
+    """Return a path to write to; output for ``-`` goes to standard output at the end."""
     if path != STANDARD:
         yield path
         return
@@ -163,7 +163,7 @@ def writable(path: str, suffix: str = ".csv") -> Iterator[str]:
 
 
 def tell(text: object, output: str) -> None:
-    """Say something, on standard error if standard output is for a table."""
+    """Print a message, to standard error if standard output is for a table."""
     (remark if output == STANDARD else say)(text)
 
 

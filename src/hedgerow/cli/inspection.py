@@ -1,4 +1,4 @@
-"""``hedgerow inspect MODEL``: what is in a model file."""
+"""``hedgerow inspect MODEL``: the contents of a model file."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def add_command(commands: Any) -> None:
     """Describe the command to the parser."""
     parser = commands.add_parser(
         "inspect",
-        help="say what is in a model file",
-        description="Say what a model file holds: task, trees, parameters, importance, a tree.",
+        help="show the contents of a model file",
+        description="Show the contents of a model file: task, trees, parameters, importance, tree.",
     )
     parser.add_argument("model", metavar="MODEL", help="model file")
     parser.add_argument("--json", action="store_true", help="as JSON")
@@ -31,11 +31,11 @@ def add_command(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Carry out the command."""
+    """Run the command."""
     from hedgerow.cli import engine
 
     if options.json and options.tree is not None:
-        raise UsageError("--json and --tree do not go together; leave out one")
+        raise UsageError("--json and --tree cannot be combined; leave one out")
     model = engine.open_model(options.model)
     if options.tree is not None:
         n_trees = model.booster.num_trees
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _as_json(facts: dict[str, Any]) -> str:
-    """In ASCII, and the one control character of it that JSON lets stand as an escape, too."""
+    """Return JSON in ASCII, with DEL, which JSON allows, as an escape."""
     return json.dumps(facts, indent=2).replace("\x7f", "\\u007f")
 
 
@@ -79,7 +79,7 @@ def _as_text(facts: dict[str, Any]) -> str:
 
 
 def _value_lines(title: str, values: dict[str, Any]) -> list[str]:
-    """Parameters and their values, in as many lines as they need."""
+    """Return parameters and their values, on as many lines as needed."""
     listed = ", ".join(f"{name}={value}" for name, value in values.items())
     return textwrap.wrap(
         f"{title:<14} {listed}", _WIDTH, subsequent_indent=15 * " ",
@@ -88,7 +88,7 @@ def _value_lines(title: str, values: dict[str, Any]) -> list[str]:
 
 
 def _fold_lines(folds: dict[str, Any]) -> list[str]:
-    """What the folds have compared, and with what score after how many of their rounds."""
+    """Return the candidates compared by the folds, with scores and numbers of rounds."""
     tried = folds.get("tried", [])
     if not tried:
         return []
@@ -115,6 +115,6 @@ def _column_line(column: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Names and labels, none of which can look like another line."""
+    """Return names and labels in a form that cannot look like another line."""
     values = value if isinstance(value, list) else [value]
     return ", ".join(shown_name(str(each)) for each in values)

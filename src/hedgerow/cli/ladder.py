@@ -1,4 +1,4 @@
-"""``hedgerow ladder DATA --target COL``: every rung on the same split."""
+"""``hedgerow ladder DATA --target COL``: every step of the family on the same split."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser(
         "ladder",
         help="compare the whole family, from one tree to leaf-wise boosting",
-        description="Train every rung of the ladder on the same rows and print the scores on the "
-        "rows it has not seen. Without DATA: the shipped Pima diabetes table.",
+        description="Train every step of the ladder on the same rows and print the scores on "
+        "other rows. Without DATA: the included Pima diabetes table.",
         epilog="Example: hedgerow ladder people.csv --target income --report ladder.html",
     )
     parser.add_argument(
@@ -38,10 +38,10 @@ def add_command(commands: Any) -> None:
         type=float,
         default=0.2,
         metavar="SHARE",
-        help="share of the rows set aside for the test (default: %(default)s)",
+        help="share of the test rows (default: %(default)s)",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="draw of the test rows (default: %(default)s)"
+        "--seed", type=int, default=0, help="seed for the test rows (default: %(default)s)"
     )
     parser.add_argument("--report", metavar="FILE", help="also write a page (.html)")
     parser.add_argument(
@@ -52,7 +52,7 @@ def add_command(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Carry out the command."""
+    """Run the command."""
     _check(options)
     with readable(options, "data"):
         _climb(options)
@@ -83,24 +83,24 @@ def _climb(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Find out before the work what would fail after it."""
+    """Check in advance everything that would fail after the work."""
     from importlib.util import find_spec
 
     from hedgerow.cli import tables
 
     if (options.data is None) != (options.target is None):
-        raise UsageError("DATA and --target belong together: give both, or neither for Pima")
+        raise UsageError("give both DATA and --target, or neither for the Pima table")
     if options.report is None:
         return
     if not options.report.lower().endswith((".html", ".htm")):
-        raise UsageError(f"--report {options.report}: the page is written as .html")
+        raise UsageError(f"--report {options.report}: the page must be a .html file")
     if find_spec("matplotlib") is None:
-        raise UsageError("--report draws with matplotlib: pip install 'hedgerow[plot]'")
+        raise UsageError("--report needs matplotlib: pip install 'hedgerow[plot]'")
     tables.check_output(options.report)
 
 
 def _read(options: argparse.Namespace) -> tuple[str, Any]:
-    """Title of the table, and its split."""
+    """Return the title of the table and its split."""
     import numpy as np
 
     from hedgerow.cli import features, tables
@@ -126,14 +126,14 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
     X, n_text = features.numbered_matrix(table, names, labels, train, task)
     if n_text:
         say(
-            f"{n_text} column(s) of text: levels are numbered by the mean target of their training "
-            "rows, so that every rung can split them"
+            f"{n_text} text column(s): levels are ordered by the mean target of their training "
+            "rows, so that every step can split them"
         )
     return Path(options.data).name, replace(split, X_train=X[train], X_test=X[test])
 
 
 def _compile_first(split: Any) -> None:
-    """Let the rungs' times be those of the work: compile or load all kernels before."""
+    """Compile or load all kernels first, so that the times contain only the work."""
     from hedgerow.cli.demo import announce
     from hedgerow.report import Split, climb
 
@@ -145,7 +145,7 @@ def _compile_first(split: Any) -> None:
 
 
 def _some_rows(split: Any) -> Any:
-    """A few rows of each class: they compile what the whole will use."""
+    """Return a few rows of each class, which compile the kernels that all rows will use."""
     import numpy as np
 
     if split.task == "regression":

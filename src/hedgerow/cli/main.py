@@ -1,9 +1,9 @@
 """Entry point of ``hedgerow``: commands, errors, exit codes.
 
-Exit codes: 0 done; 1 a fault of Hedgerow itself; 2 something in the command,
-its files or parameters has to change; 130 interrupted (also if `train` has
-written the model of the rounds up to then: what follows should not go on as
-if it were whole).
+Exit codes: 0 done; 1 a bug in Hedgerow; 2 the command, its files or its parameters must
+change; 130 interrupted (also if `train` has
+written the model of the rounds so far: a script should not continue as
+if the model were complete).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        The command line without the program's name; ``sys.argv`` by default.
+        The command line without the program's name; default: ``sys.argv``.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         return _fail(str(interrupt) or "interrupted", 130)
     except BrokenPipeError:
-        # The reader of our output has gone (`hedgerow inspect ... | head`).
+        # The reader of the output has closed it (`hedgerow inspect ... | head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except HedgerowError as error:

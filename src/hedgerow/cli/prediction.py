@@ -1,4 +1,4 @@
-"""``hedgerow predict MODEL DATA -o OUT``: predictions as a table, of files of any size."""
+"""``hedgerow predict MODEL DATA -o OUT``: predictions as a table, for files of any size."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser(
         "predict",
         help="predict the rows of tables",
-        description="Predict every row of tables with a model that `hedgerow train` wrote. Rows "
-        "are read, predicted and written a batch at a time, so tables may be larger than memory.",
-        epilog="Columns are found by name; columns that the model does not know are ignored.",
+        description="Predict every row of tables with a model written by `hedgerow train`. The "
+        "command works in batches, so tables may be larger than memory.",
+        epilog="Columns are found by name; columns that the model does not use are ignored.",
     )
     parser.add_argument("model", metavar="MODEL", help="model file")
     parser.add_argument(
         "data",
         metavar="DATA",
         nargs="+",
-        help="tables to predict (.csv, .parquet, .arrow, .libsvm, ...), folders of them, or - for "
-        "standard input",
+        help="tables to predict (.csv, .parquet, .arrow, .libsvm, ...), folders of tables, or - "
+        "for standard input",
     )
     parser.add_argument(
         "-o",
@@ -38,12 +38,12 @@ def add_command(commands: Any) -> None:
         choices=("value", "probability", "raw", "leaf"),
         default="value",
         help="value: the predicted value, or the class and the probability of each (default); "
-        "raw: sum of the trees; leaf: where the row ends in each tree",
+        "raw: sum of the trees; leaf: the row's leaf in each tree",
     )
     parser.add_argument(
         "--columns",
         metavar="COLS",
-        help="columns of the tables to write beside the predictions, separated by commas",
+        help="columns of the tables to copy to the output, separated by commas",
     )
     parser.add_argument(
         "--batch-rows", type=int, metavar="N", help="rows in memory at a time (default: 65536)"
@@ -53,7 +53,7 @@ def add_command(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Carry out the command."""
+    """Run the command."""
     from hedgerow.cli.usage import UsageError
     from hedgerow.io.table_files import check_output
 

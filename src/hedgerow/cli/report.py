@@ -1,4 +1,4 @@
-"""``hedgerow report MODEL TABLE -o PAGE``: a model and the rows of a test as one page."""
+"""``hedgerow report MODEL TABLE -o PAGE``: a report on a model and its test rows."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser(
         "report",
         help="write a page about a model: scores, calibration, importances, effects, warnings",
-        description="Look at a model with rows that it has not seen, and write what is found as "
-        "one page that needs nothing else: scores with intervals, calibration, importances, how "
-        "the strongest columns act, the most surprising rows, warnings of leakage, drift and "
+        description="Evaluate a model on rows that it was not trained on, and write a "
+        "self-contained page: scores with intervals, calibration, importances, effects of "
+        "the strongest columns, the most surprising rows, warnings of leakage, drift and "
         "unseen categories.",
         epilog="Example: hedgerow report model.hedgerow test.csv --target income -o report.html",
     )
     parser.add_argument("model", metavar="MODEL", help="model file")
     parser.add_argument("data", metavar="DATA", help="table (.csv, .parquet, ...) with the target")
     parser.add_argument(
-        "--target", metavar="COL", help="column that was to be predicted (default: the only column "
-        "of the table that the model does not know)"
+        "--target", metavar="COL", help="target column (default: the only column "
+        "that the model does not know)"
     )  # fmt: skip
     parser.add_argument("--qid", metavar="COL", help="for rankings: column with the queries")
     parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
@@ -33,7 +33,7 @@ def add_command(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Carry out the command."""
+    """Run the command."""
     from hedgerow.cli import engine, features, tables
 
     _check(options)
@@ -64,46 +64,46 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Find out before the work what would fail after it."""
+    """Check in advance everything that would fail after the work."""
     from importlib.util import find_spec
 
     from hedgerow.cli import tables
 
     if not options.out.lower().endswith((".html", ".htm")):
-        raise UsageError(f"-o {options.out}: the page is written as .html")
+        raise UsageError(f"-o {options.out}: the page must be a .html file")
     if options.out in (options.model, options.data):
         raise UsageError(f"-o {options.out} would replace an input; name another file")
     if find_spec("matplotlib") is None:
-        raise UsageError("a report draws with matplotlib: pip install 'hedgerow[plot]'")
+        raise UsageError("a report needs matplotlib: pip install 'hedgerow[plot]'")
     tables.check_output(options.out)
 
 
 def _target(options: argparse.Namespace, table: Any, booster: Any) -> str:
-    """The column of the targets."""
+    """Return the column of the targets."""
     if options.target is not None:
         table.column(options.target)
         return str(options.target)
     known = {*booster.feature_names, *booster.offset_columns, options.weight, options.qid}
     if not booster.model.schema.named:
-        raise UsageError("--target COL is needed: the model does not know names of columns")
+        raise UsageError("--target COL is needed: the model has no column names")
     others = [name for name in table.columns if name not in known]
     if len(others) == 1:
         return str(others[0])
     shown = ", ".join(map(repr, others[:6])) or "none"
     raise UsageError(
-        f"--target COL is needed: of the columns of {options.data} the model does not know {shown}"
+        f"--target COL is needed: {options.data} has columns that the model does not know: {shown}"
     )
 
 
 def _names(booster: Any, table: Any, aside: list[str | None]) -> list[str]:
-    """Columns that the model reads: by name, or all but those that are no features."""
+    """Return the model's columns: by name, or all except the target and the like."""
     if booster.model.schema.named:
         return [*booster.feature_names, *booster.offset_columns]
     return [name for name in table.columns if name not in aside]
 
 
 def _as_classes(y: Any, classes: list[Any] | None) -> Any:
-    """Targets of the type of the classes: files do not tell text from numbers."""
+    """Convert targets to the type of the classes: files do not tell text from numbers."""
     import numpy as np
 
     if classes is None or (isinstance(y, np.ndarray) and y.dtype.kind != "U"):

@@ -16,21 +16,21 @@ def add_command(commands: Any) -> None:
     """Describe the command to the parser."""
     parser = commands.add_parser(
         "serve",
-        help="answer predictions over HTTP",
+        help="serve predictions over HTTP",
         description="Serve a model over HTTP: Open Inference Protocol v2, and POST /predict with "
-        "JSON records. When the file is replaced, its successor is served without a request "
-        "lost. Needs hedgerow[serve].",
-        epilog="Example: hedgerow serve model.hedgerow --port 8080; a token for clients is read "
+        "JSON records. When the file is replaced, the server loads the new model without losing a "
+        "request. Needs hedgerow[serve].",
+        epilog="Example: hedgerow serve model.hedgerow --port 8080; clients' token is read "
         f"from --token-file or from the environment ({TOKEN}).",
     )
     parser.add_argument("model", metavar="MODEL", help="model file of any known format")
-    parser.add_argument("--name", default="", help="name of the model (default: that of the file)")
+    parser.add_argument("--name", default="", help="name of the model (default: name of the file)")
     parser.add_argument("--host", default="127.0.0.1", help="address (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8080, help="port; 0 for any (default: 8080)")
     parser.add_argument("--token-file", metavar="FILE", help="file that holds the token")
     parser.add_argument("--threads", type=int, help="threads for large requests")
     parser.add_argument(
-        "--watch", type=float, default=2.0, metavar="S", help="seconds between looks at the file"
+        "--watch", type=float, default=2.0, metavar="S", help="seconds between checks of the file"
     )
     limits = parser.add_argument_group("limits of a request")
     limits.add_argument("--max-body", type=int, default=4 * 2**20, metavar="BYTES")
@@ -43,14 +43,14 @@ def add_command(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Carry out the command."""
+    """Run the command."""
     from hedgerow.serving.settings import Limits, Settings
 
     try:
         from hedgerow.serving.server import serve
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"{error.name} is not installed; to serve needs: pip install 'hedgerow[serve]'"
+            f"{error.name} is not installed; serving needs: pip install 'hedgerow[serve]'"
         ) from None
     limits = Limits(
         body_bytes=options.max_body,

@@ -14,10 +14,10 @@ _OWN_OPTIONS = {"callbacks", "progress"}
 
 
 def parse_settings(pairs: Iterable[str], estimator: type) -> dict[str, Any]:
-    """Values by name; an unknown name is an error with a hint.
+    """Return values by name; an unknown name is an error with a suggestion.
 
     A value is a Python number, list or quoted text; ``true``, ``false`` and
-    ``none`` in any case; anything else is text as it stands.
+    ``none`` in any case; anything else is plain text.
     """
     known = set(inspect.signature(estimator).parameters) - _OWN_OPTIONS
     settings: dict[str, Any] = {}
@@ -38,7 +38,7 @@ def parse_settings(pairs: Iterable[str], estimator: type) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """A number, list, truth value or None if ``text`` is one, else the text."""
+    """Return the number, list, boolean or None that ``text`` spells, else the text."""
     text = text.strip()
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]

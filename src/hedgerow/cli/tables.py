@@ -1,7 +1,7 @@
-"""Tables as the command line reads and writes them: named columns of NumPy arrays.
+"""Tables of the command line: named columns of NumPy arrays.
 
-After reading, a column is one of three kinds, whichever reader read it, so
-that a model does not depend on which libraries are installed::
+Every reader returns columns of the same three kinds, so
+a model does not depend on the installed libraries::
 
     float64   numbers, NaN where missing (whole numbers up to 2**53 too; dates and
               times as microseconds)
@@ -43,7 +43,7 @@ class NamedColumns:
         return len(next(iter(self.columns.values())))
 
     def column(self, name: str) -> AnyArray:
-        """The column ``name``; an unknown one is an error with a hint."""
+        """Return the column ``name``; an unknown name is an error with a suggestion."""
         if name not in self.columns:
             hint = did_you_mean(name, self.columns)
             raise UsageError(
@@ -52,7 +52,7 @@ class NamedColumns:
         return self.columns[name]
 
     def without(self, names: list[str]) -> NamedColumns:
-        """The table without some of its columns."""
+        """Return the table without some of its columns."""
         for name in names:
             self.column(name)
         kept = {name: column for name, column in self.columns.items() if name not in names}
@@ -70,10 +70,10 @@ def read_table(path: str, text: Collection[str] = ()) -> NamedColumns:
     Parameters
     ----------
     path : str
-        The suffix decides the format.
+        The suffix sets the format.
     text : collection of str
-        Columns that are text even if all that they hold looks like numbers; of
-        use where the format has no types.
+        Columns that are text even if all values look like numbers; for
+        formats without types.
 
     Returns
     -------
@@ -82,14 +82,14 @@ def read_table(path: str, text: Collection[str] = ()) -> NamedColumns:
     Raises
     ------
     UsageError
-        If the file is not there, or is not what its suffix says.
+        If the file does not exist, or its content does not match the suffix.
     """
     file = Path(path)
     if file.is_dir():
         raise UsageError(f"{path} is a folder: give one file")
     if not file.exists():
         near = did_you_mean(file.name, _names_in(file.parent))
-        raise UsageError(f"{path}: there is no such file.{near}")
+        raise UsageError(f"{path}: file not found.{near}")
     try:
         columns = _reader(path, text)(path)
     except (DataError, StorageError) as error:
@@ -123,7 +123,7 @@ def _reader(path: str, text: Collection[str]) -> Callable[[str], dict[str, AnyAr
 
         return partial(read_csv, text=text)
     known = ", ".join((*CSV_SUFFIXES, *ARROW_SUFFIXES))
-    raise UsageError(f"{path}: unknown kind of file; known endings: {known}")
+    raise UsageError(f"{path}: unknown file type; known suffixes: {known}")
 
 
 def _has_pyarrow() -> bool:
@@ -133,7 +133,7 @@ def _has_pyarrow() -> bool:
 
 
 def check_output(path: str) -> None:
-    """Find out before a long computation whether its result can be written."""
+    """Check before a long computation that its result can be written."""
     file = Path(path)
     if file.is_dir():
         raise UsageError(f"{path} is a folder: give the name of a file to write")
@@ -145,13 +145,13 @@ def check_output(path: str) -> None:
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[str]:
-    """Name of a temporary file that takes the place of ``path`` if the block ends well."""
+    """Yield the name of a temporary file, which replaces ``path`` if the block succeeds."""
     target = Path(path)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     os.close(handle)
     try:
         yield temporary
-        # mkstemp makes the file private; give it the rights any new file gets.
+        # mkstemp makes the file private; give it the permissions of a new file.
         mask = os.umask(0)
         os.umask(mask)
         Path(temporary).chmod(0o666 & ~mask)
@@ -162,7 +162,7 @@ def replacing(path: str | Path) -> Iterator[str]:
 
 
 def settle_integers(values: AnyArray, missing: AnyArray | None = None) -> AnyArray:
-    """An int64 column as float64 if that is exact or some are missing, else as it is."""
+    """Return an int64 column as float64 if exact or if values are missing, else unchanged."""
     if missing is not None and missing.any():
         floats = values.astype(np.float64)
         floats[missing] = np.nan

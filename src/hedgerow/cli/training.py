@@ -15,8 +15,8 @@ from hedgerow.cli.usage import UsageError, say
 from hedgerow.errors import InterruptedFitWarning
 
 LIMIT_HELP = (
-    "memory that the data may take, such as '2 GB'; beyond it rows are read in batches and kept on "
-    "disk (default: half of the available memory)"
+    "limit on the memory of the data, such as '2 GB'; larger data are read in batches and stored "
+    "on disk (default: half of the available memory)"
 )
 
 
@@ -36,7 +36,7 @@ def add_command(commands: Any) -> None:
         "for standard input",
     )
     parser.add_argument(
-        "--target", metavar="COL", help="column to predict (LibSVM files say it themselves)"
+        "--target", metavar="COL", help="column to predict (LibSVM files contain it)"
     )
     parser.add_argument(
         "--model",
@@ -58,24 +58,24 @@ def add_command(commands: Any) -> None:
         help="a parameter of HedgerowClassifier, HedgerowRegressor or HedgerowRanker; may be "
         "repeated",
     )
-    parser.add_argument("--valid", metavar="FILE", help="table for early stopping and its score")
+    parser.add_argument("--valid", metavar="FILE", help="validation table for early stopping")
     parser.add_argument(
         "--drop", action="append", default=[], metavar="COL", help="column to leave out"
     )
     parser.add_argument(
         "--no-score",
         action="store_true",
-        help="do not judge the model by folds where no rows are set aside",
+        help="do not evaluate the model by folds if no rows are held out",
     )
     _add_columns(parser)
     parser.add_argument(
-        "--init-model", metavar="FILE", help="model to go on from: n_estimators rounds are added"
+        "--init-model", metavar="FILE", help="model to continue: n_estimators rounds are added"
     )
-    parser.add_argument("--position", metavar="COL", help="with --qid: where rows were shown")
+    parser.add_argument("--position", metavar="COL", help="with --qid: column with positions")
     parser.add_argument(
         "--checkpoint",
         metavar="DIR",
-        help="keep finished rounds in this folder: the same command goes on where it was stopped",
+        help="store finished rounds in this folder: the same command resumes after an interruption",
     )
     _add_memory(parser)
     add_input_options(parser)
@@ -83,38 +83,38 @@ def add_command(commands: Any) -> None:
 
 
 def _add_memory(parser: Any) -> None:
-    """Where rows are kept."""
+    """Add the options for storage."""
     parser.add_argument("--memory-limit", metavar="SIZE", help=LIMIT_HELP)
     parser.add_argument(
         "--cache-dir",
         action="append",
         metavar="FOLDER",
-        help="where binned rows go that do not fit into memory; may be repeated for several disks "
-        "(default: the folder for temporary files)",
+        help="folder for binned rows that do not fit into memory; may be repeated for several "
+        "disks (default: the folder for temporary files)",
     )
 
 
 def _add_columns(parser: Any) -> None:
-    """Columns that are no features."""
+    """Add the options for columns that are not features."""
     parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
     parser.add_argument(
         "--offset",
         metavar="COL",
-        help="column of raw scores known beforehand, no feature; the model takes it from the "
-        "tables that it predicts",
+        help="column of initial raw scores, not a feature; prediction reads it from the "
+        "tables as well",
     )
     parser.add_argument(
         "--groups",
         metavar="COL",
-        help="column whose rows of one value are set aside for early stopping together; no feature",
+        help="column of groups: rows with equal values are held out together; not a feature",
     )
     parser.add_argument(
-        "--qid", metavar="COL", help="column with the queries of the rows: train a ranking"
+        "--qid", metavar="COL", help="column with the queries of the rows: train a ranking model"
     )
 
 
 def run(options: argparse.Namespace) -> None:
-    """Carry out the command."""
+    """Run the command."""
     from hedgerow.cli import tables
 
     tables.check_output(options.model)
@@ -131,7 +131,7 @@ def _train(options: argparse.Namespace) -> None:
     way = batches.choose_way(options.data, options.memory_limit)
     train = _train_in_memory if way.in_memory else _train_out_of_core
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InterruptedFitWarning)  # told below
+        warnings.simplefilter("ignore", InterruptedFitWarning)  # reported below
         start, estimator, job = train(options, way)
     trees = estimator.booster_.num_trees
     say(f"trained {trees} trees in {time.perf_counter() - start:.2f} s")
@@ -153,7 +153,7 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _check_paths(options: argparse.Namespace) -> None:
-    """A wrong path in the words of the command line."""
+    """Check paths, so that errors name options of the command line."""
     from hedgerow.cli import tables
     from hedgerow.data.sources.paths import SUFFIXES
 
@@ -161,7 +161,7 @@ def _check_paths(options: argparse.Namespace) -> None:
         path = options.data[0]
         known = path.lower().endswith(tuple(SUFFIXES))
         if not os.path.isdir(path) and not (known and os.path.exists(path)):
-            tables.read_table(path)  # says what is wrong
+            tables.read_table(path)  # reports the error
     if options.position is not None and options.qid is None:
         raise UsageError("--position is for rankings: name the queries, too (--qid COL)")
     if options.target is None and not _is_libsvm(options.data):
@@ -175,7 +175,7 @@ def _is_libsvm(paths: Sequence[str]) -> bool:
 
 
 def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any, Any]:
-    """Read all rows, then fit; the time at which the fit began, the estimator, and the job."""
+    """Read all rows and fit; return the start time of the fit, the estimator, and the job."""
     from hedgerow.cli import batches, engine, features, tables
     from hedgerow.cli.settings import parse_settings
 
@@ -201,7 +201,7 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any,
         aside = [target, *options.drop, *filter(None, others)]
         names = list(table.without([n for n in aside if n in table.columns]).columns)
         if way.n_files == 1:
-            table.without(aside)  # a name that is not there is an error
+            table.without(aside)  # an unknown name is an error
         if not names:
             raise UsageError(f"{shown}: no column is left to predict from")
         X, n_columns = features.feature_columns(table, names), len(names)
@@ -223,23 +223,23 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any,
 
 
 def _ranking(options: argparse.Namespace, sparse: bool) -> str:
-    """The task that ``--qid`` asks for, or an error."""
+    """Return the task for ``--qid``, or raise an error."""
     if options.task != "auto":
-        raise UsageError(f"--qid trains a ranking, not a {options.task}: leave --task out")
+        raise UsageError(f"--qid trains a ranking model, not a {options.task}: leave --task out")
     if sparse:
         raise UsageError("--qid names a column, which LibSVM files do not have: use a table")
     return "ranking"
 
 
 def _more(options: argparse.Namespace, table: Any, X: Any) -> dict[str, Any]:
-    """What else the fit is told; the column of offsets joins the features, to be taken out."""
+    """Return other arguments of the fit; the offset column joins the features for now."""
     more: dict[str, Any] = {}
     for name in ("offset", "groups"):
         column = getattr(options, name)
         if column is not None and isinstance(table, tuple):
             raise UsageError(f"--{name} names a column, which LibSVM files do not have")
     if options.qid is not None and options.groups is not None:
-        raise UsageError("--groups has no effect with --qid: rankings set whole queries aside")
+        raise UsageError("--groups has no effect with --qid: rankings hold out whole queries")
     if options.offset is not None:
         X[options.offset] = table.column(options.offset)
         more["offset"] = options.offset
@@ -251,7 +251,7 @@ def _more(options: argparse.Namespace, table: Any, X: Any) -> dict[str, Any]:
 
 
 def _queries(options: argparse.Namespace, table: Any) -> dict[str, Any]:
-    """The queries of the rows, and those of the validation rows."""
+    """Return the queries of the rows and of the validation rows."""
     from hedgerow.cli import tables
 
     found = {"qid": table.column(options.qid)}
@@ -263,7 +263,7 @@ def _queries(options: argparse.Namespace, table: Any) -> dict[str, Any]:
 
 
 def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, Any, Any]:
-    """Fit with rows in files; as :func:`_train_in_memory`, without a job."""
+    """Fit with rows in files; like :func:`_train_in_memory`, without a job."""
     from hedgerow.cli import batches, engine
     from hedgerow.cli.settings import parse_settings
     from hedgerow.data.sources import Roles
@@ -272,13 +272,14 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     say(way)
     if options.qid is not None:
         raise UsageError(
-            "--qid ranks rows in memory, which these are not: leave it out, or raise --memory-limit"
+            "--qid ranks rows in memory, but these are in files: leave it out, or raise "
+            "--memory-limit"
         )
     for name in ("groups", "init_model"):
         if getattr(options, name) is not None:
             raise UsageError(
-                f"--{name.replace('_', '-')} needs the rows in memory, which these are not: leave "
-                "it out, or raise --memory-limit"
+                f"--{name.replace('_', '-')} needs the rows in memory, but these are in files: "
+                "leave it out, or raise --memory-limit"
             )
     data = batches.open_dataset(options.data, batches.roles_of(options), way, options.cache_dir)
     facts = summarize_targets(data)
@@ -300,7 +301,7 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
 
 
 def _validation(options: argparse.Namespace, task: str, X: Any, sparse: bool) -> Any:
-    """Features and target of the validation table, or None."""
+    """Return features and target of the validation table, or None."""
     from hedgerow.cli import batches, features, tables
     from hedgerow.data.sources import Roles
 

@@ -1,4 +1,4 @@
-"""What every command shares: its one kind of error, its parser, and how it prints."""
+"""Common parts of the commands: the error type, the parser, and printing."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from hedgerow.errors import HedgerowError, printable
 
 
 class UsageError(HedgerowError):
-    """The command cannot be carried out as given; the message says what to do."""
+    """The command cannot run as given; the message says what to change."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that answers a wrong command line with one line."""
+    """A parser that reports a wrong command line in one line."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see `{self.prog} --help`)")
 
 
 def one_line(message: object) -> str:
-    """The text of an error without line breaks, and without what could steer a terminal."""
+    """Return the text of an error without line breaks and terminal control characters."""
     return printable(" ".join(str(message).split()))
 
 
@@ -34,13 +34,13 @@ def say(text: object) -> None:
 
 
 def remark(text: object) -> None:
-    """Print a text to standard error, where it is in no way of what a program writes."""
+    """Print a text to standard error, to keep it apart from the program's output."""
     print(printable(str(text)), file=sys.stderr, flush=True)
 
 
 @contextmanager
 def printable_warnings() -> Iterator[None]:
-    """Within the block, the texts of warnings cannot steer a terminal either."""
+    """Remove terminal control characters from warnings, within the block."""
     before = warnings.formatwarning
     warnings.formatwarning = lambda *given, **more: printable(before(*given, **more))
     try:

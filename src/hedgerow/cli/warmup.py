@@ -1,4 +1,4 @@
-"""``hedgerow warmup``: compile the kernels now instead of at the first fit."""
+"""``hedgerow warmup``: compile the kernels in advance."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ def add_command(commands: Any) -> None:
     """Describe the command to the parser."""
     parser = commands.add_parser(
         "warmup",
-        help="compile the kernels ahead of their first use",
-        description="Compile and keep all kernels, e.g. when a container image is built. "
-        "An installation that holds built kernels needs none of it.",
+        help="compile the kernels before their first use",
+        description="Compile and cache all kernels, for example when a container image is built. "
+        "Not needed if the installation contains compiled kernels.",
     )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Carry out the command."""
+    """Run the command."""
     from hedgerow.compile import library
 
     missing = [variant for variant in _variants() if not _is_built(variant)]
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
     kept = (
         f"kept in {folder}"
         if just_in_time.keeps_code()
-        else "not kept: no cache folder can be written"
+        else "not cached: no cache folder is writable"
     )
     say(f"{len(missing)} kernels ready after {time.perf_counter() - start:.1f} s, {kept}")
 

@@ -1,1 +1,1 @@
-"""How the ranks of a training talk: one protocol, several carriers."""
+"""Communication between the ranks of a training: one protocol, several transports."""

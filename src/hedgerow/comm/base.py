@@ -1,14 +1,14 @@
-"""What a training needs of the others that take part in it.
+"""The interface between a training and its other ranks.
 
 Glossary
 --------
 rank        one of the ``size`` processes (or threads) that train a model together,
-            each with a part of the rows or of the features; all run the same code
-            and call the same collectives in the same order
-collective  a call that every rank makes and that ends for all of them or for none
+            rank        one of the ``size`` processes (or threads) that train a model together,
+                        each with a part of the rows or of the features; all run the same code
+collective  a call that every rank makes; it succeeds for all ranks or for none
 
-All sums are sums of integers, so that their order, and with it the number of ranks,
-leaves no trace in the model.
+All sums are integer sums, so their order, and with it the number of ranks,
+does not affect the model.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Combine = Literal["sum", "max"]
 
 
 class Communicator(Protocol):
-    """The others, as one rank sees them.
+    """The communication of one rank with the others.
 
     Attributes
     ----------
@@ -33,30 +33,30 @@ class Communicator(Protocol):
     size : int
 
     Every method raises :class:`hedgerow.errors.CommunicationError` if a rank is lost,
-    does not answer in time, or sends what is not expected; the communicator is of no
-    use after that.
+    does not answer in time, or sends something unexpected.  After an error the communicator
+    cannot be used.
     """
 
     rank: int
     size: int
 
     def allreduce(self, array: IntArray, combine: Combine = "sum") -> IntArray:
-        """Element-wise sum or maximum of an int64 array over all ranks."""
+        """Return the element-wise sum or maximum of an int64 array over all ranks."""
 
     def reduce_scatter(
         self, array: IntArray, starts: Sequence[int], out: IntArray | None = None
     ) -> IntArray:
-        """Part ``starts[rank] : starts[rank + 1]`` of the sum of an int64 array.
+        """Return part ``starts[rank] : starts[rank + 1]`` of the sum of an int64 array.
 
-        ``starts`` has ``size + 1`` ascending places, the last is the length.  ``out`` is where
-        to write the part; a new array takes longer than the sum.
+        ``starts`` has ``size + 1`` ascending positions; the last is the length.  The part is
+        written to ``out``, if given, because a new array takes longer than the sum.
         """
 
     def allgather(self, message: bytes) -> list[bytes]:
-        """What each rank sent, in the order of the ranks."""
+        """Return the message of each rank, in the order of the ranks."""
 
     def barrier(self) -> None:
-        """Return when all ranks have come here."""
+        """Return when all ranks have called this method."""
 
 
 class Alone:
@@ -66,25 +66,25 @@ class Alone:
     size = 1
 
     def allreduce(self, array: IntArray, combine: Combine = "sum") -> IntArray:
-        """The array itself."""
+        """Return the array."""
         return array
 
     def reduce_scatter(
         self, array: IntArray, starts: Sequence[int], out: IntArray | None = None
     ) -> IntArray:
-        """The array itself; ``out`` is left as it is."""
+        """Return the array; ``out`` is unchanged."""
         return array
 
     def allgather(self, message: bytes) -> list[bytes]:
-        """The one message."""
+        """Return the message in a list."""
         return [message]
 
     def barrier(self) -> None:
-        """Nobody to wait for."""
+        """Return at once."""
 
 
 def gather_numbers(own: AnyArray, ranks: Communicator) -> AnyArray:
-    """Numbers of all ranks, one rank behind the other; all give arrays of one type.
+    """Concatenate the numbers of all ranks; all ranks pass arrays of one type.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def gather_numbers(own: AnyArray, ranks: Communicator) -> AnyArray:
 
 
 def count_rows(n_rows: int, ranks: Communicator) -> tuple[int, int]:
-    """Rows of the ranks before this one, and of all; ``n_rows`` are those of this one.
+    """Return the rows of the ranks before this one, and of all; this rank has ``n_rows``.
 
     Examples
     --------

@@ -1,24 +1,24 @@
-"""The collectives, from nothing but messages between two ranks.
+"""Collectives, built from messages between two ranks.
 
 Glossary
 --------
 transport  carries messages between ranks: queues between threads, or the connections
-           that the workers of a cluster have with each other
-exchange   every rank sends one message to every other and takes one from every other:
-           the one step of which all collectives are made
+           between the workers of a cluster
+exchange   every rank sends one message to every other and receives one from every other:
+           the one step of which all collectives consist
 
 ==================  =========================================================
 collective          exchanges
 ==================  =========================================================
-barrier             one, of nothing
-allgather           one: everyone gets my message
-reduce_scatter      one: everyone gets their part of my array, and I add up mine
-allreduce           one of whole arrays if these are small, else
-                    a reduce_scatter, and one of the sums of my part
+barrier             one, with empty messages
+allgather           one: every rank receives my message
+reduce_scatter      one: every rank receives its part of my array, and I add up my part
+allreduce           one with whole arrays if they are small, else
+                    a reduce_scatter and an allgather of the sums
 ==================  =========================================================
 
 Direct exchange sends the fewest bytes for a reduce_scatter, ``(size - 1) / size`` of the
-array from each rank, in one step; its price are ``size - 1`` messages of each rank.  Many ranks
+array from each rank, in one step; it costs ``size - 1`` messages per rank.  Many ranks
 send as many bytes in log2 W steps of one message (:mod:`hedgerow.comm.steps`).
 """
 
@@ -40,10 +40,10 @@ from hedgerow.errors import CommunicationError
 
 DEFAULT_TIMEOUT = 300.0
 """Seconds without an answer after which a rank counts as lost: longer than a first
-compilation or a pass over a large part of the rows takes."""
+compilation or a pass over a large part of the rows."""
 
 WHOLE_BYTES = 1 << 16
-"""An allreduce of arrays up to this many bytes, times the number of others, is one step."""
+"""Limit in bytes, times the number of other ranks, for an allreduce in one step."""
 
 
 class Transport(Protocol):
@@ -52,7 +52,7 @@ class Transport(Protocol):
     Attributes
     ----------
     stamp : Stamp
-        Put on all messages.
+        Stamp of all messages.
     rank : int
     size : int
     """
@@ -63,19 +63,19 @@ class Transport(Protocol):
 
     @property
     def by_memory(self) -> frozenset[int]:
-        """Ranks with which memory is shared: payloads for them have no check sums."""
+        """Ranks with shared memory, whose payloads have no checksums."""
 
     def post(self, messages: Sequence[tuple[int, Message]]) -> None:
-        """Begin to send messages, each to a rank.
+        """Start to send messages, each to a rank.
 
-        Payloads may be written to afterwards: a transport copies what waits.
+        The caller may write to payloads afterwards: a transport copies pending messages.
         """
 
     def flush(self, timeout: float) -> None:
-        """Wait until what was posted is on its way, or raise if it cannot be."""
+        """Wait until all posted messages are sent, or raise if that is impossible."""
 
     def receive(self, source: int, sequence: int, timeout: float) -> tuple[Call, Payload]:
-        """What a rank sent in an exchange."""
+        """Return the message of a rank in an exchange."""
 
 
 class Collectives:
@@ -85,16 +85,16 @@ class Collectives:
     ----------
     transport : Transport
     timeout : float
-        Seconds for which a rank waits for another in one exchange.
+        Seconds that a rank waits for another in one exchange.
 
     Attributes
     ----------
     rank : int
     size : int
     n_exchanges : int
-        Steps so far, the same in all ranks.
+        Number of steps so far, the same on all ranks.
     bytes_sent : int
-        By this rank, without headers.
+        Bytes sent by this rank, without headers.
     """
 
     def __init__(self, transport: Transport, timeout: float = DEFAULT_TIMEOUT) -> None:
@@ -108,7 +108,7 @@ class Collectives:
         self._in_steps = goes_in_steps(self.size)
 
     def allreduce(self, array: IntArray, combine: Combine = "sum") -> IntArray:
-        """Element-wise sum or maximum of an int64 array over all ranks."""
+        """Return the element-wise sum or maximum of an int64 array over all ranks."""
         flat = _checked(array).reshape(-1)
         kind = Kind.ALLREDUCE_SUM if combine == "sum" else Kind.ALLREDUCE_MAX
         call = Call(kind, flat.size)
@@ -125,7 +125,7 @@ class Collectives:
     def reduce_scatter(
         self, array: IntArray, starts: Sequence[int], out: IntArray | None = None
     ) -> IntArray:
-        """Part ``starts[rank] : starts[rank + 1]`` of the sum of an int64 array of one axis."""
+        """Return part ``starts[rank] : starts[rank + 1]`` of the sum of a one-dimensional array."""
         array = _checked(array)
         places = [int(start) for start in starts]
         ascending = all(first <= second for first, second in itertools.pairwise(places))
@@ -144,23 +144,23 @@ class Collectives:
         return self._part(Call(Kind.REDUCE_SCATTER, agreed), array, places, "sum", out)
 
     def allgather(self, message: bytes) -> list[bytes]:
-        """What each rank sent, in the order of the ranks."""
+        """Return the message of each rank, in the order of the ranks."""
         return [bytes(payload) for payload in self._gather(Call(Kind.ALLGATHER), message)]
 
     def barrier(self) -> None:
-        """Return when all ranks have come here."""
+        """Return when all ranks have called this method."""
         if self._in_steps:
             steps.meet(self.rank, self.size, self._swap(Call(Kind.BARRIER)))
         else:
             self._exchange(Call(Kind.BARRIER), [b""] * self.size)
 
     def abort(self, reason: str) -> None:
-        """Tell the others, if they can be reached, that this rank gives up."""
+        """Tell the other ranks, if they are reachable, that this rank gives up."""
         self._failure = self._failure or reason
         self._tell(Kind.ABORT, reason.encode())
 
     def leave(self) -> None:
-        """Tell the others that this rank is done: they need not wait for it."""
+        """Tell the other ranks that this rank is done, so that they need not wait for it."""
         self._tell(Kind.LEAVE, b"")
 
     def _part(
@@ -190,7 +190,7 @@ class Collectives:
         return payloads
 
     def _exchange(self, call: Call, payloads: Sequence[Payload]) -> list[Payload]:
-        """Send ``payloads[rank]`` to each other rank; what each sent (nothing for itself)."""
+        """Send ``payloads[rank]`` to each other rank; return what each sent (None for itself)."""
         others = [(self.rank + step) % self.size for step in range(1, self.size)]
         received: list[Payload] = [b""] * self.size
         found = self._send_and_take(call, [(rank, payloads[rank]) for rank in others], others)
@@ -199,7 +199,7 @@ class Collectives:
         return received
 
     def _swap(self, call: Call) -> steps.Swap:
-        """A step of a collective: send to one rank, take from one."""
+        """Take a step of a collective: send to one rank, receive from one."""
 
         def swap(target: int, payload: Payload, source: int) -> Payload:
             return self._send_and_take(call, [(target, payload)], [source])[0]
@@ -209,7 +209,7 @@ class Collectives:
     def _send_and_take(
         self, call: Call, sent: Sequence[tuple[int, Payload]], sources: Sequence[int]
     ) -> list[Payload]:
-        """Send payloads to ranks; what these sources have sent."""
+        """Send payloads to ranks; return the messages of the sources."""
         if self._failure is not None:
             raise CommunicationError(self._failure)
         sequence, taken = self.n_exchanges, []
@@ -255,7 +255,7 @@ class Collectives:
             self._transport.post(messages)
             self._transport.flush(min(self._timeout, 1.0))
         except CommunicationError:
-            pass  # who cannot be reached finds out by itself
+            pass  # an unreachable rank finds out by itself
 
 
 def _checked(array: IntArray) -> IntArray:
@@ -265,7 +265,7 @@ def _checked(array: IntArray) -> IntArray:
 
 
 def _bytes_of(array: IntArray) -> memoryview:
-    """The array's own memory, little-endian."""
+    """Return the array's own memory, little-endian."""
     return array.astype("<i8", copy=False).view(np.uint8).data
 
 

@@ -1,11 +1,11 @@
-"""Ranks on the workers of a Dask cluster, talking over the workers' own connections.
+"""Ranks on the workers of a Dask cluster, which communicate over the workers' connections.
 
 Glossary
 --------
-carrier   what hedgerow keeps on a worker (in ``worker.extensions``): the mailboxes of the
-          ranks that run there
-stream    a connection from one rank's worker to another's, open as long as the ranks
-          train: opened as all connections between workers are, so with the cluster's own
+carrier   Hedgerow's object on a worker (in ``worker.extensions``): the mailboxes of its
+          ranks
+stream    a connection from one rank's worker to another's, open during the
+          training; it is opened like all connections between workers, so it uses the cluster's
           ports, TLS and authentication
 
 The task of a rank runs in the worker's thread, streams on the worker's event loop::
@@ -14,7 +14,7 @@ The task of a rank runs in the worker's thread, streams on the worker's event lo
     post ------- call_soon --------> write to streams ~~~~> read ---> mailbox of the other
     receive <--- mailbox <---------- read <~~~~~~~~~~~~~~~~ streams of others
 
-A stream that ends tells at once that the other worker is lost, whoever waits for whom.
+A stream that ends tells every waiting rank at once that a worker is lost.
 The pattern (a handler of the worker, messages with the number of the run) is that of the
 P2P shuffle of Dask, ``distributed/shuffle/_worker_plugin.py``.
 """
@@ -49,17 +49,17 @@ EXTENSION = "hedgerow"
 OPERATION = "hedgerow_stream"
 
 _FRAME_BYTES = 2048
-"""Shorter payloads are written into the message, longer ones are frames of their own."""
+"""Shorter payloads are part of the message, longer ones are separate frames."""
 
 _LOOK_SECONDS = 0.1
-"""Time between two looks of a rank that waits for its event loop whether it has failed."""
+"""Interval at which a rank that waits for its event loop checks whether it has failed."""
 
 _WATCH_SECONDS = 0.5
-"""Time between two looks whether the task of a rank is still wanted."""
+"""Interval of checks whether the task of a rank is still wanted."""
 
 
 class Carrier:
-    """Mailboxes of a worker, and what puts messages into them.
+    """Mailboxes of a worker, and the handler that fills them.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Carrier:
         worker.handlers[OPERATION] = self.read_stream
 
     def open(self, stamp: Stamp, rank: int, size: int) -> Mailbox:
-        """A new mailbox and outbox; those of earlier epochs of the run fail."""
+        """Return a new mailbox and outbox; those of earlier epochs of the run fail."""
         mailbox = Mailbox(stamp, rank, size)
         outbox = open_outbox(stamp, rank, size) if size > 1 else None
         with self._lock:
@@ -83,19 +83,19 @@ class Carrier:
                 if key[0].run == stamp.run and key[0].epoch < stamp.epoch
             ]
             for key in older:
-                self._mailboxes.pop(key).fail(f"the training was started anew ({stamp.epoch})")
+                self._mailboxes.pop(key).fail(f"the training was restarted ({stamp.epoch})")
                 self._close_outbox(key)
             self._mailboxes[stamp, rank] = mailbox
             self._outboxes[stamp, rank] = outbox
         return mailbox
 
     def find(self, stamp: Stamp, rank: int) -> Mailbox | None:
-        """The mailbox of a rank, if it was opened here and not closed."""
+        """Return the mailbox of a rank, if it was opened here and not closed."""
         with self._lock:
             return self._mailboxes.get((stamp, rank))
 
     def take_outbox(self, stamp: Stamp, rank: int) -> Outbox | None:
-        """The outbox of a rank, which is the caller's from now on."""
+        """Return the outbox of a rank, which now belongs to the caller."""
         with self._lock:
             return self._outboxes.pop((stamp, rank), None)
 
@@ -128,12 +128,12 @@ class Carrier:
         target: int = 0,
         address: str = "",
     ) -> Any:
-        """Handler of the worker: what another rank sends, until it or the connection ends."""
+        """Handler of the worker: receives messages of a rank until it or the connection ends."""
         from distributed.core import Status
 
         mailbox = self.find(Stamp(run, epoch), target)
         if mailbox is None:
-            comm.abort()  # of a run that has ended: the sender finds its stream closed
+            comm.abort()  # the run has ended: the sender finds its stream closed
             return Status.dont_reply
         reason = "the connection was closed"
         try:
@@ -142,7 +142,7 @@ class Carrier:
                 mailbox.deliver(Message(content["header"], _payload_of(content["payload"])))
         except OSError as error:
             reason = str(error)
-        except Exception as error:  # a message that cannot be read
+        except Exception as error:  # an unreadable message
             reason = f"{type(error).__name__}: {error}"
             comm.abort()
         finally:
@@ -151,15 +151,15 @@ class Carrier:
 
 
 class DaskTransport:
-    """Messages of one rank, from the thread of its task.
+    """Messages of one rank, sent from the thread of its task.
 
     Parameters
     ----------
     worker : distributed.Worker
-        On which the task runs.
+        The worker of the task.
     mailbox : Mailbox
     addresses : sequence of str
-        Of the workers of all ranks.
+        Addresses of the workers of all ranks.
     """
 
     def __init__(self, worker: Any, mailbox: Mailbox, addresses: Sequence[str]) -> None:
@@ -176,11 +176,11 @@ class DaskTransport:
 
     @property
     def by_memory(self) -> frozenset[int]:
-        """Ranks on this machine, with which memory is shared."""
+        """Ranks on this machine that share memory."""
         return self._memory.ranks
 
     def share_memory(self, outbox: Outbox | None, ranks: Collectives) -> None:
-        """Find out with which ranks memory can be shared; every rank calls this."""
+        """Find the ranks with which memory can be shared; every rank calls this."""
         inboxes = open_inboxes(self.stamp, self._mailbox) if outbox is not None else {}
         memory = SharedMemory(outbox, inboxes)
         try:
@@ -201,7 +201,7 @@ class DaskTransport:
         self._wait_for(asyncio.run_coroutine_threadsafe(connect_all(), self.loop), 2 * timeout)
 
     def post(self, messages: Sequence[tuple[int, Message]]) -> None:
-        """Write messages to ranks on this machine; hand others to the event loop."""
+        """Write messages to ranks on this machine; pass others to the event loop."""
         near = [(rank, message) for rank, message in messages if rank in self.by_memory]
         far = [(rank, message) for rank, message in messages if rank not in self.by_memory]
         if near and not self._write_near(near):
@@ -214,7 +214,7 @@ class DaskTransport:
         self._pending.append(asyncio.run_coroutine_threadsafe(self._write_all(messages), self.loop))
 
     def flush(self, timeout: float) -> None:
-        """Wait until the event loop has written what was posted."""
+        """Wait until the event loop has written all posted messages."""
         pending, self._pending = self._pending, []
         for future in pending:
             self._wait_for(future, timeout)
@@ -229,7 +229,7 @@ class DaskTransport:
         return header.call, payload
 
     def close(self) -> None:
-        """Close the streams from this rank, and give shared memory back."""
+        """Close the streams of this rank, and release shared memory."""
         memory, self._memory = self._memory, SharedMemory(None, {})
         memory.close()
         streams, self._streams = self._streams, {}
@@ -242,10 +242,10 @@ class DaskTransport:
         asyncio.run_coroutine_threadsafe(close_all(), self.loop)
 
     def _write_near(self, messages: Sequence[tuple[int, Message]]) -> bool:
-        """Write what belongs to an exchange into shared memory; False if it cannot be there."""
+        """Write the messages of an exchange to shared memory; False if it is not possible."""
         header = opened(messages[0][1].header)
         if header.call.kind in (Kind.ABORT, Kind.LEAVE):
-            return False  # whoever waits looks into the mailbox for these
+            return False  # a waiting rank looks into the mailbox for these
         payloads = [(rank, message.payload) for rank, message in messages]
         return self._memory.post(header.sequence, header.call, payloads)
 
@@ -284,7 +284,7 @@ class DaskTransport:
         await stream.write({"header": message.header, "payload": payload})
 
     def _wait_for(self, future: Any, timeout: float) -> None:
-        """Wait for what runs on the event loop, but not if this rank has failed meanwhile."""
+        """Wait for work on the event loop, unless this rank has failed in the meantime."""
         deadline = time.monotonic() + timeout
         while not future.done():
             left = deadline - time.monotonic()
@@ -301,13 +301,13 @@ class DaskTransport:
         try:
             future.result()
         except OSError as error:
-            # The mailbox may know more: the other may have said why it went.
+            # The mailbox may know more: the other rank may have said why it left.
             reason = self._mailbox.failure or f"rank {self.rank} cannot send: {error}"
             raise CommunicationError(reason) from error
 
 
 def join(run: bytes, epoch: int, rank: int, size: int) -> str:
-    """Open the mailbox of a rank on the worker that this task runs on; its address.
+    """Open the mailbox of a rank on the worker of this task; return the worker's address.
 
     All ranks join before any of them connects.
     """
@@ -329,30 +329,30 @@ def dask_ranks(
     connect_timeout: float = 30.0,
     shares_memory: bool = True,
 ) -> Iterator[Collectives]:
-    """The communicator of a rank, in a task on its worker that has joined before.
+    """Yield the communicator of a rank, in a task on a worker that has joined before.
 
     Parameters
     ----------
     run : bytes
-        16 bytes that are this training's own.
+        16 random bytes of this training.
     epoch : int
         Number of the attempt.
     rank : int
     addresses : sequence of str
-        Of the workers of all ranks; they must be different.
+        Addresses of the workers of all ranks; they must be different.
     timeout : float, default 300
-        Seconds for which a rank waits for another in one exchange.
+        Seconds that a rank waits for another in one exchange.
     connect_timeout : float, default 30
-        Seconds for opening the connections.
+        Seconds to open the connections.
     shares_memory : bool, default True
-        Ranks on one machine exchange messages through shared memory where they can.  False:
-        through the connections; all ranks must give the same.
+        Whether ranks on one machine exchange messages through shared memory, if possible.  False:
+        through the connections.  All ranks must pass the same value.
 
     Raises
     ------
     CommunicationError
-        If this rank has not joined, or cannot connect.  What the body raises is told to
-        the other ranks, and passes on.
+        If this rank has not joined, or cannot connect.  Errors in the body are sent to
+        the other ranks and raised again.
     """
     worker = _this_worker()
     stamp = Stamp(run, epoch)
@@ -375,7 +375,7 @@ def dask_ranks(
                 transport.share_memory(carrier.take_outbox(stamp, rank), communicator)
             yield communicator
             communicator.leave()
-        except BaseException as error:  # whatever it is, the others must hear of it
+        except BaseException as error:  # the other ranks must know of any error
             communicator.abort(f"{type(error).__name__}: {error}")
             raise
     finally:
@@ -385,7 +385,7 @@ def dask_ranks(
 
 
 async def _watch(worker: Any, key: Any, mailbox: Mailbox, over: threading.Event) -> None:
-    """Fail the mailbox when the task of a rank is cancelled, as when the client has gone."""
+    """Fail the mailbox when the task of a rank is cancelled, for example if the client is gone."""
     while not over.is_set():
         task = worker.state.tasks.get(key)
         if task is None or task.state not in ("executing", "long-running"):
@@ -395,14 +395,14 @@ async def _watch(worker: Any, key: Any, mailbox: Mailbox, over: threading.Event)
 
 
 def _this_worker() -> Any:
-    """The worker on whose thread a task runs."""
+    """Return the worker of the current task."""
     from distributed import get_worker
 
     return get_worker()
 
 
 def _content_of(payload: Payload, address: str) -> Any:
-    """What is written for a payload: a frame of its own if it is long."""
+    """Return what is written for a payload: a separate frame if it is long."""
     from distributed.protocol import to_serialize
 
     if len(payload) < _FRAME_BYTES or address.startswith("inproc://"):

@@ -1,8 +1,8 @@
-"""Faults on purpose: what happens when a rank is lost or a message goes wrong.
+"""Injected faults: a lost rank, or a wrong message.
 
 A :class:`Fault` is injected at one exchange of one rank.  :func:`with_each_fault` runs a
-function again and again, with the fault at exchange 0, 1, 2, ... until the function
-ends before the fault's turn comes, so that no place is left out::
+function repeatedly, with the fault at exchange 0, 1, 2, ... until the function
+ends before the fault occurs, so every exchange is covered::
 
     for injection, outcomes in with_each_fault(3, train, Fault.CUT):
         assert all(isinstance(one.error, CommunicationError) for one in outcomes)
@@ -32,33 +32,33 @@ from hedgerow.comm.threads import Outcome, rank_outcomes
 Result = TypeVar("Result")
 
 _SHORT = 0.02
-"""Seconds by which a late message is late."""
+"""Delay of a late message in seconds."""
 
 
 class Fault(Enum):
-    """What goes wrong."""
+    """The kinds of faults."""
 
     DIES = "the rank raises an error of its own instead of sending"
     STALLS = "the rank sends only after the timeout of the others"
     LOST = "the messages are never sent"
     CUT = "the last byte of each message is missing"
-    DAMAGED = "one bit of each message is another"
+    DAMAGED = "one bit of each message is flipped"
     EARLY = "a wrong message for the next exchange comes first"
     TWICE = "each message comes twice"
     STALE = "messages of an earlier epoch and of an exchange that is over come first"
-    LATE = "messages come late, and to the ranks in another order"
+    LATE = "messages come late, and to the ranks in reverse order"
 
 
 HARMLESS = frozenset({Fault.TWICE, Fault.STALE, Fault.LATE})
 
 
 class RankDied(Exception):
-    """Stands for whatever may end a rank."""
+    """Stands for any error that ends a rank."""
 
 
 @dataclass(slots=True)
 class Injection:
-    """A fault, where it happens, and whether it has.
+    """A fault, its place, and whether it has happened.
 
     Attributes
     ----------
@@ -66,9 +66,9 @@ class Injection:
     rank : int
     exchange : int
     stall : float
-        Seconds for which a rank stalls.
+        Seconds that a rank stalls.
     happened : bool
-        Set once the rank has come there.
+        Whether the rank has reached the fault.
     """
 
     fault: Fault
@@ -78,12 +78,12 @@ class Injection:
     happened: bool = False
 
     def wrap(self, transport: Transport) -> Transport:
-        """The transport, or one with the fault if it is that of the rank."""
+        """Return the transport, with the fault if it belongs to the rank."""
         return FaultyTransport(transport, self) if transport.rank == self.rank else transport
 
 
 class FaultyTransport:
-    """A transport that goes wrong once."""
+    """A transport that fails once."""
 
     def __init__(self, inner: Transport, injection: Injection) -> None:
         self.rank = inner.rank
@@ -98,7 +98,7 @@ class FaultyTransport:
         return self._inner.by_memory
 
     def post(self, messages: Sequence[tuple[int, Message]]) -> None:
-        """Send, or do what the fault says."""
+        """Send messages, or do what the fault says."""
         if messages and not self._injection.happened and self._is_turn(messages[0][1]):
             self._injection.happened = True
             self._post_wrongly(messages)
@@ -167,13 +167,13 @@ def with_each_fault(
     rank : int, default 0
         The rank with the fault.
     timeout : float, default 0.3
-        Seconds for which ranks wait for each other; a stalled one stalls twice as long.
+        Seconds that ranks wait for each other; a stalled rank stalls twice as long.
 
     Yields
     ------
     (Injection, list of Outcome)
-        Where the fault was, and what became of each rank; ends with the first run in
-        which the fault's turn did not come.
+        The place of the fault, and the outcome of each rank; ends with the first run that
+        does not reach the fault.
     """
     exchange = 0
     while True:

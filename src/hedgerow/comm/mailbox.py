@@ -1,18 +1,18 @@
-"""Messages that have come for a rank, until it asks for them.
+"""Received messages of a rank, until it takes them.
 
-They come on one thread (of a sender, of an event loop) and are taken on another.  A rank
-is never more than one exchange ahead of another, as each exchange needs something of
-everyone; a mailbox therefore holds at most two messages of each source, and what is
-further ahead is an error.  Of collectives in steps only a whole collective needs something of
-everyone: a rank is less than two collectives ahead.
+Messages arrive on one thread (of a sender, of an event loop) and are taken on another.  A rank
+is never more than one exchange ahead of another, because each exchange needs a message from
+every rank.  So a mailbox holds at most two messages of each source, and a message from further
+ahead is an error.  With collectives in steps, only a whole collective needs a message from
+every rank: a rank is less than two collectives ahead.
 
 =========================================  ===========================================
 message                                    what happens
 =========================================  ===========================================
 of another run or epoch                    dropped
 of an exchange that is over, or twice      dropped
-two different ones in the same place       error
-too far ahead, for someone else, damaged   error
+two different ones for the same exchange   error
+too far ahead, for another rank, damaged   error
 =========================================  ===========================================
 """
 
@@ -36,28 +36,28 @@ from hedgerow.errors import CommunicationError
 logger = logging.getLogger("hedgerow")
 
 STEPS_FROM = 5
-"""Ranks from which on collectives go in steps: three messages instead of four."""
+"""Number of ranks from which collectives go in steps: three messages instead of four."""
 
 
 def goes_in_steps(size: int) -> bool:
-    """Whether collectives of so many ranks go in steps."""
+    """Whether collectives of this many ranks go in steps."""
     return size >= STEPS_FROM
 
 
 def most_ahead(size: int) -> int:
-    """Exchanges by which a message may come before it is wanted."""
+    """Return the number of exchanges by which a message may be early."""
     return 2 * (size - 1).bit_length() if goes_in_steps(size) else 1
 
 
 def took_no_part(source: int, sequence: int) -> CommunicationError:
-    """A rank had ended before an exchange in which it is waited for."""
+    """Return the error for a rank that ended before an exchange in which it is needed."""
     return CommunicationError(
         f"rank {source} has ended its part and takes no part in exchange {sequence}"
     )
 
 
 def not_answered(source: int, rank: int, sequence: int, timeout: float) -> CommunicationError:
-    """A rank was waited for too long."""
+    """Return the error for a rank that did not answer in time."""
     return CommunicationError(
         f"rank {source} did not answer within {timeout:g} s "
         f"(rank {rank}, exchange {sequence}): it stalls or is overloaded"
@@ -65,21 +65,21 @@ def not_answered(source: int, rank: int, sequence: int, timeout: float) -> Commu
 
 
 class Mailbox:
-    """Of one rank, for one stamp.
+    """The mailbox of one rank, for one stamp.
 
     Parameters
     ----------
     stamp : Stamp
-        Messages with another one are dropped.
+        Messages with another stamp are dropped.
     rank : int
-        Whose mailbox it is.
+        The owner of the mailbox.
     size : int
         Number of ranks.
 
     Attributes
     ----------
     n_dropped : int
-        Messages that came late, twice, or from another run.
+        Number of messages that came late, twice, or from another run.
     """
 
     def __init__(self, stamp: Stamp, rank: int, size: int) -> None:
@@ -89,7 +89,7 @@ class Mailbox:
         self.n_dropped = 0
         self._changed = threading.Condition()
         self._waiting: dict[tuple[int, int], tuple[Header, Payload]] = {}
-        self._wanted = [0] * size  # by source: exchanges before are over
+        self._wanted = [0] * size  # by source: exchanges before this one are over
         self._now = 0  # the exchange of this rank
         self._most_ahead = most_ahead(size)
         self._left: set[int] = set()
@@ -97,11 +97,11 @@ class Mailbox:
 
     @property
     def failure(self) -> str | None:
-        """Why nothing can be taken any more, or None."""
+        """The reason why nothing can be taken any more, or None."""
         return self._failure
 
     def deliver(self, message: Message) -> None:
-        """Put in what has come; never raises: what is wrong is told to whoever takes."""
+        """Add a received message; never raises: errors are raised when messages are taken."""
         with self._changed:
             try:
                 self._sort(opened(message.header), message.payload)
@@ -110,7 +110,7 @@ class Mailbox:
             self._changed.notify_all()
 
     def take(self, source: int, sequence: int, timeout: float) -> tuple[Header, Payload]:
-        """The message of a rank in an exchange; waits for it, ``timeout`` seconds at most."""
+        """Return the message of a rank in an exchange; waits at most ``timeout`` seconds for it."""
         deadline = time.monotonic() + timeout
         key = (source, sequence)
         with self._changed:
@@ -136,17 +136,17 @@ class Mailbox:
             self._wanted[source] = sequence + 1
 
     def has_left(self, source: int) -> bool:
-        """Whether a rank has said that it takes part no longer."""
+        """Whether a rank has said that it no longer takes part."""
         return source in self._left
 
     def fail(self, reason: str) -> None:
-        """Let everything that is or will be taken end in an error; the first reason stays."""
+        """Let all current and future calls of ``take`` fail; the first reason is kept."""
         with self._changed:
             self._fail(reason)
             self._changed.notify_all()
 
     def lose(self, source: int, reason: str) -> None:
-        """Note that nothing more can come from a rank: an error unless it has left."""
+        """Note that a rank can send nothing more: an error unless it has left."""
         with self._changed:
             if source not in self._left:
                 self._fail(reason)
@@ -158,7 +158,7 @@ class Mailbox:
             self._waiting.clear()
 
     def _sort(self, header: Header, payload: Payload) -> None:
-        """Keep, drop or refuse a message."""
+        """Keep, drop or reject a message."""
         if header.stamp != self.stamp:
             return self._drop(header, "of another run or epoch")
         if header.target != self.rank or not 0 <= header.source < self.size:

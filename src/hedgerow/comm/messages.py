@@ -1,16 +1,16 @@
-"""What ranks send each other: a header of fixed length, then bytes.
+"""Messages between ranks: a header of fixed length, then bytes.
 
 Glossary
 --------
-run       a training, by 16 random bytes
-epoch     how often the run has been started anew, after a rank was lost
-stamp     run and epoch: messages with another stamp are those of a rank that has not
-          yet heard that the run has ended or was started anew
-sequence  number of the exchange, which all ranks count alike
-call      the collective that the sender is in, with what all ranks must agree on
+run       a training, identified by 16 random bytes
+epoch     number of restarts of the run after a rank was lost
+stamp     run and epoch: messages with another stamp come from a rank that does not
+          know yet that the run has ended or was restarted
+sequence  number of the exchange, the same on all ranks
+call      the collective of the sender, with what all ranks must agree on
 
-The header carries check sums of itself and of the payload.  They are there for
-accidents; whoever may send to a rank is trusted.
+The header has checksums of itself and of the payload.  They protect against
+accidents; every sender is trusted.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ KIND_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Which training, and which attempt at it."""
+    """The training, and the attempt."""
 
     run: bytes
     epoch: int = 0
@@ -71,8 +71,8 @@ class Stamp:
 class Call:
     """What the ranks of an exchange must have in common.
 
-    ``agreed`` is a number made of the arguments (length, places): ranks that call the
-    same collective with other arguments have other numbers.
+    ``agreed`` is a hash of the arguments (length, positions): ranks that call the
+    same collective with other arguments have another hash.
     """
 
     kind: Kind
@@ -83,7 +83,7 @@ class Call:
 
 
 class Header(NamedTuple):
-    """Of one message."""
+    """Header of one message."""
 
     call: Call
     source: int
@@ -95,14 +95,14 @@ class Header(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A header as bytes, and what it is about."""
+    """A header as bytes, and a payload."""
 
     header: bytes
     payload: Payload
 
 
 def checksum_of(payload: Payload) -> int:
-    """What stands in the header of a message with this payload."""
+    """Return the header for a message with this payload."""
     return zlib.crc32(payload)
 
 
@@ -110,9 +110,9 @@ def sealed(
     call: Call, source: int, target: int, stamp: Stamp, sequence: int, payload: Payload,
     checked: bool = True,
 ) -> Message:  # fmt: skip
-    """Message with the header that belongs to a payload.
+    """Return the message for a payload.
 
-    Without ``checked`` the header has no check sum of the payload, which no network carries.
+    Without ``checked`` the header has no checksum of the payload, which stays in memory.
     """
     fields = _LAYOUT.pack(
         MAGIC,
@@ -132,12 +132,12 @@ def sealed(
 
 
 def copied(message: Message) -> Message:
-    """The message with a payload of its own, which nobody writes to."""
+    """Return the message with its own copy of the payload."""
     return Message(message.header, bytes(message.payload))
 
 
 def with_checksum(message: Message) -> Message:
-    """The message with a check sum of its payload."""
+    """Return the message with a checksum of its payload."""
     header = opened(message.header)
     return sealed(
         header.call, header.source, header.target, header.stamp, header.sequence, message.payload
@@ -145,14 +145,14 @@ def with_checksum(message: Message) -> Message:
 
 
 def opened(header: bytes) -> Header:
-    """Fields of a header; damage is an error."""
+    """Return the fields of a header; damage is an error."""
     if len(header) != HEADER_BYTES or header[:4] != MAGIC:
         raise CommunicationError(
             f"a message does not begin as messages of this version of hedgerow do "
             f"({len(header)} bytes, {HEADER_BYTES} expected): install the same version on all ranks"
         )
     if struct.unpack("<I", header[-4:])[0] != zlib.crc32(header[:-4]):
-        raise CommunicationError("the header of a message is damaged: its check sum is wrong")
+        raise CommunicationError("the header of a message is damaged: its checksum is wrong")
     _, kind, source, target, epoch, run, sequence, agreed, length, checksum, _ = _LAYOUT.unpack(
         header
     )
@@ -167,11 +167,12 @@ def opened(header: bytes) -> Header:
 
 
 def check_payload(header: Header, payload: Payload) -> None:
-    """Raise if a payload is not what its header says."""
+    """Raise if a payload does not match its header."""
     where = f"message {header.sequence} of rank {header.source} to rank {header.target}"
     if len(payload) != header.length:
         raise CommunicationError(
-            f"{where} has {len(payload)} bytes, its header says {header.length}: it was cut short"
+            f"{where} has {len(payload)} bytes, but its header says {header.length}: it was "
+            "truncated"
         )
     if checksum_of(payload) != header.checksum:
-        raise CommunicationError(f"{where} is damaged: its check sum is wrong")
+        raise CommunicationError(f"{where} is damaged: its checksum is wrong")

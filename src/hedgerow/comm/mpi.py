@@ -1,4 +1,4 @@
-"""Ranks as processes of an MPI job: the native collectives of the library.
+"""Ranks as processes of an MPI job, with the library's native collectives.
 
 Start a script with ``mpiexec -n 4 python script.py``::
 
@@ -6,11 +6,11 @@ Start a script with ``mpiexec -n 4 python script.py``::
 
     run_rank(train_my_part)        # every process calls it, with its communicator
 
-What fails ends the whole job: MPI has no way to go on without a rank.  An error in one
-process is printed there and aborts the others at once (``MPI_Abort``, exit code 1); a
-process that is killed is noticed by ``mpiexec``, which kills the rest.  Ranks that call
-different collectives are not noticed, and nothing limits how long a rank waits for one
-that stalls: let the job's scheduler limit its time, and resume from a checkpoint.
+A failure ends the whole job, because MPI cannot continue without a rank.  An error in one
+process is printed there and aborts the other processes at once (``MPI_Abort``, exit code 1).  If a
+process is killed, ``mpiexec`` kills the rest.  There is no check that ranks call
+the same collectives, and no limit on the time that a rank waits for a stalled one:
+let the job's scheduler limit its time, and resume from a checkpoint.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class MpiRanks:
     ----------
     group : mpi4py.MPI.Comm, optional
         Default: a duplicate of ``COMM_WORLD``, so that other messages of the script
-        cannot be taken for these.
+        cannot be mistaken for these.
     """
 
     def __init__(self, group: Any = None) -> None:
@@ -46,7 +46,7 @@ class MpiRanks:
         self.size: int = self._group.Get_size()
 
     def allreduce(self, array: IntArray, combine: Combine = "sum") -> IntArray:
-        """Element-wise sum or maximum of an int64 array over all ranks."""
+        """Return the element-wise sum or maximum of an int64 array over all ranks."""
         total = np.empty(array.shape, dtype=np.int64)
         operation = self._mpi.SUM if combine == "sum" else self._mpi.MAX
         self._call(self._group.Allreduce, np.ascontiguousarray(array), total, operation)
@@ -55,14 +55,14 @@ class MpiRanks:
     def reduce_scatter(
         self, array: IntArray, starts: Sequence[int], out: IntArray | None = None
     ) -> IntArray:
-        """Part ``starts[rank] : starts[rank + 1]`` of the sum of an int64 array."""
+        """Return part ``starts[rank] : starts[rank + 1]`` of the sum of an int64 array."""
         counts = np.diff(np.asarray(starts))
         part = np.empty(counts[self.rank], dtype=np.int64) if out is None else out
         self._call(self._group.Reduce_scatter, np.ascontiguousarray(array), part, counts.tolist())
         return part
 
     def allgather(self, message: bytes) -> list[bytes]:
-        """What each rank sent, in the order of the ranks."""
+        """Return the message of each rank, in the order of the ranks."""
         lengths = np.empty(self.size, dtype=np.int64)
         self._call(self._group.Allgather, np.array([len(message)]), lengths)
         ends = np.cumsum(lengths)
@@ -73,7 +73,7 @@ class MpiRanks:
         return [part.tobytes() for part in np.split(gathered, ends[:-1])]
 
     def barrier(self) -> None:
-        """Return when all ranks have come here."""
+        """Return when all ranks have called this method."""
         self._call(self._group.Barrier)
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> None:
@@ -108,7 +108,7 @@ def run_rank(function: Callable[[MpiRanks], Result]) -> Result:
 def _mpi() -> Any:
     try:
         from mpi4py import MPI
-    except ImportError as error:  # also if there is no MPI library
+    except ImportError as error:  # also without an MPI library
         raise ImportError(
             "training over MPI needs mpi4py and an MPI library: pip install 'hedgerow[mpi]' "
             f"and, unless the machine has one, mpich ({error})"

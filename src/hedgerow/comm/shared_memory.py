@@ -1,24 +1,24 @@
 """Messages between ranks of one machine, through memory that their processes share.
 
-Each rank has an outbox of two files (of more, if collectives go in steps) in ``/dev/shm``, which
-every other rank of the machine maps.  The messages of exchange ``n`` stand in file ``n % 2``::
+Each rank has an outbox of two files in ``/dev/shm`` (more, if collectives go in steps), which
+every other rank of the machine maps.  The messages of exchange ``n`` are in file ``n % 2``::
 
     word 0                 number of the exchange + 1, written last
     words 8, 9             kind of the collective, what its callers must agree on
     words 10 + 2 r, ...    start and length of the message to rank r
-    from the next page on  messages; one that goes to several ranks stands there once
+    from the next page on  messages; one that goes to several ranks is stored once
 
-Two files are enough, and nobody says that a message was read: a rank posts in exchange
-``n + 2`` once it has the messages of exchange ``n + 1`` of all others, which they posted
+Two files are enough, without acknowledgements: a rank posts in exchange
+``n + 2`` after it has the messages of exchange ``n + 1`` of all others, which they posted
 after they had used those of exchange ``n``.  In steps a rank may be further ahead
-(:func:`hedgerow.comm.mailbox.most_ahead`), and there is a file for each exchange by which it may.
+(:func:`hedgerow.comm.mailbox.most_ahead`), and there is one more file for each such exchange.
 
-A rank that waits looks at word 0, and now and then at its mailbox: what ends a training (a
-lost worker, a rank that gives up) still comes over the connections between the workers.
-Files are unlinked as soon as all ranks have mapped them, so a process that is killed leaves
-none behind.
+A waiting rank polls word 0, and occasionally its mailbox: failures of a training (a
+lost worker, a rank that gives up) still arrive over the connections between the workers.
+Files are unlinked as soon as all ranks have mapped them, so a killed process leaves
+no files.
 
-Linux only: elsewhere, and for ranks of other machines or users, messages take the
+Linux only: elsewhere, and for ranks of other machines or users, messages use the
 connections.
 """
 
@@ -48,11 +48,11 @@ _BY_CONNECTION = 0
 
 _LINE = 64
 _LOOKS = 50_000
-"""Looks at the word between two naps: some 25 us."""
+"""Polls of the word between two sleeps: some 25 us."""
 
 _FIRST_NAP, _LONGEST_NAP = 1e-5, 1e-3
 _NAP_GROWTH = 1.1
-"""A nap is a tenth of the time that was waited so far, so that little is slept too long."""
+"""A sleep is a tenth of the time waited so far, so that a rank oversleeps little."""
 
 
 class Segment:
@@ -62,14 +62,14 @@ class Segment:
     ----------
     path : str
     n_words : int
-        Words at its beginning that are no messages.
+        Words at the beginning that are not messages.
     is_new : bool
         Create the file instead of opening it.
 
     Raises
     ------
     OSError
-        If there is no such file of this user, or no space for a new one.
+        If this user has no such file, or there is no space for a new one.
     """
 
     def __init__(self, path: str, n_words: int, is_new: bool) -> None:
@@ -100,25 +100,25 @@ class Segment:
     def reserve(self, size: int) -> None:
         """Make the file at least ``size`` bytes long; OSError if there is no space."""
         if size > self.size:
-            # Written pages that have no space would end the process, with SIGBUS.
+            # Writing to pages without space would end the process with SIGBUS.
             os.posix_fallocate(self._file, 0, max(size, 2 * self.size))
             self._map()
 
     def view(self, start: int, length: int) -> memoryview:
-        """Some bytes, also of a file that has grown since it was mapped."""
+        """Return some bytes, also if the file has grown since it was mapped."""
         if start + length > self.size:
             self._map()
         return self.memory[start : start + length]
 
     def close(self) -> None:
-        """Close the file; the memory goes with the last array that uses it."""
+        """Close the file; the memory is released with the last array that uses it."""
         os.close(self._file)
         self.memory = memoryview(b"")
         self.words = np.zeros(0, dtype=np.int64)
 
 
 class Outbox:
-    """What a rank writes for the others of its machine.
+    """The messages of a rank for the others on its machine.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class Outbox:
         return True
 
     def unlink(self) -> None:
-        """Take the files out of the folder, once all ranks have mapped them."""
+        """Unlink the files, once all ranks have mapped them."""
         for path in self._paths:
             with contextlib.suppress(OSError):
                 os.unlink(path)
@@ -183,7 +183,7 @@ class Outbox:
 
 
 class Inbox:
-    """What another rank writes, as this one reads it.
+    """The messages of another rank, for this one.
 
     Parameters
     ----------
@@ -191,12 +191,12 @@ class Inbox:
     source : int
         The other rank.
     mailbox : Mailbox
-        Of this rank.
+        The mailbox of this rank.
 
     Raises
     ------
     OSError
-        If the other rank has no outbox that can be read here.
+        If this process cannot read an outbox of the other rank.
     """
 
     def __init__(self, stamp: Stamp, source: int, mailbox: Mailbox) -> None:
@@ -210,9 +210,9 @@ class Inbox:
             raise
 
     def receive(self, sequence: int, timeout: float) -> tuple[Call, Payload] | None:
-        """Wait for the message of an exchange; None: it takes the connection.
+        """Wait for the message of an exchange; None: it uses the connection.
 
-        The payload stays as it is until this rank posts in the exchange after the next.
+        The payload stays unchanged until this rank posts in the exchange after the next.
         """
         file = self._files[sequence % len(self._files)]
         self._wait_for(file, sequence, timeout)
@@ -233,7 +233,7 @@ class Inbox:
     def _wait_for(self, file: Segment, sequence: int, timeout: float) -> None:
         deadline, nap = time.monotonic() + timeout, _FIRST_NAP
         while True:
-            # Asked before the look: a rank that leaves has posted all of its messages.
+            # Read before the poll: a rank that leaves has posted all of its messages.
             has_left = self._mailbox.has_left(self._source)
             if self._mailbox.failure is not None:
                 raise CommunicationError(self._mailbox.failure)
@@ -248,7 +248,7 @@ class Inbox:
 
 
 class SharedMemory:
-    """The outbox of a rank, and the inboxes of those of its machine.
+    """The outbox of a rank, and the inboxes of the ranks on its machine.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ class SharedMemory:
     Attributes
     ----------
     ranks : frozenset of int
-        Those with which messages go through memory: none before :meth:`keep`.
+        Ranks that exchange messages through memory: none before :meth:`keep`.
     """
 
     def __init__(self, outbox: Outbox | None, inboxes: Mapping[int, Inbox]) -> None:
@@ -272,18 +272,18 @@ class SharedMemory:
         for rank in self._inboxes.keys() - self.ranks:
             self._inboxes.pop(rank).close()
         if self._outbox is not None:
-            self._outbox.unlink()  # what is mapped needs no name
+            self._outbox.unlink()  # mapped files need no name
 
     def post(self, sequence: int, call: Call, messages: Sequence[tuple[int, Payload]]) -> bool:
-        """Write messages to ranks of this machine; False if the connections have to carry them."""
+        """Write messages to ranks of this machine; False if they must use the connections."""
         return self._outbox is not None and self._outbox.post(sequence, call, messages)
 
     def receive(self, source: int, sequence: int, timeout: float) -> tuple[Call, Payload] | None:
-        """What a rank of this machine wrote in an exchange; None: it takes the connection."""
+        """Return a message of a rank of this machine; None: it uses the connection."""
         return self._inboxes[source].receive(sequence, timeout)
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         for inbox in self._inboxes.values():
             inbox.close()
         if self._outbox is not None:
@@ -291,7 +291,7 @@ class SharedMemory:
 
 
 def open_outbox(stamp: Stamp, rank: int, size: int) -> Outbox | None:
-    """The outbox of a rank; None where processes share no memory."""
+    """Return the outbox of a rank; None if processes share no memory."""
     try:
         return Outbox(stamp, rank, size) if os.path.isdir(FOLDER) else None
     except OSError:
@@ -299,7 +299,7 @@ def open_outbox(stamp: Stamp, rank: int, size: int) -> Outbox | None:
 
 
 def open_inboxes(stamp: Stamp, mailbox: Mailbox) -> dict[int, Inbox]:
-    """Inboxes of the other ranks whose outboxes can be mapped here."""
+    """Return the inboxes of the other ranks whose outboxes can be mapped here."""
     inboxes = {}
     for source in range(mailbox.size):
         if source != mailbox.rank:

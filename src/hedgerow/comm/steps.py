@@ -1,13 +1,13 @@
 """Collectives of many ranks in log2 W steps of one message, instead of W - 1 messages at once.
 
-In each step a rank sends to one rank and takes from one, at the distances 1, 2, 4, ... ::
+In each step a rank sends to one rank and receives from one, at the distances 1, 2, 4, ... ::
 
-    gather     rank r has parts r, r + 1, ... of others; in the step of distance d it takes
-               those of rank r + d that come next (Bruck et al. 1997, for any W)
+    gather     rank r has the parts of r, r + 1, ...; in the step of distance d it receives
+                   the next ones from rank r + d (Bruck et al. 1997, for any W)
 
                5 ranks, what rank 0 has:   0 | 1 | 2 3 | 4
-    scatter    the same backwards: sums of the parts r + d, ... go to rank r + d, which adds them
-    meet       nothing is sent; after a step of distance d a rank knows that 2 d have come
+    scatter    the reverse: sums of the parts r + d, ... go to rank r + d, which adds them
+    meet       messages are empty; after a step of distance d, 2 d ranks have arrived
 
 Both send ``(W - 1) / W`` of an array from each rank, as a direct exchange does.
 """
@@ -25,7 +25,7 @@ from hedgerow.comm.messages import Payload
 from hedgerow.errors import CommunicationError
 
 Swap = Callable[[int, Payload, int], Payload]
-"""``swap(target, payload, source)`` sends to one rank; what the other has sent."""
+"""``swap(target, payload, source)`` sends to one rank and returns the message of another."""
 
 
 def distances(size: int) -> list[int]:
@@ -40,13 +40,13 @@ def distances(size: int) -> list[int]:
 
 
 def meet(rank: int, size: int, swap: Swap) -> None:
-    """Return when all ranks have come here."""
+    """Return when all ranks have called this function."""
     for distance in distances(size):
         swap((rank + distance) % size, b"", (rank - distance) % size)
 
 
 def gather(rank: int, size: int, swap: Swap, message: bytes) -> list[bytes]:
-    """What each rank sent, in the order of the ranks."""
+    """Return the message of each rank, in the order of the ranks."""
     held = [message]
     for distance in distances(size):
         n_parts = min(distance, size - distance)
@@ -64,9 +64,9 @@ def scatter(
     combining: np.ufunc,
     out: IntArray | None = None,
 ) -> IntArray:
-    """Part ``starts[rank] : starts[rank + 1]`` of the sums, or maxima, over the arrays of all."""
+    """Return part ``starts[rank] : starts[rank + 1]`` of the sums or maxima over all ranks."""
     own = starts[rank]
-    turned = np.concatenate((array[own:], array[:own]))  # own part first, that of rank + 1 next
+    turned = np.concatenate((array[own:], array[:own]))  # own part first, then that of rank + 1
     lengths = [starts[(rank + k) % size + 1] - starts[(rank + k) % size] for k in range(size)]
     ends = np.concatenate(([0], np.cumsum(lengths)))
     for distance in reversed(distances(size)):
@@ -89,7 +89,7 @@ def scatter(
 
 
 def _packed(parts: Sequence[bytes]) -> bytes:
-    """Lengths, then contents."""
+    """Return lengths, then contents."""
     return struct.pack(f"<{len(parts)}Q", *map(len, parts)) + b"".join(parts)
 
 
@@ -97,6 +97,8 @@ def _unpacked(payload: Payload, n_parts: int) -> list[bytes]:
     head = 8 * n_parts
     lengths = struct.unpack(f"<{n_parts}Q", payload[:head]) if len(payload) >= head else ()
     if len(lengths) != n_parts or head + sum(lengths) != len(payload):
-        raise CommunicationError("messages of several ranks are not as long as they say")
+        raise CommunicationError(
+            "messages of several ranks do not have the lengths in their headers"
+        )
     ends = np.cumsum((head, *lengths)).tolist()
     return [bytes(payload[start:stop]) for start, stop in itertools.pairwise(ends)]

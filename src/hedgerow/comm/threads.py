@@ -1,8 +1,8 @@
-"""Ranks as threads of one process: the test double of a cluster.
+"""Ranks as threads of one process: a test double of a cluster.
 
-Each rank has a mailbox, and sending is putting a message into the mailbox of another.
-Everything else is the code that runs on a cluster, so what holds here for lost, late and
-damaged messages holds there.
+Each rank has a mailbox; sending puts a message into another mailbox.
+Everything else is the code of a cluster, so tests of lost, late and
+damaged messages apply to clusters, too.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Result = TypeVar("Result")
 WrapTransport = Callable[[Transport], Transport]
 
 _GRACE = 1.0
-"""Seconds that ranks get to notice that another has failed, on top of the timeout."""
+"""Seconds in addition to the timeout for ranks to notice a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Result]):
-    """What became of a rank: ``error`` is None if it returned ``result``."""
+    """The outcome of a rank: ``error`` is None if it returned ``result``."""
 
     result: Result | None
     error: BaseException | None
@@ -45,7 +45,7 @@ class ThreadTransport:
 
     @property
     def by_memory(self) -> frozenset[int]:
-        """None: all messages have check sums, as those of a cluster."""
+        """None: all messages have checksums, as on a cluster."""
         return frozenset()
 
     def post(self, messages: Sequence[tuple[int, Message]]) -> None:
@@ -54,7 +54,7 @@ class ThreadTransport:
             self._mailboxes[rank].deliver(copied(message))
 
     def flush(self, timeout: float) -> None:
-        """Nothing is on its way."""
+        """Return at once, because no message is pending."""
 
     def receive(self, source: int, sequence: int, timeout: float) -> tuple[Call, Payload]:
         """Wait for a message of a rank."""
@@ -70,10 +70,10 @@ def rank_outcomes(
     wrap: WrapTransport | None = None,
     epoch: int = 0,
 ) -> list[Outcome[Result]]:
-    """Like :func:`run_ranks`, but tells for each rank what it returned or raised.
+    """Like :func:`run_ranks`, but return for each rank what it returned or raised.
 
     A rank that has not ended ``timeout`` seconds (and a little) after the first failure
-    of another counts as failed with a CommunicationError; its thread is left behind.
+    of another rank fails with a CommunicationError; its thread is abandoned.
     """
     stamp = Stamp(os.urandom(16), epoch)
     mailboxes = [Mailbox(stamp, rank, size) for rank in range(size)]
@@ -88,7 +88,7 @@ def rank_outcomes(
         try:
             outcome = Outcome(function(communicator), None)
             communicator.leave()
-        except BaseException as error:  # whatever it is, the others must hear of it
+        except BaseException as error:  # the other ranks must know of any error
             outcome = Outcome(None, error)
             communicator.abort(f"{type(error).__name__}: {error}")
         with changed:
@@ -131,14 +131,14 @@ def run_ranks(
     size : int
         Number of ranks, from 1.
     function : callable
-        Gets a :class:`hedgerow.comm.base.Communicator`; is called ``size`` times at once.
+        Takes a :class:`hedgerow.comm.base.Communicator`; called ``size`` times in parallel.
     timeout : float, default 60
-        Seconds for which a rank waits for another in one exchange.
+        Seconds that a rank waits for another in one exchange.
     wrap : callable, optional
-        Puts something between a rank and its transport, as the faults of
+        Wraps a rank's transport, like the faults of
         :mod:`hedgerow.comm.faults`.
     epoch : int, default 0
-        Stamped on messages.
+        Stamp of messages.
 
     Returns
     -------
@@ -148,8 +148,8 @@ def run_ranks(
     Raises
     ------
     Exception
-        What the first rank raised of itself; if ranks only raised
-        :class:`~hedgerow.errors.CommunicationError`, that of the first.  When one rank
+        The first error of a rank's own; if ranks only raised
+        :class:`~hedgerow.errors.CommunicationError`, the first of these.  When one rank
         fails, the others get a CommunicationError at their next collective.
 
     Examples

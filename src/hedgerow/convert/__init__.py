@@ -1,9 +1,9 @@
-"""Models of other libraries in and out.
+"""Import and export of models of other libraries.
 
-``readers``   LightGBM, XGBoost, CatBoost and scikit-learn to a model of ours
-``writers``   a model of ours to LightGBM, XGBoost, ONNX, treelite, Python and JSON
-``settings``  parameters by the names of other libraries
+``readers``   LightGBM, XGBoost, CatBoost and scikit-learn to a Hedgerow model
+``writers``   a Hedgerow model to LightGBM, XGBoost, ONNX, treelite, Python and JSON
+``settings``  parameters with the names of other libraries
 
-What both directions share stands here: trees (:mod:`hedgerow.convert.trees`), sets of
+This folder has what both directions share: trees (:mod:`hedgerow.convert.trees`), sets of
 categories (:mod:`hedgerow.convert.sets`), cuts (:mod:`hedgerow.convert.thresholds`).
 """

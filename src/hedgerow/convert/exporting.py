@@ -1,4 +1,4 @@
-"""Writes a model in another format, and lets the target predict to compare."""
+"""Export of a model, and comparison with the predictions of the target."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ SUFFIXES: dict[str, ExportFormat] = {
     ".py": "python",
     ".json": "json",
 }
-"""Format of a file by the end of its name, where none is given."""
+"""Format of a file by its suffix, if no format is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
     """How a format is written, and how its own program predicts.
 
-    ``rounding`` is the most by which raw scores may differ, in units of the largest sum of
-    magnitudes: that of one addition for each tree.
+    ``rounding`` is the allowed difference of raw scores, in units of the largest sum of
+    magnitudes: one rounding error for each tree.
     """
 
     write: Callable[[PlainModel, bool, Notes], bytes]
@@ -82,7 +82,7 @@ def _format_of(path: str | os.PathLike[str], chosen: str | None) -> str:
         found = SUFFIXES.get(os.path.splitext(os.fspath(path))[1].lower())
         if found is None:
             raise ParameterError(
-                f"the end of {os.fspath(path)!r} names no format: give format, one of "
+                f"the suffix of {os.fspath(path)!r} has no format: give format, one of "
                 f"{', '.join(map(repr, _TARGETS))}."
             )
         return found
@@ -103,7 +103,7 @@ def _checked(
     """Let the target predict the rows, and compare."""
     target = _TARGETS[report.format]
     matrix = plain.matrix(X)
-    if report.format == "xgboost":  # which rounds values so
+    if report.format == "xgboost":  # which rounds values to float32
         with np.errstate(over="ignore"):
             matrix = matrix.astype(np.float32).astype(np.float64)
     ours = plain.scores(matrix)
@@ -111,7 +111,7 @@ def _checked(
         theirs = target.predict(data, plain, matrix)
     except ImportError as error:
         raise ParameterError(
-            f"check needs the program that format={report.format!r} is for: {error}. Install it, "
+            f"check needs the program for format={report.format!r}: {error}. Install it, "
             "or leave check out."
         ) from None
     difference = float(np.max(np.abs(ours - theirs), initial=0.0))
@@ -126,7 +126,7 @@ def _checked(
 
 
 def _allowance(plain: PlainModel, unit: float) -> float:
-    """Most that rounding can come to: a half unit of the partial sum for each addition."""
+    """Return the limit of rounding: half a unit of the partial sum for each addition."""
     forest = plain.forest
     total = float(np.abs(forest.base_score).max())
     if forest.n_trees > 0:
@@ -135,7 +135,7 @@ def _allowance(plain: PlainModel, unit: float) -> float:
 
 
 class ExportError(HedgerowError):
-    """A target predicts something else than the model that was exported to it."""
+    """The target predicts something other than the exported model."""
 
 
 __all__ = ["ExportError", "ExportFormat", "ExportReport", "export_model"]

@@ -1,4 +1,4 @@
-"""The part of a booster that writes it in other formats."""
+"""Export as a method of a booster."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ class Exports:
         approximate: bool = False,
         raw: bool = False,
     ) -> ExportReport:
-        """Write the model in a format of another library.
+        """Write the model in the format of another library.
 
         Parameters
         ----------
         path : str or path-like
-            Replaced in one step if it exists.
+            An existing file is replaced atomically.
         format : {"lightgbm", "xgboost", "onnx", "treelite", "python", "json"}, optional
-            By default what the end of ``path`` says: ``.txt``, ``.onnx``, ``.tl``, ``.py``,
-            ``.json`` (which is JSON of ours).
+            Default: by the suffix of ``path``: ``.txt``, ``.onnx``, ``.tl``, ``.py``,
+            ``.json`` (Hedgerow's JSON).
         check : table, optional
-            Rows that the target, if it is installed, predicts from what is written; raw scores
-            must be equal but for rounding.
+            Rows for the target, if it is installed, to predict; raw scores
+            must be equal within rounding.
         approximate : bool, default=False
-            Round what the target cannot hold, and say how much.
+            Round what the target cannot represent, and report by how much.
         raw : bool, default=False
-            Write raw scores, whatever the objective makes of them.
+            Write raw scores instead of predictions.
 
         Returns
         -------
         ExportReport
-            Notes of what differs, and what the check has found.
+            Notes on differences, and the result of the check.
 
         Raises
         ------
         ParameterError
-            If the model has what the format cannot express: the message names it.  If a package
+            If the format cannot express the model; the message names the feature.  If a package
             is missing.
         ExportError
-            If the target predicts something else; nothing is written.
+            If the target's predictions differ; no file is written.
         OSError
             If the file cannot be written.
 

@@ -1,4 +1,4 @@
-"""What the raw scores of another library's model mean, in the terms of ours."""
+"""The meaning of the raw scores of an imported model."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, objective_of_record
 
 SOURCE = "source"
-"""Key of the training record that says where a model comes from."""
+"""Key of the training record for the origin of a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """An objective, and what the training record says of it.
+    """An objective, and its entries in the training record.
 
     Attributes
     ----------
@@ -35,20 +35,20 @@ class Meaning:
 
 
 def linked(label: str, link: str = "identity", task: str = "regression") -> Meaning:
-    """A loss that is not ours: all that is known is the way from raw score to prediction."""
+    """Return a custom objective of which only the link is known."""
     parameters = {"name": label, "link": link, "task": task}
     return Meaning(CUSTOM, {"loss_parameters": parameters})
 
 
 def several(single: str, n_outputs: int) -> Meaning:
-    """One of our losses for each of several targets, ``y0``, ``y1``, ..."""
+    """Return one of Hedgerow's objectives for each of several targets, ``y0``, ``y1``, ..."""
     names = [f"y{k}" for k in range(n_outputs)]
     return Meaning(single, {"targets": {"named": False, "names": names}})
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A model, and the labels of its classes if the source knows them."""
+    """A model, and the labels of its classes if the source has them."""
 
     model: Model
     classes: AnyArray | None = None
@@ -64,7 +64,7 @@ def finished(
     statistics: tuple[Statistic, ...] = (),
     n_parallel: int = 1,
 ) -> Imported:
-    """Build the model and check it as a model file is checked.
+    """Build the model and check it like a model file.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ def finished(
     base_score : sequence of float
     meaning : Meaning
     source : mapping
-        Goes into the training record, under ``SOURCE``; ``"boosting"`` of it, if there, also
-        where a fit of ours says it.
+        Stored in the training record, under ``SOURCE``; its ``"boosting"``, if any, is also stored
+        at the place of a fit.
     classes : ndarray, optional
     statistics : tuple of Statistic
     n_parallel : int, default=1
-        Trees of each output in a round.
+        Trees of each output per round.
 
     Raises
     ------
@@ -111,9 +111,9 @@ def finished(
 
 
 def column_names(names: Sequence[str] | None, n_features: int, default: str) -> tuple[Any, bool]:
-    """Names of the columns, and whether they are the user's own.
+    """Return the names of the columns, and whether the user gave them.
 
-    ``default`` is the name that the library gives to unnamed ones, with ``{}`` for a number.
+    ``default`` is the library's name for unnamed columns, with ``{}`` for a number.
     """
     if names is None or list(names) == [default.format(j) for j in range(n_features)]:
         return default_names(n_features), False
@@ -123,5 +123,5 @@ def column_names(names: Sequence[str] | None, n_features: int, default: str) -> 
 
 
 def numeric_schema(names: Sequence[str], named: bool) -> Schema:
-    """Columns of numbers."""
+    """Return numeric columns."""
     return Schema(tuple(Column(name) for name in names), named)

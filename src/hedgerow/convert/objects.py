@@ -15,7 +15,7 @@ def read_sklearn(model: Any) -> Imported:
     Raises
     ------
     ParameterError
-        If it is of a class that cannot be imported, or has what no model here can express.
+        If the class cannot be imported, or the model has a feature that Hedgerow does not have.
     NotFittedError
         If it is not fitted.
     """
@@ -38,7 +38,7 @@ def read_sklearn(model: Any) -> Imported:
     }
     if name not in readers or not module.startswith("sklearn."):
         known = ", ".join(sorted(readers))
-        raise ParameterError(f"a {module}.{name} cannot be imported; known are {known}.")
+        raise ParameterError(f"a {module}.{name} cannot be imported; supported are {known}.")
     check_is_fitted(model)
     return readers[name](model)
 
@@ -46,7 +46,7 @@ def read_sklearn(model: Any) -> Imported:
 def read_lightgbm_model(model: Any, n_rounds: int | None = None) -> Imported:
     """Read a ``lightgbm.Booster`` or a fitted estimator of LightGBM.
 
-    ``n_rounds`` None takes the best of an early stopping, or all.
+    ``n_rounds=None`` reads the best round of an early stopping, or all rounds.
     """
     from hedgerow.convert.readers.lightgbm import read_lightgbm
 
@@ -60,7 +60,7 @@ def read_lightgbm_model(model: Any, n_rounds: int | None = None) -> Imported:
 def read_xgboost_model(model: Any, n_rounds: int | None = None) -> Imported:
     """Read an ``xgboost.Booster`` or a fitted estimator of XGBoost.
 
-    ``n_rounds`` None takes, of an estimator, the rounds that it predicts with.
+    ``n_rounds=None`` reads, for an estimator, the rounds that it predicts with.
     """
     from hedgerow.convert.readers.xgboost import read_ubjson
 
@@ -76,7 +76,7 @@ def read_xgboost_model(model: Any, n_rounds: int | None = None) -> Imported:
 
 
 def read_catboost_model(model: Any, pool: Any = None) -> Imported:
-    """Read a fitted model of CatBoost; ``pool`` holds the categories, if it has some."""
+    """Read a fitted model of CatBoost; ``pool`` has the categories, if there are any."""
     import os
     import tempfile
 
@@ -93,7 +93,7 @@ def read_catboost_model(model: Any, pool: Any = None) -> Imported:
 
 
 def _with_classes(found: Imported, model: Any) -> Imported:
-    """The labels that an estimator has learned, where the file does not hold them."""
+    """Return the labels of an estimator, if the file does not contain them."""
     from hedgerow.boosting.row_data.classes import n_classes_of
     from hedgerow.objectives import objective_of_record
 

@@ -1,4 +1,4 @@
-"""Tells the formats of model files apart and reads them."""
+"""Detection and reading of model files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from hedgerow.convert.meaning import Imported
 
 MOST_BYTES = 2**31
-"""Largest file of another library that is read."""
+"""Size limit of files of other libraries."""
 
 
 def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None]:
-    """Read a model file of ours, or of LightGBM, XGBoost or CatBoost, from any source.
+    """Read a model file of Hedgerow, LightGBM, XGBoost or CatBoost from an untrusted source.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None
     OSError
         If the file cannot be read.
     ModelFormatError
-        If it is no valid model file, or has what no model here can express.
+        If it is not a valid model file, or has an unsupported feature.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):
         return load_model(path)
@@ -49,8 +49,8 @@ def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None
         size = os.fstat(file.fileno()).st_size
         if size > MOST_BYTES:
             raise ModelFormatError(
-                f"{os.fspath(path)}: the file has {size:,} bytes; of other libraries at most "
-                f"{MOST_BYTES:,} are read."
+                f"{os.fspath(path)}: the file has {size:,} bytes; the limit for models of other "
+                f"libraries is {MOST_BYTES:,}."
             )
         data = start + file.read(size - len(start))
     try:
@@ -63,7 +63,7 @@ def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None
 
 
 def format_of(start: bytes) -> str | None:
-    """``"lightgbm"``, ``"json"`` or ``"ubjson"`` by the first bytes; None if it is of none."""
+    """Return ``"lightgbm"``, ``"json"`` or ``"ubjson"`` for the first bytes, or None."""
     if start.startswith((b"tree\n", b"tree\r\n")):
         return "lightgbm"
     if start[:1] == b"{" and start[1:2] in b"L#iUIl$" and start[1:2] and start[2:4] != b"":
@@ -74,7 +74,7 @@ def format_of(start: bytes) -> str | None:
 
 
 def read_foreign(data: bytes) -> Imported | None:
-    """Read the content of a file of another library; None if it is none that is known.
+    """Read the content of a file of another library; None if the format is unknown.
 
     Raises
     ------

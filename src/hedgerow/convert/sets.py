@@ -1,12 +1,12 @@
-"""Sets of categories of another library as tables of at most 254 bins.
+"""Category sets of another library as tables of at most 254 bins.
 
 Glossary
 --------
 members  positions, among the levels of the column, of the categories that go left
-bin      number of all levels that no set of the column tells apart; a column has
-         254 at most
-copy     where sets tell more of them apart, the column is split as if it stood in the
-         table several times, and each copy has bins of its own
+bin      group of all levels that no set of the column separates; a column has
+         at most 254
+copy     if sets separate more groups, the column is split as if it were in the
+         table several times, and each copy has its own bins
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from hedgerow.model.forest import UNKNOWN_BIN, CategoryTables
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CategorySets:
-    """Sets of categories, by number.
+    """Category sets, by number.
 
     Attributes
     ----------
     is_set : bool, one per node
-        Whether the node asks for a set; its ``key`` is then the number.  Of length 0 if there
-        are none.
+        Whether the node tests a set; then its ``key`` is the number of the set.  Length 0 if there
+        are no sets.
     members : sequence of int64 arrays
         Distinct positions of levels.
     unknown_left : bool, one per set
-        Whether values that are no level go left.
+        Whether values that are not a level go left.
     """
 
     is_set: npt.NDArray[np.bool_]
@@ -44,21 +44,21 @@ class CategorySets:
 
     @staticmethod
     def none(n_nodes: int = 1) -> CategorySets:
-        """No node asks for a set."""
-        # Of length 1, so that it goes with any number of nodes.
+        """Return an object for a model in which no node tests a set."""
+        # Length 1, to broadcast with any number of nodes.
         return CategorySets(np.zeros(n_nodes, np.bool_), (), np.zeros(0, np.bool_))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SetTables:
-    """What splits ask for, with the columns and numbers of sets that a forest has.
+    """Inputs of splits, with the columns and set numbers of a forest.
 
     Attributes
     ----------
     feature, threshold : int64, one per node
     categories : CategoryTables or None
     copies : tuple of int, or None
-        Column of each input, if a column is there more than once.
+        Column of each input, if a column occurs more than once.
     """
 
     feature: IntArray
@@ -69,7 +69,7 @@ class SetTables:
 
 @dataclass(eq=False)
 class _Copy:
-    """Bins of one copy of a column, made finer with each set."""
+    """Bins of one copy of a column, refined by each set."""
 
     bins: IntArray
     sizes: list[int]
@@ -128,7 +128,7 @@ def set_tables_of(
 def _copies_of(
     sets: CategorySets, numbers: IntArray, feature: IntArray, schema: Schema
 ) -> dict[int, list[_Copy]]:
-    """Copies of each column of categories, with the splits (by position) that each takes."""
+    """Return copies of each category column, with the splits (by position) of each."""
     copies = {
         j: [_Copy(np.zeros(schema.n_levels(j), np.int64), [schema.n_levels(j)], [])]
         for j in range(schema.n_features)
@@ -145,7 +145,7 @@ def _copies_of(
 
 
 def _refine(copy: _Copy, members: IntArray) -> bool:
-    """Tell the members of a set from all others; False, and nothing done, if bins run out."""
+    """Separate the members of a set from all others; False, without effect, if bins run out."""
     bins, counts = np.unique(copy.bins[members], return_counts=True)
     cut = [(int(b), int(n)) for b, n in zip(bins, counts, strict=True) if n < copy.sizes[int(b)]]
     if len(copy.sizes) + len(cut) > UNKNOWN_BIN:

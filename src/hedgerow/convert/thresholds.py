@@ -2,13 +2,13 @@
 
 XGBoost, CatBoost and the trees of scikit-learn round a value to the nearest float32,
 ties to even, before they compare it.  Rounding never changes the order of two values, so
-"the rounded value lies below t" holds for all float64 values up to some largest one.  With
-``p`` the float32 below ``t`` and ``m`` the number half way between them::
+"the rounded value is below t" holds for all float64 values up to a largest one.  With
+``p`` the float32 below ``t`` and ``m`` the midpoint between them::
 
     p  even:  m itself rounds to p     the largest value below is m
     p  odd:   m rounds to t            the largest value below is the float64 before m
 
-So the cut is exact, and prediction needs no comparison in float32.
+So the cut is exact, and prediction needs no float32 comparison.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.kernels.keys import keys_of_floats
 
 NO_KEY = int(MISSING_KEY)
-"""Key of a cut that no value lies on the left side of."""
+"""Key of a cut that sends no value to the left."""
 
 _BEYOND = 2.0**128
-"""What would follow the largest float32: from half way to it on, values round to infinity."""
+"""The number after the largest float32: above their midpoint, values round to infinity."""
 
 
 def keys_up_to(cut: FloatArray) -> IntArray:
-    """Largest keys that satisfy ``x <= cut`` in float64."""
+    """Return the largest keys that satisfy ``x <= cut`` in float64."""
     return keys_of_floats(cut)
 
 
 def keys_below_float32(cut: AnyArray) -> IntArray:
-    """Largest keys that satisfy ``float32(x) < cut``.
+    """Return the largest keys that satisfy ``float32(x) < cut``.
 
     Parameters
     ----------
@@ -58,13 +58,13 @@ def keys_below_float32(cut: AnyArray) -> IntArray:
     even = (lower.view(np.uint32) & np.uint32(1)) == 0
     half = (_finite(lower) + _finite(upper)) / 2.0
     last = np.where(even, half, np.nextafter(half, -np.inf))
-    # Minus infinity itself rounds to nothing else, so it is on the left of the lowest number.
+    # Only minus infinity rounds to minus infinity, so it is left of the lowest number.
     keys: IntArray = keys_of_floats(last)
     return np.where(np.isneginf(upper), np.int64(NO_KEY), keys)
 
 
 def keys_up_to_float32(cut: AnyArray) -> IntArray:
-    """Largest keys that satisfy ``float32(x) <= cut``; ``cut`` is float32 or float64."""
+    """Return the largest keys with ``float32(x) <= cut``; ``cut`` is float32 or float64."""
     cut = np.asarray(cut, dtype=np.float64)
     below = rounded_down(cut)
     above = np.nextafter(below, np.float32(np.inf))
@@ -73,7 +73,7 @@ def keys_up_to_float32(cut: AnyArray) -> IntArray:
 
 
 def rounded_down(values: FloatArray) -> npt.NDArray[np.float32]:
-    """The largest float32 that is not above each value."""
+    """Return the largest float32 that is not above each value."""
     with np.errstate(over="ignore"):
         rounded = values.astype(np.float32)
         below = np.nextafter(rounded, np.float32(-np.inf))

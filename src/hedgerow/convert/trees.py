@@ -1,4 +1,4 @@
-"""Trees of another library as a forest: numbered, cut to what can be reached, completed.
+"""Trees of another library as a forest: numbered, without unreachable nodes, completed.
 
 Every reader fills a :class:`TreeTable`; :func:`forest_of` does the rest.
 """
@@ -25,35 +25,35 @@ from hedgerow.model.forest import Forest
 BoolArray = npt.NDArray[np.bool_]
 
 MOST_NODES = 2**30
-"""Nodes of a model at most."""
+"""Limit on the nodes of a model."""
 
 MOST_DEPTH = 5_000
-"""Splits above a leaf at most."""
+"""Limit on the depth of a leaf."""
 
 
 @dataclass(eq=False)
 class TreeTable:
-    """All trees of a model, one behind the other.
+    """All trees of a model, concatenated.
 
     Attributes
     ----------
     start : int64, one per tree and one more
         Nodes of tree t are ``start[t] : start[t + 1]``, its root first.
     feature : int64, one per node
-        Column of the split, -1 in a leaf.
+        Column of the split, -1 for a leaf.
     key : int64
-        Largest key that goes left, or ``NO_KEY``; of a set of categories its number in ``sets``.
+        Largest key that goes left, or ``NO_KEY``; for a category set, its number in ``sets``.
     missing_left : bool
     left, right : int64
-        Children, counted from the root of their tree, in any order.
+        Children, relative to the root of their tree, in any order.
     value : float64, shape (n_nodes,) or (n_nodes, n_outputs)
-        What a leaf adds.  NaN in an inner node asks for the mean of its children.
+        Leaf value.  NaN in an inner node means the mean of its children.
     gain, cover, count : one per node
-        Of what the source tells; 0 where it tells nothing.
+        Values from the source; 0 if it has none.
     sets : CategorySets
         Sets of categories.
     slopes : Slopes, optional
-        Terms of leaves, by node.
+        Terms of linear leaves, by node.
     """
 
     start: IntArray
@@ -72,13 +72,13 @@ class TreeTable:
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """A forest, and the inputs that it splits where these are not the columns themselves.
+    """A forest, and the inputs of its splits if these are not the columns.
 
     Attributes
     ----------
     forest : Forest
     copies : tuple of int, or None
-        Column of each input, if a column of categories has to be there more than once.
+        Column of each input, if a category column occurs more than once.
     """
 
     forest: Forest
@@ -87,10 +87,10 @@ class Grown:
 
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """Where the nodes that can be reached stand.
+    """Positions of the reachable nodes.
 
     ``kept`` are nodes of the table in their new order, ``left`` and ``right`` their children
-    in it, counted over all trees, ``levels`` the new nodes of each depth.
+    in the new numbering, ``levels`` the new nodes of each depth.
     """
 
     kept: IntArray
@@ -107,7 +107,7 @@ def forest_of(table: TreeTable, schema: Schema, base_score: Sequence[float]) -> 
     ----------
     table : TreeTable
     schema : Schema
-        Of the columns that the trees split.
+        Schema of the columns that the trees split.
     base_score : sequence of float
         One for each output.
 
@@ -118,7 +118,7 @@ def forest_of(table: TreeTable, schema: Schema, base_score: Sequence[float]) -> 
     Raises
     ------
     ModelFormatError
-        If the nodes do not form trees, or numbers are outside their range.
+        If the nodes do not form trees, or numbers are out of range.
     """
     _check(table, schema)
     layout = _lay_out(table)
@@ -152,7 +152,7 @@ def forest_of(table: TreeTable, schema: Schema, base_score: Sequence[float]) -> 
 
 
 def _usable(values: FloatArray) -> FloatArray:
-    """Statistics that no prediction needs: what is not finite is not known."""
+    """Clean statistics that prediction does not use: non-finite values become unknown."""
     return np.where(np.isfinite(values), values, 0.0)
 
 
@@ -163,22 +163,22 @@ def _check(table: TreeTable, schema: Schema) -> None:
     inner = table.feature >= 0
     if (table.feature >= schema.n_features).any():
         raise ModelFormatError(
-            f"a split asks for column {int(table.feature.max())}, but there are "
+            f"a split uses column {int(table.feature.max())}, but there are "
             f"{schema.n_features} columns."
         )
     size = np.repeat(np.diff(table.start), np.diff(table.start))
     for child in (table.left, table.right):
         if not ((child >= 0) & (child < size))[inner].all():
-            raise ModelFormatError("a child of a node lies outside its tree.")
+            raise ModelFormatError("a child of a node is outside its tree.")
     leaf_values = table.value[~inner]
     if not np.isfinite(leaf_values).all():
-        raise ModelFormatError("a leaf has a value that is not finite.")
+        raise ModelFormatError("a leaf has a non-finite value.")
 
 
 def _lay_out(table: TreeTable) -> _Layout:
-    """Number the nodes that can be reached; children behind their parents.
+    """Number the reachable nodes; children come after their parents.
 
-    The order of the source stays where it is one, so that the numbers of leaves do, too.
+    The order of the source is kept if it is valid, and so are the numbers of leaves.
     """
     start, n_trees = table.start, len(table.start) - 1
     tree = np.repeat(np.arange(n_trees), np.diff(start))
@@ -225,7 +225,7 @@ def _lay_out(table: TreeTable) -> _Layout:
 def _without_empty(
     table: TreeTable, left: IntArray, right: IntArray
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Children and roots, past splits that send all rows one way.
+    """Return children and roots, without splits that send all rows one way.
 
     A split with ``NO_KEY`` that sends missing values left becomes the split "is it missing",
     with its sides exchanged.
@@ -248,7 +248,7 @@ def _without_empty(
 
 
 def _completed(table: TreeTable, layout: _Layout) -> FloatArray:
-    """Values of all nodes; those of inner nodes that are not known from their children."""
+    """Return values of all nodes; unknown values of inner nodes come from their children."""
     value: FloatArray = table.value[layout.kept].astype(np.float64)
     inner = table.feature[layout.kept] >= 0
     width = math.prod(value.shape[1:])
@@ -266,7 +266,7 @@ def _completed(table: TreeTable, layout: _Layout) -> FloatArray:
 
 
 def _slopes_at(slopes: Slopes, kept: IntArray) -> Slopes:
-    """The terms of some nodes, in the order of these."""
+    """Return the terms of some nodes, in the order of the nodes."""
     counts = np.diff(slopes.start)[kept]
     start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
     terms = np.arange(start[-1]) + np.repeat(slopes.start[:-1][kept] - start[:-1], counts)

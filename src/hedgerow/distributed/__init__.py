@@ -6,12 +6,12 @@
           |
           |   cluster.py: attempts, each with one long task on every worker (ranks.py)
           v
-    TrainWork on each rank (work.py): pass one with the others, bins, rounds with the others
+    TrainWork on each rank (work.py): first pass, bins and rounds, all together
           |
           v
     the same bytes from all --> Booster, estimators (training.py, estimators.py)
 
-Prediction is lazy, each partition by itself (prediction.py).
+Prediction is lazy, one partition at a time (prediction.py).
 """
 
 from __future__ import annotations

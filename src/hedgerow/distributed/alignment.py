@@ -1,7 +1,7 @@
-"""Collections that belong to the same rows, but are divided in other places.
+"""Collections of the same rows with different partitions.
 
 Dask reads a single column of a Parquet data set in larger partitions than the whole table, and
-keeps these where the column is persisted or turned into an array.  Rows are numbered in the
+keeps these when the column is persisted or converted to an array.  Rows are numbered in the
 order of the partitions, so a target belongs to its rows wherever the partitions end.
 """
 
@@ -20,20 +20,20 @@ from hedgerow.errors import DataError
 def aligned(
     client: Any, columns: Mapping[str, Sequence[Any]], names: Mapping[str, str]
 ) -> dict[str, list[Any]]:
-    """The same rows in the partitions of X.
+    """Divide all collections into the partitions of X.
 
     Parameters
     ----------
     client : distributed.Client
     columns : mapping of str to sequence of Delayed
-        The partitions of ``"X"`` and of what belongs to its rows.
+        The partitions of ``"X"`` and of the collections for its rows.
     names : mapping of str to str
-        What the user calls each of them.
+        The user's name for each of them.
 
     Returns
     -------
     dict of str to list
-        Delayed objects and futures, as many for each name.
+        Delayed objects and futures, equally many for each name.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def aligned(
         if ends[-1] != wanted[-1]:
             raise DataError(
                 f"X has {wanted[-1]} rows in {len(wanted) - 1} partitions, but {names[role]} has "
-                f"{ends[-1]} in {len(ends) - 1}: take all of them from the same rows."
+                f"{ends[-1]} in {len(ends) - 1}: pass collections of the same rows."
             )
         found[role] = [
             cut(futures[role][first:last], start - ends[first], stop - ends[first], X, names[role])
@@ -70,29 +70,29 @@ def aligned(
 
 
 def _pieces(ends: Any, start: int, stop: int) -> tuple[int, int]:
-    """The range of partitions that hold rows from start to stop, at least one."""
+    """Return the range of partitions with the rows from start to stop, at least one."""
     first = int(np.searchsorted(ends, start, side="right")) - 1
     first = min(first, len(ends) - 2)
     return first, max(int(np.searchsorted(ends, stop, side="left")), first + 1)
 
 
 def rows_between(pieces: Sequence[Any], start: int, stop: int, X: Any, name: str) -> Any:
-    """Some rows of neighbouring partitions.
+    """Return some rows of neighbouring partitions.
 
     Parameters
     ----------
     pieces : sequence of array or series
     start, stop : int
-        Counted from the first row of the first piece.
+        Relative to the first row of the first piece.
     X : table
-        The rows that they belong to.
+        The partition of X with these rows.
     name : str
-        For the message.
+        Name for error messages.
 
     Raises
     ------
     DataError
-        If both have an index, and these differ: rows are then in another order.
+        If both have an index, and these differ, because rows would be in another order.
     """
     if not hasattr(pieces[0], "iloc"):
         is_masked = any(isinstance(piece, np.ma.MaskedArray) for piece in pieces)
@@ -103,7 +103,7 @@ def rows_between(pieces: Sequence[Any], start: int, stop: int, X: Any, name: str
     rows = pd.concat(list(pieces)).iloc[start:stop]
     if hasattr(X, "index") and not rows.index.equals(X.index):
         raise DataError(
-            f"X and {name} are divided in different partitions, and their indexes differ where "
+            f"X and {name} have different partitions, and their indexes differ where "
             "their rows should be the same: take both from the same collection, or divide them "
             "in the same way (repartition)."
         )

@@ -1,9 +1,9 @@
-"""Rounds of a training, kept by the scheduler while the workers go on.
+"""Rounds of a training, stored by the scheduler while the workers continue.
 
-Parts (:class:`hedgerow.boosting.resume.checkpoint.Rounds` as bytes) stand in variables of the
+Parts (:class:`hedgerow.boosting.resume.checkpoint.Rounds` as bytes) are variables of the
 scheduler, ``hedgerow-RUN-EPOCH-NUMBER``.  Rank 0 writes them.  When an attempt has failed,
-the client takes its parts to those that it has from attempts before, and gives all of them
-to all ranks of the next: what a rank of an older attempt may still write is never read.
+the client adds its parts to those of earlier attempts, and passes all of them
+to all ranks of the next attempt.  Later writes of a rank of an older attempt are never read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hedgerow.errors import StorageError
 from hedgerow.io.checkpoint_parts import rounds_from_bytes, rounds_to_bytes
 
 _WAIT = "200 ms"
-"""Time that the scheduler may take to find that there is no such part."""
+"""Time for the scheduler to find that a part does not exist."""
 
 
 class ClusterStore:
@@ -28,7 +28,7 @@ class ClusterStore:
     parts : sequence of bytes
         From earlier attempts, in order.
     save : callable
-        Keeps one more.
+        Stores one more part.
     """
 
     def __init__(self, parts: Sequence[bytes], save: Callable[[bytes], None]) -> None:
@@ -36,29 +36,29 @@ class ClusterStore:
         self._fit = ""
 
     def open(self) -> None:
-        """Nothing to claim."""
+        """Do nothing: there is nothing to claim."""
 
     def latest(self, fit: Fingerprint) -> Rounds | None:
-        """All rounds of earlier attempts."""
+        """Return all rounds of earlier attempts."""
         self._fit = fit.digest
         rounds = [rounds_from_bytes(part, self._fit) for part in self._parts]
         n_rounds = 0
         for part in rounds:
             if part.first != n_rounds or not part.goes_with(rounds[0]):
-                raise StorageError("the parts of the checkpoint do not follow each other.")
+                raise StorageError("the parts of the checkpoint are not consecutive.")
             n_rounds += part.n_rounds
         return joined(rounds) if rounds else None
 
     def save(self, part: Rounds) -> None:
-        """Keep more rounds."""
+        """Store more rounds."""
         self._save(b"".join(rounds_to_bytes(part, self._fit)))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is held."""
 
 
 def saver(run: bytes, epoch: int) -> Callable[[bytes], None]:
-    """What keeps the parts of an attempt, one after the other; for a task."""
+    """Return a function for a task that stores the parts of an attempt in order."""
     n_parts = 0
 
     def save(content: bytes) -> None:
@@ -72,7 +72,7 @@ def saver(run: bytes, epoch: int) -> Callable[[bytes], None]:
 
 
 def collect(client: Any, run: bytes, epoch: int) -> list[bytes]:
-    """The parts of an attempt, in order."""
+    """Return the parts of an attempt, in order."""
     from distributed import Variable
 
     parts: list[bytes] = []

@@ -1,24 +1,24 @@
-"""One piece of work on all workers of a cluster, from attempt to attempt until it is done.
+"""Work on all workers of a cluster, repeated until an attempt succeeds.
 
 Glossary
 --------
-rank      one long task on a worker of its own; all ranks run the same function and talk
-          over the connections that the workers have (:mod:`hedgerow.comm.dask`)
-epoch     number of the attempt: raised when a rank is lost; messages of older ones are
-          dropped, and ranks of older ones end
-lineage   the tasks by which Dask made a partition: it runs them again where the workers
-          that had it are gone
+rank      one long task on each worker; all ranks run the same function and communicate
+          over the workers' connections (:mod:`hedgerow.comm.dask`)
+epoch     number of the attempt, increased when a rank is lost; messages of older epochs are
+          dropped, and ranks of older epochs end
+lineage   the tasks that made a partition: Dask runs them again if the workers
+          with the partition are gone
 
 ::
 
     partitions ready ---> ranks join ---> ranks work ---> same digest from all: done
          ^                    |               |
          |  lineage           v               v
-         +----- epoch + 1, the workers that are there, the last checkpoint
+         +----- epoch + 1, the remaining workers, the last checkpoint
 
-Every wait has an end: a lost worker is noticed at once by the others (their connection
-to it ends) and by the client, a stalled one after ``timeout``; a client that has gone is
-noticed by the workers, as the scheduler cancels its tasks.
+Every wait is limited.  A lost worker is noticed at once by the other ranks (their connection
+to it ends) and by the client; a stalled one after ``timeout``.  If the client is gone,
+the scheduler cancels its tasks and the workers notice.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ _SCHEDULER_SECONDS = 60.0
 """Time for the scheduler to answer."""
 
 _GRACE_SECONDS = 5.0
-"""Time that ranks get to notice that one of them is lost, before they are cancelled."""
+"""Time for ranks to notice that one of them is lost, before they are cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resilience:
-    """How long to wait, and how often to begin anew.
+    """How long to wait, and how often to restart.
 
     Attributes
     ----------
     timeout : float, default 300
-        Seconds for which a rank waits for the others in one exchange; more than any
-        worker needs for its rows of one level, or for compiling.
+        Seconds that a rank waits for the others in one exchange; longer than any
+        worker needs for its rows of one level, or for compilation.
     connect_timeout : float, default 30
-        Seconds for which the client waits for a sign of life of the workers.
+        Seconds that the client waits for an answer of the workers.
     max_restarts : int, default 3
         Attempts after the first.
     checkpoint_every : float, default 10
@@ -76,7 +76,7 @@ class Resilience:
 
 
 class _Lost(Exception):
-    """An attempt has failed because ranks could not go on; another may succeed."""
+    """An attempt has failed because ranks could not continue; another may succeed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,11 +86,11 @@ class Parts:
     Attributes
     ----------
     futures : sequence of Future
-        Of all partitions, in order.
+        Futures of all partitions, in order.
     lengths : sequence of int
-        Rows of each.
+        Rows of each partition.
     everywhere : bool
-        Whether each rank gets all of them.
+        Whether each rank gets all partitions.
     """
 
     futures: Sequence[Any]
@@ -98,7 +98,7 @@ class Parts:
     everywhere: bool = False
 
     def of_ranks(self, n_ranks: int) -> list[range]:
-        """Numbers of the partitions of each rank."""
+        """Return the numbers of the partitions of each rank."""
         if self.everywhere:
             return [range(len(self.futures))] * n_ranks
         return contiguous(self.lengths, n_ranks)
@@ -124,21 +124,21 @@ def run_on_workers(
     more : Parts, optional
         A second table, for validation.
     workers : sequence of str, optional
-        Addresses; default: all workers that there are when an attempt begins.
+        Addresses; default: all workers at the beginning of an attempt.
     resilience : Resilience, optional
 
     Returns
     -------
     bytes
-        What the ranks returned.
+        The common result of the ranks.
 
     Raises
     ------
-    CommunicationError
-        If workers were lost or stalled more than ``max_restarts`` times, none is left,
+    If workers were lost or stalled more than ``max_restarts`` times, no worker is left,
+    the scheduler does not answer, or ranks return different bytes.
         the scheduler does not answer, or ranks return different bytes.
     Exception
-        What the function raised of itself, on any rank: it is not tried again.
+        An error of the function on any rank, which is not retried.
     """
     resilience = resilience or Resilience()
     tables = (parts, more or Parts((), ()))
@@ -155,7 +155,7 @@ def run_on_workers(
                 more_saved = collect(client, run, epoch)
                 forget(client, run, epoch, len(more_saved))
                 saved += more_saved
-                logger.info("attempt %d goes on from %d checkpoints", epoch + 1, len(saved))
+                logger.info("attempt %d continues from %d checkpoints", epoch + 1, len(saved))
     except (Exception, asyncio.CancelledError) as error:
         if isinstance(error, HedgerowError) or client.status == "running":
             raise
@@ -179,7 +179,7 @@ def _attempt(
     epoch: int,
     saved: Sequence[bytes],
 ) -> bytes:
-    """All ranks, once."""
+    """Run all ranks once."""
     for table in tables:
         ready(client, table.futures)
     addresses = _join(client, workers, resilience, run, epoch)
@@ -218,15 +218,15 @@ def _attempt(
 
 
 def ready(client: Any, futures: Sequence[Any]) -> None:
-    """Wait until partitions are computed, with whatever that raises."""
-    # "lost" is what the client calls tasks that are about to be run again.
+    """Wait until partitions are computed; raise their errors."""
+    # "lost" is the client's name for tasks that are about to run again.
     while not _settled(client, futures, 60.0, ("pending", "lost")):
-        _addresses(client)  # raises if the scheduler has gone
+        _addresses(client)  # raises if the scheduler is gone
     for number, future in enumerate(futures):
         if future.status == "error":
             future.result()  # raises
         if future.status != "finished":
-            _addresses(client)  # a client without its scheduler cancels all that it has
+            _addresses(client)  # a client without its scheduler cancels everything it has
             raise CommunicationError(
                 f"partition {number} is {future.status}, and Dask does not know how to make it "
                 "again: build the collection from files or delayed functions, not from scattered "
@@ -237,7 +237,7 @@ def ready(client: Any, futures: Sequence[Any]) -> None:
 def _settled(
     client: Any, futures: Sequence[Any], timeout: float, unsettled: Sequence[str] = ("pending",)
 ) -> bool:
-    """Wait until no task is pending; False if that is not so in time."""
+    """Wait until no task is pending; False if the time runs out."""
     deadline = time.monotonic() + timeout
     while any(future.status in unsettled for future in futures):
         if time.monotonic() > deadline or client.status != "running":
@@ -249,10 +249,10 @@ def _settled(
 def _join(
     client: Any, workers: Sequence[str] | None, resilience: Resilience, run: bytes, epoch: int
 ) -> list[str]:
-    """Addresses of the workers that take part, each with an open mailbox for its rank.
+    """Return the addresses of the participating workers, each with an open mailbox.
 
-    Those that give no sign of life are removed from the cluster, so that their data are
-    computed elsewhere, and the others join again.
+    Workers that do not answer are removed from the cluster, so that Dask computes their data
+    elsewhere, and the others join again.
     """
     chosen = present_workers(client, workers, resilience.connect_timeout)
     futures = [
@@ -280,12 +280,12 @@ def _join(
 def present_workers(
     client: Any, workers: Sequence[str] | None = None, patience: float = 30.0
 ) -> list[str]:
-    """Addresses of the workers that there are; waits for one if there is none.
+    """Return the addresses of the workers; waits for one if there is none.
 
     Raises
     ------
     CommunicationError
-        If none comes within ``patience`` seconds.
+        If none appears within ``patience`` seconds.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -301,7 +301,7 @@ def present_workers(
 
 
 def _addresses(client: Any) -> set[str]:
-    """Workers that the scheduler knows."""
+    """Return the workers that the scheduler knows."""
     try:
         if client.status != "running":
             raise OSError(f"the client is {client.status}")
@@ -316,7 +316,7 @@ def _addresses(client: Any) -> set[str]:
 def _results(
     client: Any, futures: Sequence[Any], addresses: Sequence[str], resilience: Resilience
 ) -> list[RankResult]:
-    """What the ranks returned; raises as soon as it is known that they will not all return."""
+    """Return the ranks' results; raises as soon as one of them cannot return."""
     deadline: float | None = None
     lost: list[str] = []
     while True:
@@ -350,13 +350,13 @@ def _results(
 
 
 def _told(failed: Sequence[str], otherwise: Sequence[str]) -> str:
-    """One reason of several: that of a rank that knows more than that another gave up."""
+    """Choose one reason: that of a rank that knows more than that another gave up."""
     firsthand = [reason for reason in failed if " gave up: " not in reason]
     return (firsthand or failed or otherwise)[0]
 
 
 def _raise_own(future: Any) -> None:
-    """Raise what the function raised; what Dask says of a lost worker is another matter."""
+    """Raise the error of the function; Dask's errors about lost workers become ``_Lost``."""
     error = future.exception()
     if not isinstance(error, HedgerowError) and type(error).__module__.startswith("distributed"):
         raise _Lost(f"{type(error).__name__}: {error}") from error
@@ -364,19 +364,19 @@ def _raise_own(future: Any) -> None:
 
 
 def _agreed(results: Sequence[RankResult]) -> bytes:
-    """The one result of all ranks."""
+    """Return the common result of all ranks."""
     digests = {result.digest for result in results}
     if len(digests) != 1:
         raise CommunicationError(
             f"{len(results)} ranks came to {len(digests)} different results: this should never "
-            "happen; please report it. Different versions of hedgerow or NumPy on the workers can "
+            "happen; please report it. Different versions of hedgerow or NumPy on the workers may "
             "be the cause."
         )
     return results[0].content
 
 
 def _remove_if_dead(client: Any, address: str, resilience: Resilience) -> bool:
-    """Remove a worker that does not even send heartbeats; whether it was one."""
+    """Remove a worker that does not even send heartbeats; return whether it was one."""
     return bool(client.run_on_scheduler(_remove_worker, address, resilience.connect_timeout / 2))
 
 

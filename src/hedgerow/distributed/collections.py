@@ -1,4 +1,4 @@
-"""Dask collections of the user as partitions that lie on workers."""
+"""The user's Dask collections as partitions on workers."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ NAMES = {
     "groups": "groups",
     "position": "position",
 }
-"""What the user calls the parts of a partition."""
+"""The user's names for the parts of a partition."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tables:
-    """What a training reads.
+    """The tables of a training.
 
     Attributes
     ----------
@@ -45,9 +45,9 @@ class Tables:
     checksums : two tuples of int
         Of the partitions of both.
     offsets : tuple of str
-        Names for the columns of the offset.
+        Names of the offset columns.
     needs_all_rows : tuple of str
-        Why one worker must hold all rows: sentences; empty if it need not.
+        Reasons why one worker must hold all rows, as sentences; empty if none.
     """
 
     train: Parts
@@ -64,18 +64,18 @@ class Tables:
 
 
 def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[str, Any]) -> Tables:
-    """Compute the partitions of the training rows and, if there are any, of validation rows.
+    """Compute the partitions of the training rows and, if given, of validation rows.
 
     Parameters
     ----------
     client : distributed.Client
     train, validation : mapping of str to collection or None
-        By the names in ``NAMES``; ``"X"`` and ``"y"`` of ``validation`` may be None.
+        With the names in ``NAMES``; ``"X"`` and ``"y"`` of ``validation`` may be None.
 
     Raises
     ------
     DataError, DataTypeError
-        If they do not belong together; the message names partition and column.
+        If they do not fit together; the message names partition and column.
     """
     train, validation = _given(train), _given(validation)
     _check_both(train, validation)
@@ -101,7 +101,7 @@ def _needs_all_rows(train: Mapping[str, Any], first: Description) -> Iterator[st
         if role in train:
             yield f"{NAMES[role]} relates rows of different partitions."
     if first.n_targets > 1:
-        yield f"y has {first.n_targets} columns: trees of several targets are grown in one memory."
+        yield f"y has {first.n_targets} columns: trees of several targets need all rows at once."
 
 
 def _given(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def _given(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_both(train: Mapping[str, Any], validation: Mapping[str, Any]) -> None:
-    """Refuse validation rows that lack a part, or have one that training rows lack."""
+    """Raise if validation rows lack a part of the training rows, or have an additional one."""
     if ("X" in validation) != ("y" in validation):
         given, missing = ("X_val", "y_val") if "X" in validation else ("y_val", "X_val")
         raise DataError(f"{given} is given without {missing}: give both or neither.")
@@ -131,7 +131,7 @@ def persist_partitions(
 ) -> tuple[Parts, list[Description]]:
     """Compute all partitions, neighbouring ones on the same worker.
 
-    Dask may put them elsewhere, and makes them again from their graph where a worker is
+    Dask may move them, and computes them again from their graph if a worker is
     lost.
 
     Parameters
@@ -147,12 +147,12 @@ def persist_partitions(
     -------
     Parts
     list of Description
-        Of the partitions.
+        Descriptions of the partitions.
 
     Raises
     ------
     DataError, DataTypeError
-        If they do not belong together.
+        If they do not fit together.
     """
     columns = {
         role: partitions_of(part, NAMES[role], _axes_of(role, part)) for role, part in parts.items()
@@ -171,7 +171,7 @@ def persist_partitions(
 
 
 def _axes_of(role: str, part: Any) -> int:
-    """Axes of a part: y and offset may have several columns."""
+    """Return the number of axes of a part: y and offset may have several columns."""
     if role == "X":
         return 2
     if role not in ("y", "offset") or getattr(part, "ndim", 1) != 2:
@@ -182,7 +182,7 @@ def _axes_of(role: str, part: Any) -> int:
 def _put_together(
     client: Any, columns: Mapping[str, Sequence[Any]], workers: Sequence[str]
 ) -> tuple[list[Any], list[Description]]:
-    """The partitions of a training on the workers, and what the client has to know of them."""
+    """The partitions of a training on the workers, and their descriptions on the client."""
     import dask
 
     delayed = []
@@ -198,20 +198,20 @@ def _put_together(
 
 
 def partitions_of(collection: Any, name: str, n_axes: int) -> list[Any]:
-    """The partitions of a collection, as delayed objects.
+    """Return the partitions of a collection, as delayed objects.
 
     Raises
     ------
     DataTypeError
-        If it is no Dask data frame, series or array.
+        If it is not a Dask data frame, series or array.
     DataError
         If it has the wrong number of axes.
     """
     if not is_collection(collection):
         raise DataTypeError(
             f"{name} must be a Dask data frame, series or array; got {type(collection).__name__}. "
-            "Data in memory are turned into one by dask.dataframe.from_pandas or "
-            "dask.array.from_array, or trained on by hedgerow.train."
+            "Convert data in memory with dask.dataframe.from_pandas or "
+            "dask.array.from_array, or train with hedgerow.train."
         )
     if is_array(collection):
         if collection.ndim == 2 and n_axes == 1 and collection.shape[1] == 1:
@@ -227,27 +227,27 @@ def partitions_of(collection: Any, name: str, n_axes: int) -> list[Any]:
 
 
 def _parts_of_frame(frame: Any) -> list[Any]:
-    """As many partitions as the frame says that it has, from files the needed columns only.
+    """Return a frame's own number of partitions, read from files with the needed columns only.
 
-    What Dask does to a frame besides when it computes it may join partitions: more for a single
-    column than for a whole table, so that target and rows would not be divided alike.
+    When Dask computes a frame, it may join partitions: more for a single
+    column than for a whole table, so the partitions of target and rows would differ.
     """
     needed = frame.simplify() if hasattr(frame, "simplify") else frame
     if needed.npartitions != frame.npartitions:
         needed = frame
     parts = needed.to_delayed(optimize_graph=False)
-    # Some columns of a Parquet data set, persisted: Dask joins partitions and still counts those
-    # from before, the last of which nothing makes.  The rows are all in the first ones.
+    # Persisted columns of a Parquet data set: Dask joins partitions but still counts the
+    # old ones, the last of which do not exist.  All rows are in the first ones.
     return [part for part in parts if part.key in part.dask]
 
 
 def is_collection(value: Any) -> bool:
-    """Whether this is a Dask array, data frame or series."""
+    """Whether an object is a Dask array, data frame or series."""
     return hasattr(value, "__dask_graph__") and hasattr(value, "to_delayed")
 
 
 def is_array(value: Any) -> bool:
-    """Whether a collection is an array: data frames have partitions."""
+    """Whether a collection is an array; data frames have partitions."""
     return hasattr(value, "chunks") and not hasattr(value, "divisions")
 
 

@@ -29,12 +29,12 @@ from hedgerow.estimators.file_fit import loss_spec_of
 from hedgerow.model.model import Model
 
 _MOST_CELLS = 20_000_000
-"""Up to so many values ``"auto"`` means what it means in memory, and one worker finds it out:
+"""Up to this many values, ``"auto"`` has the meaning of a fit in memory, and one worker chooses:
 that takes minutes.  Larger tables get the plain values of :func:`hedgerow.train`."""
 
 
 class OnCluster(HedgerowEstimator):
-    """What the estimators for clusters share."""
+    """The common part of the estimators for clusters."""
 
     _local_class: ClassVar[type[HedgerowEstimator]]
 
@@ -50,13 +50,13 @@ class OnCluster(HedgerowEstimator):
         for name in ("callbacks", "progress"):
             if getattr(self, name):
                 raise ParameterError(
-                    f"{name}={getattr(self, name)!r} is called in the process that trains, and "
-                    f"these are the workers of a cluster: leave {name} out."
+                    f"{name}={getattr(self, name)!r} would be called in the process that trains, "
+                    f"which is a worker of the cluster: leave {name} out."
                 )
         if vars(self).get("_skl_callbacks"):
             raise ParameterError(
-                "callbacks of scikit-learn are called in the process that trains, and these are "
-                "the workers of a cluster: remove them by set_callbacks()."
+                "callbacks of scikit-learn would be called in the process that trains, which is "
+                "a worker of the cluster: remove them by set_callbacks()."
             )
         client = client or _default_client()
         if train["y"] is None:
@@ -73,7 +73,7 @@ class OnCluster(HedgerowEstimator):
         fit: Callable[[], object],
         resilience: Resilience | None,
     ) -> Self:
-        """Fit on all workers or, where something looks at all rows at once, on one."""
+        """Fit on all workers or, if a feature needs all rows at once, on one."""
         try:
             self._check_parts(tables)
             fit()
@@ -84,16 +84,17 @@ class OnCluster(HedgerowEstimator):
         return self
 
     def _check_parts(self, tables: Tables) -> None:
-        """Refuse what is known, before rows are read, to look at all of them."""
+        """Raise, before rows are read, for features that need all rows."""
         if self.warm_start and "booster_" in vars(self):
-            raise AllRowsNeededError("warm_start=True goes on with rows in memory.")
+            raise AllRowsNeededError("warm_start=True continues with rows in memory.")
         check_parts(None, self._params())
         tables.check_can_be_divided()
         by_rows = self._automatic() >= ROUNDS
         if by_rows and sum(tables.train.lengths) * tables.n_features <= _MOST_CELLS:
             raise AllRowsNeededError(
-                "n_estimators, learning_rate and early_stopping are 'auto', chosen by the rows: of "
-                f"tables up to {_MOST_CELLS:,} values on a cluster as in memory."
+                "n_estimators, learning_rate and early_stopping are 'auto'; for "
+                f"tables up to {_MOST_CELLS:,} values a cluster chooses them as a fit in memory "
+                "does."
             )
 
     def _work(
@@ -115,24 +116,24 @@ class OnCluster(HedgerowEstimator):
         )
 
     def to_local(self) -> Any:
-        """Make the fitted estimator for tables in memory, with the same parameters and model."""
+        """Return the fitted estimator for tables in memory, with the same parameters and model."""
         local = self._local_class(**self.get_params(deep=False))
         local.__dict__.update(vars(self))
         return local
 
     def _predictor(self) -> Any:
-        """The local estimator as it is sent to workers: each task uses one thread."""
+        """Return the local estimator for workers, where each task uses one thread."""
         local = self.to_local()
         local.n_jobs = 1
         return local
 
     def _to_record(self) -> dict[str, Any]:
-        """A file is that of the local estimator."""
+        """Save the local estimator."""
         return {**super()._to_record(), "class": self._local_class.__name__}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read an estimator that this class or the local one has written; see there."""
+        """Load an estimator written by this class or the local one; see there."""
         local = cls._local_class.load(path)
         estimator = cls(**local.get_params(deep=False))
         estimator.__dict__.update(vars(local))
@@ -143,10 +144,10 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
     """Gradient-boosted decision trees for classification, trained on a Dask cluster.
 
     Parameters and attributes are those of :class:`hedgerow.HedgerowClassifier`; ``n_jobs``
-    are threads of each worker (None: as many as it has).  The model, and the file that
+    is the number of threads of each worker (None: all of them).  The model, and the file that
     :meth:`save` writes, have the same bytes as those of the local estimator trained on the
-    same rows in memory.  What looks at all rows at once is trained by one worker, to which the
-    partitions go (docs/distributed.md); with more than 20 million values ``"auto"`` means the
+    same rows in memory.  Features that need all rows at once train on one worker, which receives
+    the partitions (docs/distributed.md).  With more than 20 million values ``"auto"`` means the
     plain values of :func:`hedgerow.train` instead.
 
     Examples
@@ -183,7 +184,7 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
     ) -> Self:
         """Train on X and y.
 
-        A fit that fails or is interrupted leaves the estimator as it was.
+        If a fit fails or is interrupted, the estimator is unchanged.
 
         Parameters
         ----------
@@ -195,11 +196,11 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         X_val, y_val, sample_weight_val : like X, y and sample_weight, optional
             Rows for learning curves and early stopping.
         offset, offset_val : like y, or with a column for each output, optional
-            Raw scores from which training begins; see docs/training-control.md.
+            Initial raw scores; see docs/training-control.md.
         groups : like y, optional
             Rows of one group stay together in folds and in held-out rows.
         client : distributed.Client, optional
-            Default: the one that was made last.
+            Default: the last client created.
         parallelism, memory_limit, resilience
             See :func:`hedgerow.distributed.train`.
 
@@ -234,12 +235,12 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         if not (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
             return labels.class_weights(self.class_weight, classes, codes, None)
         masses = np.zeros(len(classes))
-        for future in parts.futures:  # one after the other, so that sums are those of one table
+        for future in parts.futures:  # in order, so that sums equal those of one table
             masses = client.submit(add_masses, masses, future, classes, pure=False)
         return labels.class_weights("balanced", classes, codes, masses.result())  # type: ignore[attr-defined]
 
     def predict(self, X: Any, offset: Any = None) -> Any:
-        """Most probable class of each row: lazily for a Dask collection.
+        """Return the most probable class of each row: lazily for a Dask collection.
 
         Returns
         -------
@@ -255,7 +256,7 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         return predict_lazily(method, X, dtype, offset=offset)
 
     def predict_proba(self, X: Any, offset: Any = None) -> Any:
-        """Probability of each class, in the order of ``classes_``: lazily for a Dask collection.
+        """Return the probability of each class in the order of ``classes_``: lazily for Dask.
 
         Returns
         -------
@@ -268,7 +269,7 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         return predict_lazily(method, X, np.dtype(np.float64), columns, offset=offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows whose class is predicted."""
+        """Return the accuracy."""
         if not is_collection(X):
             return float(super().score(X, y, sample_weight))
         from sklearn.metrics import accuracy_score
@@ -281,10 +282,10 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
     """Gradient-boosted decision trees for regression, trained on a Dask cluster.
 
     Parameters and attributes are those of :class:`hedgerow.HedgerowRegressor`; ``n_jobs``
-    are threads of each worker (None: as many as it has).  The model, and the file that
+    is the number of threads of each worker (None: all of them).  The model, and the file that
     :meth:`save` writes, have the same bytes as those of the local estimator trained on the
-    same rows in memory.  What looks at all rows at once is trained by one worker, to which the
-    partitions go (docs/distributed.md); with more than 20 million values ``"auto"`` means the
+    same rows in memory.  Features that need all rows at once train on one worker, which receives
+    the partitions (docs/distributed.md).  With more than 20 million values ``"auto"`` means the
     plain values of :func:`hedgerow.train` instead.
 
     Examples
@@ -348,7 +349,7 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
         return predict_lazily(method, X, np.dtype(np.float64), columns, offset=offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R2 of the predictions; Harrell's concordance for times of events."""
+        """Return the R2 of the predictions; Harrell's concordance for survival times."""
         if not is_collection(X):
             return float(super().score(X, y, sample_weight))
         from sklearn.metrics import r2_score
@@ -360,7 +361,7 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
 
 
 def find_classes(client: Any, parts: Parts) -> AnyArray:
-    """All labels of rows of positive weight, ascending.
+    """Return all labels of rows of positive weight, ascending.
 
     Raises
     ------
@@ -381,7 +382,7 @@ def find_classes(client: Any, parts: Parts) -> AnyArray:
 
 
 def _predicted(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Predictions, targets and weights in memory, predicted where X is."""
+    """Return predictions, targets and weights in memory, predicted on the workers."""
     import dask
 
     found: tuple[Any, Any, Any] = dask.compute(estimator.predict(X), y, sample_weight)
@@ -395,5 +396,5 @@ def _default_client() -> Any:
         return default_client()
     except ValueError as error:
         raise ParameterError(
-            "there is no Dask client: make one (distributed.Client(...)) or give client=."
+            "there is no Dask client: create one (distributed.Client(...)) or pass client=."
         ) from error

@@ -1,8 +1,8 @@
-"""Training on one worker, for what needs all rows at once.
+"""Training on one worker, for features that need all rows at once.
 
-Trees in chunks (:mod:`hedgerow.distributed.work`) know most parameters.  For the others the
-partitions go to the worker with the most memory, which trains as on any table in memory: the
-model has the same bytes.  Where it has not room for them, an error says what needs them.
+Training in chunks (:mod:`hedgerow.distributed.work`) supports most parameters.  For the others, the
+partitions go to the worker with the most memory, which trains as on a table in memory, so the
+model has the same bytes.  If it does not have enough memory, an error names the feature.
 
 ::
 
@@ -32,7 +32,7 @@ from hedgerow.training import train
 logger = logging.getLogger("hedgerow")
 
 _SHARE = 0.7
-"""Of the memory limit of a worker, for a table, a copy of it, and its bins."""
+"""Share of a worker's memory limit for a table, a copy of it, and its bins."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +49,7 @@ class WholeTable:
 
     @staticmethod
     def of(partitions: Sequence[Partition]) -> WholeTable:
-        """Put partitions together, in their order."""
+        """Concatenate partitions in their order."""
         parts = Partition(*(list(column) for column in zip(*partitions, strict=True)))
         return WholeTable(
             _joined(parts.X),
@@ -62,7 +62,7 @@ class WholeTable:
         )
 
     def dataset(self, **reading: Any) -> Dataset:
-        """For :func:`hedgerow.train`."""
+        """Arguments for :func:`hedgerow.train`."""
         return Dataset(
             self.X,
             self.y,
@@ -85,7 +85,7 @@ class TrainAlone:
     reading : dict
         Further arguments of the Datasets.
     init_model : bytes or None
-        Of the model to go on from.
+        The model to continue.
     """
 
     params: dict[str, Any]
@@ -105,7 +105,7 @@ class TrainAlone:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitAlone:
-    """The fit of a local estimator to all rows; its result is the fitted estimator."""
+    """The fit of a local estimator to all rows; the result is the fitted estimator."""
 
     estimator: Any
 
@@ -144,9 +144,9 @@ def run_alone(
     work : TrainAlone or FitAlone
     tables : Tables
     reason : AllRowsNeededError
-        Why; its text begins the message where no worker has room.
+        The reason; its text begins the error message if no worker has enough memory.
     resilience : Resilience, optional
-        ``max_restarts``: how often the training begins anew if the worker is lost.
+        ``max_restarts``: how often the training restarts if the worker is lost.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def run_alone(
     Raises
     ------
     ParameterError
-        If the rows are too large for each of the workers.
+        If no worker has enough memory for the rows.
     """
     worker = _roomiest(client, tables, reason)
     logger.info("%s One worker trains on all rows: %s.", reason, worker)
@@ -175,7 +175,7 @@ def run_alone(
 
 
 def _run(work: TrainAlone | FitAlone, n_train: int, *partitions: Partition) -> Any:
-    """Run by a worker."""
+    """Run on a worker."""
     from distributed import get_worker
 
     rows = WholeTable.of(partitions[:n_train])
@@ -184,29 +184,29 @@ def _run(work: TrainAlone | FitAlone, n_train: int, *partitions: Partition) -> A
 
 
 def _roomiest(client: Any, tables: Tables, reason: AllRowsNeededError) -> str:
-    """The address of the worker with the most memory."""
+    """Return the address of the worker with the most memory."""
     sizes = client.gather(client.map(_size_of, tables.train.futures, pure=False))
     limits: dict[str, int] = client.run_on_scheduler(_limits_of_workers)
     worker = max(limits, key=lambda address: limits[address] or np.inf)
     room, size = limits[worker], sum(sizes)
     if room and 3 * size > _SHARE * room:
         raise ParameterError(
-            f"{reason} On one worker all rows, {shown_bytes(size)}, would take about three times "
-            f"as much, and the largest worker has {shown_bytes(room)}: leave that parameter out, "
+            f"{reason} All rows, {shown_bytes(size)}, would take about three times as much on one "
+            f"worker, and the largest worker has {shown_bytes(room)}: leave that parameter out, "
             "or add a larger worker."
         )
     return worker
 
 
 def _limits_of_workers(dask_scheduler: Any = None) -> dict[str, int]:
-    """Run by the scheduler: the memory of each worker, 0 for no limit."""
+    """Run on the scheduler: the memory of each worker, 0 for no limit."""
     return {
         address: int(worker.memory_limit or 0) for address, worker in dask_scheduler.workers.items()
     }
 
 
 def _size_of(partition: Partition) -> int:
-    """Bytes of the values of a partition, about."""
+    """Return the approximate size of a partition's values in bytes."""
     X = partition.X
     if is_sparse(X):
         return int(X.tocsr().data.nbytes * 2)
@@ -214,12 +214,12 @@ def _size_of(partition: Partition) -> int:
 
 
 def _column(parts: list[Any], name: str) -> Any:
-    """A value for each row, from columns or tables of one column."""
+    """Return one value per row, from columns or tables of one column."""
     return None if parts[0] is None else _joined([one_axis(part, name) for part in parts])
 
 
 def _joined(parts: list[Any]) -> Any:
-    """Parts of one table or column, one below the other."""
+    """Concatenate parts of a table or column."""
     if is_sparse(parts[0]):
         from scipy.sparse import vstack
 

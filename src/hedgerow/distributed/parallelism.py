@@ -1,22 +1,22 @@
-"""What is divided between workers: the rows, or the work on the features.
+"""The division of work between workers: by rows, or by features.
 
 ============  =============================  ==================================
               ``"data"``                     ``"features"``
 ============  =============================  ==================================
 each worker   its own rows                   all rows
-sent a tree   histograms of the built nodes  splits
-done twice    nothing                        gradients, dividing rows, scores
+sent per tree  histograms of the built nodes  splits
+repeated       nothing                        gradients, partition of rows, scores
 ============  =============================  ==================================
 
-``"auto"`` takes ``"features"`` if all of this holds::
+``"auto"`` chooses ``"features"`` if all of these hold::
 
     traffic  = nodes * n_features * (max_bins + 1) * 16 bytes * (W - 1) / W
     repeated = n_rows * levels * 8 bytes                      * (W - 1) / W
-    traffic > repeated      the histograms of a tree are more than what is done again
+    traffic > repeated      the histograms of a tree are more than the repeated work
     2 * n_rows * n_features + 40 * n_rows <= a quarter of the memory of a worker
 
-``nodes`` is the number of leaves less one, ``levels`` their base-2 logarithm; a node
-whose sibling is built is not sent, so ``traffic`` is for half of all nodes.
+``nodes`` is the number of leaves minus one, ``levels`` their base-2 logarithm; a node
+whose sibling is built is not sent, so ``traffic`` counts half of all nodes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_LEAVES = 1 << 16
 
 
 def check_parallelism(value: object) -> None:
-    """Refuse what is none of the three."""
+    """Raise for any other value."""
     if value not in get_args(Parallelism):
         known = ", ".join(map(repr, get_args(Parallelism)))
         raise ParameterError(
@@ -58,7 +58,7 @@ def choose_mode(
     n_workers: int,
     memory: int | None,
 ) -> GrowMode:
-    """What to divide; the reason is logged.
+    """Choose the division; the reason is logged.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def choose_mode(
     fits = memory is None or needed <= _MEMORY_SHARE * memory
     mode: GrowMode = "features" if n_workers > 1 and traffic > repeated and fits else "data"
     logger.info(
-        "parallelism='auto': %r (histograms of a tree %.3g MB, work done by all %.3g MB; all "
+        "parallelism='auto': %r (histograms of a tree %.3g MB, repeated work %.3g MB; all "
         "rows take %.3g MB of a worker's %s)",
         mode,
         traffic / 1e6,

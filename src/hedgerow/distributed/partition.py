@@ -1,4 +1,4 @@
-"""Partitions of Dask collections, as the tasks on workers see them.
+"""Partitions of Dask collections, in the tasks on workers.
 
 Glossary
 --------
@@ -32,10 +32,10 @@ class Partition(NamedTuple):
     X         frame, array of two axes, or sparse matrix
     y         column or array of one axis
     weight    the same, or None
-    query     the same, of values that tell queries apart, or None
+    query     the same, with the query of each row, or None
     offset    raw scores of the rows, one or one for each output, or None
-    groups    values that tell groups of rows apart, or None
-    position  where each row was shown in its query, or None
+    groups    the group of each row, or None
+    position  the position of each row in its query, or None
     """
 
     X: Any
@@ -49,21 +49,21 @@ class Partition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What the client has to know of a partition.
+    """The client's description of a partition.
 
     Attributes
     ----------
     n_rows : int
-        Of X.
+        Rows of X.
     n_values : tuple of int
-        Rows of y and of each further part that is given.
+        Rows of y and of each further part.
     names : tuple of str, or None
-        Columns of X; None if it has no names.
+        Columns of X; None without names.
     n_features : int
     checksum : int
-        Of all values.
+        Checksum of all values.
     n_offsets : int, default=0
-        Columns of the offset; 0 if there is none.
+        Columns of the offset; 0 without an offset.
     n_targets : int, default=1
         Columns of y.
     """
@@ -78,12 +78,12 @@ class Description:
 
 
 def make_partition(**parts: Any) -> Partition:
-    """Put together what belongs to the same rows."""
+    """Combine the parts of the same rows."""
     return Partition(**parts)
 
 
 def describe(partition: Partition) -> Description:
-    """Sizes and names."""
+    """Return sizes and names."""
     X = partition.X
     named = hasattr(X, "columns")
     return Description(
@@ -98,24 +98,24 @@ def describe(partition: Partition) -> Description:
 
 
 def row_count(values: Any) -> int:
-    """Rows of a table, sparse or not, or of a column."""
+    """Return the rows of a table, sparse or not, or of a column."""
     shape = getattr(values, "shape", None)
     return int(shape[0]) if shape else len(values)
 
 
 def column_count(values: Any) -> int:
-    """Columns of a table, or 1 for a column."""
+    """Return the columns of a table, or 1 for a column."""
     shape = np.shape(values)
     return int(shape[1]) if len(shape) > 1 else 1
 
 
 def rows_agree(one: Description) -> bool:
-    """Whether all parts of a partition have as many rows."""
+    """Whether all parts of a partition have the same number of rows."""
     return set(one.n_values) <= {one.n_rows}
 
 
 def names_of_offsets(first: Description) -> tuple[str, ...]:
-    """Names of the columns of the offset, none of which is a feature."""
+    """Return names for the offset columns that differ from those of the features."""
     taken = set(first.names or default_names(max(first.n_features, 0)))
     names: list[str] = []
     for k in range(first.n_offsets):
@@ -127,7 +127,7 @@ def names_of_offsets(first: Description) -> tuple[str, ...]:
 
 
 def checksum_of(partition: Partition) -> int:
-    """Check sum of all values: Dask may make a partition anew, and it must be the same."""
+    """Return a checksum of all values: if Dask computes a partition again, it must be the same."""
     found = 0
     for part in partition:
         if part is None:
@@ -144,7 +144,7 @@ def checksum_of(partition: Partition) -> int:
 
 
 def _bytes_of(column: Any) -> bytes | memoryview:
-    """Values of a column, or hashes of them where they are objects."""
+    """Return the values of a column, or hashes of objects."""
     values = column if isinstance(column, np.ndarray) else column.to_numpy()
     array: AnyArray = np.ascontiguousarray(values)
     if array.dtype.kind == "O":
@@ -155,12 +155,12 @@ def _bytes_of(column: Any) -> bytes | memoryview:
 
 
 def check_descriptions(found: Sequence[Description]) -> None:
-    """Refuse partitions that do not belong together.
+    """Raise for partitions that do not fit together.
 
     Raises
     ------
     DataError
-        That names the partition, and the column.
+        Names the partition, and the column.
     """
     first = found[0]
     for number, one in enumerate(found):
@@ -174,20 +174,20 @@ def check_descriptions(found: Sequence[Description]) -> None:
         for name in first.names:
             if name not in one.names:
                 raise DataError(
-                    f"partition {number} has no column {name!r}, which partition 0 has: all must "
+                    f"partition {number} has no column {name!r}, but partition 0 does: all must "
                     "have the same columns."
                 )
         for name in one.names:
             if name not in first.names:
                 raise DataError(
-                    f"partition {number} has a column {name!r}, which partition 0 has not: all "
+                    f"partition {number} has a column {name!r}, but partition 0 does not: all "
                     "must have the same columns."
                 )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """How labels become numbers and weights.
+    """The conversion of labels to numbers and weights.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ class PartitionPart:
     labels : Labels, optional
         For classification.
     offsets : sequence of str
-        Names for the columns of the offset.
+        Names of the offset columns.
     """
 
     settled = False
@@ -237,11 +237,11 @@ class PartitionPart:
         return (*names, *self._offsets)
 
     def bytes_per_row(self) -> float:
-        """Not known."""
+        """Return None: not known."""
         return 0.0
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
-        """The one batch: it is in memory as it is."""
+        """Yield the one batch, which is in memory."""
         X = self._partition.X
         n_rows = int(X.shape[0])
         if n_rows == 0:
@@ -261,7 +261,7 @@ class PartitionPart:
         yield Batch(n_rows, {**found.by_name, **offsets}, found.named, None, *self._aside)
 
     def _read_offsets(self) -> dict[str, ReadColumn]:
-        """The columns of the offset by name."""
+        """Return the offset columns by name."""
         if not self._offsets:
             return {}
         table = np.asarray(self._partition.offset)
@@ -269,7 +269,7 @@ class PartitionPart:
         return {name: _column(table[:, k], name) for k, name in enumerate(self._offsets)}
 
     def _read_aside(self) -> tuple[ReadColumn, ReadColumn | None]:
-        """Target and weight, as numbers."""
+        """Return target and weight as numbers."""
         y, weight = one_axis(self._partition.y, "y"), None
         if self._partition.weight is not None:
             weight = one_axis(self._partition.weight, "sample_weight")
@@ -282,43 +282,44 @@ class PartitionPart:
 def check_unchanged(
     partitions: Sequence[Partition], numbers: Sequence[int], sums: Sequence[int]
 ) -> None:
-    """Refuse partitions that are not what they were when the training began.
+    """Raise if partitions have changed since the training began.
 
     Raises
     ------
     DataError
-        That names the first one.
+        Names the first one.
     """
     for partition, number, known in zip(partitions, numbers, sums, strict=True):
         if checksum_of(partition) != known:
             raise DataError(
-                f"partition {number} was computed anew, as a worker was lost, and has other values "
+                f"partition {number} was computed again after a worker was lost, and has other "
+                "values "
                 "now: its tasks must give the same rows each time (random numbers need a seed). "
                 "Write the data to files first."
             )
 
 
 class NoRows:
-    """The part of a rank that has no partition."""
+    """The part of a rank without partitions."""
 
     settled = False
     name = "no partition"
 
     def column_names(self) -> None:
-        """None are known."""
+        """Return None: no names are known."""
         return
 
     def bytes_per_row(self) -> float:
-        """Not known."""
+        """Return None: not known."""
         return 0.0
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
-        """No batch."""
+        """Yield nothing."""
         return iter(())
 
 
 def encoded(partition: Partition, known: Labels) -> tuple[FloatArray, FloatArray | None]:
-    """Class index of each row (0 for rows of weight 0), and its weight times that of the class."""
+    """Return each row's class index (0 for weight 0), and its weight times that of the class."""
     y, weight = label_array(partition), weight_array(partition)
     counted = slice(None) if weight is None else weight > 0.0
     codes = np.zeros(len(y))
@@ -329,19 +330,19 @@ def encoded(partition: Partition, known: Labels) -> tuple[FloatArray, FloatArray
 
 
 def label_array(partition: Partition) -> AnyArray:
-    """The labels of a partition with rows."""
+    """Return the labels of a partition with rows."""
     return labels.read_labels(partition.y, row_count(partition.X), "y", "DaskHedgerowClassifier")
 
 
 def weight_array(partition: Partition) -> FloatArray | None:
-    """Weights as they stand; NaN and negative ones are found when rows are read."""
+    """Return weights unchecked; NaN and negative ones are found when rows are read."""
     if partition.weight is None:
         return None
     return np.ascontiguousarray(one_axis(partition.weight, "sample_weight"), dtype=np.float64)
 
 
 def counted_queries(partition: Partition) -> AnyArray:
-    """Queries of the rows of positive weight."""
+    """Return the queries of the rows of positive weight."""
     check_given(partition.query)
     values = np.asarray(one_axis(partition.query, "qid"))
     weight = weight_array(partition)
@@ -349,7 +350,7 @@ def counted_queries(partition: Partition) -> AnyArray:
 
 
 def unique_labels(partition: Partition, number: int) -> AnyArray:
-    """Labels that occur in rows of positive weight, ascending."""
+    """Return the labels of rows of positive weight, ascending."""
     if partition.X.shape[0] == 0:
         return np.zeros(0, dtype=object)
     try:
@@ -361,9 +362,9 @@ def unique_labels(partition: Partition, number: int) -> AnyArray:
 
 
 def add_masses(before: FloatArray, partition: Partition, classes: AnyArray) -> FloatArray:
-    """Weight of each class in all rows so far, added row by row in their order.
+    """Return the weight of each class in all rows so far, added row by row in order.
 
-    So the sum of weights is the same float as over the whole table in memory.
+    So the sum of weights is the same float as for the whole table in memory.
     """
     if partition.X.shape[0] == 0:
         return before

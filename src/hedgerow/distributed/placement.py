@@ -1,4 +1,4 @@
-"""Which rank gets which partitions: neighbouring ones, about as many rows each."""
+"""Assignment of partitions to ranks: neighbouring ones, about equally many rows each."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 def contiguous(lengths: Sequence[int], n_ranks: int) -> list[range]:
     """Divide partitions between ranks, in order, by their rows.
 
-    Partition ``p`` goes to the rank in whose share of all rows its middle row lies, so
-    that no rank has more than its share and one partition.
+    A partition goes to the rank whose share of all rows contains its middle row, so
+    no rank has more than its share plus one partition.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def contiguous(lengths: Sequence[int], n_ranks: int) -> list[range]:
     Returns
     -------
     list of range
-        Numbers of partitions, for each rank; a rank may get none.
+        Numbers of partitions for each rank; a rank may get none.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Prediction of Dask collections: lazily, each partition by itself."""
+"""Prediction of Dask collections: lazily, one partition at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def predict_lazily(
     name: str | None = None,
     offset: Any = None,
 ) -> Any:
-    """What ``method(partition)`` gives for all partitions, as one collection.
+    """Return ``method(partition)`` of all partitions as one collection.
 
     Parameters
     ----------
@@ -32,18 +32,18 @@ def predict_lazily(
         From rows to an array of shape (n_rows,), or (n_rows, n_columns).
     X : dask.dataframe.DataFrame or dask.array.Array
     dtype : dtype
-        Of the result.
+        Dtype of the result.
     columns : sequence, optional
-        Of the result with two axes.
+        Columns of a result with two axes.
     name : str, optional
-        Of the series that a data frame gives.
+        Name of the resulting series for a data frame.
     offset : dask.dataframe.Series, DataFrame or dask.array.Array, optional
-        Raw scores of the rows of X, of the kind of X: ``method(partition, offset=...)``.
+        Raw scores of the rows, a collection of the same kind: ``method(partition, offset=...)``.
 
     Returns
     -------
     dask.dataframe.Series, DataFrame or dask.array.Array
-        Of the kind of X; a data frame's index is that of X.
+        Of the same kind as X; a data frame keeps the index of X.
     """
     check_offset_of(X, offset)
     if is_array(X):
@@ -126,7 +126,7 @@ def predict(booster: Booster, X: Any, kind: PredictionKind = "value") -> Any:
     Returns
     -------
     dask.dataframe.Series, DataFrame or dask.array.Array
-        Of the kind of X.
+        Of the same kind as X.
     """
     check_collection(X)
     like = booster.predict(_one_row(booster), kind=kind)
@@ -135,14 +135,14 @@ def predict(booster: Booster, X: Any, kind: PredictionKind = "value") -> Any:
 
 
 def check_collection(X: Any) -> None:
-    """Refuse what is no Dask data frame or array."""
+    """Raise unless X is a Dask data frame or array."""
     if not is_collection(X):
         raise DataTypeError(
-            f"X must be a Dask data frame or array; got {type(X).__name__}. Data in memory are "
-            "predicted by the booster itself."
+            f"X must be a Dask data frame or array; got {type(X).__name__}. For data in memory "
+            "use the booster itself."
         )
 
 
 def _one_row(booster: Booster) -> dict[str, list[float]]:
-    """A row of missing values."""
+    """Return a row of missing values."""
     return {name: [math.nan] for name in booster.feature_names}

@@ -18,18 +18,18 @@ from hedgerow.estimators import HedgerowRanker
 
 
 class DaskHedgerowRanker(OnCluster, HedgerowRanker):
-    """Gradient-boosted decision trees that put rows in order, trained on a Dask cluster.
+    """Gradient-boosted decision trees for ranking, trained on a Dask cluster.
 
-    Parameters and attributes are those of :class:`hedgerow.HedgerowRanker`; ``n_jobs`` are
-    threads of each worker (None: as many as it has).  The model, and the file that
+    Parameters and attributes are those of :class:`hedgerow.HedgerowRanker`; ``n_jobs`` is
+    the number of threads of each worker (None: all of them).  The model, and the file that
     :meth:`save` writes, have the same bytes as those of the local estimator trained on the
-    same rows in memory, wherever the rows of a query lie.
+    same rows in memory, wherever the rows of a query are.
 
     Notes
     -----
-    Scores of rows of queries that are divided between workers are sent to those that have
-    other rows of them, once a tree.  Where rows of a query are neighbours, these are few:
-    sort by query first (``set_index``) if they are not.
+    If the rows of a query are divided between workers, their scores are exchanged
+    once per tree.  If rows of a query are neighbours, these are few:
+    otherwise sort by query first (``set_index``).
 
     Examples
     --------
@@ -71,25 +71,25 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         y : dask.dataframe.Series or dask.array.Array, shape (n_rows,)
             Labels 0, 1, 2, ..., higher for more relevant rows; one for each row of X.
         sample_weight : like y, optional
-            Not negative; a row of weight 0 counts as absent.
+            Not negative; rows of weight 0 are ignored.
         qid : like y
             The query of each row: numbers, text or dates, in any order.  It must be given.
         X_val, y_val, sample_weight_val, qid_val : like X, y, sample_weight and qid, optional
             Rows for learning curves and early stopping.
         offset, offset_val : like y, optional
-            Raw scores from which training begins.
+            Initial raw scores.
         position : like y, optional
             Where each row was shown in its query, for clicks; see docs/ranking.md.
         client : distributed.Client, optional
-            Default: the one made last.
+            Default: the last client created.
         parallelism : {"auto", "data", "features"}, default="auto"
-            What is divided between workers; see :mod:`hedgerow.distributed.parallelism`.
+            The division of work between workers; see :mod:`hedgerow.distributed.parallelism`.
         memory_limit : int, optional
             Bytes for binned rows on each worker; default: 40% of the worker's limit.
-            Labels, queries, scores and derivatives are in memory beside them: some 64
-            bytes for each row of the worker, and for each of others in divided queries.
+            In addition, labels, queries, scores and derivatives take some 64
+            bytes for each row of the worker, and for each row of other workers in divided queries.
         resilience : Resilience, optional
-            How long to wait for workers and how often to begin anew.
+            How long to wait for workers and how often to restart.
 
         Returns
         -------
@@ -100,7 +100,7 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         CommunicationError
             If workers are lost or stall too often.
         DataError, DataTypeError, ParameterError
-            For what cannot be used; the message names partition and column.
+            For unusable data; the message names partition and column.
         """
         check_given(qid)
         self._params(), self._stopping()
@@ -134,7 +134,7 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         return self._fit_on(client, tables, fit, resilience)
 
     def predict(self, X: Any, offset: Any = None) -> Any:
-        """Score each row: lazily for a Dask collection.
+        """Return the score of each row: lazily for a Dask collection.
 
         Returns
         -------
@@ -146,7 +146,7 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         return predict_lazily(method, X, np.dtype(np.float64), offset=offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, qid: Any = None) -> float:
-        """Mean NDCG over the queries, of whole lists; scores are gathered here."""
+        """Return the mean NDCG over the queries, over whole lists; scores are gathered here."""
         if not is_collection(X):
             return float(super().score(X, y, sample_weight, qid=qid))
         import dask

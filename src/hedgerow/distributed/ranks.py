@@ -1,7 +1,7 @@
-"""What runs on a worker: one long task of each rank.
+"""The task of a rank on a worker.
 
-The task leaves the worker's pool of threads (``secede``), so that the worker can compute
-lost partitions anew, and take part in another training, while it trains.
+The task leaves the worker's thread pool (``secede``), so that the worker can compute
+lost partitions, and take part in another training, while it trains.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from hedgerow.errors import CommunicationError
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a rank is told.
+    """Instructions for a rank.
 
     Attributes
     ----------
     run : bytes
-        16 bytes that are this training's own.
+        16 random bytes of this training.
     epoch : int
         Number of the attempt.
     rank : int
     addresses : tuple of str
-        Of the workers of all ranks.
+        Addresses of the workers of all ranks.
     numbers : tuple of int
-        Which partitions the rank gets.
+        Numbers of the rank's partitions.
     more_numbers : tuple of int
-        Which of the second table.
+        Numbers of its partitions of the second table.
     checkpoint : tuple of bytes
-        What earlier attempts have saved, in order.
+        The parts that earlier attempts have saved, in order.
     timeout, connect_timeout : float
         See :class:`hedgerow.distributed.cluster.Resilience`.
     """
@@ -53,16 +53,16 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shard:
-    """What a rank works on.
+    """Data and resources of a rank.
 
     Attributes
     ----------
     partitions : sequence
-        What the tasks of the partitions returned, in order.
+        Results of the partitions' tasks, in order.
     numbers : tuple of int
-        Their places among all partitions.
+        Their positions among all partitions.
     more, more_numbers
-        The same of a second table, for validation.
+        The same for a second table, for validation.
     scratch : str
         The worker's folder for temporary files.
     memory : int or None
@@ -70,10 +70,10 @@ class Shard:
     n_threads : int
         Threads of the worker.
     checkpoint : sequence of bytes
-        What earlier attempts have saved, in order; the same on all ranks.
+        The parts that earlier attempts have saved, in order; the same on all ranks.
     save : callable
-        ``save(bytes)`` keeps something on the scheduler for attempts to come.  It does
-        nothing on other ranks than 0.
+        ``save(bytes)`` stores a part on the scheduler for later attempts.  It does
+        nothing on ranks other than 0.
     """
 
     partitions: Sequence[Any]
@@ -88,26 +88,26 @@ class Shard:
 
 
 class Work(Protocol):
-    """What all ranks do: the same bytes must come out on each."""
+    """The function of all ranks, which must return the same bytes on each."""
 
     def __call__(self, ranks: Communicator, shard: Shard) -> bytes:
-        """Work with the others on the rows of all."""
+        """Work with the other ranks on the rows of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankResult:
-    """What a rank returned, or why it could not go on with the others.
+    """The result of a rank, or why it could not continue with the others.
 
     Attributes
     ----------
     digest : bytes
-        Of the result.
+        Digest of the result.
     content : bytes
-        The result, from rank 0; nothing from others.
+        The result of rank 0; empty for others.
     failure : str or None
-        Of the communication.
+        Failure of the communication.
     n_saved : int
-        Parts that rank 0 has saved in this attempt.
+        Number of parts that rank 0 has saved in this attempt.
     """
 
     digest: bytes = b""
@@ -154,7 +154,7 @@ def rank_task(
                 worker.memory_manager.memory_limit,
             )
             content = work(ranks, shard)
-            ranks.barrier()  # none is done before all are
+            ranks.barrier()  # no rank ends before all are done
     except CommunicationError as error:
         return RankResult(failure=str(error))
     digest = hashlib.blake2b(content, digest_size=16).digest()

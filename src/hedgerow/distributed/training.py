@@ -51,16 +51,16 @@ def train(
     """Train a model on the workers of a Dask cluster.
 
     The model has the same bytes as that of :func:`hedgerow.train` on the same rows in
-    memory, for any number of workers, any partitions, and any faults on the way.  What looks at
-    all rows at once (symmetric trees, sampling by gradients, folds and others, see
-    docs/distributed.md) is trained by one worker, to which the partitions go.
+    memory, for any number of workers, any partitions, and any faults during training.  Features
+    that need all rows at once (symmetric trees, gradient-based sampling, folds and others, see
+    docs/distributed.md) train on one worker, which receives the partitions.
 
     Parameters
     ----------
     client : distributed.Client
     params : mapping or None
-        As for :func:`hedgerow.train`; ``n_jobs`` are threads of each worker, by default
-        as many as the worker has.
+        As for :func:`hedgerow.train`; ``n_jobs`` is the number of threads of each worker,
+        default: all of them.
     X : dask.dataframe.DataFrame or dask.array.Array, shape (n_rows, n_features)
     y : dask.dataframe.Series or dask.array.Array, shape (n_rows,)
         One value for each row of X, in its order; or several columns (docs/several-targets.md).
@@ -68,24 +68,24 @@ def train(
     X_val, y_val, weight_val : like X, y and weight, optional
         Rows for learning curves and early stopping.
     qid, qid_val : like y, optional
-        For rankings the query of each row; rows of a query may be in any partitions.
+        For rankings, the query of each row; a query's rows may be in any partitions.
     offset, offset_val : like y, or with a column for each output, optional
-        Raw scores from which training begins; see docs/training-control.md.
+        Initial raw scores; see docs/training-control.md.
     groups : like y, optional
         Rows of a group stay together in folds and held-out rows; see :class:`hedgerow.Dataset`.
     position : like y, optional
-        Where each row was shown in its query, for clicks; see docs/ranking.md.
+        For clicks, the position of each row in its query; see docs/ranking.md.
     categorical_features, unknown_category
         As for :class:`hedgerow.Dataset`.
     parallelism : {"auto", "data", "features"}, default="auto"
-        What is divided between workers; see :mod:`hedgerow.distributed.parallelism`.
+        The division of work between workers; see :mod:`hedgerow.distributed.parallelism`.
     memory_limit : int, optional
-        Bytes for binned rows on each worker, the rest goes to its local directory.
+        Bytes for binned rows on each worker; the rest goes to its local directory.
         Default: 40% of the worker's memory limit.
     resilience : Resilience, optional
-        How long to wait for workers and how often to begin anew.
+        How long to wait for workers and how often to restart.
     init_model : Booster, fitted estimator, or path of a model file, optional
-        Model to go on from, as for :func:`hedgerow.train`.
+        The model to continue, as for :func:`hedgerow.train`.
 
     Returns
     -------
@@ -96,10 +96,10 @@ def train(
     CommunicationError
         If workers are lost or stall too often.
     DataError, DataTypeError
-        For data that cannot be used; the message names partition and column.
+        For unusable data; the message names partition and column.
     ParameterError
-        For an unknown parameter, a value out of range, or what needs all rows in one memory
-        where no worker has room for them.
+        For an unknown parameter, a value out of range, or a feature that needs all rows in one
+        memory if no worker has enough.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def train(
     check_names(given)
     if "random_state" in given:
         if "seed" in given:
-            raise ParameterError("seed and random_state are two names of one: give one of them.")
+            raise ParameterError("seed and random_state are the same parameter: give one of them.")
         given["seed"] = given.pop("random_state")
     trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
     reading = {"categorical_features": categorical_features, "unknown_category": unknown_category}
@@ -151,7 +151,7 @@ def train_on_workers(
     parallelism: Parallelism,
     resilience: Resilience | None,
 ) -> Model:
-    """Train on partitions that are there; see :func:`train`."""
+    """Train on computed partitions; see :func:`train`."""
     lengths = tables.train.lengths
     mode = choose_mode(
         parallelism,
@@ -183,7 +183,7 @@ def train_on_workers(
 
 
 def _with_what_is_left(stopping: StoppingParams) -> StoppingParams:
-    """The same with the time budget that is left: clocks of other machines start elsewhere."""
+    """Return parameters with the rest of the time budget: clocks of machines differ."""
     if stopping.time_budget is None:
         return stopping
     left = stopping.time_budget - (time.monotonic() - stopping.began)
@@ -191,11 +191,11 @@ def _with_what_is_left(stopping: StoppingParams) -> StoppingParams:
 
 
 def _least_memory(client: Any) -> int | None:
-    """Memory limit of the smallest worker; None if there is no limit."""
+    """Return the memory limit of the smallest worker; None without a limit."""
     limits = client.run_on_scheduler(_memory_limits)
     return min((int(limit) for limit in limits if limit), default=None)
 
 
 def _memory_limits(dask_scheduler: Any = None) -> list[int]:
-    """Run by the scheduler."""
+    """Run on the scheduler."""
     return [worker.memory_limit for worker in dask_scheduler.workers.values()]

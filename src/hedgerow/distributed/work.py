@@ -1,4 +1,4 @@
-"""What each rank does: read its partitions, bin them with the others, train with the others."""
+"""The work of each rank: read its partitions, bin them and train together with the others."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ from hedgerow.params import BoostParams
 
 _MEMORY_SHARE = 0.4
 _MEMORY = 4 * 10**9
-"""Memory for chunks on a worker: this share of its limit, or this much if it has none."""
+"""Memory for chunks on a worker: this share of its limit, or this much without a limit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainWork:
-    """A training, as all ranks do it; see :class:`hedgerow.distributed.ranks.Work`.
+    """A training on all ranks; see :class:`hedgerow.distributed.ranks.Work`.
 
     Attributes
     ----------
@@ -69,13 +69,13 @@ class TrainWork:
     memory_limit : int or None
         Bytes for chunks on each worker.
     n_jobs : int or None
-        Threads of each worker; None: as many as it has.
+        Threads of each worker; None: all of them.
     checkpoint_every : float
         Seconds.
     checksums : two sequences of int
-        Of all partitions, for training and validation; empty: they are not compared.
+        Checksums of all partitions, for training and validation; empty: no comparison.
     offsets : tuple of str
-        Names for the columns of the offset.
+        Names of the offset columns.
     """
 
     loss: LossSpec
@@ -97,8 +97,8 @@ class TrainWork:
         self.stopping.check_without_table("on a cluster")
 
     def __call__(self, ranks: Communicator, shard: Shard) -> bytes:
-        """Train with the others; the bytes of the model."""
-        began = time.monotonic()  # by the clock of this machine
+        """Train with the other ranks; return the bytes of the model."""
+        began = time.monotonic()  # on the clock of this machine
         others: Communicator = ranks if self.mode == "data" else Alone()
         n_threads = self.n_jobs or shard.n_threads
         self._check_unchanged(shard)
@@ -152,7 +152,7 @@ class TrainWork:
         return model_to_bytes(model)
 
     def _check_unchanged(self, shard: Shard) -> None:
-        """Refuse partitions that are others than those of an earlier attempt."""
+        """Raise if partitions differ from those of an earlier attempt."""
         for partitions, numbers, known in (
             (shard.partitions, shard.numbers, self.checksums[0]),
             (shard.more, shard.more_numbers, self.checksums[1]),
@@ -161,7 +161,7 @@ class TrainWork:
                 check_unchanged(partitions, numbers, [known[number] for number in numbers])
 
     def _asked(self, target: FloatArray, shard: Shard, others: Communicator) -> _Asked:
-        """Early stopping, and the rows that are set aside for it."""
+        """Return early stopping, and the held-out rows."""
         if self.loss.has_queries:
             return self._asked_of_queries(shard, others)
         if self.has_validation:
@@ -169,7 +169,7 @@ class TrainWork:
         return _Asked(self.stopping, self._set_aside(target, others))
 
     def _asked_of_queries(self, shard: Shard, others: Communicator) -> _Asked:
-        """What is asked of rankings: queries are set aside whole."""
+        """Check early stopping for rankings, which hold out whole queries."""
         query = _queries(shard.partitions, shard.numbers, others)
         if self.has_validation:
             return _Asked(self.stopping, None, query)
@@ -210,11 +210,11 @@ class TrainWork:
         )
 
     def _fingerprint(self, objective: Objective) -> Fingerprint:
-        """Of sources and settings; partitions are compared by their check sums."""
+        """Return a digest of sources and settings; checksums compare the partitions."""
         return Fingerprint(settings_of(objective, self.params, self.stopping, ()), {})
 
     def _objective(self, target: FloatArray, others: Communicator) -> Objective:
-        """As the targets of all ranks say."""
+        """Return the objective for the targets of all ranks."""
         if not self.loss.counts_classes:
             return self.loss.make(gather_numbers(target[:TRIED], others)[:TRIED])
         largest = int(min(max(target.max(initial=0.0), 0.0), 2.0**53))
@@ -223,7 +223,7 @@ class TrainWork:
         return self.loss.make(target, float(found[0]), n_rows, labelled="DaskHedgerowClassifier")
 
     def _set_aside(self, target: FloatArray, others: Communicator) -> Chosen | None:
-        """Which rows are for validation, if the fit may stop early."""
+        """Return which rows are for validation, if the fit may stop early."""
         stopping = self.stopping
         before, n_rows = count_rows(len(target), others)
         if stopping.by_out_of_bag or not stopping.is_on(n_rows, False):
@@ -237,16 +237,16 @@ class TrainWork:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
-    """Early stopping, and which rows it sets aside.
+    """Early stopping and its held-out rows.
 
     Attributes
     ----------
     stopping : StoppingParams
     set_aside : callable or None
     query : int64 (n_rows,), or None
-        Of the rows of this rank.
+        Query of each row of this rank.
     aside : bool (n_rows,), or None
-        Which of them are set aside.
+        Whether each row is held out.
     """
 
     stopping: StoppingParams
@@ -257,7 +257,7 @@ class _Asked:
     def with_queries(
         self, train: StoredSample, validation: StoredSample | None
     ) -> tuple[StoredSample, StoredSample | None]:
-        """Training and validation rows, which know their queries if there are any."""
+        """Return training and validation rows, with their queries if any."""
         if self.query is None:
             return train, validation
         if self.aside is None or validation is None:
@@ -269,13 +269,13 @@ class _Asked:
 
 
 def _queries(partitions: Sequence[Any], numbers: Sequence[int], others: Communicator) -> IntArray:
-    """Number of the query of each row of this rank that counts."""
+    """Return the query number of each row of this rank with positive weight."""
     values = [counted_queries(partition) for partition in partitions]
     return number_queries(values, [f"partition {number}" for number in numbers], others)
 
 
 def _targets(data: FileDataset, params: BoostParams) -> FloatArray:
-    """Targets of the rows of this rank that count."""
+    """Return the targets of the rows of this rank with positive weight."""
     found: list[FloatArray] = []
     data.survey(lambda target: found.append(target.copy()), params)
     return np.concatenate([*found, np.zeros(0)])

@@ -1,14 +1,14 @@
-"""Why a model says what it says: Shapley values of the columns, of any model and row.
+"""Shapley values of the columns, for any model and row.
 
 ===============  ==========================================================================
-``explanation``  :class:`Explanation`: values, base values, the rows, names; what users get
-``outputs``      the raw scores of a model: what they are called, a model of some of them
-``players``      which columns stand behind what the trees split
-``game``         trees as games: shares, stops of unknown categories, lines as splits
-``plan``         a game as the kernels take it
+``explanation``  :class:`Explanation`: values, base values, rows and names; the public result
+``outputs``      the raw scores of a model: their names, and a model of some of them
+``players``      the columns behind the inputs of the trees
+``game``         trees as games: shares, stops at unknown categories, linear leaves as splits
+``plan``         a game in the form of the kernels
 ``explainer``    values of rows, in blocks and threads
-``background``   the same where unknown columns take their values from other rows
-``cart``         single trees, with splits by categories
+``background``   the same when unknown columns take their values from other rows
+``cart``         single trees with category splits
 ``views``        :meth:`hedgerow.Booster.explain`
 ===============  ==========================================================================
 """

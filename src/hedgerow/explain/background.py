@@ -1,4 +1,4 @@
-"""Shapley values with a background, whose rows are counted once for all rows that are explained."""
+"""Shapley values with a background, whose rows are counted once for all explained rows."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ from hedgerow.once import once
 from hedgerow.threads import run_blocks
 
 LEAST_TABLE = 512
-"""Entries of a table that any leaf may have."""
+"""Entries that the table of any leaf may have."""
 
 ENTRIES_A_ROW = 32
 """Entries that a table may have for each row of the background.
 
-A list costs the rows that are explained as many steps as it has rows.  What is chosen depends on
-the background alone, so that the bits do, too.
+With a list, each explained row takes as many steps as the list has rows.  The choice depends
+only on the background, and so do the bits.
 """
 
 TABLE_MEMORY = 1 << 22
-"""Bytes of tables and lists that are there at a time: they stay in the cache of the processor."""
+"""Bytes of tables and lists in use at a time, which fit into the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Leaves:
-    """Where the leaves have what they need.
+    """The positions of each leaf's tables and lists.
 
-    ``tree`` is the tree of each leaf; ``table`` and ``listed`` are the numbers of patterns that
-    each has a table and a list of.
+    ``tree`` is the tree of each leaf; ``table`` and ``listed`` are the numbers of patterns with
+    a table and with a list.
     """
 
     paths: Paths
@@ -69,12 +69,12 @@ class _Leaves:
     listed: IntArray
 
     def per_tree(self, numbers: IntArray, n_trees: int) -> IntArray:
-        """Sums over the leaves of each tree."""
+        """Return sums over the leaves of each tree."""
         return np.bincount(self.tree, weights=numbers, minlength=n_trees).astype(np.int64)
 
 
 class BackgroundExplainer:
-    """Explains the raw scores of a forest against rows of a background.
+    """Explains the raw scores of a forest against the rows of a background.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class BackgroundExplainer:
     background : float32, float64 or int64, shape (n_rows, n_inputs), or SparseTable
         As for :class:`hedgerow.model.predict.Predictor`.
     sparse : bool
-        Whether the rows to explain are those of a sparse table.
+        Whether the rows to explain come from a sparse table.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class BackgroundExplainer:
     @once
     def _plan(self) -> Plan:
         one = self.explainer
-        # Shares have no part in it: any number of rows will do.
+        # Shares are not used, so any number of rows works.
         reached = np.ones(len(one.forest.feature))
         game = make_game(one.forest, one.players, reached, one.unknown_slots, lines=False)
         return make_plan(one.forest, game)
@@ -118,8 +118,8 @@ class BackgroundExplainer:
         n_players = np.diff(paths.first)
         if n_players.max(initial=0) > MOST_PLAYERS:
             raise ParameterError(
-                f"a leaf of the model is decided by {int(n_players.max())} columns; with a "
-                f"background {MOST_PLAYERS} are possible: leave the background out."
+                f"a leaf of the model depends on {int(n_players.max())} columns; with a "
+                f"background at most {MOST_PLAYERS} are possible: leave the background out."
             )
         few = np.minimum(n_players, MOST_TABLED)
         tabled = (n_players == few) & (paths.node < 0)
@@ -138,24 +138,24 @@ class BackgroundExplainer:
 
     @once
     def _group_sizes(self) -> tuple[IntArray, IntArray]:
-        """Entries of each group, 0 where it has a list, and numbers of its table."""
+        """Return the entries of each group (0 if it has a list) and the numbers of its table."""
         groups = self._groups
         entries = np.where(groups.leaf < 0, 1 << np.diff(groups.first_bit), 0)
         return entries, entries * np.diff(groups.first_place)
 
     @once
     def _sizes(self) -> IntArray:
-        """Bytes of the tables and lists of each tree."""
+        """Return the bytes of the tables and lists of each tree."""
         tables = self._per_tree(self._group_sizes[1])
         return 8 * (tables + self._leaves.per_tree(self._leaves.listed, len(tables)))
 
     def _per_tree(self, numbers: IntArray) -> IntArray:
-        """Sums over the groups of each tree."""
+        """Return sums over the groups of each tree."""
         return np.diff(np.concatenate([[0], np.cumsum(numbers)])[self._groups.first])
 
     @once
     def _background_keys(self) -> IntArray:
-        """Keys of the background, block by block."""
+        """Yield the keys of the background, block by block."""
         slots, n_rows = self._plan.game.slots, len(self._rows)
         keys = np.zeros((-(-n_rows // BLOCK), len(slots) * BLOCK), dtype=np.int64)
         for number, block in enumerate(keys):
@@ -189,7 +189,7 @@ class BackgroundExplainer:
         return found
 
     def _parts(self, values: AnyArray | SparseTable) -> Iterator[tuple[slice, AnyArray]]:
-        """The rows, those of a sparse table some at a time as dense ones."""
+        """Yield the rows; rows of a sparse table become dense, some at a time."""
         if not isinstance(values, SparseTable):
             yield slice(None), values
             return
@@ -200,7 +200,7 @@ class BackgroundExplainer:
             yield slice(first, stop), values.dense(self._columns, first, stop)
 
     def _tables(self, run: tuple[int, int], n_threads: int) -> Tables:
-        """What the background comes to at the groups of some trees."""
+        """Return the background's tables and lists for the groups of some trees."""
         leaves, plan, groups, n_rows = self._leaves, self._plan, self._groups, len(self._rows)
         entries, sizes = self._group_sizes
         part = slice(*groups.first[list(run)])
@@ -231,7 +231,7 @@ class BackgroundExplainer:
         return tables
 
     def _pair_tables(self, run: tuple[int, int], n_threads: int) -> Tables:
-        """What the background comes to for pairs at the leaves of some trees."""
+        """Return the background's tables and lists for pairs at the leaves of some trees."""
         leaves, plan, n_rows = self._leaves, self._plan, len(self._rows)
         here = (leaves.tree >= run[0]) & (leaves.tree < run[1])
         table = np.where(here, 3 * leaves.table, 0)
@@ -251,9 +251,9 @@ class BackgroundExplainer:
         return tables
 
     def _tables_at(self, run: tuple[int, int], start: IntArray, table: FloatArray) -> Tables:
-        """Tables that begin at ``start``, and room for the lists of the leaves of some trees."""
+        """Return tables that begin at ``start``, and space for the lists of some trees' leaves."""
         leaves = self._leaves
-        list_start, n_listed = leaves.listed, 0  # as they are where no leaf has a list
+        list_start, n_listed = leaves.listed, 0  # unchanged if no leaf has a list
         if leaves.listed.any():
             here = (leaves.tree >= run[0]) & (leaves.tree < run[1])
             listed = np.where(here, leaves.listed, 0)
@@ -318,7 +318,7 @@ class BackgroundExplainer:
             )  # fmt: skip
 
     def _space(self) -> BackgroundSpace:
-        """Scratch space of one thread."""
+        """Return the scratch space of one thread."""
         most = int(np.diff(self._leaves.paths.first).max(initial=1))
         room = most * most + 2 * self._leaves.paths.term.shape[1] + WORD
         walk, n_words = self._plan.space(), BLOCK // WORD
@@ -333,7 +333,7 @@ class BackgroundExplainer:
 
 
 def make_paths(plan: Plan, explainer: Explainer) -> Paths:
-    """The players of all leaves; those of terms that no edge asks for come last."""
+    """Return the players of all leaves; players of terms without an edge come last."""
     walks, game, slopes = plan.walks, plan.game, explainer.forest.slopes
     n_leaves, none = len(game.leaf_node), np.zeros(0, dtype=np.int64)
     counts = np.zeros(n_leaves + 1, dtype=np.int64)
@@ -354,7 +354,7 @@ def make_paths(plan: Plan, explainer: Explainer) -> Paths:
 
 
 def _with_terms(paths: Paths, plan: Plan, explainer: Explainer) -> Paths:
-    """Paths of leaves that are lines, with the players of their terms."""
+    """Return the paths of linear leaves, with the players of their terms."""
     slopes, game = explainer.forest.slopes, plan.game
     assert slopes is not None
     leaf_tree = game.leaf_tree
@@ -383,7 +383,7 @@ def _with_terms(paths: Paths, plan: Plan, explainer: Explainer) -> Paths:
 
 
 def make_groups(plan: Plan, paths: Paths, tabled: npt.NDArray[np.bool_]) -> Groups:
-    """The groups of leaves that share a table."""
+    """Return the groups of leaves that share a table."""
     walks = plan.walks
     n_leaves, n_trees, n_sums = len(tabled), len(plan.game.roots), walks.leaf.shape[1]
     numbers = np.diff(paths.first) * n_sums
@@ -420,7 +420,7 @@ def make_groups(plan: Plan, paths: Paths, tabled: npt.NDArray[np.bool_]) -> Grou
 
 
 def coalition_weights(most: int) -> FloatArray:
-    """``s! (n - 1 - s)! / n!`` at ``n (n - 1) / 2 + s``, for n up to ``most``."""
+    """Return ``s! (n - 1 - s)! / n!`` at ``n (n - 1) / 2 + s``, for n up to ``most``."""
     weights = [1.0]
     for n in range(2, most + 1):
         weight = 1.0 / n

@@ -1,4 +1,4 @@
-"""Explaining a single tree (CART): its splits by categories are answered as columns of 0 and 1."""
+"""Explanations of a single CART tree: each category split becomes a column of 0 and 1."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hedgerow.model.forest import Forest
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CartGame:
-    """A tree that an :class:`Explainer` takes, and the tables that it takes.
+    """A tree for an :class:`Explainer`, and the tables for it.
 
     Attributes
     ----------
     tree : CartTree
     explainer : Explainer
-        Of the columns, and one more for each split by categories.
+        For the columns, and one more column for each category split.
     """
 
     tree: CartTree
@@ -30,7 +30,7 @@ class CartGame:
 
     @staticmethod
     def of(tree: CartTree, outputs: list[int]) -> CartGame:
-        """The game of some columns of ``tree.value``."""
+        """Return the game of some columns of ``tree.value``."""
         by_categories = np.flatnonzero(tree.is_categorical)
         n_columns, n_nodes = tree.n_features, tree.node_count
         feature, threshold = tree.feature.copy(), tree.threshold_key.copy()
@@ -64,7 +64,7 @@ class CartGame:
         return CartGame(tree, explainer)
 
     def values(self, values: AnyArray) -> AnyArray:
-        """The columns of a table, and for each split by categories 1 where a row goes right."""
+        """Return the columns of a table, and for each category split 1 where a row goes right."""
         nodes = np.flatnonzero(self.tree.is_categorical)
         if len(nodes) == 0:
             return values
@@ -72,7 +72,7 @@ class CartGame:
         return np.column_stack([values, *(answer.astype(values.dtype) for answer in answers)])
 
     def _goes_left(self, values: AnyArray, node: int) -> AnyArray:
-        """For each row whether a split by categories sends it left."""
+        """Return for each row whether a category split sends it left."""
         tree = self.tree
         column = values[:, tree.feature[node]]
         keys = column if column.dtype == np.int64 else keys_of_floats(column.astype(np.float64))

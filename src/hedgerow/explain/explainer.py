@@ -1,7 +1,7 @@
-"""Shapley values of the rows of a table, in blocks, by all threads.
+"""Shapley values of the rows of a table, in blocks, on all threads.
 
-Rows are cut into blocks, and trees into runs whose factors (:mod:`hedgerow.kernels.shapley`)
-take bounded memory.  What a row gets depends on neither.
+Rows are divided into blocks, and trees into runs whose factors (:mod:`hedgerow.kernels.shapley`)
+take bounded memory.  The values do not depend on the division.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from hedgerow.once import once
 from hedgerow.threads import run_blocks
 
 FACTOR_MEMORY = 1 << 24
-"""Bytes of factors that are there at a time."""
+"""Bytes of factors in use at a time."""
 
 KEPT_MEMORY = 1 << 26
-"""Bytes of factors up to which those of a whole forest are kept."""
+"""The factors of a whole forest are kept if they take at most this many bytes."""
 
 ROWS_PER_THREAD = 64
 
 ROWS_OF_TABLE = 4
-"""A tree has a table if there are so many rows, or more, for each of its entries."""
+"""A tree has a table if there are at least this many rows for each of its entries."""
 
 
 class Explainer:
@@ -64,15 +64,15 @@ class Explainer:
     ----------
     forest : Forest
     kinds : sequence of {"float", "int", "category"}
-        Of what the trees split.
+        Kinds of the inputs of the trees.
     sources : sequence of tuple of int, or None
-        The user's columns that each of these is made of; None: they are the columns.
+        The user's columns behind each input; None: the inputs are the columns.
     n_columns : int
-        Columns of the user's table.
+        Number of columns of the user's table.
     backs_off : bool
-        Whether a walk ends where a value is no known category.
+        Whether a walk ends at an unknown category.
     reached : float64, one per node, optional
-        Training rows of each node, as they count in shares; by default those of the forest.
+        Training rows of each node, for the shares; by default those of the forest.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Explainer:
 
     @once
     def unknown_slots(self) -> dict[int, int]:
-        """The slots that ask for unknown categories; see :func:`make_game`."""
+        """The slots that test for unknown categories; see :func:`make_game`."""
         if self._reader is None or not self._backs_off:
             return {}
         first = -1 - self._reader.n_sets
@@ -117,7 +117,7 @@ class Explainer:
 
     @once
     def base_values(self) -> FloatArray:
-        """Raw score expected where no column is known, shape (n_outputs,)."""
+        """Expected raw score when no column is known, shape (n_outputs,)."""
         plan = self._plan
         walks, weight, game, slopes = plan.walks, plan.leaf_weight, plan.game, self.forest.slopes
         leaf = walks.leaf
@@ -138,7 +138,7 @@ class Explainer:
 
     @once
     def _runs(self) -> list[tuple[int, int]]:
-        """Trees whose factors are there at a time."""
+        """Return the runs of trees whose factors are in memory together."""
         walks = self._plan.walks
         return runs_of(np.diff(walks.first_edge) * walks.n_points * FACTORS * 8, FACTOR_MEMORY)
 
@@ -159,7 +159,7 @@ class Explainer:
     def values(
         self, values: AnyArray | SparseTable, n_threads: int = 1, *, pairs: bool = False
     ) -> FloatArray:
-        """Shapley values of rows.
+        """Return Shapley values of rows.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class Explainer:
             As for :class:`hedgerow.model.predict.Predictor`.
         n_threads : int, default=1
         pairs : bool, default=False
-            Whether those of pairs of columns are asked for.
+            Whether to return values of pairs of columns.
 
         Returns
         -------
@@ -187,7 +187,7 @@ class Explainer:
         return found
 
     def batch(self, values: AnyArray) -> Batch:
-        """The rows of a table as the kernels take them."""
+        """Return the rows of a table in the form of the kernels."""
         rows = kernel_rows(values, self._codings, self.forest.n_features)
         categories, numbers = NO_CATEGORIES, _NO_NUMBERS
         if self._reader is not None:
@@ -197,7 +197,7 @@ class Explainer:
         return Batch(rows, categories, numbers)
 
     def add(self, values: AnyArray, found: FloatArray, n_threads: int, pairs: bool) -> None:
-        """Write the values of rows to ``found``, which is 0."""
+        """Write the values of rows to ``found``, which is all 0."""
         if self.players.number == 0:
             return
         batch = self.batch(values)
@@ -219,7 +219,7 @@ class Explainer:
         return np.array([0, *(stop for _, stop in self._runs)], dtype=np.int64)
 
     def _add_few(self, batch: Batch, found: FloatArray) -> None:
-        """Write the values of a few rows to ``found``, which is 0."""
+        """Write the values of a few rows to ``found``, which is all 0."""
         plan, players = self._plan, self.players
         walks, slots = plan.walks_for(batch), plan.game.slots
         explain_few(
@@ -229,7 +229,7 @@ class Explainer:
         )  # fmt: skip
 
     def _tables(self, n_rows: int, factors: FloatArray, run: tuple[int, int]) -> Tabled:
-        """Tables of those trees of a run that have fewer different rows than there are rows."""
+        """Return tables for those trees of a run with fewer distinct rows than there are rows."""
         walks, plan = self._plan.walks, self._plan
         start = np.full(len(plan.game.roots), -1, dtype=np.int64)
         part = slice(*run)
@@ -293,7 +293,7 @@ class Explainer:
 
     @once
     def compact(self) -> tuple[IntArray, Explainer]:
-        """The columns that the forest asks, and an explainer of these alone."""
+        """Return the columns that the forest uses, and an explainer of only these."""
         columns = np.union1d(used_columns(self.forest), [0])
         place = np.zeros(self.forest.n_features, dtype=np.int32)
         place[columns] = np.arange(len(columns))
@@ -307,7 +307,7 @@ _NO_NUMBERS = np.zeros((0, 0))
 
 
 def runs_of(sizes: IntArray, room: int) -> list[tuple[int, int]]:
-    """Cut trees into runs whose ``sizes`` fit into ``room`` together, one tree at least."""
+    """Divide trees into runs whose ``sizes`` fit into ``room``; a run has at least one tree."""
     edges, used = [0], 0
     for tree, size in enumerate(sizes.tolist()):
         if used + size > room and tree > edges[-1]:

@@ -1,4 +1,4 @@
-"""What a model says of some rows, by column."""
+"""Explanations: the contributions of columns to predictions."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from hedgerow.errors import DataError, ParameterError
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What each column adds to the raw scores of some rows.
+    """The contribution of each column to the raw scores of some rows.
 
     Attributes
     ----------
     values : float64, shape (n_rows, n_columns) or (n_rows, n_columns, n_outputs)
         Shapley values.  With interactions (n_rows, n_columns, n_columns) or (n_rows,
-        n_columns, n_columns, n_outputs): half of what two columns add together stands at
-        each of their two places, what a column adds by itself on the diagonal.
+        n_columns, n_columns, n_outputs): half of the joint contribution of two columns is at
+        each of their two positions, and a column's own contribution on the diagonal.
     base_values : float64
-        Raw score without knowledge of any column: shape () or (n_outputs,).  With offsets,
-        which are added to it, (n_rows,) or (n_rows, n_outputs).
+        Expected raw score when no column is known: shape () or (n_outputs,).  With offsets,
+        which are added, (n_rows,) or (n_rows, n_outputs).
     data : array or data frame
-        The rows, as they were given.
+        The rows, as given.
     feature_names : tuple of str
     output_names : tuple of str
         Empty for one output.
     interactions : bool
-        Whether the values are those of pairs.
+        Whether the values are for pairs of columns.
 
     Notes
     -----
-    Values and base values of a row add up to its raw score, as ``predict(X, kind="raw")``
-    gives it, but for rounding.
+    Values and base values of a row add up to its raw score, ``predict(X, kind="raw")``,
+    within rounding.
     """
 
     values: FloatArray
@@ -58,7 +58,7 @@ class Explanation:
         return f"<Explanation: {what} of {shape}>"
 
     def importance(self) -> FloatArray:
-        """Mean size of the values over the rows.
+        """Return the mean absolute value over the rows.
 
         Returns
         -------
@@ -69,19 +69,19 @@ class Explanation:
         return found
 
     def to_frame(self, backend: FrameLibrary = "pandas", prefix: str = "") -> Any:
-        """The values as a data frame, with a row for each row.
+        """Return the values as a data frame, with one row per row.
 
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"} or None, default="pandas"
-            Library of the frame, which must be installed; None for a dict of lists.
+            Library of the frame, which must be installed; None returns a dict of lists.
         prefix : str, default=""
-            Put before the names of values.
+            Prefix of the names of values.
 
         Returns
         -------
         data frame
-            The columns of :meth:`columns`.  In pandas with the index of ``data``, if that
+            The columns of :meth:`columns`.  A pandas frame keeps the index of ``data`` if ``data``
             is a pandas frame.
 
         Raises
@@ -107,31 +107,31 @@ class Explanation:
         return make_frame({name: column.tolist() for name, column in named.items()}, backend)
 
     def columns(self, prefix: str = "") -> dict[str, AnyArray]:
-        """Values and base values as named columns.
+        """Return values and base values as named columns.
 
         Parameters
         ----------
         prefix : str, default=""
-            Put before the names of values.
+            Prefix of the names of values.
 
         Returns
         -------
         dict of float64, shape (n_rows,)
-            ``NAME`` for each column of the model and ``base_value``.  With several outputs a
-            set of these for each, named ``NAME|OUTPUT``.  Interactions have ``NAME`` for what
-            a column adds by itself and ``NAME x OTHER`` once for each pair, whole.
+            ``NAME`` for each column of the model, and ``base_value``.  With several outputs, one
+            set for each, named ``NAME|OUTPUT``.  With interactions, ``NAME`` is a column's own
+            contribution, and ``NAME x OTHER`` the joint contribution of a pair, listed once.
 
         Raises
         ------
         DataError
-            If two of them would have the same name.
+            If two columns would have the same name.
         """
         found: dict[str, AnyArray] = {}
         for name, column in self._named(prefix):
             if name in found:
                 raise DataError(
-                    f"two columns of the frame would be called {name!r}: name columns of the data "
-                    "differently, or give a prefix."
+                    f"two columns of the frame would be called {name!r}: rename columns of the "
+                    "data, or give a prefix."
                 )
             found[name] = np.ascontiguousarray(column)
         return found
@@ -148,7 +148,7 @@ class Explanation:
             yield "base_value" + end, np.broadcast_to(base, (len(self),))
 
     def to_shap(self) -> Any:
-        """The same as an ``Explanation`` of the package ``shap``, for its plots.
+        """Convert to an ``Explanation`` of the package ``shap``, for its plots.
 
         Raises
         ------
@@ -171,7 +171,7 @@ class Explanation:
         )
 
     def _rows(self) -> AnyArray:
-        """The rows as an array, of numbers or of objects, with columns in the model's order."""
+        """Return the rows as an array of numbers or objects, with columns in the model's order."""
         if is_sparse(self.data):
             return np.asarray(self.data.toarray())
         known = getattr(self.data, "columns", self.data if isinstance(self.data, dict) else ())

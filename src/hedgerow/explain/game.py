@@ -1,19 +1,19 @@
-r"""Trees as games: every node a split of one player with shares, every leaf a number.
+r"""Trees as games: every node is a split of one player with shares, every leaf a number.
 
-Two things that are no such splits are written as some.  ``o | w`` are the answer of a row
+Two things that are not such splits are expressed as splits.  ``o | w`` are the branch of a row
 and the share of each side (:mod:`hedgerow.kernels.shapley`):
 
-A value that is no known category ends the walk at the first split that asks for it
-(``unknown_category="backoff"``).  Who takes part with such a value ends it, who does not take
-part never does::
+An unknown category ends the walk at the first split on its column
+(``unknown_category="backoff"``).  A player that takes part with an unknown value ends the walk;
+a player that does not take part never ends it::
 
         unknown?
      o | 0    \ 1 - o | 1
     node itself   the split
 
-A leaf that is a line adds, for each player among its terms, the term where the player takes
-part, and nothing where it does not, as the term is 0 at its center.  Sums are cut off at the
-bounds of the leaf, so that each set of terms is a leaf of its own::
+A linear leaf adds, for each player among its terms, the term if the player takes part, and
+nothing otherwise, because the term is 0 at its center.  The bounds of the leaf limit the sum, so
+each set of terms becomes a leaf of its own::
 
               takes part?
            1 | 0      \ 0 | 1
@@ -35,27 +35,27 @@ from hedgerow.model.forest import Forest
 from hedgerow.model.layout import Splits, find_splits
 
 MOST_TERMS = 10
-"""Columns of a line at most: their sets are leaves of the game."""
+"""Limit on the columns of a linear leaf, because each set of them is a leaf of the game."""
 
 _ALWAYS = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Game:
-    """The nodes of a forest as those of a game, with more nodes where some are needed.
+    """The nodes of a forest as nodes of a game, with additional nodes where needed.
 
     Attributes
     ----------
     nodes : GameNodes
     roots : int64, one per tree
     slots : int64
-        What rows are asked (:class:`hedgerow.model.layout.Splits`).
+        The tests of rows (:class:`hedgerow.model.layout.Splits`).
     slot, threshold : int64, one per condition, tree by tree
     player : int64, one per player of each tree
     first_condition, first_player : int64, one per tree and one more
     leaf_node, leaf_terms, leaf_tree : int64, one per leaf
-        Node of the forest, bits of the terms that count (-1 of a leaf that is no line, or is
-        not taken apart), and tree.
+        Node of the forest, bits of the terms in use (-1 for a leaf that is not linear or is
+        not expanded), and tree.
     """
 
     nodes: GameNodes
@@ -73,9 +73,9 @@ class Game:
 
 @dataclass(slots=True, eq=False)
 class _Nodes:
-    """Nodes while some are added; arrays have an entry per node.
+    """Nodes during construction; arrays have one entry per node.
 
-    ``origin`` is the node of the forest, ``terms`` are bits of those that count in a leaf.
+    ``origin`` is the node of the forest; ``terms`` are bits of the terms in use in a leaf.
     """
 
     tree: IntArray
@@ -89,7 +89,7 @@ class _Nodes:
     terms: IntArray
 
     def copy(self, nodes: IntArray) -> IntArray:
-        """Append copies of some nodes, and return where they are; leaves are their own children."""
+        """Append copies of some nodes and return their positions; a leaf is its own child."""
         first, n = len(self.tree), len(nodes)
         place = np.arange(first, first + n)
         is_leaf = self.left[nodes] == nodes
@@ -101,7 +101,7 @@ class _Nodes:
         return place
 
     def make_leaves(self, nodes: IntArray) -> None:
-        """Let some nodes be leaves."""
+        """Turn some nodes into leaves."""
         self.left[nodes] = self.right[nodes] = nodes
 
 
@@ -113,32 +113,32 @@ def make_game(
     *,
     lines: bool = True,
 ) -> Game:
-    """The game of a forest.
+    """Return the game of a forest.
 
     Parameters
     ----------
     forest : Forest
     players : Players
     reached : float64, one per node, or None
-        Training rows, as they count in shares; None: those of the forest.
+        Training rows of each node, for the shares; None: those of the forest.
     unknown_slots : dict of int to int, optional
-        For each category column the slot that asks whether a value is unknown, where such
-        values end a walk.
+        For each category column, the slot that tests for an unknown value, if unknown values
+        end a walk.
     lines : bool, default=True
-        Whether leaves that are lines are taken apart.
+        Whether linear leaves are expanded.
 
     Raises
     ------
     ParameterError
-        If the model does not say how many training rows reached its nodes, or the line of a
-        leaf has more than ``MOST_TERMS`` columns.
+        If the model does not store how many training rows reached its nodes, or a linear leaf
+        has more than ``MOST_TERMS`` columns.
     """
     if forest.slopes is not None:
         n_terms = int(np.diff(forest.slopes.start).max(initial=0))
         if n_terms > MOST_TERMS:
             raise ParameterError(
-                f"the line of a leaf has {n_terms} columns, and every set of them is looked at: "
-                f"up to {MOST_TERMS} are possible, so this model cannot be explained."
+                f"a linear leaf has {n_terms} columns, and every subset is evaluated: at most "
+                f"{MOST_TERMS} are possible, so this model cannot be explained."
             )
     splits = find_splits(forest)
     extra = np.array([*(unknown_slots or {}).values(), 0], dtype=np.int64)
@@ -163,11 +163,11 @@ def make_game(
 
 
 def shares_of(forest: Forest, splits: Splits, reached: FloatArray | None) -> FloatArray:
-    """Share of the rows of each node that its left child has; 0 in a leaf.
+    """Return the share of the rows of each node in its left child; 0 for a leaf.
 
-    Of their sum over the children: where trees split statistics of the target, numbers of rows
-    are rounded.  A model of another library without numbers of rows has hessians instead.  A
-    node that no row reached has halves.
+    The share of the sum over both children: with target statistics, numbers of rows
+    are rounded.  Imported models without numbers of rows use hessians instead.  A
+    node without rows has halves.
     """
     inner = np.flatnonzero(forest.feature >= 0)
     known = [forest.cover, forest.count.astype(np.float64)] if reached is None else [reached]
@@ -180,14 +180,14 @@ def shares_of(forest: Forest, splits: Splits, reached: FloatArray | None) -> Flo
         found |= some
     if len(inner) > 0 and not found.any():
         raise ParameterError(
-            "the model does not say how many training rows reached its nodes, so nothing tells "
-            "what it predicts where a column is not known: give rows as background."
+            "the model does not store how many training rows reached its nodes, so the expected "
+            "prediction for an unknown column is not defined: give rows as background."
         )
     return share
 
 
 def _add_stops(nodes: _Nodes, asking: IntArray, slot: int) -> None:
-    """Let walks end at some nodes where a row's value is unknown."""
+    """End walks at some nodes if a row's value is unknown."""
     split, end = nodes.copy(asking), nodes.copy(asking)
     nodes.make_leaves(end)
     nodes.left[asking], nodes.right[asking] = end, split
@@ -195,7 +195,7 @@ def _add_stops(nodes: _Nodes, asking: IntArray, slot: int) -> None:
 
 
 def _add_lines(nodes: _Nodes, forest: Forest, players: Players, slot: int) -> None:
-    """Make of each leaf that is a line leaves with each set of its terms."""
+    """Replace each linear leaf with leaves for each set of its terms."""
     slopes = forest.slopes
     assert slopes is not None
     is_line = (nodes.left == np.arange(len(nodes.left))) & (np.diff(slopes.start)[nodes.origin] > 0)
@@ -222,7 +222,7 @@ def _add_lines(nodes: _Nodes, forest: Forest, players: Players, slot: int) -> No
 def _bits_of_player(
     forest: Forest, players: Players, origin: IntArray, player: IntArray
 ) -> IntArray:
-    """Bits of the terms of a player in some leaves."""
+    """Return the bits of the terms of a player in some leaves."""
     slopes = forest.slopes
     assert slopes is not None
     first, stop = slopes.start[origin], slopes.start[origin + 1]
@@ -235,7 +235,7 @@ def _bits_of_player(
 
 
 def _players_of_terms(forest: Forest, players: Players) -> IntArray:
-    """Tree and player of each term of a leaf, shape (n_terms, 2)."""
+    """Return tree and player of each term of a leaf, shape (n_terms, 2)."""
     slopes = forest.slopes
     if slopes is None:
         return np.zeros((0, 2), dtype=np.int64)
@@ -245,7 +245,7 @@ def _players_of_terms(forest: Forest, players: Players) -> IntArray:
 
 
 def _numbered(nodes: _Nodes, roots: IntArray, slots: IntArray, more: IntArray) -> Game:
-    """Number conditions, players (``more`` of them beside those of splits) and leaves."""
+    """Number conditions, players (``more`` of them in addition to those of splits) and leaves."""
     inner = nodes.left != np.arange(len(nodes.left))
     n_trees, at = len(roots), np.flatnonzero(inner)
     asked = np.column_stack([nodes.tree[at], nodes.slot[at], nodes.threshold[at]])
@@ -280,7 +280,7 @@ def _numbered(nodes: _Nodes, roots: IntArray, slots: IntArray, more: IntArray) -
 
 
 def _spread(values: AnyArray, where: npt.NDArray[np.bool_], other: int = 0) -> IntArray:
-    """``values`` where they belong, ``other`` elsewhere."""
+    """Return ``values`` at the given positions and ``other`` elsewhere."""
     result = np.full(len(where), other, dtype=np.int64)
     result[where] = values
     return result

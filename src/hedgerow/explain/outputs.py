@@ -1,4 +1,4 @@
-"""The raw scores of a model: what they are called, and a model of some of them."""
+"""The raw scores of a model: their names, and a model of some of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Outputs: TypeAlias = "str | int | Sequence[str | int] | None"
 def names_of_outputs(
     model: Model, objective: Objective, classes: AnyArray | None
 ) -> tuple[str, ...]:
-    """Classes, targets, levels or parameters that the raw scores belong to; none for one score."""
+    """Return the classes, targets, levels or parameters of the raw scores; none for one score."""
     n_outputs = model.forest.n_outputs
     if n_outputs == 1:
         return ()
@@ -41,7 +41,7 @@ def names_of_outputs(
 
 
 def read_outputs(outputs: Outputs, names: tuple[str, ...]) -> tuple[tuple[int, ...] | None, bool]:
-    """Numbers of the outputs that are asked for, None for all, and whether it is a single one.
+    """Return the numbers of the requested outputs (None: all), and whether it is a single one.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def read_outputs(outputs: Outputs, names: tuple[str, ...]) -> tuple[tuple[int, .
         raise ParameterError("outputs is empty: name one at least, or leave it out for all.")
     chosen = tuple(_number_of(output, names) for output in given)
     if len(set(chosen)) < len(chosen):
-        raise ParameterError(f"outputs names an output twice: {outputs!r}.")
+        raise ParameterError(f"outputs contains an output twice: {outputs!r}.")
     return (None if not names else chosen), single
 
 
@@ -85,7 +85,7 @@ def _number_of(output: Any, names: tuple[str, ...]) -> int:
 
 
 def forest_of_outputs(forest: Forest, chosen: Sequence[int]) -> Forest:
-    """The trees and values that some raw scores are made of."""
+    """Return the model of some raw scores."""
     some = list(chosen)
     if forest.vectors is not None:
         return replace(

@@ -1,4 +1,4 @@
-"""A forest as the kernels of Shapley values take it, and the rows of a table."""
+"""A forest in the form of the kernels of Shapley values, and the rows of a table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hedgerow.model.predict import CategoryArguments
 class Batch(NamedTuple):
     """Rows of a table; see :mod:`hedgerow.kernels.predict`.
 
-    ``numbers`` are their values as float64, where leaves are lines.
+    ``numbers`` holds their values as float64 if leaves are linear.
     """
 
     rows: tuple[Any, ...]
@@ -43,12 +43,12 @@ class Plan:
     walks, narrow_walks : Walks
         For rows of 64 and 32 bits.
     leaf_weight : float64, one per leaf
-        Product of the shares above it.
+        Product of the shares on the path to the leaf.
     depth : int
-        That of the deepest leaf.
+        Depth of the deepest leaf.
     sizes : tuple of int
-        Most conditions and players of a tree; float64 of ``h`` for the rows of a word; values
-        of a leaf.
+        Largest number of conditions and of players of a tree; float64 of ``h`` for the rows of a
+        word; values of a leaf.
     """
 
     game: Game
@@ -59,7 +59,7 @@ class Plan:
     sizes: tuple[int, int, int, int]
 
     def walks_for(self, batch: Batch) -> Walks:
-        """The walks whose thresholds compare with the keys of a batch."""
+        """Return the walks whose thresholds match the keys of a batch."""
         return self.narrow_walks if batch.is_narrow else self.walks
 
     def space(self) -> WalkSpace:
@@ -107,7 +107,7 @@ class Plan:
 
 
 def scratch(*lengths: int) -> list[FloatArray]:
-    """Arrays of float64 whose first numbers lie on cache lines."""
+    """Return float64 arrays aligned to cache lines."""
     block = np.empty(sum(lengths) + (len(lengths) + 1) * _LINE, dtype=np.float64)
     at, parts = -block.ctypes.data % CACHE_LINE // 8, []
     for length in lengths:
@@ -117,7 +117,7 @@ def scratch(*lengths: int) -> list[FloatArray]:
 
 
 def make_plan(forest: Forest, game: Game) -> Plan:
-    """Write down the walks through a game."""
+    """Lay out the walks through a game."""
     n_trees, n_nodes = len(game.roots), len(game.nodes.left)
     edge = np.zeros((n_nodes - n_trees, EDGE_FIELDS), dtype=np.int32)
     share = np.zeros((n_nodes - n_trees, 3))
@@ -172,7 +172,7 @@ _LINE = CACHE_LINE // 8
 
 
 def quadrature_rules(most: int) -> tuple[FloatArray, FloatArray]:
-    """Points and weights of Gauss and Legendre on (0, 1): those of 1 point, of 2, of 3, ..."""
+    """Points and weights of Gauss-Legendre quadrature on (0, 1) with 1, 2, 3, ... points."""
     rules = [np.polynomial.legendre.leggauss(n) for n in range(1, most + 1)]
     point = np.concatenate([0.5 + 0.5 * points for points, _ in rules])
     weight = np.concatenate([0.5 * weights for _, weights in rules])

@@ -1,7 +1,7 @@
-"""The players of a game: which columns stand behind what the trees split.
+"""The players of a game: the columns behind the inputs of the trees.
 
-All inputs of one column are one player: a column takes part as a whole.  Statistics of two
-columns are a player of their own, whose value is halved between the two::
+All inputs of one column are one player, so a column takes part as a whole.  Statistics of two
+columns are a separate player, whose value is divided equally between the two columns::
 
     inputs      age   mean of city   rows of city   mean of city x job
     players      0         1              1                 2
@@ -25,11 +25,11 @@ class Players:
     Attributes
     ----------
     of_input : int64, one per input
-        Its player; -1 where no split or term asks for the input.
+        Its player; -1 if no split or term uses the input.
     columns : int64, shape (n_players, 2)
-        Columns of each player; the second is -1 where there is one.
+        Columns of each player; the second is -1 if there is only one.
     n_columns : int
-        Columns of the user's table.
+        Number of columns of the user's table.
     """
 
     of_input: IntArray
@@ -38,21 +38,21 @@ class Players:
 
     @property
     def number(self) -> int:
-        """How many there are."""
+        """Number of players."""
         return len(self.columns)
 
 
 def find_players(
     asked: IntArray, sources: Sequence[tuple[int, ...]] | None, n_columns: int
 ) -> Players:
-    """The players that the asked inputs are made of, ascending by their columns.
+    """Return the players behind some inputs, ascending by their columns.
 
     Parameters
     ----------
     asked : int64
-        Inputs that a forest asks for, ascending.
+        Inputs that a forest uses, ascending.
     sources : sequence of tuple of int, or None
-        One or two columns of each input; None where inputs are the columns.
+        One or two columns of each input; None if the inputs are the columns.
     n_columns : int
     """
     n_inputs = n_columns if sources is None else len(sources)

@@ -1,4 +1,4 @@
-"""What a booster says of why it predicts what it predicts."""
+"""Explanations as methods of a booster."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from hedgerow.explain.explainer import Explainer
 
 SMALL = 1 << 26
-"""Bytes of values that nobody is asked about."""
+"""Limit in bytes up to which values are computed without asking for free memory."""
 
 
 def check_memory(shape: tuple[int, ...], limit: int | float | str | None) -> None:
-    """Refuse values that take more memory than there may be.
+    """Raise if values take more memory than allowed.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def check_memory(shape: tuple[int, ...], limit: int | float | str | None) -> Non
 
 @contextlib.contextmanager
 def named(name: str) -> Iterator[None]:
-    """Let errors about data begin with what the data are."""
+    """Put the name of the data at the start of errors."""
     try:
         yield
     except (DataError, DataTypeError) as error:
@@ -61,10 +61,10 @@ def named(name: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """What is asked for, beside rows and background.
+    """The options of an explanation, except rows and background.
 
-    ``offset`` is float64 (n_outputs, n_rows); without ``output_names`` the values have no axis
-    of outputs.  The rest: :class:`Explanation`, :meth:`Explanations.explain`.
+    ``offset`` is float64 (n_outputs, n_rows).  Without ``output_names`` the values have no axis
+    for outputs.  For the rest see :class:`Explanation` and :meth:`Explanations.explain`.
     """
 
     data: Any
@@ -87,8 +87,8 @@ def explain_rows(
     Parameters
     ----------
     explainer : Explainer
-    values, background : what the trees split of each row
-        Without a background the training rows of each node stand for it.
+    values, background : inputs of the trees for each row
+        Without a background, the training rows of each node replace it.
     request : Request
 
     Raises
@@ -121,7 +121,7 @@ def explain_rows(
 
 
 class ExplainedPredictions(ABC):
-    """What a :class:`hedgerow.Booster` says of why it predicts what it predicts."""
+    """Explanations of a :class:`hedgerow.Booster`."""
 
     model: Model
     _objective: Objective
@@ -131,16 +131,16 @@ class ExplainedPredictions(ABC):
     def _inputs(
         self, X: Any, n_jobs: int | None, reader: str
     ) -> tuple[AnyArray | SparseTable, int]:
-        """What the trees split of each row, and a number of threads."""
+        """Return the inputs of the trees for each row, and a number of threads."""
 
     @once
     def _explainers(self) -> dict[tuple[int, ...] | None, Explainer]:
-        """Explainers of some outputs, made when they are asked for."""
+        """Explainers of some outputs, created on first use."""
         return {}
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """Names of the raw scores: classes, targets, quantile levels, parameters; none for one."""
+        """Names of the raw scores: classes, targets, levels or parameters; none for one score."""
         return names_of_outputs(self.model, self._objective, self._classes)
 
     def explain(
@@ -155,33 +155,33 @@ class ExplainedPredictions(ABC):
         memory_limit: int | float | str | None = None,
         reader: str = "Booster",
     ) -> Explanation:
-        """Shapley values: what each column adds to the raw score of each row.
+        """Shapley values: the contribution of each column to the raw score of each row.
 
-        What a column adds to the expected raw score, in the mean over all orders in which the
-        columns become known.
+        The contribution is the change in the expected raw score when the column becomes known,
+        averaged over all orders of the columns.
 
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
         background : same as X, optional
-            Rows from which a column takes its values where it is not known
-            (interventional).  By default the splits of such a column are passed by as many
-            rows as in training (path-dependent).
+            Rows that supply the values of unknown columns (interventional).  By default, splits on
+            unknown columns are followed in proportion to the training rows
+            (path-dependent).
         interactions : bool, default=False
-            Divide each value into what the column adds by itself and with each other one.
+            Divide each value into the column's own part and its interactions with other columns.
         outputs : int, str, or sequence of these, optional
-            Numbers or names of the raw scores that are explained, for a model with several
-            (:attr:`output_names`); all by default.  One that is not in a list has no axis in
+            Numbers or names of the raw scores to explain, for a model with several
+            (:attr:`output_names`); default: all.  A single output outside a list has no axis in
             the result.
         n_jobs : int, optional
-            Threads at most; all available ones by default.
+            Maximum number of threads; default: all available ones.
         offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-            Added to the base value of each row, as to its raw score.
+            Added to the base value of each row, as it is to the raw score.
         memory_limit : int, float or str, optional
-            Most bytes that the values may take, or text such as ``"2 GB"``; by default half of
-            the memory that is available.
+            Limit on the memory of the values, in bytes or text such as ``"2 GB"``; default: half of
+            the available memory.
         reader : str, default="Booster"
-            Named in messages.
+            Name in error messages.
 
         Returns
         -------
@@ -191,7 +191,7 @@ class ExplainedPredictions(ABC):
         Raises
         ------
         ParameterError
-            For an output that the model does not have, and for lines in leaves with more than
+            For an unknown output, and for linear leaves with more than
             ten columns.
         DataError, DataTypeError
             If X, the background or the offset do not fit the model, the background has no
@@ -199,13 +199,13 @@ class ExplainedPredictions(ABC):
 
         Notes
         -----
-        Of binary classification the raw score is the log-odds of the second class.  A
-        category that training has not seen counts as a value of its own.  The mean target
-        of a column's categories counts for the column, and that of two columns for each by
-        half.  Of a linear leaf, a column that is not known is at its center.
+        In binary classification the raw score is the log-odds of the second class.  A
+        category that training has not seen is a value of its own.  The mean target
+        of a column's categories belongs to the column; that of two columns belongs to each by
+        half.  In a linear leaf, an unknown column is at its center.
 
-        Sources: Lundberg et al. 2020 (both kinds of values, interactions); how they are
-        computed: :mod:`hedgerow.kernels.shapley`.
+        Sources: Lundberg et al. 2020 (both kinds of values, interactions).  The algorithm:
+        :mod:`hedgerow.kernels.shapley`.
 
         Examples
         --------
@@ -242,7 +242,7 @@ class ExplainedPredictions(ABC):
         return explain_rows(self._explainer(chosen), values, others, request)
 
     def _explained(self, X: Any, n_jobs: int | None) -> Explanation:
-        """Shapley values of rows, for importances."""
+        """Return Shapley values of rows, for importances."""
         return self.explain(X, n_jobs=n_jobs)
 
     def explain_batches(
@@ -256,26 +256,26 @@ class ExplainedPredictions(ABC):
         batch_rows: int = BATCH_ROWS,
         memory_limit: int | float | str | None = None,
     ) -> Iterator[Explanation]:
-        """Explain tables one after the other, each when its values are asked for.
+        """Explain tables one after the other, each when its values are requested.
 
         Parameters
         ----------
         batches : iterable of tables, or object with ``__arrow_c_stream__``
             As for :meth:`predict_batches`.
         background, interactions, outputs, n_jobs, memory_limit
-            As for :meth:`explain`; the limit holds for one batch.
+            As for :meth:`explain`; the limit applies to one batch.
         batch_rows : int, default=65_536
-            Rows at most that are taken of an Arrow stream at a time.
+            Maximum number of rows per batch of an Arrow stream.
 
         Returns
         -------
         iterator of Explanation
-            The values put together are those of all rows at once, to the last bit.
+            The concatenated values equal those of all rows at once, to the last bit.
 
         Raises
         ------
         ParameterError, DataError, DataTypeError
-            As :meth:`explain`; the number of the table is named, counted from 0.
+            As :meth:`explain`; the message has the number of the table, counted from 0.
 
         Examples
         --------
@@ -300,7 +300,7 @@ class ExplainedPredictions(ABC):
             yield found
 
     def _explainer(self, chosen: tuple[int, ...] | None) -> Explainer:
-        """The explainer of some outputs, kept for the next rows."""
+        """Return the explainer of some outputs, kept for the next rows."""
         found = self._explainers.get(chosen)
         if found is None:
             from hedgerow.explain.explainer import Explainer

@@ -1,15 +1,15 @@
-"""What a model does with its columns: effects, interactions, importances.
+"""Inspection of models: effects of columns, interactions, importances.
 
 ================  =================================================================
 ``partial``       partial dependence of columns, and of two together
 ``curves``        curves of single rows (ICE), accumulated local effects (ALE)
 ``friedman``      Friedman's H
-``importance``    importances, some with errors
-``views``         all of it as methods of a booster
+``importance``    importances, some with standard errors
+``views``         methods of a booster
 ----------------  -----------------------------------------------------------------
-``paths``         rows that meet the conditions of paths, but those on a column
-``exact``         effects from these counts: steps, known for every value
-``rescoring``     scores of rows with another value of a column, by the trees that ask
+``paths``         rows that meet the conditions of paths, except those on a column
+``exact``         effects from these counts: step functions, exact for every value
+``rescoring``     scores of rows with another value of a column, by the trees that use it
 ================  =================================================================
 """
 

@@ -1,4 +1,4 @@
-"""Rows over which a model is averaged: what the trees split of them, and what they count."""
+"""Background rows, over which a model is averaged."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Kind: TypeAlias = Literal["raw", "value", "probability"]
 KINDS: tuple[Kind, ...] = ("raw", "value", "probability")
 
 MOST_DENSE = 1 << 31
-"""Bytes of a sparse table as a dense one, at most."""
+"""Limit in bytes on a sparse table in dense form."""
 
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """Rows that a model has read.
+    """Rows in the form of a model's inputs.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Background:
     values : float32, float64 or int64, shape (n_rows, n_features)
         The user's columns, as :class:`hedgerow.data.Table` holds them.
     weight : float64 (n_rows,), or None
-        What each row counts; None if every one counts 1.
+        Weight of each row; None means 1.
     offset : float64 (n_outputs, n_rows), or None
         Added to the raw scores.
     n_threads : int
@@ -63,27 +63,27 @@ class Background:
 
     @property
     def mass(self) -> float:
-        """What all rows count together."""
+        """Total weight of the rows."""
         return float(self.n_rows if self.weight is None else self.weight.sum())
 
     @once
     def inputs(self) -> AnyArray:
-        """What the trees split."""
+        """The inputs of the trees."""
         return self.inputs_of(self.values)
 
     def inputs_of(self, values: AnyArray) -> AnyArray:
-        """What the trees split of rows of the user's columns."""
+        """Return the inputs of the trees for rows of the user's columns."""
         inputs = self.model.inputs
         return values if inputs is None else inputs.values(values, self.schema, self.n_threads)
 
     @once
     def objective(self) -> Objective:
-        """The loss, which knows the link from raw scores to predictions."""
+        """The objective, which has the link from raw scores to predictions."""
         model = self.model
         return objective_of_record(model.objective, model.forest.n_outputs, model.training)
 
     def predicted(self, raw: FloatArray, kind: Kind) -> FloatArray:
-        """Predictions, shape (n_rows, n_outputs), of raw scores (n_outputs, n_rows)."""
+        """Return predictions, shape (n_rows, n_outputs), for raw scores (n_outputs, n_rows)."""
         if kind == "raw":
             return np.ascontiguousarray(raw.T)
         values = self.objective.predict(raw)
@@ -92,11 +92,11 @@ class Background:
         return values[:, None] if values.ndim == 1 else values
 
     def mean(self, rows: FloatArray) -> FloatArray:
-        """Mean over the rows, the first axis, by what they count."""
+        """Return the weighted mean over the rows, the first axis."""
         return np.asarray(np.average(rows, axis=0, weights=self.weight))
 
     def take(self, rows: IntArray) -> Background:
-        """Some of the rows."""
+        """Return some of the rows."""
         weight = None if self.weight is None else self.weight[rows]
         offset = None if self.offset is None else np.ascontiguousarray(self.offset[:, rows])
         return replace(self, values=self.values[rows], weight=weight, offset=offset)
@@ -114,7 +114,7 @@ def read_background(
     Raises
     ------
     DataError, DataTypeError
-        If X does not fit the model, or is a sparse table too large to be made dense.
+        If X does not fit the model, or is a sparse table that is too large in dense form.
     """
     X, given = offset_of_rows(model, X, offset)
     table = read_any(X, model.schema, reader="Booster")
@@ -123,9 +123,9 @@ def read_background(
         if size > MOST_DENSE:
             raise DataError(
                 f"this sparse table of {table.n_rows:,} rows and {table.n_features:,} columns "
-                f"would take {size / 1e9:.1f} GB as a dense one, more than "
-                f"{MOST_DENSE / 1e9:.1f} GB: give fewer rows, a few thousand drawn at random will "
-                "do."
+                f"would take {size / 1e9:.1f} GB in dense form, more than "
+                f"{MOST_DENSE / 1e9:.1f} GB: give fewer rows; a few thousand random rows are "
+                "enough."
             )
         values = table.dense()
     else:
@@ -136,7 +136,7 @@ def read_background(
 
 
 def check_kind(kind: object, model: Model) -> Kind:
-    """``kind`` if the model has it.
+    """Return ``kind`` if the model has it.
 
     Raises
     ------
@@ -161,19 +161,19 @@ def check_kind(kind: object, model: Model) -> Kind:
         )
     if known == "value" and not is_values:
         raise ParameterError(
-            "kind='value' is for numbers, of which there is a mean; this model predicts classes: "
+            "kind='value' averages numbers, but this model predicts classes: "
             "use 'probability' or 'raw'."
         )
     return known
 
 
 def is_identity(background: Background) -> bool:
-    """Whether predicted values are the raw scores themselves, which link nothing else has."""
+    """Whether the prediction is the raw score itself."""
     n_outputs = background.model.forest.n_outputs
     probe = np.tile([-7.5, -1.0, 0.0, 0.25, 3.0], (n_outputs, 1))
     try:
         values = background.objective.predict(probe)
-    except ValueError:  # raw scores of no meaning to the loss
+    except ValueError:  # raw scores that have no meaning for the objective
         return False
     return np.array_equal(values if values.ndim == 1 else values.T, np.squeeze(probe))
 

@@ -1,4 +1,4 @@
-"""The cells of one column in a forest, and which of them the boxes of paths hold."""
+"""Cells of one column: groups of values that no split of a forest separates."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ N_QUANTILES = 101
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnCells:
-    """Cells of a column: those of present values, of missing ones, and of unknown ones.
+    """Cells of a column: for present values, missing values and unknown categories.
 
     Attributes
     ----------
     column : Column
     cuts : int64
-        Keys of the largest number of each cell but the last; empty for a category.
+        Keys of the largest number of each cell except the last; empty for categories.
     bins : uint8
         Bin of each level of a category; empty for numbers.
     backs_off : bool
-        Whether unknown categories are a cell.
+        Whether unknown categories have a cell.
     """
 
     column: Column
@@ -45,12 +45,12 @@ class ColumnCells:
 
     @property
     def n_present(self) -> int:
-        """Cells of present values: of a category one for each level."""
+        """Number of cells of present values: for categories, one for each level."""
         return len(self.bins) if self.is_category else len(self.cuts) + 1
 
     @property
     def n_cells(self) -> int:
-        """All cells: those of present values, of missing ones, and perhaps of unknown ones."""
+        """Number of all cells: for present, missing and perhaps unknown values."""
         return self.n_present + 1 + int(self.is_category and self.backs_off)
 
     @property
@@ -63,18 +63,18 @@ class ColumnCells:
         return np.append(floats_of_keys(self.cuts), np.inf)
 
     def ranges(self, paths: Paths, entries: IntArray) -> tuple[IntArray, IntArray]:
-        """First cell of each entry of boxes of numbers, and that behind the last."""
+        """Return the first cell of each box of numbers, and the position after the last cell."""
         low, high = paths.boxes.low[entries], paths.boxes.high[entries]
-        if self.column.kind == "float":  # -1 is the key of -0.0, which no value has
+        if self.column.kind == "float":  # -1 is the key of -0.0, which does not occur
             low, high = np.where(low == -1, -2, low), np.where(high == -1, -2, high)
         first = np.searchsorted(self.cuts, low, side="right")
         first[low >= highest_key(self.column.kind)] = len(self.cuts) + 1
         last = np.searchsorted(self.cuts, high, side="left") + 1
-        last[high == MISSING_KEY] = 0  # missing values alone go left
+        last[high == MISSING_KEY] = 0  # only missing values go left
         return first, np.maximum(first, last)
 
     def inside(self, paths: Paths, entries: IntArray) -> BoolArray:
-        """Which cells the boxes of some entries hold, shape (n_entries, n_cells)."""
+        """Return the cells of some boxes, shape (n_entries, n_cells)."""
         found = np.zeros((len(entries), self.n_cells), dtype=np.bool_)
         if not self.is_category:
             first, stop = self.ranges(paths, entries)
@@ -90,7 +90,7 @@ class ColumnCells:
         return found
 
     def cell_of(self, values: AnyArray) -> IntArray:
-        """Cell of each value of the column, as a table holds it."""
+        """Return the cell of each value of the column in a table."""
         if self.is_category:
             codes = codes_of(values, len(self.bins))
             n = len(self.bins)  # codes: n unknown, n + 1 missing
@@ -101,7 +101,7 @@ class ColumnCells:
         return np.where(keys == MISSING_KEY, self.n_present, cells)
 
     def rows(self, values: AnyArray, weight: FloatArray | None) -> FloatArray:
-        """Weight of the rows in each cell."""
+        """Return the weight of the rows in each cell."""
         if self.is_category or weight is not None or self.column.kind == "int":
             cells = self.cell_of(values)
             return np.bincount(cells, weights=weight, minlength=self.n_cells).astype(np.float64)
@@ -110,14 +110,14 @@ class ColumnCells:
     def describe(
         self, values: AnyArray, weight: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Weight of the rows in each cell, and quantiles of the numbers."""
+        """Return the weight of the rows in each cell, and quantiles of the numbers."""
         if self.is_category or weight is not None or self.column.kind == "int":
             return self.rows(values, weight), quantiles_of(values, self.column)
         numbers = sorted_numbers(values, self.column)
         return self._rows_of_sorted(numbers), _quantiles_of_sorted(numbers)
 
     def _rows_of_sorted(self, numbers: AnyArray) -> FloatArray:
-        """Rows in each cell, of sorted floats with missing ones last."""
+        """Count the rows in each cell, from sorted floats with missing values last."""
         n_present = int(np.searchsorted(numbers, np.nan, side="left"))
         below = np.searchsorted(numbers, floats_of_keys(self.cuts), side="right")
         edges = np.concatenate(([0], below, np.array([n_present, len(numbers)], dtype=np.int64)))
@@ -125,7 +125,7 @@ class ColumnCells:
 
 
 def cells_of_column(cells: Cells, column: int) -> ColumnCells:
-    """The cells of a column in the forest of ``cells``."""
+    """Return the cells of a column in the forest of ``cells``."""
     described = cells.schema.columns[column]
     if described.kind != "category":
         return ColumnCells(described, cells.ordered(column)[:-1], np.zeros(0, np.uint8), False)
@@ -136,14 +136,14 @@ def cells_of_column(cells: Cells, column: int) -> ColumnCells:
 
 
 def sorted_numbers(values: AnyArray, column: Column) -> AnyArray:
-    """Numbers of a column as floats, ascending, missing ones last."""
+    """Return the numbers of a column as floats, ascending, missing values last."""
     if values.dtype == np.int64:
         values = floats_of(values[:, None], [column.kind])[:, 0]
     return np.sort(values)
 
 
 def quantiles_of(values: AnyArray, column: Column) -> FloatArray:
-    """``N_QUANTILES`` of the present, finite numbers of a column; none of a category."""
+    """Return ``N_QUANTILES`` quantiles of a column's finite numbers; none for categories."""
     if column.kind == "category":
         return np.zeros(0)
     return _quantiles_of_sorted(sorted_numbers(values, column))

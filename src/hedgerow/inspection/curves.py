@@ -1,6 +1,6 @@
-"""Curves of single rows, and effects that are accumulated from small steps of single rows.
+"""Curves of single rows (ICE), and accumulated local effects (ALE).
 
-Both score rows anew by the trees that ask for the column; no effect is known beforehand.
+Both score rows again with the trees that use the column; no effect is known in advance.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.model.model import Model
 
 MOST_BYTES = 1 << 31
-"""Bytes of curves at most."""
+"""Limit on the bytes of curves."""
 
 
 @dataclass(frozen=True, eq=False)
 class IndividualCurves:
-    """What a model predicts for each row, by the value of a column (ICE curves).
+    """The prediction for each row as a function of one column (ICE curves).
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class IndividualCurves:
     values : float64, shape (n_rows, n) or (n_rows, n, n_outputs)
         At the positions of the effect.
     own : float64 or object, shape (n_rows,)
-        The value that each row has itself: NaN or None where it is missing.
+        Each row's own value: NaN or None if missing.
     kind : str
     """
 
@@ -54,7 +54,7 @@ class IndividualCurves:
     kind: str
 
     def centred(self, place: int = 0) -> IndividualCurves:
-        """The curves less their value at a position (Goldstein and others 2015)."""
+        """Return the curves minus their value at a position (Goldstein and others 2015)."""
         base = self.values[:, place : place + 1]
         return IndividualCurves(self.effect, self.values - base, self.own, self.kind)
 
@@ -70,19 +70,19 @@ def individual_curves(
     n_points: int = N_POINTS,
     n_jobs: int | None = None,
 ) -> IndividualCurves:
-    """What a model predicts for each row, by the value of one column.
+    """Return the prediction for each row as a function of one column.
 
     Goldstein, Kapelner, Bleich and Pitkin (2015).
 
     Parameters
     ----------
     X : array, data frame, sparse matrix or list of rows
-        One curve for each row: a few hundred are as many as one can look at.
+        One curve for each row; a plot can show a few hundred.
     column : str or int
     n_points : int, default=100
-        Numbers, or categories, that are looked at, at most.
+        Maximum number of numbers or categories to evaluate.
 
-    The other parameters are those of :func:`hedgerow.inspection.partial_dependence`.
+    The other parameters are the same as for :func:`hedgerow.inspection.partial_dependence`.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def individual_curves(
     Raises
     ------
     ParameterError, DataError, DataTypeError
-        As there; or the curves would take more than 2 GB.
+        As for partial dependence, or if the curves would take more than 2 GB.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def individual_curves(
 
 
 def own_values(background: Background, column: int) -> AnyArray:
-    """Values of a column as the user gave them: numbers, or levels."""
+    """Return the values of a column as the user gave them: numbers or levels."""
     cells = user_cells(background, column)
     values = background.values[:, column]
     if not cells.is_category:
@@ -148,32 +148,32 @@ def accumulated_effects(
     output_names: Sequence[str] = (),
     n_jobs: int | None = None,
 ) -> PartialDependence:
-    """Accumulated local effects of columns of numbers (ALE).
+    """Accumulated local effects of numeric columns (ALE).
 
-    Apley and Zhu (2020): between two quantiles of the column, the mean change of the
-    prediction over the rows that lie between them, added up from left to right.  Other than
-    partial dependence it asks for no rows that the data do not have, so it can be trusted
-    where columns depend on each other.  The mean over the rows is 0, a row counting as the
+    Apley and Zhu (2020): between two quantiles of the column, take the mean change of the
+    prediction over the rows between them; add the changes up from left to right.  Unlike
+    partial dependence, ALE never evaluates combinations that do not occur in the data, so it is
+    reliable for dependent columns.  The mean over the rows is 0, where a row counts as the
     middle of its step.
 
     Parameters
     ----------
     columns : names or positions, or one of them, optional
-        All columns of numbers by default.
+        Default: all numeric columns.
     n_points : int, default=40
-        Quantiles, at most.
+        Maximum number of quantiles.
 
-    The other parameters are those of :func:`hedgerow.inspection.partial_dependence`.
+    The other parameters are the same as for :func:`hedgerow.inspection.partial_dependence`.
 
     Returns
     -------
     PartialDependence
-        Effects at points; those of missing values are NaN.
+        Effects at points; effects of missing values are NaN.
 
     Raises
     ------
     ParameterError
-        As there; or a column holds categories, which have no order.
+        As for partial dependence, or if a column holds categories, which have no order.
 
     Examples
     --------
@@ -196,8 +196,8 @@ def accumulated_effects(
     for column in chosen:
         if kinds[column] == "category":
             raise ParameterError(
-                f"column {model.schema.names[column]!r} holds categories, which have no order to "
-                "accumulate effects in: use partial_dependence."
+                f"column {model.schema.names[column]!r} holds categories, which have no order: "
+                "use partial_dependence."
             )
     background = read_background(model, X, sample_weight, offset, n_jobs)
     effects = [_accumulated(background, column, kind, n_points) for column in chosen]
@@ -253,7 +253,7 @@ def _accumulated(background: Background, column: int, kind: Kind, n_points: int)
 
 
 def _as_held(numbers: FloatArray, background: Background, kind: str) -> AnyArray:
-    """Numbers as the table of the background holds a column."""
+    """Return numbers in the form in which the background's table holds the column."""
     if background.values.dtype != np.int64:
         return numbers
     return numbers.astype(np.int64) if kind == "int" else keys_of_floats(numbers)

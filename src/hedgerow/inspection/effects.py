@@ -1,12 +1,12 @@
-"""What a model predicts on average, by the value of a column: as steps, or at points.
+"""Mean prediction as a function of a column: step functions, or values at points.
 
 Glossary
 --------
-cell    values of a column that no split tells from each other: numbers between two cuts,
-        or categories of one bin; missing values are a cell of their own
+cell    values of a column that no split separates: numbers between two cuts,
+        or categories of one bin; missing values are a separate cell
 effect  mean prediction of a background, with the column set to each value in turn
-steps   an effect of constant leaves: exact for every value, as it is the same in a cell
-points  an effect that was looked at in some values only
+steps   an effect with constant leaves: exact for every value, because it is constant in a cell
+points  an effect evaluated at some values only
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from hedgerow.errors import DataError, ParameterError, did_you_mean
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """Mean prediction by the value of one column.
+    """Mean prediction as a function of one column.
 
     Attributes
     ----------
     name : str
     kind : {"float", "int", "category"}
     positions : float64 or int64, shape (n,)
-        Of steps the largest number of each cell, the last being the largest of all; of points
-        the numbers that were looked at.  Of a category 0, 1, ...: places in ``levels``.
+        For steps, the largest number of each cell, and infinity for the last; for points,
+        the evaluated numbers.  For categories 0, 1, ...: positions in ``levels``.
     levels : tuple
         The categories.
     values : float64, shape (n,) or (n, n_outputs)
-        Mean prediction in each cell, at each point, for each category.
+        Mean prediction in each cell, at each point, or for each category.
     missing : float64, shape () or (n_outputs,)
-        The same for missing values.
+        Mean prediction for missing values.
     unknown : float64 or None
-        The same for a category that training has not seen, where that is not read as missing.
+        Mean prediction for unknown categories, if these are not treated as missing.
     rows : float64 (n,)
-        Weight of the background rows in each cell, from the point before to this one, or of
+        Weight of the background rows in each cell, between the previous point and this one, or of
         each category.
     missing_rows, unknown_rows : float
-        Weight of the others.
+        Weight of the rows with missing and with unknown values.
     quantiles : float64 (101,)
-        Of the present numbers of the background, from the least to the largest; empty
+        Quantiles of the background's present numbers, from the smallest to the largest; empty
         without a background, and for categories.
     is_exact : bool
-        Whether the effect is steps, known for every value.
+        Whether the effect is a step function, exact for every value.
     """
 
     name: str
@@ -70,12 +70,12 @@ class Effect:
 
     @property
     def n_outputs(self) -> int:
-        """Numbers that the model predicts for a row."""
+        """Number of predicted numbers per row."""
         return 1 if self.values.ndim == 1 else self.values.shape[1]
 
     @property
     def mean(self) -> FloatArray:
-        """Mean of the effect over the values of the background; of all cells alike without rows."""
+        """Mean of the effect over the background's values; unweighted over cells without rows."""
         every, rows = self._with_others()
         total = rows.sum()
         weights = rows / total if total > 0.0 else np.full(len(rows), 1.0 / len(rows))
@@ -83,9 +83,9 @@ class Effect:
 
     @property
     def strength(self) -> FloatArray:
-        """Standard deviation of the effect over the values of the background.
+        """Standard deviation of the effect over the background's values.
 
-        A measure of importance (Greenwell, Boehmke and McCarthy 2018) that knows nothing of
+        A measure of importance (Greenwell, Boehmke and McCarthy 2018) that ignores
         interactions.
         """
         every, rows = self._with_others()
@@ -95,7 +95,7 @@ class Effect:
         return np.sqrt(squares)
 
     def _with_others(self) -> tuple[FloatArray, FloatArray]:
-        """Effects and rows of all cells, that of missing and unknown values behind."""
+        """Return effects and rows of all cells, with missing and unknown values last."""
         values, rows = [self.values, self.missing[None]], [*self.rows, self.missing_rows]
         if self.unknown is not None:
             values.append(self.unknown[None])
@@ -103,7 +103,7 @@ class Effect:
         return np.concatenate(values), np.array(rows, dtype=np.float64)
 
     def at(self, values: Any) -> FloatArray:
-        """The effect at some values.
+        """Return the effect at some values.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class Effect:
         Returns
         -------
         float64, shape (n_values,) or (n_values, n_outputs)
-            Between points on the straight line, beyond them that of the last point.
+            Interpolated between points; constant outside the points.
         """
         given = np.asarray(values, dtype=object).reshape(-1)
         absent = np.array([value is None or value != value for value in given], dtype=np.bool_)
@@ -140,7 +140,7 @@ class Effect:
         return np.stack(lines, axis=-1).reshape(len(numbers), *self.values.shape[1:])
 
     def output(self, number: int) -> Effect:
-        """The effect on one output alone."""
+        """Return the effect on one output."""
         if self.values.ndim == 1:
             return self
         unknown = None if self.unknown is None else self.unknown[number]
@@ -151,7 +151,7 @@ class Effect:
 
 @dataclass(frozen=True, eq=False)
 class PartialDependence:
-    """Effects of several columns on what a model predicts.
+    """Effects of several columns on the prediction.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ class PartialDependence:
     output_names : tuple of str
         Of several outputs.
     is_accumulated : bool
-        Whether these are accumulated local effects: their mean over the rows is 0.
+        Whether these are accumulated local effects, whose mean over the rows is 0.
     """
 
     effects: tuple[Effect, ...]
@@ -174,7 +174,7 @@ class PartialDependence:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns."""
+        """The names of the columns."""
         return tuple(effect.name for effect in self.effects)
 
     def __len__(self) -> int:
@@ -184,22 +184,22 @@ class PartialDependence:
         return iter(self.effects)
 
     def __getitem__(self, key: str | int) -> Effect:
-        """The effect of a column, by its name or its place."""
+        """Return the effect of a column by name or position."""
         return self.effects[place_of_name(key, self.names)]
 
     @property
     def strength(self) -> FloatArray:
-        """Of each effect its standard deviation over the background: (n[, n_outputs])."""
+        """Standard deviation of each effect over the background: (n[, n_outputs])."""
         return np.array([effect.strength for effect in self.effects])
 
     def strongest(self, n: int) -> PartialDependence:
-        """The ``n`` columns whose effects vary most, the strongest first."""
+        """Return the ``n`` columns whose effects vary most, in descending order."""
         strength = self.strength.reshape(len(self.effects), -1).max(axis=1)
         order = np.argsort(-strength, kind="stable")[:n]
         return replace(self, effects=tuple(self.effects[k] for k in order))
 
     def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
-        """All effects as a data frame, one row for each value and output.
+        """Return all effects as a data frame, one row for each value and output.
 
         Returns
         -------
@@ -230,30 +230,30 @@ def _lines(effect: Effect) -> Iterator[tuple[str, FloatArray, float]]:
 
 
 def place_of_name(key: str | int, names: Sequence[str]) -> int:
-    """Place of a name; a number is taken as it is.
+    """Return the position of a name; a number is returned unchanged.
 
     Raises
     ------
     ParameterError
-        If there is none.
+        If there is no such column.
     """
     if isinstance(key, str):
         if key not in names:
-            raise ParameterError(f"there is no column {key!r} here.{did_you_mean(key, names)}")
+            raise ParameterError(f"there is no column {key!r}.{did_you_mean(key, names)}")
         return list(names).index(key)
     return key
 
 
 @dataclass(frozen=True, eq=False)
 class JointEffect:
-    """Mean prediction by the values of two columns, in every pair of cells.
+    """Mean prediction as a function of two columns, for every pair of cells.
 
     Attributes
     ----------
     first, second : Effect
-        Of each column alone.
+        Effect of each column alone.
     values : float64, shape (n_first, n_second) or (n_first, n_second, n_outputs)
-        Cells of missing values (and of unknown ones, where they are a cell) are the last.
+        Cells of missing values (and of unknown categories, if they have a cell) come last.
     rows : float64 (n_first, n_second)
         Weight of the background rows in each pair.
     kind : str
@@ -267,16 +267,16 @@ class JointEffect:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Of the two columns."""
+        """The names of the two columns."""
         return self.first.name, self.second.name
 
     @property
     def present(self) -> FloatArray:
-        """The effects of pairs of present values."""
+        """Return the effects of pairs of present values."""
         return self.values[: len(self.first.positions), : len(self.second.positions)]
 
 
 def check_rows(n_rows: int, what: str) -> None:
-    """Refuse to average over nothing."""
+    """Raise if there are no rows to average over."""
     if n_rows == 0:
         raise DataError(f"{what} has no rows: give at least one.")

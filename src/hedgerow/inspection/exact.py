@@ -1,7 +1,7 @@
-"""Effects of constant leaves: exact steps, from one pass over a background.
+"""Effects of constant leaves: exact step functions from one pass over a background.
 
-A leaf adds its value to the effect of column j at a value v for as many rows as meet all its
-conditions but those on j, if v is in its box.  So the whole curve of every column is a sum
+For column j and value v, a leaf contributes its value times the number of rows that meet all its
+conditions except those on j, if v is in its box.  So the whole curve of every column is a sum
 over leaves, with counts that :mod:`hedgerow.inspection.paths` finds for all columns at once.
 """
 
@@ -31,23 +31,23 @@ _ENTRIES_AT_ONCE = 4096
 
 
 class ExactEffects:
-    """Mean raw scores of a model by the values of what its trees split.
+    """Mean raw scores of a model as a function of the inputs of its trees.
 
     Parameters
     ----------
     model : Model
-        Whose leaves have no slopes.
+        A model without linear leaves.
     background : Background, optional
-        By default the training rows as the model remembers them (:func:`expected_rows`).
+        Default: the training rows as the model remembers them (:func:`expected_rows`).
     pairs : bool, default=False
-        Whether pairs of columns are asked for as well.
+        Whether to compute pairs of columns as well.
     """
 
     def __init__(
         self, model: Model, background: Background | None = None, *, pairs: bool = False
     ) -> None:
         forest, schema = model.forest, model.split_schema
-        assert forest.slopes is None, "leaves with slopes have no steps"
+        assert forest.slopes is None, "linear leaves have no steps"
         self._background, self._pairs = background, pairs
         self._cells = Cells(forest, schema)
         self.paths = paths = find_paths(forest, backs_off=schema.unknown == "backoff")
@@ -73,11 +73,11 @@ class ExactEffects:
         self._by_column = _grouped(paths.boxes.column, forest.n_features)
 
     def cells(self, column: int) -> ColumnCells:
-        """The cells of an input of the trees."""
+        """Return the cells of an input of the trees."""
         return cells_of_column(self._cells, column)
 
     def curve(self, column: int, cells: ColumnCells) -> FloatArray:
-        """Mean raw score in each cell, shape (n_cells, n_outputs)."""
+        """Return the mean raw score in each cell, shape (n_cells, n_outputs)."""
         entries = self._by_column[column]
         ends = self._end[entries]
         added = self._sums[self._first[ends] + self._place(self._slot[entries]), None]
@@ -86,23 +86,23 @@ class ExactEffects:
         return rest + steps_of_entries(self.paths, cells, entries, added)
 
     def _place(self, slot: IntArray) -> IntArray:
-        """Mask of "all but those on the column of a slot"."""
+        """Return the mask of all conditions except those on the column of a slot."""
         return 1 + slot + (slot * (slot - 1) // 2 if self._pairs else 0)
 
     def joint(self, one: int, two: int) -> FloatArray:
-        """Mean raw score in each pair of cells, shape (n_cells, n_cells, n_outputs)."""
+        """Return the mean raw score in each pair of cells, shape (n_cells, n_cells, n_outputs)."""
         cells_one, cells_two = self.cells(one), self.cells(two)
         together = self.together(one, two)
         alone = self.curve(one, cells_one)[:, None] + self.curve(two, cells_two)[None]
         return alone - self.mean + together
 
     def together(self, one: int, two: int) -> FloatArray:
-        """What pairs of cells add to the effects of each column alone.
+        """Return the joint contribution of pairs of cells beyond each column alone.
 
         Returns
         -------
         float64, shape (n_cells, n_cells, n_outputs)
-            0 where no path asks for both columns.
+            0 if no path uses both columns.
         """
         cells_one, cells_two = self.cells(one), self.cells(two)
         n_outputs = self._values.shape[1]
@@ -136,7 +136,7 @@ class ExactEffects:
         entries: tuple[IntArray, IntArray],
         added: FloatArray,
     ) -> FloatArray:
-        """Sum of what is added in the boxes of pairs of entries, in each pair of cells."""
+        """Return the sum over the boxes of pairs of entries, in each pair of cells."""
         found = np.zeros((cells[0].n_cells, cells[1].n_cells, added.shape[1]))
         for k in range(0, len(added), _ENTRIES_AT_ONCE):
             part = slice(k, k + _ENTRIES_AT_ONCE)
@@ -152,7 +152,7 @@ class ExactEffects:
         entries: tuple[IntArray, IntArray],
         added: FloatArray,
     ) -> FloatArray:
-        """The same where both columns are numbers, from the four corners of each box."""
+        """Return the same for two numeric columns, from the four corners of each box."""
         n_one, n_two = (own.n_present for own in cells)
         first, stop = zip(
             *(own.ranges(self.paths, at) for own, at in zip(cells, entries, strict=True)),
@@ -182,7 +182,7 @@ class ExactEffects:
         return found
 
     def _entries_of_both(self, one: int, two: int) -> tuple[IntArray, IntArray]:
-        """Entries of two columns at the ends whose paths ask for both."""
+        """Return entries of two columns at the ends whose paths use both."""
         a, b = self._by_column[one], self._by_column[two]
         _, in_a, in_b = np.intersect1d(
             self._end[a], self._end[b], assume_unique=True, return_indices=True
@@ -190,11 +190,11 @@ class ExactEffects:
         return a[in_a], b[in_b]
 
     def meet(self, one: int, two: int) -> bool:
-        """Whether some path asks for both columns."""
+        """Whether a path uses both columns."""
         return len(self._entries_of_both(one, two)[0]) > 0
 
     def pair_rows(self, one: int, two: int) -> FloatArray:
-        """Weight of the background rows in each pair of cells."""
+        """Return the weight of the background rows in each pair of cells."""
         assert self._background is not None
         cells = self.cells(one), self.cells(two)
         places = [
@@ -210,7 +210,7 @@ class ExactEffects:
         return counted.reshape(-1, n).astype(np.float64)
 
     def effects(self, columns: Sequence[int]) -> list[Effect]:
-        """The effects of some inputs of the trees."""
+        """Return the effects of some inputs of the trees."""
         found: list[Effect | None] = [None] * len(columns)
 
         def task(start: int, stop: int) -> None:
@@ -223,7 +223,7 @@ class ExactEffects:
         return [effect for effect in found if effect is not None]
 
     def effect(self, column: int) -> Effect:
-        """The effect of an input of the trees."""
+        """Return the effect of an input of the trees."""
         cells = self.cells(column)
         curve, rows, quantiles = self.curve(column, cells), np.zeros(cells.n_cells), np.zeros(0)
         if curve.shape[1] == 1:
@@ -237,7 +237,7 @@ class ExactEffects:
 def effect_of_cells(
     cells: ColumnCells, curve: FloatArray, rows: FloatArray, quantiles: FloatArray
 ) -> Effect:
-    """An effect from its values in all cells."""
+    """Return an effect from its values in all cells."""
     n = cells.n_present
     knows_unknown = cells.n_cells > n + 1
     return Effect(
@@ -259,7 +259,7 @@ def effect_of_cells(
 def steps_of_entries(
     paths: Paths, cells: ColumnCells, entries: IntArray, added: FloatArray
 ) -> FloatArray:
-    """Sum of what is added in the boxes of some entries, cell by cell: (n_cells, n_outputs)."""
+    """Return the sum over the boxes of some entries, per cell: (n_cells, n_outputs)."""
     found = np.zeros((cells.n_cells, added.shape[1]))
     if cells.is_category:
         for k in range(0, len(entries), _ENTRIES_AT_ONCE):
@@ -279,7 +279,7 @@ def steps_of_entries(
 
 
 def outputs_of_ends(node: IntArray, forest: Forest) -> FloatArray:
-    """1 for the output that each end adds to, 0 for the others: (n_ends, n_outputs)."""
+    """Return 1 for the output of each end and 0 for the others: (n_ends, n_outputs)."""
     tree = np.searchsorted(forest.tree_start, node, side="right") - 1
     found = np.zeros((len(node), forest.n_outputs))
     found[np.arange(len(node)), tree % forest.n_outputs] = 1.0
@@ -287,14 +287,14 @@ def outputs_of_ends(node: IntArray, forest: Forest) -> FloatArray:
 
 
 def _values_of_ends(node: IntArray, forest: Forest) -> FloatArray:
-    """What each end adds to each output."""
+    """Return the contribution of each end to each output."""
     if forest.vectors is not None:
         return np.asarray(forest.vectors[node])
     return outputs_of_ends(node, forest) * forest.value[node, None]
 
 
 def _grouped(columns: IntArray, n_columns: int) -> list[IntArray]:
-    """Places of each column, ascending."""
+    """Return the positions of each column, ascending."""
     order = np.argsort(columns, kind="stable")
     edges = np.searchsorted(columns[order], np.arange(n_columns + 1))
     return [order[edges[j] : edges[j + 1]] for j in range(n_columns)]

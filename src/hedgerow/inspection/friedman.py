@@ -1,12 +1,12 @@
-"""How much two columns do together that neither does alone: Friedman's H.
+"""Friedman's H: how much of the joint effect of two columns is an interaction.
 
 Friedman and Popescu (2008), section 8.1.  With centred partial dependences ``F``::
 
     H(j, k)^2 = mean (F_jk - F_j - F_k)^2  /  mean F_jk^2        over the rows
 
-Of constant leaves all of it comes from one pass over the background, over all rows; the
-pairs that no path asks for together are 0 without any work.  Otherwise partial dependences
-are looked at in some of the rows.
+With constant leaves, one pass over the background gives H over all rows; pairs that no path
+uses together are 0 without any work.  Otherwise partial dependences
+are evaluated at some of the rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hedgerow.inspection.rescoring import Rescorer
 from hedgerow.model.model import Model
 
 ROWS_LOOKED_AT = 200
-"""Rows of which joint effects are looked at where they are not known: work of its square."""
+"""Rows at which joint effects are evaluated if they are not exact; work grows quadratically."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +38,13 @@ class Interactions:
     names : tuple of str
         The columns.
     h : float64, shape (n, n) or (n, n, n_outputs)
-        Friedman's H: of what two columns do together the share that is neither's alone, as
-        a ratio of standard deviations, from 0 (mostly to 1).  Symmetric; the diagonal is 0.
+        Friedman's H: the share of the joint effect of two columns that is due to neither alone, as
+        a ratio of standard deviations, from 0 (usually to 1).  Symmetric; the diagonal is 0.
     strength : float64, of the same shape
-        The standard deviation of what is neither's alone: on the scale of what is averaged.
-        Pairs of weak columns may have a large H, but have a small strength.
+        Standard deviation of the interaction, on the scale of the averaged quantity.
+        Pairs of weak columns may have a large H, but they have a small strength.
     n_rows : int
-        Rows that it is known from.
+        Number of rows used.
     """
 
     names: tuple[str, ...]
@@ -53,12 +53,12 @@ class Interactions:
     n_rows: int
 
     def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
-        """All pairs as a data frame, the strongest first.
+        """Return all pairs as a data frame, the strongest first.
 
         Returns
         -------
         data frame
-            Columns ``first``, ``second``, ``h``, ``strength``; of several outputs the largest.
+            Columns ``first``, ``second``, ``h``, ``strength``; for several outputs, the largest.
         """
         n = len(self.names)
         h, strength = (table.reshape(n, n, -1).max(axis=2) for table in (self.h, self.strength))
@@ -82,7 +82,7 @@ def interactions(
     offset: Any = None,
     n_jobs: int | None = None,
 ) -> Interactions:
-    """Friedman's H of all pairs of columns.
+    """Return Friedman's H of all pairs of columns.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def interactions(
 def _exact_parts(
     model: Model, background: Background, chosen: list[int]
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean squares of what pairs do together beyond each alone, and of all they do."""
+    """Return mean squares of the interactions of pairs, and of their joint effects."""
     whole = ExactEffects(model, background, pairs=True)
     inputs = [input_of(model, j) for j in chosen]
     n, n_outputs = len(chosen), len(whole.mean)
@@ -162,7 +162,7 @@ def _variance(values: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def _some_rows(background: Background) -> Background:
-    """``ROWS_LOOKED_AT`` of the rows, drawn by a fixed seed."""
+    """Return ``ROWS_LOOKED_AT`` of the rows, drawn with a fixed seed."""
     if background.n_rows <= ROWS_LOOKED_AT:
         return background
     drawn: IntArray = np.random.default_rng(0).choice(
@@ -174,7 +174,7 @@ def _some_rows(background: Background) -> Background:
 def _looked_at_parts(
     background: Background, chosen: list[int], kind: Kind
 ) -> tuple[FloatArray, FloatArray]:
-    """The same from partial dependences at the values of the rows themselves."""
+    """Return the same from partial dependences at the values of the rows."""
     values = background.values
     if values.dtype == np.float32:
         values = values.astype(np.float64)

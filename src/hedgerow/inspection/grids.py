@@ -1,4 +1,4 @@
-"""Values of a column at which a model is looked at, where its effect is not known as steps."""
+"""Grids: values of a column at which a model is evaluated if its effect is not a step function."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Grid:
     Attributes
     ----------
     cells : ColumnCells
-        Of the user's column, as far as it is split itself.
+        Cells of the user's column, if trees split it directly.
     positions : float64 or int64 (n,)
-        Numbers; of a category the codes of the levels that are looked at.
+        Numbers; for categories, the codes of the evaluated levels.
     encoded : float64 or int64
-        The positions, then a missing value, then an unknown one if that is a cell: as the
-        table of the background holds them.
+        The positions, then a missing value, then an unknown one if that has a cell, in the form
+        in which the background's table holds them.
     is_exact : bool
-        Whether a number of each cell is among them.
+        Whether the positions contain a number of each cell.
     """
 
     cells: ColumnCells
@@ -38,15 +38,15 @@ class Grid:
 
 
 def grid_of(background: Background, column: int, n_points: int, *, inside: bool = False) -> Grid:
-    """The values at which a column is looked at.
+    """Return the values at which a column is evaluated.
 
     Parameters
     ----------
     background : Background
     column : int
-        Of the user's table.
+        Position in the user's table.
     n_points : int
-        Numbers, or categories, at most.  Of more categories those with the most rows.
+        Maximum number of numbers or categories.  Of more categories, those with the most rows.
     inside : bool, default=False
         Whether numbers are quantiles of the background even if there are few cells.
     """
@@ -74,7 +74,7 @@ def grid_of(background: Background, column: int, n_points: int, *, inside: bool 
 
 
 def _some_cuts(cells: ColumnCells, quantiles: FloatArray) -> FloatArray:
-    """Cuts within the range of the background: what many rows share has few quantiles."""
+    """Return cuts within the range of the background; frequent values give few quantiles."""
     cuts = cells.positions[:-1].astype(np.float64)
     if len(quantiles) > 0:
         cuts = cuts[(cuts > quantiles[0]) & (cuts < quantiles[-1])]
@@ -82,7 +82,7 @@ def _some_cuts(cells: ColumnCells, quantiles: FloatArray) -> FloatArray:
 
 
 def _thinned(positions: FloatArray, quantiles: FloatArray, n_points: int) -> FloatArray:
-    """``n_points`` of the positions at most: half of them by rows, half by cuts."""
+    """Return at most ``n_points`` of the positions: half of them by rows, half by cuts."""
     if len(positions) <= n_points:
         return positions
 
@@ -101,7 +101,7 @@ def _splits_alone(background: Background, column: int) -> bool:
 
 
 def user_cells(background: Background, column: int) -> ColumnCells:
-    """The cells of a column of the user's table."""
+    """Return the cells of a column of the user's table."""
     model = background.model
     schema, described = model.schema, model.schema.columns[column]
     if model.inputs is None:
@@ -109,7 +109,7 @@ def user_cells(background: Background, column: int) -> ColumnCells:
     backs_off = schema.unknown == "backoff"
     no_cuts, no_bins = np.zeros(0, dtype=np.int64), np.zeros(0, np.uint8)
     if described.kind == "category":
-        # Of a statistic every level is a cell of its own.
+        # For a statistic, every level is a separate cell.
         bins = np.zeros(len(described.levels), dtype=np.uint8)
         return ColumnCells(described, no_cuts, bins, backs_off)
     if column not in model.inputs.kept:
@@ -119,7 +119,7 @@ def user_cells(background: Background, column: int) -> ColumnCells:
 
 
 def _encoded(background: Background, cells: ColumnCells, positions: AnyArray) -> AnyArray:
-    """Numbers or codes as the table of the background holds them; see :class:`Grid`."""
+    """Return numbers or codes in the form of the background's table; see :class:`Grid`."""
     others: list[float] = [np.nan]
     if cells.n_cells > cells.n_present + 1:
         others.append(float(cells.n_present))

@@ -1,15 +1,15 @@
-"""How much a model makes of each column: from its trees, by permutation, from SHAP values.
+"""Importances of columns: from the trees, by permutation, from SHAP values.
 
 ==============  ====================================================================
-gain            loss that the splits of a column saved in training
-split, cover    how many splits there are; how many rows (their hessians) they divided
-permutation     what a score loses if the values of a column change places among the
-                rows (Breiman 2001; Fisher, Rudin and Dominici 2019)
+gain            reduction of the training loss by the splits on a column
+split, cover    number of these splits; number of rows (their hessians) they divided
+permutation     increase of the loss when the values of a column are shuffled
+                (Breiman 2001; Fisher, Rudin and Dominici 2019)
 shap            mean absolute SHAP value
 ==============  ====================================================================
 
-The first three are facts of the trees.  The others are estimates from rows, and say how
-uncertain they are: the standard error over repeats, or over rows.
+The first three come from the trees.  The others are estimates from rows, with
+standard errors over repeats or over rows.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ class Importances:
     names : tuple of str
     values : float64, shape (n,) or (n, n_outputs)
     errors : float64 of the same shape, or None
-        Standard errors, where the values are estimates.
+        Standard errors, if the values are estimates.
     kind : str
     unit : str
-        What the values are, for an axis.
+        What the values are, for an axis label.
     output_names : tuple of str
         Of several outputs.
     samples : float64 (n, n_repeats), or None
-        Of permutations each repeat.
+        For permutations, the value of each repeat.
     baseline : float or None
-        Of permutations the score of the rows as they are.
+        For permutations, the score of the unchanged rows.
     """
 
     names: tuple[str, ...]
@@ -77,16 +77,16 @@ class Importances:
 
     @property
     def total(self) -> FloatArray:
-        """Of several outputs the sum: one number for each column."""
+        """Return one number per column: the sum over the outputs."""
         return self.values.reshape(len(self.names), -1).sum(axis=1)
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Places of the columns, the most important first."""
+        """Return the positions of the columns, the most important first."""
         return tuple(np.argsort(-self.total, kind="stable").tolist())
 
     def top(self, n: int) -> Importances:
-        """The ``n`` most important columns, in order."""
+        """Return the ``n`` most important columns, in descending order."""
         chosen = list(self.order[:n])
         return replace(
             self,
@@ -97,13 +97,13 @@ class Importances:
         )
 
     def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
-        """A data frame, the most important column first.
+        """Return a data frame, the most important column first.
 
         Returns
         -------
         data frame
-            Columns ``column``, ``importance``, ``error`` (None where there is none); of
-            several outputs one row for each, with its name in ``output``.
+            Columns ``column``, ``importance``, ``error`` (None without an estimate); for
+            several outputs, one row for each, with its name in ``output``.
         """
         outputs = self.output_names or ("",)
         values = self.values.reshape(len(self.names), -1)
@@ -122,7 +122,7 @@ class Importances:
 
 
 def model_importance(model: Model, kind: ImportanceKind = "gain") -> Importances:
-    """Gain, splits or cover of each column; gain and cover as shares of their sum.
+    """Return gain, splits or cover of each column; gain and cover as shares of their sum.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def model_importance(model: Model, kind: ImportanceKind = "gain") -> Importances
 
 
 def explained_importance(explanation: Any) -> Importances:
-    """Mean absolute SHAP value of each column, with its standard error over the rows.
+    """Return the mean absolute SHAP value of each column, with its standard error over the rows.
 
     Parameters
     ----------
@@ -149,11 +149,11 @@ def explained_importance(explanation: Any) -> Importances:
     Raises
     ------
     ParameterError
-        If it holds interactions.
+        If the explanation has interactions.
     """
     if explanation.interactions:
         raise ParameterError(
-            "importances are those of columns, but this explanation holds interactions of pairs: "
+            "importances need one value per column, but this explanation has interactions: "
             "explain without interactions=True."
         )
     sizes = np.abs(explanation.values)
@@ -182,34 +182,34 @@ def permutation_importance(
     classes: AnyArray | None = None,
     n_jobs: int | None = None,
 ) -> Importances:
-    """What a score loses if the values of a column change places among the rows.
+    """Return the loss of score when the values of a column are shuffled among the rows.
 
-    Only the trees that ask for the column score the rows anew.  As
-    :func:`sklearn.inspection.permutation_importance`, which scores all of them.
+    Only the trees that use the column score the rows again.  Otherwise it is like
+    :func:`sklearn.inspection.permutation_importance`.
 
     Parameters
     ----------
     model : Model
     X, y : array-like
-        Rows that the model has not seen.
+        Rows that the model was not trained on.
     columns : names or positions, optional
-        All by default; the others have no row in the result.
+        Default: all; other columns have no row in the result.
     metric : name, callable or GroupedMetric, optional
-        As ``eval_metric`` of the estimators; the loss of the model by default.
+        As ``eval_metric`` of the estimators; default: the loss of the model.
     n_repeats : int, default=5
         Permutations of each column.
     random_state : int, default=0
     sample_weight, offset : array-like, optional
     qid : array-like, optional
-        For rankings: the query of each row.
+        For rankings, the query of each row.
     classes : ndarray, optional
-        Labels of the classes by index, where y holds labels.
+        Labels of the classes by index, if y holds labels.
     n_jobs : int, optional
 
     Returns
     -------
     Importances
-        Positive where the score is worse without the column.
+        Positive if the score is worse with the column shuffled.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def permutation_importance(
     (True, True)
     """
     if isinstance(n_repeats, bool) or not isinstance(n_repeats, int | np.integer) or n_repeats < 1:
-        raise ParameterError(f"n_repeats must be a whole number from 1 on; got {n_repeats!r}.")
+        raise ParameterError(f"n_repeats must be a whole number of at least 1; got {n_repeats!r}.")
     chosen = positions_of(columns, model.schema)
     background = read_background(model, X, sample_weight, offset, n_jobs)
     judge = _Judge(background, y, metric, qid, classes)
@@ -268,7 +268,7 @@ class _Judge:
         objective, n_rows = background.objective, background.n_rows
         metrics: Sequence[Metric] = make_metrics(metric, objective)
         if len(metrics) != 1:
-            raise ParameterError(f"metric must be a single one; got {metric!r}.")
+            raise ParameterError(f"metric must be a single metric; got {metric!r}.")
         is_ranking = scored_as(objective) == "ranking"
         if is_ranking != (qid is not None):
             raise ParameterError(
@@ -293,7 +293,7 @@ class _Judge:
         return read_targets(y, n_rows).values
 
     def score(self, raw: FloatArray) -> float:
-        """The score of the rows."""
+        """Return the score of the rows."""
         background, function = self._background, self.metric.function
         if self.metric.from_raw:
             return float(function(self._target, raw, background.weight))
@@ -303,6 +303,6 @@ class _Judge:
         return float(function(self._target, values, background.weight))
 
     def loss(self, raw: FloatArray, baseline: float) -> float:
-        """By how much a score is worse than the baseline."""
+        """Return how much a score is worse than the baseline."""
         change = self.score(raw) - baseline
         return -change if self.metric.higher_is_better else change

@@ -1,7 +1,7 @@
-"""Effects of leaves that are lines: at the points of grids, from one pass over a background.
+"""Effects of linear leaves: at the points of grids, from one pass over a background.
 
-Between two points the effect is not known, as each row bends it where the line of its leaf
-meets a bound.  At the points it is exact, as if every row had been predicted.
+Between two points the effect is unknown, because the line of each leaf is bounded at different
+places for each row.  At the points it is exact, as if every row had been predicted.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from hedgerow.model.model import Model
 from hedgerow.threads import run_blocks
 
 _CURVE_BYTES = 1 << 27
-"""Of the curves of single trees that are held at a time."""
+"""Limit on the curves of single trees in memory."""
 
 
 class LineEffects:
-    """Mean raw scores of a model whose leaves are lines, by the values of its inputs.
+    """Mean raw scores of a model with linear leaves, as a function of its inputs.
 
     Parameters
     ----------
     model : Model
     background : Background
     grids : mapping from int to Grid
-        For each input whose effect is asked for the values at which it is looked at.
+        For each input, the values at which its effect is evaluated.
     """
 
     def __init__(self, model: Model, background: Background, grids: Mapping[int, Grid]) -> None:
@@ -65,7 +65,7 @@ class LineEffects:
         self.mean: FloatArray = base + self._at_end.sum(axis=0)
 
     def _find_ends(self, n_features: int) -> LineEnds:
-        """The points of the grids that lie in each box."""
+        """Return the points of the grids that lie in each box."""
         boxes = self.paths.boxes
         first = np.zeros(len(boxes.column), dtype=np.int64)
         stop = np.zeros(len(boxes.column), dtype=np.int64)
@@ -95,7 +95,7 @@ class LineEffects:
         )
 
     def _sum(self, background: Background) -> tuple[FloatArray, FloatArray]:
-        """Sums of lines at all ends, and at all points, shape (n_points, n_outputs)."""
+        """Return sums of lines at all ends, and at all points, shape (n_points, n_outputs)."""
         paths, forest = self.paths, self.paths.forest
         n_points, n_outputs = len(self._ends.points), forest.n_outputs
         sums = np.zeros(len(paths.boxes.column) + paths.n_ends)
@@ -145,7 +145,7 @@ class LineEffects:
         run_blocks(task, len(trees), n_threads, 1 + 20_000 // max(1, len(rows.numbers)))
 
     def curve(self, column: int, grid: Grid) -> FloatArray:
-        """Mean raw score at each value of a grid, others behind, shape (n_values, n_outputs)."""
+        """Return the mean raw score at each value of a grid, shape (n_values, n_outputs)."""
         paths = self.paths
         cells = cells_of_column(self._cells, column)
         entries = np.flatnonzero(paths.boxes.column == column)
@@ -165,7 +165,7 @@ class LineEffects:
         return values
 
     def _ends_with_term(self, column: int) -> IntArray:
-        """Ends whose line has the column among its terms."""
+        """Return the ends whose linear leaf has the column among its terms."""
         has = np.concatenate(([0], np.cumsum(self._slopes.column == column)))
         start = self._slopes.start
         counts = has[start[1:]] - has[start[:-1]]

@@ -1,11 +1,11 @@
-"""Partial dependence: what a model predicts on average, by the value of a column or two.
+"""Partial dependence: the mean prediction as a function of one or two columns.
 
-Friedman (2001), section 8.2: the mean over the rows of a background of what the model
-predicts for them, with a column set to a value.  Of raw scores of constant leaves it is
-known exactly, for every value, from one pass over the background for all columns at once
-(:mod:`hedgerow.inspection.exact`).  Everything else (probabilities, leaves with slopes,
-target statistics) is looked at in some values: the trees that ask for the column score the
-background anew.
+Friedman (2001), section 8.2: the mean prediction over the rows of a background, with a
+column set to a value.  For raw scores of constant leaves it is
+exact for every value, from one pass over the background for all columns at once
+(:mod:`hedgerow.inspection.exact`).  Everything else (probabilities, linear leaves,
+target statistics) is evaluated at some values: the trees that use the column score the
+background again.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from hedgerow.inspection.rescoring import Rescorer, inputs_of_column
 from hedgerow.model.model import Model
 
 Columns: TypeAlias = "Sequence[str | int] | str | int | None"
-"""Names or positions of columns; None is all."""
+"""Names or positions of columns; None means all."""
 
 N_POINTS = 100
-"""Values of a column that are looked at, where its effect is not known as steps."""
+"""Number of values of a column to evaluate, if its effect is not a step function."""
 
 
 def positions_of(columns: Columns, schema: Schema) -> list[int]:
-    """Positions of columns.
+    """Return positions of columns.
 
     Raises
     ------
     ParameterError
-        If there is no such column, or none at all.
+        If a column does not exist, or the list is empty.
     """
     if columns is None:
         return list(range(schema.n_features))
@@ -70,13 +70,13 @@ def joint_dependence(
     n_points: int = 20,
     n_jobs: int | None = None,
 ) -> JointEffect:
-    """Mean prediction by the values of two columns.
+    """Mean prediction as a function of two columns.
 
     Parameters
     ----------
     columns : two names or positions
     n_points : int, default=20
-        Where the effect is not known as steps: values of each column that are looked at.
+        Values of each column to evaluate, if the effect is not a step function.
 
     The other parameters and errors are those of :func:`partial_dependence`.
 
@@ -98,7 +98,7 @@ def joint_dependence(
     chosen, kind = positions_of(columns, model.schema), check_kind(kind, model)
     check_points(n_points)
     if len(set(chosen)) != 2 or len(chosen) != 2:
-        raise ParameterError(f"columns must be two different ones; got {columns!r}.")
+        raise ParameterError(f"columns must be two different columns; got {columns!r}.")
     background = read_background(model, X, sample_weight, offset, n_jobs)
     one, two = chosen
     if is_exact(model, background, kind) and is_plain(model, one) and is_plain(model, two):
@@ -141,14 +141,14 @@ def _exact_joint(whole: ExactEffects, model: Model, chosen: list[int], kind: Kin
 
 
 def _squeezed(values: FloatArray) -> FloatArray:
-    """Without the axis of a single output."""
+    """Drop the axis of a single output."""
     return values[..., 0] if values.shape[-1] == 1 else values
 
 
 def _pair_rows(
     places: Sequence[IntArray], sizes: Sequence[int], weight: FloatArray | None
 ) -> FloatArray:
-    """Weight of the rows in each pair of places; those of values not looked at are left out."""
+    """Return the weight of the rows in each pair of positions; other values are left out."""
     n_first, n_second = sizes[0] + 1, sizes[1] + 1
     counted = np.bincount(
         places[0] * n_second + places[1], weights=weight, minlength=n_first * n_second
@@ -168,29 +168,29 @@ def partial_dependence(
     output_names: Sequence[str] = (),
     n_jobs: int | None = None,
 ) -> PartialDependence:
-    """Mean prediction by the value of each column.
+    """Mean prediction as a function of each column.
 
     Parameters
     ----------
     model : Model
     X : array, data frame, sparse matrix or list of rows, optional
-        The background: rows over which the other columns are averaged.  Without it the
-        shares of training rows that each split has sent left and right stand for them
-        (scikit-learn's ``method="recursion"``); for raw scores of constant leaves only.
+        The background: rows over which the other columns are averaged.  Without it, the
+        shares of training rows that each split sent left and right are used
+        (scikit-learn's ``method="recursion"``); only for raw scores of constant leaves.
     columns : names or positions, or one of them, optional
-        All by default.
+        Default: all.
     kind : {"raw", "value", "probability"}, default="raw"
-        What is averaged.  Raw scores add up over trees, so their effects are exact, and
-        found for all columns together.
+        What is averaged.  Raw scores add up over trees, so their effects are exact and
+        computed for all columns together.
     sample_weight : array-like of shape (n_rows,), optional
     offset : array-like, optional
         As for ``predict``.
     n_points : int, default=100
-        Where an effect is not known as steps: how many values are looked at, at most.
+        Maximum number of values to evaluate, if an effect is not a step function.
     output_names : sequence of str
-        Of several outputs.
+        Names of several outputs.
     n_jobs : int, optional
-        Threads at most; all available ones by default.
+        Maximum number of threads; default: all available ones.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def partial_dependence(
     Raises
     ------
     ParameterError
-        If a column or ``kind`` is not known, or X is needed.
+        If a column or ``kind`` is unknown, or X is required.
     DataError, DataTypeError
         If X does not fit the model.
 
@@ -228,9 +228,9 @@ def partial_dependence(
     known = [exact and is_plain(model, column) for column in chosen]
     if background is None and not all(known):
         raise ParameterError(
-            "without X there are only raw scores of constant leaves and columns without target "
-            "statistics: give X, rows to average over (a few thousand of the training rows will "
-            "do)."
+            "without X, only raw scores of constant leaves and columns without target "
+            "statistics are possible: give X, rows to average over (a few thousand training rows "
+            "are enough)."
         )
     effects: dict[int, Effect] = {}
     if any(known):
@@ -255,16 +255,16 @@ def partial_dependence(
 
 
 def check_points(n_points: object) -> None:
-    """Refuse what is no number of values."""
+    """Raise unless the number of values is valid."""
     whole = isinstance(n_points, int | np.integer) and not isinstance(n_points, bool)
     if not whole or int(n_points) < 2:  # type: ignore[call-overload]
-        raise ParameterError(f"n_points must be a whole number from 2 on; got {n_points!r}.")
+        raise ParameterError(f"n_points must be a whole number of at least 2; got {n_points!r}.")
 
 
 def _line_effects(
     background: Background, chosen: Sequence[int], kind: Kind, n_points: int
 ) -> tuple[dict[int, Effect], FloatArray]:
-    """Effects of leaves that are lines on raw scores, if these are asked for; mean prediction."""
+    """Return effects of linear leaves on raw scores, if requested, and the mean prediction."""
     model = background.model
     is_raw = kind == "raw" or is_identity(background)
     plain = [column for column in chosen if is_plain(model, column)]
@@ -283,14 +283,14 @@ def _line_effects(
 
 
 def is_exact(model: Model, background: Background | None, kind: Kind) -> bool:
-    """Whether what is averaged is a sum over constant leaves."""
+    """Whether the averaged quantity is a sum over constant leaves."""
     if model.forest.slopes is not None:
         return False
     return kind == "raw" or (background is not None and is_identity(background))
 
 
 def is_plain(model: Model, column: int) -> bool:
-    """Whether the trees split the column itself, or nothing that is made of it."""
+    """Whether the trees split the column itself, or do not use it at all."""
     if model.inputs is None:
         return True
     inputs = inputs_of_column(model, column)
@@ -298,12 +298,12 @@ def is_plain(model: Model, column: int) -> bool:
 
 
 def input_of(model: Model, column: int) -> int:
-    """What the trees split of a plain column."""
+    """Return the input of the trees for a plain column."""
     return column if model.inputs is None else model.inputs.kept.index(column)
 
 
 def mean_prediction(background: Background | None, kind: Kind) -> FloatArray:
-    """Mean prediction of the rows, shape (n_outputs,)."""
+    """Return the mean prediction of the rows, shape (n_outputs,)."""
     assert background is not None
     rescorer = Rescorer(background, 0)
     own = background.values[:, 0]
@@ -311,7 +311,7 @@ def mean_prediction(background: Background | None, kind: Kind) -> FloatArray:
 
 
 def _looked_at(background: Background, column: int, kind: Kind, n_points: int) -> Effect:
-    """An effect found by scoring the background with each value of a grid."""
+    """Return an effect by scoring the background with each value of a grid."""
     grid = grid_of(background, column, n_points)
     curve = _mean_curve(background, column, grid, kind)
     if curve.shape[1] == 1:
@@ -331,7 +331,7 @@ def _mean_curve(background: Background, column: int, grid: Grid, kind: Kind) -> 
 
 
 def effect_of_grid(background: Background, column: int, grid: Grid, curve: FloatArray) -> Effect:
-    """An effect from its values on a grid, missing and unknown ones behind."""
+    """Return an effect from its values on a grid, with missing and unknown values last."""
     n, described = len(grid.positions), grid.cells.column
     values = background.values[:, column]
     rows, levels, positions = _rows_on_grid(background, values, grid), (), grid.positions
@@ -356,16 +356,16 @@ def effect_of_grid(background: Background, column: int, grid: Grid, curve: Float
 
 
 def _rows_on_grid(background: Background, values: AnyArray, grid: Grid) -> FloatArray:
-    """Weight of the rows at each place of a grid."""
+    """Return the weight of the rows at each position of a grid."""
     place = _place_on_grid(values, grid)
     counted = np.bincount(place, weights=background.weight, minlength=len(grid.encoded))
     return counted[: len(grid.encoded)].astype(np.float64)
 
 
 def _place_on_grid(values: AnyArray, grid: Grid) -> IntArray:
-    """Place of each value: of numbers the first position that is not below it.
+    """Return the position of each value: for numbers, the first one that is not below it.
 
-    Categories that are not looked at stand behind all others.
+    Categories that are not evaluated come after all others.
     """
     if grid.is_exact:
         return grid.cells.cell_of(values)

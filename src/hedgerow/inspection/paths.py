@@ -1,6 +1,6 @@
-"""The paths of a forest, and how many rows of a background meet them but for a column.
+"""Paths of a forest, and how many background rows meet them except for one column.
 
-See :mod:`hedgerow.kernels.paths` for the words tour, visit, end, slot and mask.
+See :mod:`hedgerow.kernels.paths` for the terms tour, visit, end, slot and mask.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hedgerow.model.layout import find_splits, set_tables
 from hedgerow.threads import run_blocks
 
 ROWS_AT_ONCE = 64 * TILE
-"""Rows of which keys are held at a time."""
+"""Number of rows whose keys are in memory at a time."""
 
 _UNKNOWN_BIT = np.uint64(1 << (UNKNOWN_BIN & 63))
 
@@ -43,7 +43,7 @@ class Paths:
     forest : Forest
     questions : Questions
     visits : Visits
-        ``out`` holds numbers of ends.
+        ``out`` holds the numbers of ends.
     first_visit : int64, one per tree and one more
     boxes : Boxes
     """
@@ -60,12 +60,12 @@ class Paths:
 
     @property
     def n_slots(self) -> IntArray:
-        """Columns on the path to each end."""
+        """Return the columns on the path to each end."""
         return np.diff(self.boxes.start)
 
     @property
     def end_of_entry(self) -> IntArray:
-        """End of each entry of the boxes."""
+        """Return the end of each entry of the boxes."""
         return np.repeat(np.arange(self.n_ends), self.n_slots)
 
 
@@ -76,7 +76,7 @@ def find_paths(forest: Forest, *, backs_off: bool) -> Paths:
     ----------
     forest : Forest
     backs_off : bool
-        Whether a walk ends at a split that asks for a category that is not known.
+        Whether a walk ends at a split on a column whose category is unknown.
     """
     splits = find_splits(forest)
     nodes, questions = _nodes(forest, backs_off)
@@ -144,16 +144,16 @@ def _empty_boxes(n_ends: int, n_entries: int) -> Boxes:
 
 
 def _nodes(forest: Forest, backs_off: bool) -> tuple[Nodes, Questions]:
-    """What the tours read of nodes, and the questions, each once.
+    """Return the node data of the tours, and the distinct questions.
 
-    Splits are as the forest has them, none of them mirrored: the two questions of a split,
-    and its box, say all.
+    Splits are as in the forest, none of them mirrored: the two questions of a split
+    and its box contain everything.
     """
     inner = forest.feature >= 0
     base = np.repeat(forest.tree_start[:-1], np.diff(forest.tree_start))
     node = np.arange(len(base))
     numbers = np.flatnonzero(inner & ~forest.has_sets)
-    # Missing values have the lowest key of all: they are let in, or the range begins above.
+    # Missing values have the lowest key: they are inside the range, or the range begins above.
     lowest = np.where(forest.missing_left == 1, MISSING_KEY, MISSING_KEY + 1)
     asked = np.column_stack((forest.feature, lowest, forest.threshold))[numbers]
     unique, place = np.unique(asked.astype(np.int64), axis=0, return_inverse=True)
@@ -193,10 +193,10 @@ def _ask_sets(
     n_known: int,
     backs_off: bool,
 ) -> tuple[IntArray, npt.NDArray[np.uint64]]:
-    """Number the questions of category splits from ``n_known`` on: their columns and sets.
+    """Number the questions of category splits from ``n_known``, with their columns and sets.
 
-    ``ways`` are the questions of the rows that go left, right, and stop: filled.  Where no
-    row stops, those go right that do not go left.
+    ``ways`` receives the questions of the rows that go left, right, and stop.  If no
+    row stops, the rows that do not go left go right.
     """
     nodes = np.flatnonzero(forest.has_sets)
     chosen = sets[forest.threshold[nodes]]
@@ -216,7 +216,7 @@ def _ask_sets(
 
 
 def first_sums(paths: Paths, pairs: bool) -> IntArray:
-    """Place of the first sum of each end, and behind the last."""
+    """Return the position of the first sum of each end, and the position after the last."""
     counts = np.asarray(n_masks(paths.n_slots, pairs))
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
 
@@ -229,24 +229,24 @@ def count_rows(
     pairs: bool = False,
     n_threads: int = 1,
 ) -> FloatArray:
-    """How many rows meet the conditions of each path, but those on one column or two.
+    """Count the rows that meet the conditions of each path, except those on one or two columns.
 
     Parameters
     ----------
     paths : Paths
     values : float32, float64 or int64, shape (n_rows, n_features)
-        As :class:`hedgerow.model.predict.Predictor` takes them.
+        In the form of :class:`hedgerow.model.predict.Predictor`.
     weight : float64 (n_rows,), optional
-        What a row counts; 1 by default.
+        Weight of each row; default 1.
     pairs : bool, default=False
-        Whether two columns are left out as well.
+        Whether to leave out two columns as well.
     n_threads : int, default=1
-        Threads at most.  Each works on trees of its own, so the sums do not depend on it.
+        Maximum number of threads.  Each works on its own trees, so the sums do not depend on it.
 
     Returns
     -------
     float64
-        From ``first_sums(paths, pairs)[k]`` on those of end k: all conditions; then all but
+        The sums of end k start at ``first_sums(paths, pairs)[k]``: all conditions; then all except
         those on the column of each slot, as in :mod:`hedgerow.kernels.paths`.
     """
     first = first_sums(paths, pairs)
@@ -276,7 +276,7 @@ def _count(
     n_threads: int,
     sums: FloatArray,
 ) -> None:
-    """Add some rows to ``sums``, trees divided between threads."""
+    """Add some rows to ``sums``, with the trees divided among threads."""
     keys, weight, n_rows = rows
     most_slots = int(visits.n_slots.max(initial=0))
     state = state_words(most_slots, int(visits.depth.max(initial=0)), pairs)
@@ -295,7 +295,7 @@ def _count(
 def questions_of_trees(
     paths: Paths, visits: Visits, start: int, stop: int
 ) -> tuple[IntArray, Visits, int, int]:
-    """The questions that some trees ask, visits that name places among them, and their range."""
+    """Return the questions of some trees, visits that refer to them, and their range."""
     begin, end = int(paths.first_visit[start]), int(paths.first_visit[stop])
     numbers = visits.question[begin:end]
     chosen, place = np.unique(numbers[numbers >= 0], return_inverse=True)
@@ -305,7 +305,7 @@ def questions_of_trees(
 
 
 def keys_of_rows(forest: Forest, values: AnyArray, used: IntArray, n_threads: int) -> IntArray:
-    """Keys of numbers and bins of categories, column by column, of whole tiles of rows."""
+    """Return keys of numbers and bins of categories, column by column, for whole tiles of rows."""
     n_rows = len(values)
     keys = np.zeros((max(1, len(used)), -(-n_rows // TILE) * TILE), dtype=np.int64)
 
@@ -325,10 +325,10 @@ def keys_of_rows(forest: Forest, values: AnyArray, used: IntArray, n_threads: in
 
 
 def expected_rows(paths: Paths, *, pairs: bool = False) -> FloatArray:
-    """As :func:`count_rows`, from what the model knows of its own training rows.
+    """As :func:`count_rows`, from the training counts that the model stores.
 
-    A row goes either way of a split with the share of training rows that did, so that no
-    row is needed: the weighted tour of Friedman (2001), of which scikit-learn speaks as
+    A row goes each way of a split with the share of training rows that did, so no
+    row is needed: the weighted traversal of Friedman (2001), scikit-learn's
     ``method="recursion"``.  The sums are shares: those of a tree add up to 1.
     """
     first, visits = first_sums(paths, pairs), paths.visits
@@ -342,7 +342,7 @@ def expected_rows(paths: Paths, *, pairs: bool = False) -> FloatArray:
 
 
 def _shares(paths: Paths) -> FloatArray:
-    """Share of the training rows at the parent that go the way of each visit; 0 for a stop."""
+    """Return the share of the parent's training rows on each visit's way; 0 for a stop."""
     visits, forest = paths.visits, paths.forest
     count = forest.count.astype(np.float64)
     below = np.where(visits.node != visits.parent, count[visits.node], 0.0)

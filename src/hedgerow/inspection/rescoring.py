@@ -1,4 +1,4 @@
-"""Raw scores of rows whose values of a column have been replaced, by the trees that ask for it."""
+"""Raw scores of rows with replaced values of a column, from the trees that use it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hedgerow.model.predict import Predictor
 
 
 def inputs_of_column(model: Model, column: int) -> IntArray:
-    """What the trees split that is made of a column of the user's table."""
+    """Return the inputs of the trees that depend on a column of the user's table."""
     if model.inputs is None:
         return np.array([column], dtype=np.int64)
     sources = model.inputs.sources
@@ -25,8 +25,8 @@ def inputs_of_column(model: Model, column: int) -> IntArray:
 
 
 def rounds_with(forest: Forest, columns: IntArray) -> npt.NDArray[np.bool_]:
-    """For each round whether one of its trees asks for one of the columns."""
-    wanted = np.zeros(forest.n_features + 1, dtype=np.bool_)  # the last: of leaves
+    """Return for each round whether one of its trees uses one of the columns."""
+    wanted = np.zeros(forest.n_features + 1, dtype=np.bool_)  # the last entry: leaves
     wanted[columns] = True
     asks = wanted[forest.feature]
     if forest.slopes is not None:
@@ -37,7 +37,7 @@ def rounds_with(forest: Forest, columns: IntArray) -> npt.NDArray[np.bool_]:
 
 
 def some_rounds(forest: Forest, chosen: npt.NDArray[np.bool_], base: FloatArray) -> Forest:
-    """The forest of some of the rounds, with another base score."""
+    """Return the forest of some of the rounds, with another base score."""
     trees = np.flatnonzero(np.repeat(chosen, forest.trees_per_round))
     sizes = np.diff(forest.tree_start)[trees]
     start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
@@ -59,16 +59,16 @@ def some_rounds(forest: Forest, chosen: npt.NDArray[np.bool_], base: FloatArray)
 
 
 class Rescorer:
-    """Scores rows anew with other values of some columns; trees that ask for none are kept.
+    """Scores rows with other values of some columns; trees that do not use them are kept.
 
     Parameters
     ----------
     background : Background
         The rows.
     columns : int
-        Of the user's table.
+        Positions in the user's table.
     raw : float64 (n_outputs, n_rows), optional
-        Raw scores of the rows as they are, if they are known.
+        Raw scores of the unchanged rows, if known.
     """
 
     def __init__(
@@ -92,25 +92,25 @@ class Rescorer:
             self._rest = self._rest + background.offset
 
     def scores(self, *values: AnyArray) -> FloatArray:
-        """Raw scores, shape (n_outputs, n_rows), with other values of each column.
+        """Return raw scores, shape (n_outputs, n_rows), with other values of each column.
 
         Parameters
         ----------
-        values : as the table holds the column, shape (n_rows,)
+        values : in the form of the table, shape (n_rows,)
         """
         if self.n_rounds == 0:
             return self._rest
         return self._rest + self._added(self._background.values, values)
 
     def grid_scores(self, *values: AnyArray, rows_at_once: int = 1 << 18) -> FloatArray:
-        """Raw scores of every row with each of some values, or pairs of values.
+        """Return raw scores of every row with each of some values, or pairs of values.
 
         Parameters
         ----------
-        values : float64, or int64 where the table holds keys, shape (n_values,)
+        values : float64, or int64 if the table holds keys, shape (n_values,)
             For each column.
         rows_at_once : int
-            Rows of which copies are held, about.
+            Approximate number of rows in memory at a time.
 
         Returns
         -------
@@ -134,7 +134,7 @@ class Rescorer:
         return found
 
     def _added(self, table: AnyArray, values: Sequence[AnyArray]) -> FloatArray:
-        """What the asking trees add to the rows of a table with other columns."""
+        """Return the contribution of the trees that use the columns, for changed rows."""
         changed = np.array(table, order="F")
         for column, own in zip(self._columns, values, strict=True):
             changed[:, column] = own
@@ -143,7 +143,7 @@ class Rescorer:
 
 
 def asked_by_trees(model: Model) -> IntArray:
-    """Columns of the user's table that the trees ask for, ascending."""
+    """Return the columns of the user's table that the trees use, ascending."""
     inputs = used_columns(model.forest)
     if model.inputs is None:
         return inputs

@@ -1,4 +1,4 @@
-"""What models say of their columns: effects, interactions, importances; part of a booster."""
+"""Inspection as methods of a booster: effects, interactions, importances."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inspected:
-    """A model, and what its outputs are called.
+    """A model and the names of its outputs.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class Inspected:
     targets: Sequence[str] | None = None
 
     def names_of(self, kind: str) -> tuple[str, ...]:
-        """Names of what is predicted, where there are several numbers for a row.
+        """Return the names of predicted numbers, if there are several per row.
 
-        Of two classes with one raw score these are the probabilities only.
+        For two classes with one raw score, only the probabilities have names.
         """
         n_outputs = self.model.forest.n_outputs
         classes = () if self.classes is None else tuple(map(str, self.classes.tolist()))
@@ -55,15 +55,15 @@ class Inspected:
 
 
 class Inspections(ABC):
-    """What a model does with its columns: methods of boosters and of estimators."""
+    """Inspection methods of boosters and estimators."""
 
     @abstractmethod
     def _inspected(self) -> Inspected:
-        """The model that is looked at."""
+        """Return the model to inspect."""
 
     @abstractmethod
     def _explained(self, X: Any, n_jobs: int | None) -> Explanation:
-        """Shapley values of rows."""
+        """Return Shapley values of rows."""
 
     def partial_dependence(
         self,
@@ -76,9 +76,9 @@ class Inspections(ABC):
         n_points: int = 100,
         n_jobs: int | None = None,
     ) -> PartialDependence:
-        """Mean prediction by the value of each column.
+        """Mean prediction as a function of each column.
 
-        See :func:`hedgerow.inspection.partial_dependence`: raw scores exactly, and for all
+        See :func:`hedgerow.inspection.partial_dependence`.  Raw scores are exact, for all
         columns in one pass over X.
 
         Examples
@@ -108,7 +108,7 @@ class Inspections(ABC):
         n_points: int = 20,
         n_jobs: int | None = None,
     ) -> JointEffect:
-        """Mean prediction by the values of two columns.
+        """Mean prediction as a function of two columns.
 
         See :func:`hedgerow.inspection.joint_dependence`.
         """
@@ -130,7 +130,7 @@ class Inspections(ABC):
         n_points: int = 100,
         n_jobs: int | None = None,
     ) -> IndividualCurves:
-        """What is predicted for each row, by the value of one column (ICE).
+        """Prediction for each row as a function of one column (ICE).
 
         See :func:`hedgerow.inspection.individual_curves`.
         """
@@ -157,7 +157,7 @@ class Inspections(ABC):
         n_points: int = 40,
         n_jobs: int | None = None,
     ) -> PartialDependence:
-        """Accumulated local effects of columns of numbers (ALE).
+        """Accumulated local effects of numeric columns (ALE).
 
         See :func:`hedgerow.inspection.accumulated_effects`.
         """
@@ -201,16 +201,16 @@ class Inspections(ABC):
         qid: Any = None,
         n_jobs: int | None = None,
     ) -> Importances:
-        """Importance of each column.
+        """Return the importance of each column.
 
         Parameters
         ----------
         kind : {"gain", "split", "cover", "permutation", "shap"}, default="gain"
-            The first three are read from the trees.  ``"permutation"`` needs X and y, rows
-            that the model has not seen; ``"shap"`` needs X.  Both come with standard errors.
+            The first three come from the trees.  ``"permutation"`` needs X and y, rows
+            that the model was not trained on; ``"shap"`` needs X.  Both have standard errors.
         X, y : array-like, optional
         metric, n_repeats, random_state, sample_weight, offset, qid
-            Of permutations; see :func:`hedgerow.inspection.permutation_importance`.
+            For permutations; see :func:`hedgerow.inspection.permutation_importance`.
         n_jobs : int, optional
             Threads for permutations and SHAP values.
 
@@ -221,7 +221,7 @@ class Inspections(ABC):
         Raises
         ------
         ParameterError
-            If ``kind`` is unknown, or rows are missing or given where they have no effect.
+            If ``kind`` is unknown, or rows are missing or given without effect.
         """
         from hedgerow.inspection import importance as home
 

@@ -1,35 +1,5 @@
 """Scores by name, weighted, for learning curves and early stopping.
 
-name                  for             better  what
-====================  ==============  ======  ===================================
-``loss``              everything      lower   what the objective minimises
-``rmse``              regression      lower   root of the mean squared error
-``mae``               regression      lower   mean absolute error
-``r2``                regression      higher  explained share of the variance
-``mape``              regression      lower   mean of |y - m| / |y|
-``msle``              regression      lower   mean squared error of log(1 + y)
-``poisson_deviance``  regression      lower   mean deviance, targets from 0 on
-``gamma_deviance``    regression      lower   mean deviance, positive targets
-``tweedie_deviance``  regression      lower   mean deviance, ``tweedie_power``
-``pinball``           regression      lower   mean pinball loss at ``quantile``
-``expectile``         regression      lower   mean asymmetric square
-``huber``             regression      lower   mean of Huber's loss at ``delta``
-``logloss``           classification  lower   mean of -log(p of the true class)
-``accuracy``          classification  higher  share of rows classified correctly
-``error``             classification  lower   share of rows classified wrongly
-``auc``               two classes     higher  area under the ROC curve
-``concordance``       survival        higher  share of the pairs in right order
-``ndcg``, ``ndcg@k``  ranking         higher  discounted gains of the first k rows
-``map``, ``map@k``    ranking         higher  mean average precision
-``mrr``, ``mrr@k``    ranking         higher  1 / rank of the first relevant row
-``precision@k``       ranking         higher  share of relevant rows of the first k
-``err``, ``err@k``    ranking         higher  expected reciprocal rank
-``auc``               ranking         higher  share of the pairs in right order
-====================  ==============  ======  ===================================
-
-Of several targets, or labels, a score by name is the mean of the scores of each of them;
-a function of the user's is given them all, as arrays of shape (n_rows, n_targets).
-=======
 ============  ==================================================================
 ``loss``      what the objective minimises, for every task
 by name       :data:`METRICS` and :data:`ALIASES` (:mod:`hedgerow.metrics.catalogue`);
@@ -40,8 +10,8 @@ groups        :class:`GroupedMetric`: a metric for each group of rows
 functions     ``function(y_true, prediction, weight) -> float``
 ============  ==================================================================
 
-Of several targets, or labels, a score by name is the mean of the scores of each of them,
-as is that of a scorer; a function of the user's is given them all, as arrays of shape
+For several targets or labels, the score of a named metric or scorer is the mean over the
+targets.  A custom function gets all targets at once, as arrays of shape
 (n_rows, n_targets).
 
 ``docs/metrics.md`` has the table of all names.
@@ -110,7 +80,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name from its home on first use: a model that predicts needs few metrics."""
+    """Import a name on first use, because a model that predicts needs few metrics."""
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -1,9 +1,9 @@
-"""What a metric is.
+"""The interface of a metric.
 
 Glossary
 --------
 score       one number for a set of rows
-prediction  what the objective makes of raw scores: shape (n_rows,), or
+prediction  result of the objective for raw scores: shape (n_rows,), or
             (n_rows, n_classes) with the probabilities of the classes
 raw         raw scores, shape (n_outputs, n_rows)
 """
@@ -30,12 +30,12 @@ Task: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class OfCountedRows:
-    """A function of a metric, given only the rows that count: those of weight 0 are absent.
+    """The function of a metric, called without the rows of weight 0.
 
     Attributes
     ----------
     name : str
-        Of the metric, for messages.
+        Name of the metric, for error messages.
     function : callable
     from_raw : bool
     """
@@ -47,7 +47,7 @@ class OfCountedRows:
     def __call__(
         self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
     ) -> float:
-        """The score.
+        """Return the score.
 
         Raises
         ------
@@ -59,14 +59,14 @@ class OfCountedRows:
         rows = np.flatnonzero(weight)
         if len(rows) == 0:
             raise DataError(
-                f"metric {self.name!r} needs a row that counts, but the weights of all "
+                f"metric {self.name!r} needs a row with a weight above 0, but the weights of all "
                 f"{len(weight)} rows are 0."
             )
         return self.function(y_true[rows], rows_of(prediction, rows, self.from_raw), weight[rows])
 
 
 def rows_of(prediction: FloatArray, rows: IntArray, from_raw: bool) -> FloatArray:
-    """Some rows of predictions, or of raw scores."""
+    """Return some rows of predictions or raw scores."""
     return np.ascontiguousarray(prediction[:, rows]) if from_raw else prediction[rows]
 
 
@@ -80,21 +80,21 @@ class Metric:
         Key in the history of a fit.
     function : callable
         ``function(y_true, prediction, weight) -> float``.  ``y_true`` holds
-        numbers, or class indices 0, 1, ...; ``weight`` is None where all rows
-        count alike; rows of weight 0 are absent.
+        numbers, or class indices 0, 1, ...; ``weight`` is None if all weights are
+        equal; rows of weight 0 are left out.
     higher_is_better : bool, default=False
     tasks : tuple of {"regression", "two classes", "classes", "quantiles", "survival", "ranking"}
-        Where it can be used; empty for everywhere.
+        Tasks of the metric; empty for all tasks.
     from_raw : bool, default=False
-        Whether ``function`` is given raw scores in place of predictions.
+        Whether ``function`` takes raw scores instead of predictions.
     sums : RowSums, optional
-        How the same score, to the last bit, is made of parts of the rows; None if it
-        needs all of them at once.
+        How to compute the same score, to the last bit, from parts of the rows; None if
+        the metric needs all rows at once.
     what : str
-        In a few words, for the table of all metrics.
+        A short description for the table of all metrics.
     built_in : bool, default=False
-        Whether the function is Hedgerow's own: it gets no protected arrays, and what it
-        returns is a number.
+        Whether the function belongs to Hedgerow: then it gets writable arrays, and its
+        result needs no check.
     """
 
     name: str

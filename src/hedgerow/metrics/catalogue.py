@@ -1,8 +1,8 @@
-"""The metrics by name: what there is, what it is for, and what else it is called.
+"""The metrics by name, with their tasks, descriptions and aliases.
 
-``name@value`` sets the parameter of a metric that has one: ``pinball@0.9``, ``error@0.3``,
-``top_k_error@3``.  Otherwise it is that of the loss the model is trained with, or the
-default.  Names of scikit-learn, LightGBM and XGBoost that mean the same are known, too.
+``name@value`` sets the parameter of a metric: ``pinball@0.9``, ``error@0.3``,
+``top_k_error@3``.  Otherwise the parameter is that of the training loss, or the
+default.  Names of scikit-learn, LightGBM and XGBoost for the same metrics work, too.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _mean(
     from_raw: bool = False,
     then: Callable[[float], float] = float,
 ) -> Metric:
-    """A mean over rows, or what ``then`` makes of it."""
+    """A mean over rows, transformed by ``then``."""
     sums = Mean(values, then)
     function = OfCountedRows(name, MeanOf(values, then), from_raw)
     return Metric(name, function, higher, tasks, from_raw, sums, what, built_in=True)
@@ -62,7 +62,7 @@ def _whole(
     from_raw: bool = False,
     sums: RowSums | None = None,
 ) -> Metric:
-    """A score that needs all rows at once, but for ``sums``."""
+    """A score that needs all rows at once, unless it has ``sums``."""
     counted = OfCountedRows(name, function, from_raw)
     return Metric(name, counted, higher, tasks, from_raw, sums, what, built_in=True)
 
@@ -77,7 +77,7 @@ def _of_numbers() -> Iterator[Metric]:
     yield mean("mse", scores.squared_errors, "mean squared error")
     yield mean("mae", scores.absolute_errors, "mean absolute error")
     yield _whole(
-        "r2", scores.r2, _NUMBERS, "share of the variance that is explained", higher=True,
+        "r2", scores.r2, _NUMBERS, "explained share of the variance", higher=True,
         sums=Explained(),
     )  # fmt: skip
     yield mean("mape", regression.percentage_errors, "mean of abs(y - m) / abs(y)")
@@ -90,7 +90,7 @@ def _of_numbers() -> Iterator[Metric]:
     yield _whole("max_error", regression.largest_error, _NUMBERS, "largest absolute error")
     yield _whole(
         "explained_variance", regression.explained_variance, _NUMBERS,
-        "1 less the variance of the errors over that of y", higher=True,
+        "1 minus the variance of the errors over that of y", higher=True,
     )  # fmt: skip
     yield mean("log_cosh", regression.log_cosh_losses, "mean of log cosh(y - m)")
     yield mean("poisson_deviance", regression.poisson_deviances, "mean deviance, y from 0 on")
@@ -98,14 +98,14 @@ def _of_numbers() -> Iterator[Metric]:
     yield mean("poisson_nloglik", regression.poisson_likelihoods, "the same plus log(y!)")
     yield mean("gamma_deviance", regression.gamma_deviances, "mean deviance, positive y")
     yield mean("gamma_nloglik", regression.gamma_likelihoods, "mean of y / m + log m")
-    yield mean("cross_entropy", probability.cross_entropies, "of shares y and m from 0 to 1")
-    yield mean("kldiv", probability.divergences, "the same less that of m = y")
+    yield mean("cross_entropy", probability.cross_entropies, "for shares y and m from 0 to 1")
+    yield mean("kldiv", probability.divergences, "the same minus that of m = y")
     for name, values, center, what in (
         ("d2_absolute_error", scores.absolute_errors, regression.QuantileOf(0.5), "`mae`"),
         ("d2_poisson", regression.poisson_deviances, weighted_mean, "`poisson_deviance`"),
         ("d2_gamma", regression.gamma_deviances, weighted_mean, "`gamma_deviance`"),
     ):
-        skill, text = Skill(values, center), f"1 less {what} over that of the best constant"
+        skill, text = Skill(values, center), f"1 minus {what} over that of the best constant"
         yield _whole(name, skill, _NUMBERS, text, higher=True)
 
 
@@ -169,14 +169,14 @@ def _of_classes() -> Iterator[Metric]:
 
 @dataclass(frozen=True, slots=True)
 class WithParameter:
-    """A metric with a number.
+    """A metric with a parameter.
 
     Attributes
     ----------
     make : callable
-        ``make(value)``: the values of rows, or, if not ``by_row``, the function itself.
+        ``make(value)`` returns the values of rows or, if not ``by_row``, the function itself.
     attribute : str
-        Of objectives that have the number.
+        Attribute of objectives that has the same parameter.
     default : float
     allowed : Interval
     tasks, what, higher, by_row
@@ -192,7 +192,7 @@ class WithParameter:
     by_row: bool = True
 
     def metric(self, name: str, value: float) -> Metric:
-        """The metric for a value of its number."""
+        """Return the metric for a value of its parameter."""
         if self.by_row:
             return _mean(name, self.make(value), self.tasks, self.what, higher=self.higher)  # type: ignore[arg-type]
         return _whole(name, self.make(value), self.tasks, self.what, higher=self.higher)  # type: ignore[arg-type]
@@ -221,15 +221,15 @@ WITH_PARAMETER: dict[str, WithParameter] = {
     ),
     "tweedie_nloglik": WithParameter(
         regression.TweedieLikelihoods, "tweedie_power", 1.5, _POWER, _NUMBERS,
-        "what of the likelihood depends on m",
+        "part of the likelihood that depends on m",
     ),
     "d2_pinball": WithParameter(
         regression.skill_of_pinball, "level", 0.5, _SHARE, _NUMBERS,
-        "1 less `pinball` over that of the best constant", higher=True, by_row=False,
+        "1 minus `pinball` over that of the best constant", higher=True, by_row=False,
     ),
     "d2_tweedie": WithParameter(
         regression.skill_of_tweedie, "tweedie_power", 1.5, _POWER, _NUMBERS,
-        "1 less `tweedie_deviance` over that of the mean", higher=True, by_row=False,
+        "1 minus `tweedie_deviance` over that of the mean", higher=True, by_row=False,
     ),
     "error_at": WithParameter(
         probability.MissesAt, "", 0.5, _SHARE, _TWO, "share of rows wrong at a threshold on p"
@@ -246,7 +246,7 @@ WITH_PARAMETER: dict[str, WithParameter] = {
         "mean distance of p and share over so many bins", by_row=False,
     ),
 }  # fmt: skip
-"""Metrics that have a number, by name."""
+"""Metrics with a parameter, by name."""
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
@@ -299,23 +299,23 @@ ALIASES: dict[str, str] = {
     "cohen_kappa": "kappa",
     "ece": "calibration_error",
 }
-"""Other names; of scikit-learn, LightGBM and XGBoost unless they are none of theirs."""
+"""Aliases; names of scikit-learn, LightGBM and XGBoost for their own metrics have priority."""
 
 
 def find_metric(name: str, parameter_of: Callable[[str], float | None]) -> Metric | None:
-    """The metric that a name means, called by this name; None if it is none.
+    """Return the metric for a name, with this name; None if there is none.
 
     Parameters
     ----------
     name : str
-        Also of :data:`ALIASES`, and with ``@value``.
+        Also an alias of :data:`ALIASES`, and with ``@value``.
     parameter_of : callable
-        The number that an attribute of the objective holds; None without it.
+        Returns the value of an attribute of the objective; None without it.
 
     Raises
     ------
     ParameterError
-        If the value is no number, out of range, or for a metric that has none.
+        If the value is not a number, is out of range, or the metric has no parameter.
     """
     base, at, text = name.partition("@")
     base = ALIASES.get(base, base)
@@ -331,8 +331,8 @@ def find_metric(name: str, parameter_of: Callable[[str], float | None]) -> Metri
     if at:
         some = ", ".join(f"'{known}@'" for known in WITH_PARAMETER)
         raise ParameterError(
-            f"eval_metric {name!r}: {base!r} has no parameter; these have one: {some}, and those "
-            "of rankings."
+            f"eval_metric {name!r}: {base!r} has no parameter; these have one: {some}, and the "
+            "ranking metrics."
         )
     return replace(METRICS[base], name=name)
 
@@ -344,13 +344,13 @@ def _value(name: str, text: str, entry: WithParameter) -> float:
         value = math.nan
     if value not in entry.allowed:
         raise ParameterError(
-            f"eval_metric {name!r}: what follows the @ must be {entry.allowed}; got {text!r}."
+            f"eval_metric {name!r}: the value after @ must be {entry.allowed}; got {text!r}."
         )
     return value
 
 
 def rows_of_table() -> list[str]:
-    """A line in Markdown for each metric: what ``docs/metrics.md`` shows."""
+    """Return a line of Markdown for each metric, for ``docs/metrics.md``."""
     others: dict[str, list[str]] = {}
     for alias, name in ALIASES.items():
         others.setdefault(name, []).append(f"`{alias}`")

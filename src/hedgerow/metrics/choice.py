@@ -1,4 +1,4 @@
-"""What ``eval_metric`` may be."""
+"""The values of ``eval_metric``."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Reduce: TypeAlias = Literal["worst", "mean"] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupedMetric:
-    """A metric of each group of the scored rows, as ``eval_metric``.
+    """A metric for each group of the scored rows, as ``eval_metric``.
 
     Parameters
     ----------
     metric : str or callable
-        What ``eval_metric`` takes: a name, a scorer, a function.
+        A value of ``eval_metric``: a name, a scorer or a function.
     groups : str, int, or array-like of shape (n_rows,)
-        A column of X, by name or position; or the group of each row of ``X_val``, of X
-        if no ``X_val`` is given (also where rows of X are set aside).  Missing values
+        A column of X, by name or position; or the group of each row of ``X_val``, or of X
+        without ``X_val`` (also if rows of X are held out).  Missing values
         are a group.
     reduce : {"worst", "mean"} or None, default="worst"
-        One number of those of all groups, each counting alike; None: a learning curve
-        for each group, which early stopping cannot watch.
+        Reduces the scores of the groups to one number, unweighted; None: one learning curve
+        per group, which early stopping cannot use.
 
     Raises
     ------
@@ -55,7 +55,9 @@ class GroupedMetric:
                 f"reduce of a GroupedMetric must be 'worst', 'mean' or None; got {self.reduce!r}."
             )
         if isinstance(self.metric, GroupedMetric):
-            raise ParameterError("a GroupedMetric needs a metric of rows, not another of groups.")
+            raise ParameterError(
+                "a GroupedMetric needs a metric of rows, not another GroupedMetric."
+            )
 
     def __repr__(self) -> str:
         named = isinstance(self.groups, str | int)
@@ -71,4 +73,4 @@ MetricChoice: TypeAlias = (
     | Sequence[str | MetricFunction | Callable[..., Any] | GroupedMetric]
     | None
 )
-"""What ``eval_metric`` may be."""
+"""The values of ``eval_metric``."""

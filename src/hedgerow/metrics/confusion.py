@@ -1,17 +1,17 @@
-"""Scores of predicted classes: what the table of true and predicted classes says.
+"""Scores of predicted classes, from the confusion matrix.
 
 Glossary
 --------
-table      weight of the rows of true class i that are predicted as class j; the
-           predicted class is the most probable one, the first of equals
-precision  share of the rows predicted as a class that are of it
-recall     share of the rows of a class that are predicted as it
+table      weight of the rows of true class i predicted as class j; the
+           predicted class is the most probable one, the first of equal ones
+precision  share of the rows predicted as a class that belong to it
+recall     share of the rows of a class that are predicted as this class
 F1         harmonic mean of both: 2 hits / (predicted + true)
-macro      mean over the classes, all alike        micro     of all rows together
+macro      unweighted mean over the classes        micro     of all rows together
 weighted   mean over the classes by their weight
 
-A share of nothing is 0, as in scikit-learn; classes without rows that are not predicted
-either are left out of means.
+A share of nothing is 0, as in scikit-learn; classes that neither occur nor are predicted
+are left out of means.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Averaging: TypeAlias = Literal["second", "macro", "micro", "weighted"]
 def confusion_table(
     y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
 ) -> FloatArray:
-    """Weight of the rows by true and by predicted class.
+    """Return the weight of the rows by true and predicted class.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def confusion_table(
 
 @dataclass(frozen=True, slots=True)
 class OfTable:
-    """What ``summary`` makes of the table, as a metric."""
+    """A metric that applies ``summary`` to the table."""
 
     summary: Callable[[FloatArray], float]
 
@@ -69,7 +69,7 @@ class ClassScores:
     ----------
     kind : {"precision", "recall", "f1"}
     averaging : {"second", "macro", "micro", "weighted"}
-        ``"second"``: of class 1 alone.
+        ``"second"``: class 1 only.
     """
 
     kind: Literal["precision", "recall", "f1"]
@@ -91,13 +91,13 @@ class ClassScores:
 
 
 def balanced_accuracy(table: FloatArray) -> float:
-    """Mean recall of the classes that have rows."""
+    """Mean recall of the classes that occur."""
     true = table.sum(axis=1)
     return float((table.diagonal()[true > 0.0] / true[true > 0.0]).mean())
 
 
 def matthews(table: FloatArray) -> float:
-    """Correlation of true and predicted class (Matthews 1975, Gorodkin 2004); 0 for chance."""
+    """Correlation of true and predicted class (Matthews 1975, Gorodkin 2004); 0 by chance."""
     total, true, predicted = table.sum(), table.sum(axis=1), table.sum(axis=0)
     together = table.diagonal().sum() * total - (true * predicted).sum()
     spread = (total**2 - (true**2).sum()) * (total**2 - (predicted**2).sum())
@@ -105,7 +105,7 @@ def matthews(table: FloatArray) -> float:
 
 
 def kappa(table: FloatArray) -> float:
-    """Agreement beyond that of chance (Cohen 1960)."""
+    """Agreement beyond chance (Cohen 1960)."""
     total = table.sum()
     chance = (table.sum(axis=1) * table.sum(axis=0)).sum() / total
     seen = table.diagonal().sum()
@@ -113,5 +113,5 @@ def kappa(table: FloatArray) -> float:
 
 
 def share(above: FloatArray, below: FloatArray) -> FloatArray:
-    """Quotients; 0 where there is nothing to take a share of."""
+    """Return quotients; 0 for a denominator of 0."""
     return np.asarray(np.divide(above, below, out=np.zeros(len(above)), where=below > 0.0))

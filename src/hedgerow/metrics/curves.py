@@ -1,16 +1,16 @@
-"""Scores of how well rows of a class come before others, by falling score.
+"""Scores of how well rows of a class rank before others, by descending score.
 
 Glossary
 --------
-curve    weight of the rows of the class, and of the others, among those with at least
-         a score: one point for each score that occurs, so equal scores are no order
-ROC      share of the class over share of the others; its area is the AUC: the chance
-         that a row of the class is before one of the others, ties by half
+curve    weight of the rows of the class, and of the others, with at least a certain
+         score: one point for each distinct score, so equal scores have no order
+ROC      share of the class over share of the others; its area, the AUC, is the probability
+         that a row of the class ranks before one of the others, with ties counted half
 PR       precision (share of the class among the rows so far) over recall (share of
-         the class that has come so far)
+         the class so far)
 
-One sort of the rows and running sums.  Without weights all sums are whole numbers, so the
-order of equal scores leaves no trace; with weights the sort is stable.
+One sort of the rows and cumulative sums.  Without weights all sums are whole numbers, so the
+order of equal scores does not matter; with weights the sort is stable.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Truth = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """Running weights; both begin with 0 and end with the weight of all such rows.
+    """Cumulative weights; both start at 0 and end at the total weight.
 
     Attributes
     ----------
     inside, outside : float64 (n_scores + 1,)
-        Of the rows of the class, and of the others.
+        For the rows of the class, and for the others.
     """
 
     inside: FloatArray
@@ -43,7 +43,7 @@ class Curve:
 
     @staticmethod
     def of(inside: Truth, score: FloatArray, weight: FloatArray | None = None) -> Curve:
-        """Put rows in order.
+        """Sort the rows.
 
         Parameters
         ----------
@@ -62,24 +62,24 @@ class Curve:
 
     @property
     def one_sided(self) -> bool:
-        """Whether the rows are all of the class, or all others."""
+        """Whether all rows belong to the class, or none."""
         return not (self.inside[-1] > 0.0 and self.outside[-1] > 0.0)
 
     def area(self) -> float:
-        """Area under the ROC curve."""
+        """Return the area under the ROC curve."""
         heights = self.inside[1:] + self.inside[:-1]
         total = float((np.diff(self.outside) * heights).sum())
         return 0.5 * total / float(self.inside[-1] * self.outside[-1])
 
     def average_precision(self) -> float:
-        """Mean of the precision over the recall, in steps: as scikit-learn has it."""
+        """Mean of the precision over the recall, in steps, as in scikit-learn."""
         precision = self.inside[1:] / (self.inside[1:] + self.outside[1:])
         return float((np.diff(self.inside) * precision).sum() / self.inside[-1])
 
     def precision_recall_area(self) -> float:
-        """Area under the PR curve between its points: as XGBoost has it.
+        """Area under the PR curve with interpolation, as in XGBoost.
 
-        Between two points both kinds of rows come evenly (Davis and Goadrich 2006), so
+        Between two points both kinds of rows arrive evenly (Davis and Goadrich 2006), so
         precision is ``x / (a x + b)`` of the recall x.
         """
         total = self.inside[-1]
@@ -96,7 +96,7 @@ class Curve:
         return float(((high - low - np.where(bent, b / a * log, 0.0)) / a).sum())
 
     def largest_gap(self) -> float:
-        """Largest distance of the two shares, of Kolmogorov and Smirnov."""
+        """Largest distance of the two shares (Kolmogorov-Smirnov)."""
         gaps = self.inside / self.inside[-1] - self.outside / self.outside[-1]
         return float(np.abs(gaps).max())
 
@@ -105,7 +105,7 @@ Summary = Callable[[Curve], float]
 
 
 def gini_of(curve: Curve) -> float:
-    """``2 AUC - 1``: 0 for chance, 1 for a perfect order."""
+    """``2 AUC - 1``: 0 by chance, 1 for a perfect order."""
     return 2.0 * curve.area() - 1.0
 
 
@@ -113,16 +113,16 @@ def gini_of(curve: Curve) -> float:
 class OneAgainstRest:
     """A number of the curve of each class against all others, and their mean.
 
-    With two classes it is that of the second class alone.
+    For two classes, only that of the second class.
 
     Attributes
     ----------
     name : str
-        Of the metric, for messages.
+        Name of the metric, for error messages.
     summary : callable
         ``summary(curve) -> float``.
     by_weight : bool
-        Whether a class counts by the weight of its rows; else all alike.
+        Whether classes are weighted by their rows; otherwise the mean is unweighted.
     """
 
     name: str
@@ -132,7 +132,7 @@ class OneAgainstRest:
     def __call__(
         self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
     ) -> float:
-        """The score.
+        """Return the score.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class OneAgainstRest:
         Raises
         ------
         DataError
-            If a class has no rows, or all.
+            If a class has no rows, or all rows.
         """
         n_classes = prediction.shape[1]
         if n_classes == 2:
@@ -157,7 +157,7 @@ class OneAgainstRest:
     def _of_class(
         self, number: int, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None
     ) -> tuple[float, float]:
-        """Score and weight of a class."""
+        """Return score and weight of a class."""
         curve = Curve.of(y_true == number, prediction[:, number], weight)
         if curve.one_sided:
             raise needs_classes(self.name, y_true, prediction.shape[1], number)
@@ -168,14 +168,14 @@ class OneAgainstRest:
 class OneAgainstOne:
     """Mean AUC of all pairs of classes (Hand and Till 2001).
 
-    That of a pair is the mean of two: its rows by the probability of one class, and of
-    the other.
+    The AUC of a pair is the mean of two: its rows by the probability of one class, and by
+    that of the other.
 
     Attributes
     ----------
     name : str
     by_weight : bool
-        Whether a pair counts by the weight of its rows; else all alike.
+        Whether pairs are weighted by their rows; otherwise the mean is unweighted.
     """
 
     name: str
@@ -184,7 +184,7 @@ class OneAgainstOne:
     def __call__(
         self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
     ) -> float:
-        """The score; parameters as of :class:`OneAgainstRest`."""
+        """Return the score; parameters as of :class:`OneAgainstRest`."""
 
         def of_pair(one: int, other: int, rows: Any, mass: FloatArray | None) -> float:
             first = Curve.of(y_true[rows] == one, prediction[rows, one], mass)
@@ -197,9 +197,9 @@ class OneAgainstOne:
 
 @dataclass(frozen=True, slots=True)
 class AucMu:
-    """Mean over the pairs of classes of the AUC by the difference of their raw scores.
+    """Mean over the pairs of classes of the AUC of the difference of their raw scores.
 
-    Kleiman and Page 2019, with costs of 1 for every mistake, as LightGBM has it.
+    Kleiman and Page 2019, with a cost of 1 for every mistake, as in LightGBM.
     """
 
     name: str = "auc_mu"
@@ -207,7 +207,7 @@ class AucMu:
     def __call__(
         self, y_true: FloatArray, raw: FloatArray, weight: FloatArray | None = None
     ) -> float:
-        """The score of raw scores, float64 (n_classes, n_rows)."""
+        """Return the score for raw scores, float64 (n_classes, n_rows)."""
 
         def of_pair(one: int, other: int, rows: Any, mass: FloatArray | None) -> float:
             return Curve.of(y_true[rows] == one, raw[one, rows] - raw[other, rows], mass).area()
@@ -239,7 +239,7 @@ def mean_of_pairs(
 
 
 def needs_classes(name: str, y_true: FloatArray, n_classes: int, number: int) -> DataError:
-    """What is wrong with rows among which a class is missing."""
+    """Return the error for rows without one of the classes."""
     if (y_true == y_true[0]).all():
         what = (
             f"metric {name!r} needs rows of {'both' if n_classes == 2 else 'all'} classes, but all "

@@ -6,11 +6,11 @@ name           what                                                    better  a
 ``nll``        mean of -log density of the target (log score)          lower   yes
 ``crps``       mean continuous ranked probability score                lower   yes
 ``coverage``   share of the targets in their interval, ends included   level   no
-``winkler``    width, and 2 / (1 - level) times what is missing        lower   no
+``winkler``    width plus 2 / (1 - level) times the miss               lower   no
 =============  ======================================================  ======  ==========
 
 The first two are ``eval_metric`` of objectives with a distribution
-(:mod:`hedgerow.objectives.distributional`, and ``poisson``).  Both are proper: the true
+(:mod:`hedgerow.objectives.distributional`, and ``poisson``).  Both are proper scores: the true
 distribution has the best expected score (Gneiting and Raftery 2007).
 """
 
@@ -34,7 +34,7 @@ OF_DISTRIBUTIONS = ("nll", "crps")
 
 @dataclass(frozen=True, slots=True)
 class _OfRaw:
-    """A score of each row of an objective with distributions."""
+    """A score of each row, for objectives with distributions."""
 
     name: str
     objective: Any
@@ -52,13 +52,13 @@ def distribution_metric(name: str, objective: Any) -> Metric:
 
 
 def nll(y_true: Any, distribution: Distribution, weight: Any = None) -> float:
-    """Weighted mean of ``-log density`` of the targets.
+    """Return the weighted mean of ``-log density`` of the targets.
 
     Parameters
     ----------
     y_true : array-like of shape (n_rows,)
     distribution : Distribution
-        Of each row, as ``predict_distribution`` gives them.
+        One for each row, as ``predict_distribution`` returns them.
     weight : array-like of shape (n_rows,), optional
 
     Returns
@@ -69,18 +69,18 @@ def nll(y_true: Any, distribution: Distribution, weight: Any = None) -> float:
 
 
 def crps(y_true: Any, distribution: Distribution, weight: Any = None) -> float:
-    """Weighted mean of the continuous ranked probability score; parameters as :func:`nll`."""
+    """Return the weighted mean CRPS; parameters as for :func:`nll`."""
     return _mean(distribution.crps(y_true), weight)
 
 
 def coverage(y_true: Any, interval: Any, weight: Any = None) -> float:
-    """Share of the targets that lie in their interval, ends included.
+    """Return the share of the targets inside their interval, ends included.
 
     Parameters
     ----------
     y_true : array-like of shape (n_rows,)
     interval : array-like of shape (n_rows, 2)
-        Lower and upper ends, as ``predict_interval`` gives them.
+        Lower and upper ends, as ``predict_interval`` returns them.
     weight : array-like of shape (n_rows,), optional
 
     Returns
@@ -98,19 +98,19 @@ def coverage(y_true: Any, interval: Any, weight: Any = None) -> float:
 
 
 def winkler(y_true: Any, interval: Any, level: float = 0.9, weight: Any = None) -> float:
-    """Mean interval score (Winkler 1972): narrow intervals are good, misses cost.
+    """Return the mean interval score (Winkler 1972), which penalises width and misses.
 
     Parameters
     ----------
     y_true, interval, weight
         As for :func:`coverage`.
     level : float in (0, 1), default=0.9
-        That the intervals were made for.
+        Level of the intervals.
 
     Returns
     -------
     float
-        In the unit of the target; the true quantiles have the least expected score.
+        In the unit of the target; the true quantiles have the lowest expected score.
     """
     check_level(level)
     y, low, high = _ends(y_true, interval)
@@ -122,21 +122,23 @@ def _ends(y_true: Any, interval: Any) -> tuple[FloatArray, FloatArray, FloatArra
     y, ends = np.asarray(y_true, dtype=np.float64), np.asarray(interval, dtype=np.float64)
     if y.ndim != 1 or ends.shape != (len(y), 2):
         raise DataError(
-            f"interval must have a lower and an upper end for each of the rows of y_true, whose "
+            f"interval must have a lower and an upper end for each row of y_true, whose "
             f"shape is {y.shape}; it has shape {ends.shape}."
         )
     return y, ends[:, 0], ends[:, 1]
 
 
 def _mean(values: FloatArray, weight: Any) -> float:
-    """Weighted mean; what a row of weight 0 has does not matter, not even if it is infinite."""
+    """Return the weighted mean; values of rows with weight 0 are ignored, even infinite ones."""
     if weight is None:
         return weighted_mean(values)
     mass = np.ascontiguousarray(weight, dtype=np.float64)
     if mass.shape != values.shape:
         raise DataError(f"weight has shape {mass.shape} for {len(values)} rows of y_true.")
     if not mass.any():
-        raise DataError(f"the weights of all {len(mass)} rows are 0: give one row that counts.")
+        raise DataError(
+            f"the weights of all {len(mass)} rows are 0: give one row a positive weight."
+        )
     counts = mass != 0.0
     return weighted_mean(values[counts], mass[counts])
 

@@ -1,4 +1,4 @@
-"""Scores of predictions by metrics, and what is refused as a score."""
+"""Evaluation of metrics, and checks of their results."""
 
 from __future__ import annotations
 
@@ -60,24 +60,24 @@ def _checked(
 
 
 def not_nan(name: str, score: float) -> float:
-    """The score of a built-in metric.
+    """Return the score of a built-in metric.
 
     Raises
     ------
     LossError
-        If it is NaN: no round could be better than another.
+        If the score is NaN, because NaN cannot be compared between rounds.
     """
     if math.isnan(score):
         raise LossError(
-            f"the metric {name!r} is NaN, so that no round can be chosen by it: a prediction or a "
-            "target is too large or outside of what it is defined for. Use another eval_metric, a "
+            f"the metric {name!r} is NaN, so it cannot choose a round: a prediction or a "
+            "target is too large or outside the metric's domain. Use another eval_metric, a "
             "smaller learning_rate, or early_stopping=False."
         )
     return score
 
 
 def _shown(score: object) -> str:
-    """What a metric returned, or of something long its shape or the beginning."""
+    """Return text for the result of a metric; for a long result, its shape or beginning."""
     if shape := getattr(score, "shape", ()):
         return f"an array of shape {shape}"
     text = repr(score)
@@ -85,7 +85,7 @@ def _shown(score: object) -> str:
 
 
 def _advice(score: object) -> str:
-    """What to do about it."""
+    """Return advice for a wrong result."""
     if isinstance(score, tuple | list):
         return (
             " Return the number alone: the name of the metric is the function's __name__, and "
@@ -97,7 +97,7 @@ def _advice(score: object) -> str:
 
 
 def _read_only(array: FloatArray) -> FloatArray:
-    """A view that a user's function cannot write to: the memory is that of the fit."""
+    """Return a read-only view, because the array belongs to the fit."""
     view = array.view()
     view.flags.writeable = False
     return view

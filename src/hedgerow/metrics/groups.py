@@ -1,11 +1,11 @@
-"""A metric for each group of rows, to see whether a model is as good for all of them.
+"""A metric for each group of rows, to compare the model's quality between groups.
 
 ::
 
     GroupedMetric("auc", groups="region", reduce="worst")
-          |  make_metrics          the metric itself
-          |  read_groups           which group each row that was given is in
-          |  of_rows               of the rows that are scored: weights of 0, rows set aside
+          |  make_metrics          the metric of rows
+          |  read_groups           the group of each given row
+          |  of_rows               the scored rows: weights of 0, held-out rows
           v
     auc[worst of region]           or, without reduce, auc[region=north], auc[region=south], ...
 """
@@ -28,7 +28,7 @@ from hedgerow.peer_words import metric_hint
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupScores:
-    """The function of a metric of groups.
+    """The function of a grouped metric.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class GroupScores:
         Column, or values of the rows, as given.
     reduce : {"worst", "mean"} or None
     labels : sequence
-        What the groups are called.
+        Names of the groups.
     codes : int64 (n_rows,)
         Group of each row.
     rows : tuple of int64 arrays
@@ -53,11 +53,11 @@ class GroupScores:
 
     @property
     def by(self) -> str:
-        """What the rows are grouped by."""
+        """The name of the grouping."""
         return str(self.source) if isinstance(self.source, str | int) else "group"
 
     def of_rows(self, chosen: IntArray | None) -> GroupScores:
-        """The same for some of the rows; None for all."""
+        """Return the function for some of the rows; None for all."""
         codes = self.codes if chosen is None else self.codes[chosen]
         order = np.argsort(codes, kind="stable")
         present, starts = np.unique(codes[order], return_index=True)
@@ -67,7 +67,7 @@ class GroupScores:
     def scores(
         self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None
     ) -> list[float]:
-        """The score of each group."""
+        """Return the score of each group."""
         return [
             self.of_group(number, y_true, prediction, weight) for number in range(len(self.rows))
         ]
@@ -75,7 +75,7 @@ class GroupScores:
     def of_group(
         self, number: int, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None
     ) -> float:
-        """The score of a group; ``prediction`` is as of the inner metric."""
+        """Return the score of a group; ``prediction`` is as for the inner metric."""
         rows = self.rows[number]
         chosen = rows_of(prediction, rows, self.inner.from_raw)
         mass = None if weight is None else weight[rows]
@@ -84,7 +84,7 @@ class GroupScores:
         except DataError as error:
             raise DataError(
                 f"eval_metric {self.inner.name!r} of the {len(rows)} rows with "
-                f"{self.by} {self.labels[number]!r}: {error} Or join this group with another."
+                f"{self.by} {self.labels[number]!r}: {error} Or merge this group with another."
             ) from error
 
     def __call__(
@@ -98,7 +98,7 @@ class GroupScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OfGroup:
-    """The score of one of the groups."""
+    """The score of one group."""
 
     all: GroupScores
     number: int
@@ -110,19 +110,19 @@ class OfGroup:
 
 
 def grouped(item: GroupedMetric, inner: Metric) -> Metric:
-    """The metric that ``item`` asks for, whose rows are not known yet."""
+    """Return the metric for ``item``, whose rows are not known yet."""
     scores = GroupScores(inner, item.groups, item.reduce)
     name = f"{inner.name}[{item.reduce or 'each'} of {scores.by}]"
     return Metric(name, scores, inner.higher_is_better, inner.tasks, inner.from_raw)
 
 
 def codes_of(values: AnyArray) -> tuple[IntArray, tuple[Any, ...]]:
-    """Numbers of the groups of rows, and what the groups are called.
+    """Return numbers and names of the groups of rows.
 
     Parameters
     ----------
     values : array of shape (n_rows,)
-        Of any type whose values can be told apart.
+        Of any type with an equality test.
 
     Examples
     --------
@@ -150,34 +150,34 @@ def by_group(
     groups: Any,
     weight: Any = None,
 ) -> dict[Any, float]:
-    """The score of each group of rows.
+    """Return the score of each group of rows.
 
     Parameters
     ----------
     metric : str, Metric or callable
-        A name of the catalogue (``docs/metrics.md``), also with ``@value``; a metric as
-        :data:`hedgerow.metrics.METRICS` and ``make_metrics`` have them; or
+        A name of the catalogue (``docs/metrics.md``), also with ``@value``; a metric from
+        :data:`hedgerow.metrics.METRICS` or ``make_metrics``; or
         ``function(y_true, prediction, weight) -> float``.
     y_true : array-like of shape (n_rows,)
         Numbers, or class indices.
     prediction : array-like
-        What the metric takes: values, or probabilities of shape (n_rows, n_classes); for the
-        few of raw scores (``"hinge"``, ``"auc_mu"``) these, of shape (n_outputs, n_rows).
+        The input of the metric: values, or probabilities of shape (n_rows, n_classes); for the
+        few metrics of raw scores (``"hinge"``, ``"auc_mu"``) raw scores (n_outputs, n_rows).
     groups : array-like of shape (n_rows,)
     weight : array-like of shape (n_rows,), optional
-        Rows of weight 0 are absent, and so are groups without others.
+        Rows of weight 0 are left out, and so are groups without other rows.
 
     Returns
     -------
     dict
-        Score by group, in the order of their values; of objects in that of the rows.
+        Score by group, in the order of the groups' values; for objects, in the order of the rows.
 
     Raises
     ------
     DataError
-        If there are different numbers of rows, or a group has no score.
+        If lengths differ, or a group has no score.
     ParameterError
-        If the metric is unknown, or one of a loss or of queries.
+        If the metric is unknown, or belongs to a loss or to queries.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def _check_lengths(n_rows: int, lengths: dict[str, int]) -> None:
 
 
 def _metric_of(given: str | Metric | MetricFunction) -> Metric:
-    """The metric itself."""
+    """Return the metric itself."""
     if isinstance(given, Metric):
         return given
     if callable(given):
@@ -225,13 +225,13 @@ def _metric_of(given: str | Metric | MetricFunction) -> Metric:
 
 
 def bound_to_rows(metrics: Sequence[Metric], chosen: IntArray | None) -> tuple[Metric, ...]:
-    """The metrics for the scored rows; one for each group where there is no ``reduce``.
+    """Return the metrics for the scored rows; without ``reduce``, one for each group.
 
     Parameters
     ----------
     metrics : sequence of Metric
     chosen : int64 (n_scored_rows,), or None
-        Number of each scored row among those that were given; None: all of them.
+        Position of each scored row among the given rows; None: all of them.
     """
     found: list[Metric] = []
     for metric in metrics:

@@ -1,4 +1,4 @@
-"""From ``eval_metric`` to metrics."""
+"""Construction of metrics from ``eval_metric``."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def make_metrics(
     eval_metric: MetricChoice,
     objective: Objective,
 ) -> tuple[Metric, ...]:
-    """Build the metrics that ``eval_metric`` names; early stopping watches the first.
+    """Build the metrics of ``eval_metric``; early stopping uses the first.
 
     Parameters
     ----------
     eval_metric : str, callable, GroupedMetric, sequence of these, or None
         Names in :data:`METRICS`, :data:`ALIASES` and of scikit-learn's scorers, or
-        ``"loss"`` for the loss of the objective, which ``None`` stands for, too.  A
-        callable is a scorer ``(estimator, X, y)``, higher being better; or takes
-        ``(y_true, prediction, weight)`` and returns a number, lower being better unless
-        it has a true attribute ``higher_is_better``; its ``__name__`` is its name.
+        ``"loss"`` (the default) for the loss of the objective.  A
+        callable is a scorer ``(estimator, X, y)``, where higher is better; or it takes
+        ``(y_true, prediction, weight)`` and returns a number, where lower is better unless
+        its attribute ``higher_is_better`` is true; its ``__name__`` is its name.
     objective : Objective
 
     Returns
@@ -52,7 +52,7 @@ def make_metrics(
     Raises
     ------
     ParameterError
-        If a name is unknown, occurs twice, or is of no use for the task.
+        If a name is unknown, occurs twice, or does not apply to the task.
 
     Examples
     --------
@@ -105,19 +105,19 @@ def _make_metric(item: object, objective: Objective) -> Metric:
 def _grouped(item: GroupedMetric, objective: Objective, task: Task) -> Metric:
     if task == "ranking":
         raise ParameterError(
-            "a GroupedMetric scores rows, but this model ranks the rows of queries: give the "
+            "a GroupedMetric scores rows, but this model ranks the rows of queries: use the "
             "metric itself."
         )
     if item.metric == _LOSS and not getattr(objective, "rowwise", True):
         raise ParameterError(
-            f"the loss of objective {objective.name!r} compares rows with each other, so that "
-            "groups have none of their own: use another metric in GroupedMetric."
+            f"the loss of objective {objective.name!r} compares rows with each other, so "
+            "a group has no loss of its own: use another metric in GroupedMetric."
         )
     return grouped(item, _make_metric(item.metric, objective))
 
 
 def _by_name(item: object, objective: Objective, task: Task) -> Metric:
-    """A metric of the catalogue, or a scorer of scikit-learn."""
+    """Return a metric of the catalogue, or a scorer of scikit-learn."""
     usable = [_LOSS, *(name for name, metric in METRICS.items() if task in metric.tasks)]
     usable += NAMES if task == "ranking" else ()
     if hasattr(objective, "distribution"):
@@ -127,7 +127,7 @@ def _by_name(item: object, objective: Objective, task: Task) -> Metric:
     elif item in OF_DISTRIBUTIONS:
         raise ParameterError(
             f"eval_metric {item!r} is for objectives that learn a distribution, such as 'normal'; "
-            f"this model is of {objective.name!r}: use one of {', '.join(map(repr, usable))}."
+            f"this model uses {objective.name!r}: use one of {', '.join(map(repr, usable))}."
         )
 
     def parameter_of(attribute: str) -> float | None:
@@ -141,7 +141,7 @@ def _by_name(item: object, objective: Objective, task: Task) -> Metric:
             return scorer_metric(item, objective, task)
         hint = metric_hint(item, [*METRICS, *ALIASES, *NAMES, *known])
         raise ParameterError(
-            f"unknown eval_metric {item!r}; known here: {', '.join(map(repr, usable))}, and "
+            f"unknown eval_metric {item!r}; known: {', '.join(map(repr, usable))}, and "
             f"names of scikit-learn's scorers.{hint}"
         )
     if task not in metric.tasks:
@@ -158,13 +158,13 @@ def _by_name(item: object, objective: Objective, task: Task) -> Metric:
 def metrics_of_queries(
     metrics: Sequence[Metric], objective: Objective, queries: QueryRows
 ) -> tuple[Metric, ...]:
-    """The metrics of a ranking for rows of these queries; a user's function is as it was.
+    """Return the metrics of a ranking for rows of these queries; custom functions are unchanged.
 
     Parameters
     ----------
     metrics : sequence of Metric
     objective : Objective
-        Whose loss may be among them.
+        Its loss may be among the metrics.
     queries : QueryRows
     """
 
@@ -180,16 +180,16 @@ def metrics_of_queries(
 
 
 def _check_arguments(function: Callable[..., object]) -> None:
-    """Refuse a function that cannot be called with target, prediction and weight."""
+    """Raise if a function cannot be called with target, prediction and weight."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # of C, perhaps: known when it is called
+    except (TypeError, ValueError):  # perhaps a C function: the call will show
         return
     try:
         signature.bind(None, None, None)
     except TypeError as fault:
         raise ParameterError(
             f"eval_metric {name_of(function)!r} is called with three arguments, (y_true, "
-            f"prediction, weight), but its are {signature}: {fault}. Add what is missing; weight "
-            "is None where rows have no weights."
+            f"prediction, weight), but takes {signature}: {fault}. Change its arguments; weight "
+            "is None if rows have no weights."
         ) from None

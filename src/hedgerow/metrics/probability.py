@@ -2,8 +2,8 @@
 
 Glossary
 --------
-calibration   rows of which p is said should be of the class in a share p of cases
-margin        raw score of the true class less the largest of the others; of one raw
+calibration   a share p of the rows with predicted probability p should belong to the class
+margin        raw score of the true class minus the largest of the others; for one raw
               score, that score with the sign of the class
 """
 
@@ -22,7 +22,7 @@ _LEAST = 1e-12
 
 
 def brier_scores(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """Squared errors of the probabilities of each row; of two classes that of the second."""
+    """Squared errors of the probabilities of each row; for two classes, of the second class."""
     if prediction.shape[1] == 2:
         return np.asarray((prediction[:, 1] - y_true) ** 2)
     chosen = prediction[np.arange(len(y_true)), y_true.astype(np.intp)]
@@ -41,9 +41,9 @@ class MissesAt:
 
 @dataclass(frozen=True, slots=True)
 class TopMisses:
-    """1 for each row whose class is not among the ``k`` most probable ones.
+    """1 for each row whose class is not among the ``k`` most probable classes.
 
-    Classes as probable as the true one count as before it, as in LightGBM.
+    Classes with the same probability as the true one rank before it, as in LightGBM.
     """
 
     k: float
@@ -56,7 +56,7 @@ class TopMisses:
 
 @dataclass(frozen=True, slots=True)
 class TopHits:
-    """1 less :class:`TopMisses`."""
+    """1 minus :class:`TopMisses`."""
 
     k: float
 
@@ -75,20 +75,20 @@ def _check_shares(y_true: FloatArray, name: str) -> None:
 
 
 def cross_entropies(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """``-y log m - (1 - y) log(1 - m)`` of each row, of shares y."""
+    """``-y log m - (1 - y) log(1 - m)`` of each row, for shares y."""
     _check_shares(y_true, "cross_entropy")
     inside = np.clip(prediction, _LEAST, 1.0 - _LEAST)
     return np.asarray(-y_true * np.log(inside) - (1.0 - y_true) * np.log1p(-inside))
 
 
 def divergences(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """Kullback-Leibler divergence of each row: cross-entropy less that of a perfect one."""
+    """Kullback-Leibler divergence of each row: cross-entropy minus that of a perfect prediction."""
     own = xlogy(y_true, y_true) + xlog1py(1.0 - y_true, -y_true)
     return np.asarray(cross_entropies(y_true, prediction) + own)
 
 
 def hinge_losses(y_true: FloatArray, raw: FloatArray) -> FloatArray:
-    """``max(0, 1 - margin)`` of each row, of raw scores of shape (n_outputs, n_rows)."""
+    """``max(0, 1 - margin)`` of each row, for raw scores of shape (n_outputs, n_rows)."""
     if len(raw) == 1:
         return np.asarray(np.maximum(0.0, 1.0 - (2.0 * y_true - 1.0) * raw[0]))
     if len(raw) == 2:
@@ -103,13 +103,13 @@ def hinge_losses(y_true: FloatArray, raw: FloatArray) -> FloatArray:
 class CalibrationError:
     """Mean distance of probability and share, over bins of equal width (Guo et al. 2017).
 
-    Of two classes the probability is that of the second; of more that of the most probable
-    class, and the share that of the rows which are of it.
+    For two classes, the probability of the second; for more, that of the most probable
+    class, and the share of rows that belong to this class.
 
     Attributes
     ----------
     bins : float
-        A whole number; a bin holds its lower edge.
+        A whole number; a bin contains its lower edge.
     """
 
     bins: float = 10.0

@@ -1,4 +1,4 @@
-"""Rows of queries, from labels of any kind to arrays that kernels read."""
+"""Rows of queries: from labels of any kind to arrays for kernels."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.ranking import QueryRows
 
 MOST_LABEL = 900
-"""Gains of larger labels are no numbers: 2**label times the rows of a query."""
+"""Limit on labels: gains of larger labels, 2**label times the rows, would not be finite."""
 
 
 def query_rows(query: IntArray | None, n_rows: int) -> QueryRows:
-    """The rows of each query, in the order in which the queries first occur.
+    """Return the rows of each query, in the order in which the queries first occur.
 
     Parameters
     ----------
     query : int64 (n_rows,), or None
-        A number for each query, any; None: all rows are one.
+        A number for each query; None: all rows are one query.
     n_rows : int
 
     Examples
@@ -41,7 +41,7 @@ def query_rows(query: IntArray | None, n_rows: int) -> QueryRows:
 
 
 def first_seen(query: IntArray) -> IntArray:
-    """The queries numbered 0, 1, ... in the order in which they first occur."""
+    """Number the queries 0, 1, ... in the order in which they first occur."""
     _, first, inverse = np.unique(query, return_index=True, return_inverse=True)
     place = np.empty(len(first), dtype=np.int64)
     place[np.argsort(first, kind="stable")] = np.arange(len(first))
@@ -49,7 +49,7 @@ def first_seen(query: IntArray) -> IntArray:
 
 
 def check_labels(target: FloatArray, name: str, n_gains: int | None, first_row: int = 0) -> None:
-    """Raise ``DataError`` unless targets are whole numbers from 0 on, each with a gain."""
+    """Raise ``DataError`` unless targets are whole numbers >= 0, each with a gain."""
     most = MOST_LABEL if n_gains is None else n_gains - 1
     outside = ~((target >= 0.0) & (target <= most)) | (target != np.floor(target))
     if not outside.any():
@@ -63,19 +63,19 @@ def check_labels(target: FloatArray, name: str, n_gains: int | None, first_row: 
         )
     raise DataError(
         f"{name} needs labels 0, 1, 2, ... up to {most}, higher for more relevant rows; row "
-        f"{first_row + row} holds {value!r}: number the grades of relevance from 0 on."
+        f"{first_row + row} holds {value!r}: number the relevance grades from 0."
     )
 
 
 def gains_of(target: FloatArray, label_gain: tuple[float, ...] | None) -> FloatArray:
-    """Gain of each label: ``2**label - 1``, or as given."""
+    """Return the gain of each label: ``2**label - 1``, or as given."""
     if label_gain is None:
         return np.asarray(np.exp2(target) - 1.0)
     return np.array(label_gain, dtype=np.float64)[target.astype(np.intp)]
 
 
 def query_weights(queries: QueryRows, weight: FloatArray | None) -> FloatArray | None:
-    """Mean weight of the rows of each query."""
+    """Return the mean weight of the rows of each query."""
     if weight is None:
         return None
     sums = np.add.reduceat(weight[queries.rows], queries.starts[:-1])
@@ -83,7 +83,7 @@ def query_weights(queries: QueryRows, weight: FloatArray | None) -> FloatArray |
 
 
 def checked_gains(given: Any) -> tuple[float, ...]:
-    """``label_gain`` as numbers that do not fall, or ``ParameterError``."""
+    """Return ``label_gain`` as non-decreasing numbers, or raise ``ParameterError``."""
     try:
         gains = tuple(float(gain) for gain in given if not isinstance(gain, bool))
         right = len(gains) == len(given) > 0 and not isinstance(given, str)
@@ -92,7 +92,7 @@ def checked_gains(given: Any) -> tuple[float, ...]:
     right = right and all(0.0 <= gain < 1e100 for gain in gains)
     if not right or any(a > b for a, b in itertools.pairwise(gains)):
         raise ParameterError(
-            "label_gain must be a sequence of numbers from 0 on that do not fall, the gains of the "
+            "label_gain must be a non-decreasing sequence of numbers >= 0, the gains of the "
             f"labels 0, 1, ...; got {given!r}."
         )
     return gains

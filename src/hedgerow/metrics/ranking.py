@@ -1,4 +1,4 @@
-"""Scores of rankings: the mean over the queries of what each list is worth.
+"""Ranking metrics: means over the queries.
 
 ======================  ====================================================
 ``ndcg``, ``ndcg@k``    normalised discounted cumulative gain
@@ -10,11 +10,11 @@
 ``auc``                 share of the pairs with different labels in the right order
 ======================  ====================================================
 
-A query weighs the mean weight of its rows.  NDCG and average precision of a query
-without relevant rows are 1, as LightGBM and XGBoost have it; the others are 0.  With a
-minus sign at the end (``ndcg-``, ``map@10-``) those are 0, too, as in XGBoost.  Queries
-whose rows have all the same label are left out of ``auc``.  ``pre@k``
-(XGBoost) and ``mean_average_precision`` (LightGBM) are known.
+The weight of a query is the mean weight of its rows.  NDCG and average precision of a query
+without relevant rows are 1, as in LightGBM and XGBoost; the other metrics are 0.  With a
+minus sign at the end (``ndcg-``, ``map@10-``) they are 0, too, as in XGBoost.  ``auc`` ignores
+queries whose rows all have the same label.  ``pre@k``
+(XGBoost) and ``mean_average_precision`` (LightGBM) are aliases.
 Definitions: :mod:`hedgerow.kernels.ranking`.
 """
 
@@ -71,9 +71,9 @@ class RankingMetric:
     ----------
     kind : {"ndcg", "map", "mrr", "precision", "recall", "err", "auc"}
     most : int or None
-        Ranks that count; None for all.
+        Number of ranks to evaluate; None for all.
     label_gain : tuple of float, or None
-        Gain of the labels 0, 1, ... for ``"ndcg"``; None: ``2**label - 1``.
+        Gains of the labels 0, 1, ... for ``"ndcg"``; None: ``2**label - 1``.
     queries : QueryRows or None
         None: all rows are one query.
     empty_is_zero : bool
@@ -87,20 +87,20 @@ class RankingMetric:
     empty_is_zero: bool = False
 
     def of_queries(self, queries: QueryRows) -> RankingMetric:
-        """The same for rows of these queries."""
+        """Return the metric for rows of these queries."""
         return replace(self, queries=queries)
 
     def __call__(
         self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
     ) -> float:
-        """Mean over the queries.
+        """Return the mean over the queries.
 
         Parameters
         ----------
         y_true : float64 (n_rows,)
             Labels 0, 1, ...
         prediction : float64 (n_rows,)
-            Higher for rows that should come first; rows with equal ones stay in order.
+            Higher for rows that should come first; rows with equal predictions keep their order.
         weight : float64 (n_rows,), optional
         """
         queries = query_rows(None, len(y_true)) if self.queries is None else self.queries
@@ -120,7 +120,7 @@ class RankingMetric:
     def by_query(
         self, y_true: FloatArray, prediction: FloatArray, queries: QueryRows
     ) -> FloatArray:
-        """The score of each query; -1 for an AUC of equal labels."""
+        """Return the score of each query; -1 for the AUC of equal labels."""
         gains = self.label_gain if self.kind == "ndcg" else None
         check_labels(y_true, f"metric {self.kind!r}", None if gains is None else len(gains))
         out, gain = np.empty(len(queries.starts) - 1), gains_of(y_true, gains)
@@ -140,13 +140,13 @@ class RankingMetric:
 
 
 def ranking_metric(name: str, label_gain: tuple[float, ...] | None = None) -> RankingMetric | None:
-    """The metric of this name; None if it is none of rankings.
+    """Return the metric of this name; None if it is not a ranking metric.
 
     Raises
     ------
     ParameterError
-        For ``"precision"`` and ``"recall"`` without ``@k``, ``"auc"`` with it, and a minus
-        sign where it changes nothing.
+        For ``"precision"`` and ``"recall"`` without ``@k``, ``"auc"`` with ``@k``, and a minus
+        sign without effect.
 
     Examples
     --------
@@ -165,13 +165,11 @@ def ranking_metric(name: str, label_gain: tuple[float, ...] | None = None) -> Ra
             f"eval_metric {name!r}: 'auc' compares all rows of a query: leave '@{most}' out."
         )
     if kind in ("precision", "recall") and most is None:
-        raise ParameterError(
-            f"eval_metric {kind!r} needs the number of first rows that count: '{kind}@10'."
-        )
+        raise ParameterError(f"eval_metric {kind!r} needs the number of ranks: '{kind}@10'.")
     if minus and kind not in _ONE_WITHOUT_RELEVANT:
         why = "is left out" if kind == "auc" else "is 0"
         raise ParameterError(
-            f"eval_metric {name!r}: {kind!r} of a query without relevant rows {why} in any case; "
+            f"eval_metric {name!r}: {kind!r} of a query without relevant rows {why} in any case: "
             "leave the minus sign out."
         )
     count = None if most is None else int(most)

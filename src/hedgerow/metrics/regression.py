@@ -1,6 +1,6 @@
-"""Scores that belong to losses of numbers; each is 0 for a perfect prediction.
+"""Metrics of numbers; each is 0 for a perfect prediction.
 
-Those with a parameter take that of the loss the model is trained with, if it has it.
+A metric with a parameter uses the parameter of the training loss, if it has it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RowValues = Callable[[FloatArray, FloatArray], FloatArray]
 
 @dataclass(frozen=True, slots=True)
 class MeanOf:
-    """Weighted mean of a value of each row, and what ``then`` makes of it, as a metric."""
+    """A metric that is the weighted mean of a value of each row, transformed by ``then``."""
 
     values: RowValues
     then: Callable[[float], float] = float
@@ -33,12 +33,12 @@ class MeanOf:
 
 
 def _require(inside: Any, values: FloatArray, metric: str, what: str) -> None:
-    """Raise ``DataError`` that names the first row where ``inside`` is false."""
+    """Raise ``DataError`` with the first row where ``inside`` is false."""
     if not inside.all():
         row = int(np.argmin(inside))
         raise DataError(
             f"metric {metric!r} needs {what}, but that of row {row} is {float(values[row])!r}: use "
-            "another eval_metric, or an objective whose predictions are such numbers."
+            "another eval_metric, or an objective with such predictions."
         )
 
 
@@ -65,7 +65,7 @@ def gamma_deviances(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class TweedieDeviances:
-    """Of each row, for a power between 1 and 2."""
+    """Values of each row, for a power between 1 and 2."""
 
     power: float
 
@@ -78,7 +78,7 @@ class TweedieDeviances:
 
 @dataclass(frozen=True, slots=True)
 class PinballLosses:
-    """Of each row, for a quantile level."""
+    """Values of each row, for a quantile level."""
 
     level: float
 
@@ -100,7 +100,7 @@ class ExpectileLosses:
 
 @dataclass(frozen=True, slots=True)
 class HuberLosses:
-    """Half squares of each row, linear from ``delta`` on."""
+    """Half squares of each row, linear above ``delta``."""
 
     delta: float
 
@@ -111,7 +111,7 @@ class HuberLosses:
 
 
 def percentage_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """``|y - m| / |y|`` of each row; a target of 0 counts as the float64 epsilon."""
+    """``|y - m| / |y|`` of each row; the float64 epsilon replaces a target of 0."""
     size = np.maximum(np.abs(y_true), np.finfo(np.float64).eps)
     return np.asarray(np.abs(y_true - prediction) / size)
 
@@ -161,7 +161,7 @@ def symmetric_percentage_errors(y_true: FloatArray, prediction: FloatArray) -> F
 
 
 def poisson_losses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """``m - y log m`` of each row: what of the likelihood depends on m, as in LightGBM."""
+    """``m - y log m`` of each row: the part of the likelihood that depends on m, as in LightGBM."""
     _check_pair(y_true, prediction, "poisson", zero_target=True)
     return np.asarray(prediction - xlogy(y_true, prediction))
 
@@ -172,14 +172,14 @@ def poisson_likelihoods(y_true: FloatArray, prediction: FloatArray) -> FloatArra
 
 
 def gamma_likelihoods(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """``y / m + log m`` of each row: of an exponential distribution, as in both libraries."""
+    """``y / m + log m`` of each row: an exponential distribution, as in both libraries."""
     _check_pair(y_true, prediction, "gamma_nloglik", zero_target=False)
     return np.asarray(y_true / prediction + np.log(prediction))
 
 
 @dataclass(frozen=True, slots=True)
 class TweedieLikelihoods:
-    """What of the negative log-likelihood depends on m, as in both libraries."""
+    """The part of the negative log-likelihood that depends on m, as in both libraries."""
 
     power: float
 
@@ -192,7 +192,7 @@ class TweedieLikelihoods:
 def largest_error(
     y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
 ) -> float:
-    """Largest absolute error of a row; weights have no part in it."""
+    """Largest absolute error of a row; weights have no effect."""
     return float(np.abs(y_true - prediction).max())
 
 
@@ -206,7 +206,7 @@ def median_error(
 def explained_variance(
     y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
 ) -> float:
-    """1 less the variance of the errors over that of the targets."""
+    """1 minus the variance of the errors over that of the targets."""
     errors = y_true - prediction
 
     def variance(values: FloatArray) -> float:
@@ -217,13 +217,13 @@ def explained_variance(
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """1 less the mean of a value of each row over that of the best constant prediction.
+    """1 minus the mean of a value of each row over that of the best constant prediction.
 
     Attributes
     ----------
     values : callable
     constant : callable
-        ``constant(y_true, weight)``: this prediction.
+        ``constant(y_true, weight)`` returns this prediction.
     """
 
     values: RowValues
@@ -241,7 +241,7 @@ class Skill:
 
 @dataclass(frozen=True, slots=True)
 class QuantileOf:
-    """:func:`weighted_quantile` of a level."""
+    """:func:`weighted_quantile` at a level."""
 
     level: float
 
@@ -250,15 +250,15 @@ class QuantileOf:
 
 
 def _explained(left: float, all_: float) -> float:
-    if all_ == 0.0:  # all targets are the same: as scikit-learn
+    if all_ == 0.0:  # all targets are equal: as in scikit-learn
         return 1.0 if left == 0.0 else 0.0
     return 1.0 - left / all_
 
 
 def weighted_quantile(values: FloatArray, level: float, weight: FloatArray | None) -> float:
-    """The least value up to which a share ``level`` of the weight lies.
+    """Return the smallest value whose cumulative weight reaches the share ``level``.
 
-    Where a value ends exactly there, the mean of it and of the next: the median of 1, 2,
+    If it reaches the level exactly, the mean of this and the next value: the median of 1, 2,
     3, 4 is 2.5.
 
     Examples
@@ -277,10 +277,10 @@ def weighted_quantile(values: FloatArray, level: float, weight: FloatArray | Non
 
 
 def skill_of_pinball(level: float) -> Skill:
-    """Share of the pinball loss of the best constant that is gone."""
+    """Relative reduction of the pinball loss against the best constant."""
     return Skill(PinballLosses(level), QuantileOf(level))
 
 
 def skill_of_tweedie(power: float) -> Skill:
-    """The same of the deviance."""
+    """Relative reduction of the deviance against the best constant."""
     return Skill(TweedieDeviances(power), weighted_mean)

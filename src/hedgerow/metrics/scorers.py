@@ -1,8 +1,8 @@
-"""Scorers of scikit-learn as metrics: by name, made by ``make_scorer``, or of one's own.
+"""Scorers of scikit-learn as metrics: by name, from ``make_scorer``, or custom.
 
-A scorer asks an estimator for what it needs: ``predict``, ``predict_proba`` or
-``decision_function``.  While a model is trained there is none, so it gets a stand-in that
-answers with the scores of the round, through scikit-learn's public interface alone.
+A scorer calls ``predict``, ``predict_proba`` or
+``decision_function`` of an estimator.  During training there is no estimator, so the scorer gets a
+substitute that returns the scores of the round, through scikit-learn's public interface only.
 Higher is better, as for every scorer (``neg_log_loss``).
 """
 
@@ -27,7 +27,7 @@ _TASKS: tuple[Task, ...] = ("regression", "two classes", "classes")
 
 
 def is_scorer(item: object) -> bool:
-    """Whether a callable is a scorer: its first parameter is ``estimator``.
+    """Return whether a callable is a scorer: its first parameter is ``estimator``.
 
     Examples
     --------
@@ -52,20 +52,20 @@ def scorer_names() -> list[str]:
 
 
 def scorer_metric(item: Any, objective: Objective, task: Task) -> Metric:
-    """The metric of a scorer.
+    """Return the metric of a scorer.
 
     Parameters
     ----------
     item : str or callable
         A name that scikit-learn knows, or a scorer.
     objective : Objective
-        What makes predictions of raw scores.
+        Turns raw scores into predictions.
     task : Task
 
     Raises
     ------
     ParameterError
-        For tasks that scikit-learn has no scorers for.
+        For tasks without scorers in scikit-learn.
     """
     from sklearn.metrics import get_scorer
 
@@ -81,14 +81,14 @@ def scorer_metric(item: Any, objective: Objective, task: Task) -> Metric:
 
 
 def name_of(scorer: object) -> str:
-    """Of a scorer that has none of its own: what its text says."""
+    """Return the name of a scorer, from its text if it has no name."""
     own = getattr(scorer, "__name__", None)
     return own if isinstance(own, str) else str(scorer)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScorerOf:
-    """A scorer of raw scores.
+    """A scorer as a metric of raw scores.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class ScorerOf:
     task: Task
 
     def __call__(self, y_true: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        """The score of raw scores, float64 (n_outputs, n_rows)."""
+        """Return the score for raw scores, float64 (n_outputs, n_rows)."""
         stand_in = _stand_in(raw, self.objective, self.task)
         rows = np.arange(len(y_true)).reshape(-1, 1)
         target: AnyArray = y_true if self.task == "regression" else y_true.astype(np.int64)
@@ -115,7 +115,7 @@ class ScorerOf:
         return self._number(self.score(stand_in, rows, target, sample_weight=weight))
 
     def _check_weight(self) -> None:
-        """Raise unless the scorer takes weights, as far as its signature tells."""
+        """Raise if the signature of the scorer shows that it takes no weights."""
         inner = getattr(self.score, "_score_func", self.score)
         try:
             names = inspect.signature(inner).parameters.values()
@@ -123,7 +123,7 @@ class ScorerOf:
             return
         if not any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in names):
             raise ParameterError(
-                f"eval_metric {self.name!r} takes no weights, but the rows have some (of "
+                f"eval_metric {self.name!r} takes no weights, but the rows have weights (from "
                 "sample_weight or class_weight): leave them out, or use another eval_metric."
             )
 
@@ -134,9 +134,9 @@ class ScorerOf:
 
 
 def _stand_in(raw: FloatArray, objective: Objective, task: Task) -> Any:
-    """What answers for the model: a row is known by its number, the only column of X.
+    """The substitute for the model: X has one column, the number of the row.
 
-    scikit-learn is imported late: most fits do without it.
+    scikit-learn is imported late, because most fits do not need it.
     """
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 

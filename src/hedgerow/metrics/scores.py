@@ -1,7 +1,7 @@
-"""The scores themselves, each weighted; ``weight=None`` means that all rows count alike.
+"""The basic scores, all weighted; ``weight=None`` means that all weights are equal.
 
-All are made of sums over rows, which are exact and so the same for any order of the
-rows, and for rows in parts (:class:`RowSums`).
+All use exact sums over rows, so they do not depend on the order of the
+rows, nor on parts of the rows (:class:`RowSums`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hedgerow.objectives.whole import AllRows
 
 
 class RowSums(Protocol):
-    """A score by way of two sums, which rows in several parts may be added to.
+    """A score from two sums, to which rows in several parts contribute.
 
     The score of all rows is ``finish(above, below)`` with the totals over the parts.
     """
@@ -27,15 +27,15 @@ class RowSums(Protocol):
     def sums(
         self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None, center: float
     ) -> tuple[ExactSum, ExactSum]:
-        """What some rows add to the two sums; ``center`` is the mean of all targets."""
+        """Return the contribution of some rows; ``center`` is the mean of all targets."""
 
     def finish(self, above: ExactSum, below: ExactSum) -> float:
-        """The score."""
+        """Return the score."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Weighted mean of ``values(y_true, prediction)``, and what ``then`` makes of it."""
+    """Weighted mean of ``values(y_true, prediction)``, transformed by ``then``."""
 
     values: Callable[[FloatArray, FloatArray], FloatArray]
     then: Callable[[float], float] = float
@@ -63,18 +63,18 @@ class Explained:
         )
 
     def finish(self, above: ExactSum, below: ExactSum) -> float:
-        if below.is_finite and below.units == 0:  # all targets are the same: as scikit-learn
+        if below.is_finite and below.units == 0:  # all targets are equal: as in scikit-learn
             return 1.0 if above == below else 0.0
         return 1.0 - above.over(below)
 
 
 def squared_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """Of each row."""
+    """Squared error of each row."""
     return np.asarray((y_true - prediction) ** 2)
 
 
 def absolute_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """Of each row."""
+    """Absolute error of each row."""
     return np.asarray(np.abs(y_true - prediction))
 
 
@@ -85,12 +85,12 @@ def log_losses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
 
 
 def hits(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """1 for each row whose most probable class is the true one, 0 for others."""
+    """1 for each row whose most probable class is the true one, 0 for the others."""
     return (prediction.argmax(axis=1) == y_true).astype(np.float64)
 
 
 def misses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """1 less :func:`hits`."""
+    """1 minus :func:`hits`."""
     return 1.0 - hits(y_true, prediction)
 
 
@@ -105,7 +105,7 @@ def mae(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = 
 
 
 def r2(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
-    """Share of the variance that is explained; 1 is perfect, 0 the mean of ``y_true``."""
+    """Explained share of the variance; 1 is perfect, 0 is the mean of ``y_true``."""
     center = AllRows.of(y_true, weight).center()
     explained = Explained()
     return explained.finish(*explained.sums(y_true, prediction, weight, center))
@@ -119,7 +119,7 @@ def logloss(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | Non
     y_true : array of shape (n_rows,)
         Class indices.
     prediction : array of shape (n_rows, n_classes)
-        Probabilities; those below the float64 epsilon count as epsilon.
+        Probabilities; values below the float64 epsilon are replaced by epsilon.
     weight : array of shape (n_rows,), optional
     """
     return weighted_mean(log_losses(y_true, prediction), weight)

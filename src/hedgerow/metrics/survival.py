@@ -1,4 +1,4 @@
-"""Scores of risks and times of events that may be censored."""
+"""Metrics of risks and times of events that may be censored."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hedgerow.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Concordance:
-    """Harrell's C: share of the pairs whose order in time the prediction has right.
+    """Harrell's C: share of the pairs whose order in time the prediction gets right.
 
-    A pair can be compared if the earlier of its times is an event.  Equal predictions
-    count by half, pairs of events at the same time not at all.
+    A pair can be compared if its earlier time is an event.  Equal predictions
+    count half, and pairs of events at the same time are left out.
 
     Attributes
     ----------
@@ -28,13 +28,13 @@ class Concordance:
     def __call__(
         self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
     ) -> float:
-        """The score.
+        """Return the score.
 
         Parameters
         ----------
         y_true : float64 (n_rows,), or (n_rows, 2)
-            Times, those of censored rows with a minus sign; or ends of intervals, of
-            which those of length 0 are events and others are censored at the lower end.
+            Times, where censored rows have a minus sign; or ends of intervals, where
+            intervals of length 0 are events and others are censored at the lower end.
         prediction : float64 (n_rows,)
         weight : float64 (n_rows,), optional
 

@@ -1,4 +1,4 @@
-"""Scores of several targets."""
+"""Metrics of several targets."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hedgerow.objectives.targets import SeveralTargets, mean_of
 
 @dataclass(frozen=True, slots=True)
 class MeanOfTargets:
-    """The mean of what ``function`` says of each target.
+    """The mean of ``function`` over the targets.
 
-    As scikit-learn's ``multioutput="uniform_average"``; of labels the mean over their
+    Like scikit-learn's ``multioutput="uniform_average"``; for labels the mean over the
     columns (``average="macro"``).
     """
 
@@ -33,13 +33,13 @@ class MeanOfTargets:
         )
 
     def _of(self, output: int, prediction: FloatArray) -> FloatArray:
-        """What the function gets of one target."""
+        """Return the arguments of the function for one target."""
         if self.from_raw:
             return prediction[output : output + 1]
         return self.objective.of_output(output, prediction)
 
 
 def of_targets(single: Metric, objective: SeveralTargets) -> Metric:
-    """The metric of several targets, of that of one."""
+    """Return the metric of several targets from that of one."""
     function = MeanOfTargets(single.function, objective, single.from_raw)
     return replace(single, function=function, sums=None)

@@ -1,4 +1,4 @@
-"""What kind of target an objective learns, and what kind of predictions metrics get."""
+"""Kinds of targets of objectives, and kinds of predictions for metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def task_of(objective: Objective) -> Task:
-    """What kind of target an objective learns."""
+    """Return the kind of target of an objective."""
     known: Task | None = getattr(objective, "task", None)
     if known is not None:
         return known
@@ -22,6 +22,6 @@ def task_of(objective: Objective) -> Task:
 
 
 def scored_as(objective: Objective) -> Task:
-    """What kind of predictions metrics get: those of several numbers have few."""
+    """Return the kind of predictions for metrics; predictions of several numbers have few."""
     known: Task = getattr(objective, "scored_as", task_of(objective))
     return known

@@ -1,4 +1,4 @@
-"""Losses by name; see :mod:`hedgerow.objectives.base` for what a loss is."""
+"""Objectives by name; :mod:`hedgerow.objectives.base` defines the interface."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "label_gain": RANKING,
     "position_bias_regularization": RANKING,
 }
-"""Parameters of losses, and the losses that have them; None is the default of each."""
+"""Parameters of objectives, and the objectives that use them; the default of each is None."""
 
 
 def make_objective(
@@ -48,24 +48,24 @@ def make_objective(
     level: Any = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> Objective:
-    """The objective called ``name``, for ``n_outputs`` raw scores per row.
+    """Return the objective called ``name``, for ``n_outputs`` raw scores per row.
 
     Parameters
     ----------
     name : str
         In :data:`OBJECTIVES`.
     n_outputs : int, default=1
-        Classes, for losses with a raw score for each.
+        Number of classes, for objectives with one raw score per class.
     level : float or sequence of float, optional
-        Another way to give the parameter ``quantile``.
+        Alternative to the parameter ``quantile``.
     parameters : mapping, optional
-        Values by name (:data:`PARAMETERS`); None for the default.
+        Values by name (:data:`PARAMETERS`); None means the default.
 
     Raises
     ------
     ParameterError
-        If the name is unknown, a value out of range, or a parameter given that this
-        loss does not have.
+        If the name is unknown, a value is out of range, or the objective does not have
+        a given parameter.
     """
     if not isinstance(name, str) or name not in OBJECTIVES:
         known = ", ".join(map(repr, OBJECTIVES))
@@ -96,19 +96,19 @@ def objective_for(
     task: Task = "regression",
     names: tuple[str, ...] | None = None,
 ) -> Objective:
-    """The objective that a user has named, or written (:mod:`hedgerow.objectives.own`).
+    """Return the objective for a name or a custom loss (:mod:`hedgerow.objectives.own`).
 
     Parameters
     ----------
     given : str, callable or object
     target : float64 (n_rows,), or (n_rows, n_targets) for several targets
-        Of the rows to train on.
+        Targets of the training rows.
     n_outputs, parameters
         As for :func:`make_objective`.
     task : {"regression", "two classes", "classes"}
-        Of a written one; with ``"classes"`` there are ``n_outputs`` of them.
+        For a custom loss; with ``"classes"`` there are ``n_outputs`` classes.
     names : tuple of str, optional
-        Of several targets.
+        Names of several targets.
     """
     if target.ndim == 2 and not (isinstance(given, str) and given in ("aft", "cox")):
         return several_targets(
@@ -119,8 +119,7 @@ def objective_for(
     for name, value in (parameters or {}).items():
         if value is not None:
             raise ParameterError(
-                f"{name}={value!r} has no effect with an objective of your own: leave {name} at "
-                "None."
+                f"{name}={value!r} has no effect with a custom objective: leave {name} at None."
             )
     if task == "classes" or hasattr(given, "n_classes"):
         from hedgerow.objectives.own_classes import make_own_classes
@@ -130,7 +129,7 @@ def objective_for(
 
 
 def parameters_of(objective: Objective) -> dict[str, Any]:
-    """The parameters of an objective by name, as plain numbers, lists and text."""
+    """Return the parameters of an objective by name, as plain numbers, lists and text."""
     if isinstance(objective, SeveralTargets):
         return parameters_of(objective.single)
     if isinstance(objective, SeveralQuantiles):
@@ -145,7 +144,7 @@ def parameters_of(objective: Objective) -> dict[str, Any]:
 
 
 def loss_record(objective: Objective) -> dict[str, Any]:
-    """What the training record of a model says of the parameters of its loss."""
+    """Return the parameters of the objective for the training record of a model."""
     if isinstance(objective, SeveralTargets):
         return loss_record(objective.single) | targets_record(objective)
     if isinstance(objective, Linked):
@@ -156,12 +155,12 @@ def loss_record(objective: Objective) -> dict[str, Any]:
 
 
 def objective_of_record(name: str, n_outputs: int, training: Mapping[str, Any]) -> Objective:
-    """The objective of a model with this training record.
+    """Return the objective of a model with this training record.
 
     Raises
     ------
     ParameterError
-        If the record does not fit the loss.
+        If the record does not fit the objective.
     """
     if "targets" in training:
         alone = {key: value for key, value in training.items() if key != "targets"}
@@ -170,10 +169,10 @@ def objective_of_record(name: str, n_outputs: int, training: Mapping[str, Any]) 
     given = training.get("loss_parameters", {})
     if name == CUSTOM:
         if not isinstance(given, Mapping) or set(given) != {"name", "link", "task"}:
-            raise ParameterError("the name and link of a loss of the user's are missing.")
+            raise ParameterError("the name and link of a custom loss are missing.")
         return Linked(given["name"], given["link"], given["task"], n_outputs)
     if not isinstance(given, Mapping) or not set(given) <= set(PARAMETERS):
-        raise ParameterError(f"unknown parameters of a loss: {str(given)[:60]}.")
+        raise ParameterError(f"unknown parameters of a custom loss: {str(given)[:60]}.")
     level = training.get("quantile") if name == "quantile" else None
     objective = make_objective(name, n_outputs, level, given)
     if objective.n_outputs != n_outputs:
@@ -182,7 +181,7 @@ def objective_of_record(name: str, n_outputs: int, training: Mapping[str, Any]) 
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of NumPy as those of Python."""
+    """Convert NumPy numbers to Python numbers."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 

@@ -46,12 +46,12 @@ from hedgerow.params import Interval
 Distribution = Literal["normal", "logistic", "extreme"]
 
 _NARROW = 1e-3
-"""Intervals narrower than this in z count by the density in their middle: the differences
-of the formulas would lose too many digits."""
+"""Intervals narrower than this in z use the density at their midpoint, because the
+differences in the formulas would lose too many digits."""
 _FARTHEST = 1e5
-"""z counts up to here: its square has digits to spare."""
+"""z is clipped to this range, so that its square keeps its digits."""
 _FARTHEST_EXTREME = 190.0
-"""The same for the extreme distribution, where it is the square of exp(z)."""
+"""The same for the extreme value distribution, which squares exp(z)."""
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _ROOT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _LEAST_LOG = -1e300
@@ -135,7 +135,7 @@ class AcceleratedFailureTime(RowLoss):
         return _Ends(low, high, width, exact, np.where(exact, 0.5 * low + 0.5 * high, 0.0))
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """The root of the mean first derivative, near the smallest and largest time."""
+        """Find the root of the mean first derivative, between the smallest and largest time."""
         most = np.array([-np.inf, -np.inf])
         for target, _ in rows.batches():
             lower, upper = intervals_of(target)
@@ -149,7 +149,7 @@ class AcceleratedFailureTime(RowLoss):
         return np.array([root_of_mean(rows, self.slopes, middle, low, high)])
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        """Time: ``exp(raw)``, the median for the normal and the logistic distribution."""
+        """Time: ``exp(raw)``, the median of the normal and the logistic distribution."""
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(raw[0]))
 
@@ -157,7 +157,7 @@ class AcceleratedFailureTime(RowLoss):
         return leaves.search(lambda step: self.slopes(leaves.target, leaves.raw[output] + step))
 
     def survival(self, raw: FloatArray, times: FloatArray) -> FloatArray:
-        """Probability of no event up to each of ``times``, shape (n_rows, n_times)."""
+        """Return the probability of no event up to each of ``times``, shape (n_rows, n_times)."""
         with np.errstate(divide="ignore"):
             z = (np.log(times)[None, :] - raw[:, None]) / self.aft_scale
         return np.asarray(np.exp(_log_above(z, self.aft_distribution)))
@@ -165,7 +165,7 @@ class AcceleratedFailureTime(RowLoss):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ends:
-    """z at both ends and in the middle, the width in z, and whether that is next to nothing."""
+    """z at both ends and in the middle, the width in z, and whether the width is negligible."""
 
     low: FloatArray
     high: FloatArray
@@ -175,7 +175,7 @@ class _Ends:
 
 
 def intervals_of(target: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Lower and upper ends."""
+    """Return lower and upper ends."""
     if target.ndim == 2:
         return target[:, 0], target[:, 1]
     time = np.abs(target)
@@ -183,7 +183,7 @@ def intervals_of(target: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _log_probability(low: FloatArray, high: FloatArray, name: Distribution) -> FloatArray:
-    """Log P(low < z <= high), by the tail in which the interval lies."""
+    """Log P(low < z <= high), computed from the tail in which the interval lies."""
     right = low > 0.0
     nearer = np.where(right, _log_above(low, name), _log_below(high, name))
     less, rest = _shares(low, high, name)
@@ -194,7 +194,7 @@ def _log_probability(low: FloatArray, high: FloatArray, name: Distribution) -> F
 
 
 def _shares(low: FloatArray, high: FloatArray, name: Distribution) -> tuple[FloatArray, FloatArray]:
-    """Of the tail from the nearer end on, the share behind the other end, and the rest."""
+    """Share of the tail from the nearer end that lies behind the other end, and one minus it."""
     right = low > 0.0
     with np.errstate(invalid="ignore"):
         above = _log_above(high, name) - _log_above(low, name)
@@ -206,10 +206,10 @@ def _shares(low: FloatArray, high: FloatArray, name: Distribution) -> tuple[Floa
 def _interval(
     low: FloatArray, high: FloatArray, name: Distribution
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """R at both ends, and scale**2 times h, of rows that are not points.
+    """R at both ends, and scale**2 times h, for rows with intervals of some width.
 
-    From the hazard at the end in the thicker part, ``density / tail``, and the share of
-    its tail that is behind the other end: differences of large numbers do not occur.
+    It uses the hazard at the end in the thicker part, ``density / tail``, and the share of
+    the tail behind the other end, so it never subtracts large numbers.
     """
     right = low > 0.0
     share, rest = _shares(low, high, name)
@@ -217,7 +217,7 @@ def _interval(
     hazard, bend = _hazard(near, right, name)
     of_far, _ = _hazard(far, right, name)
     slope_far = np.where(np.isinf(far), 0.0, _point(np.where(np.isinf(far), 0.0, far), name)[0])
-    with np.errstate(invalid="ignore", over="ignore"):  # in points, which are not asked for
+    with np.errstate(invalid="ignore", over="ignore"):  # points, whose results are not used
         r_near = np.where(np.isinf(near), 0.0, hazard / rest)
         r_far = np.where((share == 0.0) | np.isinf(far), 0.0, of_far * share / rest)
         sign = np.where(right, 1.0, -1.0)
@@ -227,7 +227,7 @@ def _interval(
 
 
 def _hazard(z: FloatArray, right: Any, name: Distribution) -> tuple[FloatArray, FloatArray]:
-    """Density over the tail above (``right``) or below z, and how its logarithm grows.
+    """Density divided by the tail above (``right``) or below z, and the growth of its logarithm.
 
     That is ``hazard + k`` above and ``hazard - k`` below, with k the slope of log density:
     the derivative of log hazard away from the middle, in a form without cancellation.

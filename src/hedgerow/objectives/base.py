@@ -1,4 +1,4 @@
-"""What a loss has to offer; one file each loss.
+"""The interface of an objective; each objective has its own file.
 
 Glossary
 --------
@@ -21,7 +21,7 @@ from hedgerow.objectives.whole import AllRows
 
 
 class Objective(Protocol):
-    """A loss with its link, its start and its derivatives.
+    """A loss with its link, its initial score and its derivatives.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Objective(Protocol):
         True if h is the second derivative.  Otherwise it is zero almost
         everywhere and leaf values come from a line search.
     level : float
-        Quantile that is asked for; of no meaning for other losses.
+        The quantile level; other objectives ignore it.
     """
 
     name: ClassVar[str]
@@ -47,11 +47,11 @@ class Objective(Protocol):
 
     @property
     def second_order(self) -> bool:
-        """Whether h is the second derivative, or stands for it."""
+        """Whether h is the second derivative or an upper bound of it."""
 
     @property
     def level(self) -> float:
-        """Quantile that is asked for."""
+        """The quantile level."""
 
     @property
     def n_outputs(self) -> int:
@@ -60,33 +60,33 @@ class Objective(Protocol):
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None
     ) -> None:
-        """Raise ``DataError`` that names the first row whose target is outside the domain.
+        """Raise ``DataError`` with the first row whose target is outside the domain.
 
-        Of a table in parts, ``target`` are those of row ``first_row`` and the following, and
-        ``origin`` is that of row 0.
+        For a part of a table, ``target`` starts at row ``first_row``, and ``origin`` is the
+        target of row 0.
         """
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        """Raw score per output that minimises the weighted loss of a constant."""
+        """Return the raw score per output that minimises the weighted loss of a constant."""
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """The same for rows in batches and on ranks; the same bits however they are cut."""
+        """The same for rows in batches and on ranks; the bits do not depend on the batches."""
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        """Prediction, (n_rows,) or (n_rows, classes), for raw scores (n_outputs, n_rows)."""
+        """Predictions, (n_rows,) or (n_rows, classes), for raw scores (n_outputs, n_rows)."""
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        """Weighted mean loss, from exact sums."""
+        """Return the weighted mean loss, from exact sums."""
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        """Loss of each row, unweighted, which depends on nothing but this row."""
+        """Return the unweighted loss of each row; no row depends on another."""
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """The step c of each leaf that minimises the loss of its rows at ``raw + c``."""
+        """Return the step c of each leaf that minimises the loss of its rows at ``raw + c``."""
 
 
 def both_classes(positive: FloatArray) -> FloatArray:
-    """Probabilities of both classes, shape (n_rows, 2), of those of the second."""
+    """Return the probabilities of both classes, shape (n_rows, 2), from those of class 1."""
     found = np.empty((len(positive), 2))
     np.subtract(1.0, positive, out=found[:, 0])
     found[:, 1] = positive
@@ -94,9 +94,9 @@ def both_classes(positive: FloatArray) -> FloatArray:
 
 
 def longest_line(objective: Objective) -> float:
-    """The most that the terms of a linear leaf may add to a raw score, before the learning rate.
+    """Return the limit on what the terms of a linear leaf add to a raw score, before the rate.
 
-    Infinite but for losses that say so: those of a logarithm, whose steps go too far.
+    Infinite except for objectives with a log link, whose steps would go too far.
     """
     single = getattr(objective, "single", objective)
     return float(getattr(single, "longest_line", math.inf))

@@ -1,28 +1,28 @@
-"""The best constant beside an offset: where the trees of a fit with an offset begin.
+"""The best constant on top of an offset: the initial score of a fit with an offset.
 
 ::
 
     raw score of a row  =  offset + constant + trees        sum of w * loss  ->  least
 
-A Poisson model with the logarithm of the exposure as offset begins at the log of all counts
-over all exposures, as the intercept of a generalised linear model does.  Beside the scores
-of a good model the best constant is about 0.
+A Poisson model with the logarithm of the exposure as offset starts at the log of all counts
+over all exposures, like the intercept of a generalised linear model.  If the offsets are the
+scores of a good model, the best constant is about 0.
 
 ==========================  ===========================================================
-loss of                     the constant
+loss                        the constant
 ==========================  ===========================================================
-the residual ``y - raw``    that of the residuals beside the offset, in closed form
+the residual ``y - raw``    the best constant for the residuals, in closed form
 a mean, with a log link     logarithm of the ratio of two sums
-classes (softmax)           iterative proportional fitting: predicted shares become those
-                            of the classes
-order alone (Cox, ranking)  0: constants change nothing
-several raw scores          one output after the other, until none moves
+classes (softmax)           iterative proportional fitting: predicted shares become the
+                            shares of the classes
+order only (Cox, ranking)   0: constants change nothing
+several raw scores          one output after the other, until no constant moves
 any other                   root of the mean first derivative, between
                             ``plain - largest offset`` and ``plain - smallest``, where
                             ``plain`` is the best constant without the offset
 ==========================  ===========================================================
 
-All sums are exact, so the bits do not depend on how rows are cut, on ranks and threads.
+All sums are exact, so the bits do not depend on batches, ranks or threads.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class OffsetRows:
     Attributes
     ----------
     batches : callable
-        Gives the rows of this rank, from the first to the last, each time it is called.
+        Returns an iterator over the rows of this rank, in order, at each call.
     communicator : Communicator
     """
 
@@ -66,23 +66,23 @@ class OffsetRows:
 
     @staticmethod
     def of(target: FloatArray, weight: FloatArray | None, offset: FloatArray) -> OffsetRows:
-        """Rows that stand in memory, all of them."""
+        """Make an object for rows in memory."""
         return OffsetRows(lambda: [(target, weight, offset)], Alone())
 
     def plain(self) -> AllRows:
-        """The rows without their offsets."""
+        """Return the rows without their offsets."""
         return self.changed(lambda target, weight, offset: (target, weight))
 
     def residuals(self, output: int) -> AllRows:
-        """What the offsets of an output leave of the targets."""
+        """Return the targets minus the offsets of an output."""
         return self.changed(lambda target, weight, offset: (target - offset[output], weight))
 
     def changed(self, change: Callable[..., Batch]) -> AllRows:
-        """Targets and weights that ``change(target, weight, offset)`` gives."""
+        """Return rows with the targets and weights of ``change(target, weight, offset)``."""
         return AllRows(lambda: (change(*batch) for batch in self.batches()), self.communicator)
 
     def of_target(self, column: int) -> OffsetRows:
-        """One of several targets, and its offsets."""
+        """Return the rows with one of several targets and its offsets."""
 
         def batches() -> Iterable[OffsetBatch]:
             for target, weight, offset in self.batches():
@@ -92,9 +92,9 @@ class OffsetRows:
         return OffsetRows(batches, self.communicator)
 
     def means(self, values: Callable[[LossRows], Sequence[FloatArray]], n: int) -> list[float]:
-        """Weighted mean of each of ``n`` arrays that ``values`` makes of rows.
+        """Weighted mean of each of the ``n`` arrays that ``values`` returns for the rows.
 
-        Raw scores of these rows are their offsets.
+        The raw scores of the rows are their offsets.
         """
         sums = [ExactSum()] * (2 * n)
         for target, weight, offset in self.batches():
@@ -105,7 +105,7 @@ class OffsetRows:
         return [above.over(below) for above, below in zip(sums[::2], sums[1::2], strict=True)]
 
     def extent(self, output: int) -> tuple[float, float]:
-        """Smallest and largest offset of an output."""
+        """Return the smallest and largest offset of an output."""
         most = np.array([-np.inf, -np.inf])
         for _, _, offset in self.batches():
             if offset.shape[1] > 0:
@@ -116,7 +116,7 @@ class OffsetRows:
 
 
 def start_beside(objective: Objective, rows: OffsetRows) -> FloatArray:
-    """The constant that minimises the weighted loss, if it is added to the offsets.
+    """Return the constant that minimises the weighted loss when added to the offsets.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def start_beside(objective: Objective, rows: OffsetRows) -> FloatArray:
 def start_of(
     objective: Objective, target: FloatArray, weight: FloatArray | None, offset: FloatArray | None
 ) -> FloatArray:
-    """Where the trees of a fit of rows in memory begin, with an offset or without."""
+    """Return the initial score of rows in memory, with or without an offset."""
     if offset is None:
         return objective.initial_score(target, weight)
     return start_beside(objective, OffsetRows.of(target, weight, offset))
@@ -171,7 +171,7 @@ def _root(
     start: float,
     within: tuple[float, float] | None = None,
 ) -> float:
-    """The constant of one output at which the mean first derivative is 0, others held."""
+    """Find the constant of one output where the mean first derivative is 0, others fixed."""
 
     def mean(part: int, at: float) -> float:
         moved = base.copy()
@@ -190,7 +190,7 @@ def _root(
 
 
 def _slopes(objective: Any, rows: LossRows, output: int) -> Slopes:
-    """First and second derivative of each row in the raw score of an output."""
+    """Return the first and second derivative of each row in the raw score of an output."""
     if hasattr(objective, "slopes_of"):
         found: Slopes = objective.slopes_of(rows.target, rows.raw, output)
         return found
@@ -203,7 +203,7 @@ def _slopes(objective: Any, rows: LossRows, output: int) -> Slopes:
 
 
 def _by_turns(objective: Objective, rows: OffsetRows, plain: FloatArray) -> FloatArray:
-    """The constants of several outputs, each found while the others are held."""
+    """Find the constants of several outputs, each while the others are fixed."""
     base = plain.copy()
     for _ in range(_MOST_CYCLES):
         before = base.copy()
@@ -219,10 +219,10 @@ def by_ratio(
     parts: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]],
     least: float,
 ) -> FloatArray:
-    """The constant of a loss with a log link: what falls over what rises, as a logarithm.
+    """Return the constant of a loss with a log link: log of the falling over the rising part.
 
-    ``parts(target, raw)`` are what of the first derivative rises with the raw score and what
-    falls; a constant c multiplies their ratio by ``exp(c)``.
+    ``parts(target, raw)`` returns the rising and the falling part of the first derivative;
+    a constant c multiplies their ratio by ``exp(c)``.
     """
     smallest, largest = rows.extent(0)
     middle = 0.5 * smallest + 0.5 * largest  # so that exponentials do not overflow
@@ -233,10 +233,10 @@ def by_ratio(
 def by_shares(
     rows: OffsetRows, predict: Callable[[FloatArray], FloatArray], start: FloatArray
 ) -> FloatArray:
-    """The constants with which the mean probability of each class is its share.
+    """Return constants for which the mean probability of each class equals its share.
 
-    ``start`` are logarithms of these shares.  Each cycle raises a class by the logarithm of
-    its share over its mean probability; the likelihood rises with every one.
+    ``start`` holds the logarithms of the shares.  Each cycle adds the logarithm of
+    share over mean probability to each class, which always raises the likelihood.
     """
     base, n_classes = start.copy(), len(start)
     for _ in range(_MOST_CYCLES):

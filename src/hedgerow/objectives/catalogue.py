@@ -1,4 +1,4 @@
-"""The losses by name; each module is loaded when its loss is asked for."""
+"""Objectives by name; the module of an objective is imported on first use."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _HOMES = {
 }
 
 RANKING: tuple[str, ...] = ("lambdarank", "rank_map", "rank_pairwise", "rank_xendcg")
-"""Names of the losses of lists."""
+"""Names of the ranking objectives."""
 
 DISTRIBUTIONAL: tuple[str, ...] = (
     "poisson",
@@ -52,18 +52,18 @@ DISTRIBUTIONAL: tuple[str, ...] = (
     "gamma_dist",
     "negative_binomial",
 )
-"""Names of the losses that learn a distribution."""
+"""Names of the objectives that learn a distribution."""
 
 
 class Losses(Mapping[str, "Callable[..., Objective]"]):
-    """Classes of losses by name.
+    """Classes of objectives by name.
 
-    A process needs few of them: with all, ``from hedgerow import HedgerowClassifier`` took 40 ms
-    longer.
+    A process needs few of them.  Importing all of them made
+    ``from hedgerow import HedgerowClassifier`` 40 ms slower.
     """
 
     def __getitem__(self, name: str) -> Callable[..., Objective]:
-        """The class; KeyError if there is none of this name."""
+        """Return the class; KeyError for an unknown name."""
         module, attribute = _HOMES[name].split(":")
         found: Callable[..., Objective] = getattr(
             import_module(f"hedgerow.objectives.{module}"), attribute

@@ -1,9 +1,9 @@
-"""Losses of classes and of probabilities beside ``logistic``, ``exponential``, ``softmax``.
+"""Losses of classes and of probabilities besides ``logistic``, ``exponential``, ``softmax``.
 
 cross_entropy  the target is a probability itself, in [0, 1]; otherwise ``logistic``
-focal          rows that are classified well count little (Lin et al. 2017)
-hinge          margins below 1 count, linearly; there are no probabilities
-one_vs_all     for each of K classes a logistic loss against all others
+focal          well-classified rows have little weight (Lin et al. 2017)
+hinge          linear for margins below 1; no probabilities
+one_vs_all     for each of K classes, a logistic loss against all others
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hedgerow.params import Interval
 Task = Literal["regression", "two classes", "classes"]
 _SHARE = Interval(0.0, 1.0)
 _FARTHEST_START = 34.5
-"""Log-odds of a probability of 1 - 1e-15: the start for rows of one class."""
+"""Log-odds of a probability of 1 - 1e-15: the initial score for rows of one class."""
 
 
 def _log_odds(rate: float) -> float:
@@ -74,8 +74,8 @@ class Focal(RowLoss):
     """``-a (1 - p)**focal_gamma log p``, p the probability of the true class.
 
     ``a`` is ``focal_alpha`` for class 1 and ``1 - focal_alpha`` for class 0; without it 1.
-    With ``focal_gamma`` 0 the logistic loss.  Not convex: leaves and start are found
-    where the mean slope is 0, which is one place for a constant.
+    With ``focal_gamma=0`` it is the logistic loss.  It is not convex, so leaf values and initial
+    score are found where the mean derivative is 0; for a constant there is one such place.
     """
 
     name: ClassVar[str] = "focal"
@@ -97,7 +97,7 @@ class Focal(RowLoss):
         return np.array([float(self.focal_gamma), *self._factors()])
 
     def _factors(self) -> tuple[float, float]:
-        """Of class 1 and class 0."""
+        """Return the factors of class 1 and class 0."""
         if self.focal_alpha is None:
             return 1.0, 1.0
         return float(self.focal_alpha), 1.0 - float(self.focal_alpha)
@@ -143,8 +143,8 @@ class Focal(RowLoss):
 class Hinge(RowLoss):
     """``max(0, 1 - s raw)``, s = -1 or 1 (target 0 or 1); predicts classes.
 
-    Piecewise linear: trees fit the negative gradient and leaves take the step that
-    minimises the sum, a quantile of the steps to the margins.  ``predict_proba`` is 1
+    Piecewise linear: trees fit the negative gradient, and leaves take the step that
+    minimises the sum, a quantile of the steps to the margins.  ``predict_proba`` returns 1
     for the predicted class.
     """
 
@@ -163,7 +163,7 @@ class Hinge(RowLoss):
         check_two_classes(target, self.name, first_row)
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """1 or -1, for the class with more weight; 0 where both have the same."""
+        """Return 1 or -1 for the class with more weight; 0 if both have the same."""
         return np.array([float(np.sign(rows.mean() - 0.5))])
 
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
@@ -177,7 +177,7 @@ class Hinge(RowLoss):
         return np.asarray(np.maximum(0.0, 1.0 - np.where(target > 0.0, raw[0], -raw[0])))
 
     def leaf_rule(self, output: int) -> QuantileRule:
-        """The slope is minus the weight of class 1 far below, and rises at each margin."""
+        """The derivative is minus the weight of class 1 far below, and rises at each margin."""
         return QuantileRule(_steps_to_margins, None)
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
@@ -213,7 +213,7 @@ class OneVsAll(RowLoss):
         return np.array([_log_odds(share) for share in rows.shares(self.n_outputs).tolist()])
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        # Relative to the largest, so that tiny ones do not all become 0.
+        # Relative to the largest, so that tiny probabilities do not all become 0.
         log_p = log_expit(raw)
         share = np.exp(log_p - log_p.max(axis=0))
         return np.ascontiguousarray((share / _added(share)).T)
@@ -233,7 +233,7 @@ class OneVsAll(RowLoss):
         return leaves.search(slopes)
 
     def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
-        """First and second derivative of each row in the raw score of an output."""
+        """Return the first and second derivative of each row in the raw score of an output."""
         p = expit(raw[output])
         return p - (target == output), p * (1.0 - p)
 
@@ -243,7 +243,7 @@ def _steps_to_margins(target: FloatArray, raw: FloatArray) -> FloatArray:
 
 
 def _added(values: FloatArray) -> FloatArray:
-    """Sum of each column, row by row: NumPy's own order depends on the number of columns."""
+    """Sum each column row by row; the order of NumPy's sum depends on the number of columns."""
     total = values[0].copy()
     for row in values[1:]:
         total += row

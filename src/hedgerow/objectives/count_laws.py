@@ -1,7 +1,7 @@
-"""Probabilities of Poisson and negative binomial distributions, to nearly all digits.
+"""Probabilities of Poisson and negative binomial distributions, to nearly full precision.
 
 The usual forms lose digits: a difference of logarithms of gamma functions of 1e12 has an
-error of 1e-3.  Probabilities come from saddle points here (Loader 2000)::
+error of 1e-3.  This module uses the saddle-point expansion instead (Loader 2000)::
 
     Poisson     exp(-stirling(k) - deviance(k, rate)) / sqrt(2 pi k)
 
@@ -15,8 +15,8 @@ r is ``m (1 + m / r) H`` (Wei and Held 2014), with H hypergeometric::
     H = 2F1(r + 1, 1/2; 2; -x) = 4 / pi * integral over a from 0 to pi / 2 of
                                  cos(a)**2 (1 + x sin(a)**2)**-(r + 1)
 
-It is the hypergeometric function of SciPy for sizes up to 10, where that has all digits.
-From there on it is the integral by the trapezoidal rule, which has no error to speak of
+For sizes up to 10, SciPy's hypergeometric function has full precision.  Above, the
+integral is computed by the trapezoidal rule, whose error is negligible
 for a periodic function; where it is narrow, in the variable v that makes it Gaussian:
 ``v**2 = (r + 1) log(1 + x sin(a)**2)``.
 """
@@ -35,7 +35,7 @@ from hedgerow.arrays import FloatArray, IntArray
 
 _SMALL_SIZE = 10.0
 _NARROW = 40.0
-"""From this v**2 on at the end of the range nothing of the integral is behind it."""
+"""Above this v**2 at the end of the range, the remaining integral is negligible."""
 _ANGLES = 96
 _STEPS, _END = 28, 6.6
 _SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
@@ -70,7 +70,7 @@ def deviance(count: FloatArray, mean: FloatArray, difference: FloatArray) -> Flo
 
 
 def poisson_log_probability(count: FloatArray, rate: FloatArray) -> FloatArray:
-    """Logarithm of the probability of each ``count``; -inf unless it is a count."""
+    """Return the log probability of each ``count``; -inf unless it is a whole number >= 0."""
     k = np.maximum(count, 1.0)
     power = stirling(k) + deviance(k, rate, k - rate)
     found = -power - 0.5 * np.log(2.0 * math.pi * k)
@@ -78,29 +78,29 @@ def poisson_log_probability(count: FloatArray, rate: FloatArray) -> FloatArray:
 
 
 def poisson_cdf(count: FloatArray, rate: FloatArray) -> FloatArray:
-    """Probability of at most ``count``."""
+    """Return the probability of at most ``count``."""
     whole = np.floor(count)
     return np.where(whole < 0.0, 0.0, special.gammaincc(np.maximum(whole, 0.0) + 1.0, rate))
 
 
 def poisson_quantile(p: FloatArray, rate: FloatArray) -> FloatArray:
-    """Smallest count up to which there is probability ``p``."""
+    """Return the smallest count with a cumulative probability of at least ``p``."""
     guess = _about(p, rate, rate, 1.0 / np.sqrt(rate))
-    # Beyond, the error of the guess is less than the distance of neighbouring floats.
+    # Above, the error of the guess is less than the distance of neighbouring floats.
     sure = rate > _LARGEST_SEARCHED
     found = _smallest(poisson_cdf, p, np.where(sure, 0.0, guess), [np.where(sure, 1.0, rate)])
     return np.where(sure, guess, found)
 
 
 def poisson_mean_difference(rate: FloatArray) -> FloatArray:
-    """Half the mean difference of two draws."""
+    """Return half the mean difference of two draws."""
     return np.asarray(rate * (special.i0e(2.0 * rate) + special.i1e(2.0 * rate)))
 
 
 def binomial_log_probability(count: FloatArray, rate: FloatArray, size: FloatArray) -> FloatArray:
-    """The same of a negative binomial law."""
+    """Return the log probability of a negative binomial distribution."""
     k, total = np.maximum(count, 1.0), size + rate
-    gap = (k - rate) * (size / total)  # of k and what is expected of k + size
+    gap = (k - rate) * (size / total)  # of k and its expected value given k + size
     power = stirling(k) + stirling(size) - stirling(k + size)
     power = power + deviance(k, (k + size) * (rate / total), gap)
     power = power + deviance(size, (k + size) * (size / total), -gap)
@@ -109,16 +109,16 @@ def binomial_log_probability(count: FloatArray, rate: FloatArray, size: FloatArr
 
 
 def _of_counts(count: FloatArray, above: FloatArray, at_0: FloatArray) -> FloatArray:
-    """``at_0`` for 0, ``above`` for the other counts, -inf for what is no count."""
+    """Return ``at_0`` for 0, ``above`` for other counts, and -inf for other numbers."""
     found = np.where(count == 0.0, at_0, above)
     return np.where((count >= 0.0) & (count == np.floor(count)), found, -np.inf)
 
 
 def binomial_cdf(count: FloatArray, rate: FloatArray, size: FloatArray) -> FloatArray:
-    """Probability of at most ``count`` of a negative binomial law."""
+    """Return the probability of at most ``count`` of a negative binomial distribution."""
     whole = np.floor(count)
     k, total = np.maximum(whole, 0.0) + 1.0, size + rate
-    # The smaller of the chances of success and failure has all its digits.
+    # The smaller of the probabilities of success and failure has full precision.
     found = np.where(
         size < rate,
         special.betainc(size, k, size / total),
@@ -128,18 +128,18 @@ def binomial_cdf(count: FloatArray, rate: FloatArray, size: FloatArray) -> Float
 
 
 def binomial_quantile(p: FloatArray, rate: FloatArray, size: FloatArray) -> FloatArray:
-    """Smallest count of a negative binomial law up to which there is probability ``p``."""
+    """Smallest count of a negative binomial distribution with cumulative probability ``p``."""
     variance = rate * (1.0 + rate / size)
     skewness = (1.0 + 2.0 * rate / size) / np.sqrt(variance)
     guess = _about(p, rate, variance, skewness)
-    # The rates of the Poisson laws that a negative binomial one mixes are gamma distributed.
+    # A negative binomial distribution is a mixture of Poisson ones with gamma distributed rates.
     mixed = np.ceil(special.gammaincinv(np.minimum(size, 1e3), p) * (rate / size) - 0.5)
     guess = np.where(skewness > 0.5, np.maximum(mixed, 0.0), guess)
     return _smallest(binomial_cdf, p, guess, [rate, size])
 
 
 def _about(p: FloatArray, mean: FloatArray, variance: FloatArray, skewness: Any) -> FloatArray:
-    """The quantile by the expansion of Cornish and Fisher, at least 0."""
+    """Return the Cornish-Fisher expansion of the quantile, at least 0."""
     z = special.ndtri(p)
     far = z + skewness * (z * z - 1.0) / 6.0
     return np.maximum(np.ceil(mean + np.sqrt(variance) * far - 0.5), 0.0)
@@ -151,7 +151,7 @@ def _smallest(
     guess: FloatArray,
     parameters: Sequence[FloatArray],
 ) -> FloatArray:
-    """The smallest count with ``cdf(count, *parameters) >= p``, from a guess outwards."""
+    """Search outwards from a guess for the smallest count with ``cdf(count, ...) >= p``."""
     p, guess, *given = np.broadcast_arrays(p, guess, *parameters)
     goal, of_rows = p.ravel(), [column.ravel() for column in given]
 
@@ -189,7 +189,7 @@ def _smallest(
 
 
 def binomial_mean_difference(rate: FloatArray, size: FloatArray) -> FloatArray:
-    """Half the mean difference of two draws of a negative binomial law."""
+    """Return half the mean difference of two draws of a negative binomial distribution."""
     rate, size = np.broadcast_arrays(rate, size)
     odds = rate / size * (1.0 + rate / size)
     found = np.empty(rate.shape)

@@ -1,21 +1,21 @@
 """Cox's proportional hazards (1972), ties by Efron's method (1977).
 
-The hazard of a row is ``h0(t) exp(raw)``; trees learn ``raw`` from the order of the
-events alone::
+The hazard of a row is ``h0(t) exp(raw)``; trees learn ``raw`` only from the order of the
+events::
 
     at each time with events      R   rows at risk: time not earlier, weights times exp(raw)
                                   D   rows with an event at this time, d of them
     loss      -sum over D of w raw + mean w of D * sum over l < d of log phi_l
     phi_l     sum over R - (l / d) * sum over D
 
-Efron's way takes tied events one after the other on average; with weights it is that
-of the survival package of R (a weight of 2 is not quite the same as two rows).
+Efron's method averages over the order of tied events.  With weights it follows
+the survival package of R (a weight of 2 differs slightly from two rows).
 
-g and h of a row need what the event times up to its own have added up to, so rows are
-sorted by time once, and passed once from the last time to the first for the sums over
+g and h of a row need sums over the event times up to its own.  So rows are sorted by time
+once; each evaluation passes once from the last time to the first for the sums over
 R, and once back for g and h.  h is the diagonal of the matrix of second derivatives.
 
-Targets are times, those of censored rows with a minus sign, as XGBoost has it.
+Targets are times; censored rows have a minus sign, as in XGBoost.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from hedgerow.objectives.whole import AllRows
 
 LEAST_RISK = 1e-140
 _FARTHEST = 300.0  # largest score whose exp is in the record, times 1 / LEAST_RISK
-"""Sum over the rows at risk, relative to the largest risk of all rows, at least: squares of
+"""Least sum over the rows at risk, relative to the largest risk of all rows: squares of
 its inverse are finite."""
 
 
@@ -45,7 +45,7 @@ class EventOrder(NamedTuple):
     """Rows by time.
 
     rows     int64 (n_rows,): ascending in time
-    starts   int64 (n_times + 1,): where the rows of each time begin in ``rows``
+    starts   int64 (n_times + 1,): first position of each time in ``rows``
     """
 
     rows: IntArray
@@ -62,9 +62,9 @@ def event_sums(
     top: float,
     sums: FloatArray,
 ) -> float:
-    """What each time adds to the hazard, and the loss of all rows.
+    """Compute the contribution of each time to the hazard, and the loss of all rows.
 
-    ``raw`` counts from ``top``, its maximum.  Row ``k`` of ``sums`` (4, n_times)::
+    ``raw`` is relative to ``top``, its maximum.  Row ``k`` of ``sums`` (4, n_times)::
 
         0   mean w * sum of 1 / phi_l           2   mean w * sum of 1 / phi_l**2
         1   mean w * sum of (l / d) / phi_l     3   ... of (1 - (1 - l / d)**2) / phi_l**2
@@ -108,7 +108,7 @@ def cox_derivatives(
     g: FloatArray,
     h: FloatArray,
 ) -> None:
-    """G and h of each row, without its weight, from what :func:`event_sums` has found."""
+    """Compute g and h of each row, without its weight, from the sums of :func:`event_sums`."""
     first, second = 0.0, 0.0
     for time in range(len(starts) - 1):
         first += sums[0, time]
@@ -139,7 +139,7 @@ class Cox:
     order: EventOrder | None = field(default=None, repr=False, compare=False)
 
     def bound_to(self, target: FloatArray, weight: FloatArray | None) -> Cox:
-        """The same for rows with these targets, sorted once."""
+        """Return the objective for rows with these targets, which are sorted once."""
         return replace(self, order=_order_of(target))
 
     def check_target(
@@ -150,25 +150,25 @@ class Cox:
         if outside.any():
             row = int(np.argmax(outside))
             raise DataError(
-                "objective 'cox' needs times (minus those of censored rows) with |y| in "
+                "objective 'cox' needs times (minus the time for censored rows) with |y| in "
                 f"[{1.0 / LARGEST:g}, {LARGEST:g}]; row {first_row + row} holds "
                 f"{float(target[row])!r}: give an event at time 0 a small time, or leave it out."
             )
         if not (target > 0.0).any():
             raise DataError(
-                f"objective 'cox' needs events, but all {len(target)} rows are censored: censored "
-                "times have a minus sign, others none."
+                f"objective 'cox' needs events, but all {len(target)} rows are censored: only "
+                "censored times have a minus sign."
             )
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
         return np.zeros(1)
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """0: the loss of a constant does not depend on it."""
+        """0: the loss of a constant does not depend on the constant."""
         return np.zeros(1)
 
     def start_beside(self, rows: OffsetRows) -> FloatArray:
-        """0, beside an offset as well."""
+        """0, with an offset as well."""
         return np.zeros(1)
 
     def predict(self, raw: FloatArray) -> FloatArray:
@@ -181,7 +181,7 @@ class Cox:
         cox_derivatives(*found.arguments, found.top, found.sums, g, h)
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        """Mean over the events; 0 for rows without any."""
+        """Mean over the events; 0 for rows without events."""
         found = _Sums.of(target, raw[0], weight, None)
         mass = float(found.arguments[2][target > 0.0].sum())
         return found.loss / mass if mass > 0.0 else 0.0
@@ -189,9 +189,9 @@ class Cox:
     def shared_losses(
         self, target: FloatArray, raw: FloatArray, query: IntArray | None = None
     ) -> FloatArray:
-        """Loss of each event among all rows, and 0 for censored rows; their sum is the loss.
+        """Loss of each event among all rows, and 0 for censored rows; they add up to the loss.
 
-        Tied events take their turns in the order of the rows.  Rows have no queries.
+        Tied events follow the order of the rows.  Rows have no queries.
         """
         order, top = _order_of(target), float(raw[0].max())
         event = target[order.rows] > 0.0
@@ -215,18 +215,18 @@ class Cox:
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         raise ParameterError(
-            "objective 'cox' has no loss of a leaf alone, for a line search: use "
+            "objective 'cox' has no loss per leaf, which a line search needs: use "
             "leaf_estimation='newton' or 'gradient'."
         )
 
     def fit_record(
         self, target: FloatArray, raw: FloatArray, weight: FloatArray | None
     ) -> dict[str, Any]:
-        """The baseline hazard, for the training record of the model.
+        """Return the baseline hazard, for the training record of the model.
 
-        ``times`` of the events, ascending, and ``hazard``: the cumulative baseline hazard
-        at them, by Efron's method as well.  That of a row with raw score 0; where all scores
-        are so far away that it cannot be written, of one with the score ``reference``.
+        ``times`` of the events, ascending, and ``hazard``, the cumulative baseline hazard at these
+        times by Efron's method.  It is the hazard of a row with raw score 0.  If float64 cannot
+        hold it because all scores are far from 0, it is that of a row with the score ``reference``.
         """
         order = _order_of(target)
         found = _Sums.of(target, raw[0], weight, order)
@@ -274,7 +274,7 @@ def _order_of(target: FloatArray) -> EventOrder:
 def survival_of_baseline(
     baseline: dict[str, Any], raw: FloatArray, times: FloatArray
 ) -> FloatArray:
-    """Probability of no event up to each of ``times``, shape (n_rows, n_times)."""
+    """Return the probability of no event up to each of ``times``, shape (n_rows, n_times)."""
     known = np.array(baseline["times"], dtype=np.float64)
     hazard = np.concatenate([[0.0], np.array(baseline["hazard"], dtype=np.float64)])
     at = hazard[np.searchsorted(known, times, side="right")]

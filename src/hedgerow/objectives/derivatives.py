@@ -6,8 +6,8 @@ scores of all classes: :func:`class_probabilities` turns them into
 probabilities once per round, before the first of the round's trees changes a
 score.
 
-These few losses are compiled into every fit.  All others are ``GIVEN``: their g
-and h are computed before the pass, which merely reads them
+Only these few losses are compiled into every fit.  All others are ``GIVEN``: their g
+and h are computed before the pass, which reads them
 (:mod:`hedgerow.objectives.given`).
 """
 
@@ -29,14 +29,14 @@ QUANTILE = 4
 GIVEN = 5
 
 FARTHEST_MARGIN = 200.0
-"""Margins of the exponential loss count up to here: e**200 is 7e86."""
+"""Margins of the exponential loss are clipped here: e**200 is 7e86."""
 
 SMALLEST_HESSIAN = 1e-16
 """Keeps the hessian of a saturated probability above zero."""
 
 
 class LossData(NamedTuple):
-    """What the loss of each row depends on.
+    """The inputs of the loss of each row.
 
     target       float64 (n_rows,); a class index for classification
     weight       float64 (n_rows,), or empty: every weight is 1
@@ -44,7 +44,7 @@ class LossData(NamedTuple):
     probability  float64 (n_outputs, n_rows) for softmax; for a loss whose derivatives
                  are given (2, n_rows): g and h of the output whose tree is grown, or
                  (2 * n_outputs, n_rows): those of all outputs; else empty
-    level        the quantile that is asked for
+    level        quantile level
     """
 
     target: FloatArray
@@ -157,7 +157,7 @@ def gradients_of(
     output: int,
     level: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """G and h of every row, as the gradient pass of a tree computes them."""
+    """Return g and h of every row, as the gradient pass of a tree computes them."""
     data = LossData(
         target=np.ascontiguousarray(target, dtype=np.float64),
         weight=np.zeros(0) if weight is None else np.ascontiguousarray(weight, np.float64),

@@ -9,29 +9,29 @@ gamma_dist         log mean, log shape                    of y                  
 negative_binomial  log mean, log size                     of the count y        0, 1, ...
 =================  =====================================  ====================  ==========
 
-(``poisson`` has one parameter, its mean, which it learns anyway.)
+(``poisson`` has one parameter, its mean, so it is an ordinary objective.)
 
-The step is that of the *natural gradient* (Duan et al., NGBoost, 2020): the gradient of
+The step is the *natural gradient* (Duan et al., NGBoost, 2020): the gradient of
 the loss times the inverse of the Fisher information F, which is diagonal for these
-parameters.  A step then is one in the distribution, whatever the parameters are called.
-It can be had in two ways::
+parameters.  So a step does not depend on the parametrisation of the distribution.
+There are two ways to take it::
 
     mean of the steps of rows      g = gradient / F    h = 1     leaf = mean(gradient / F)
     expected information           g = gradient        h = F     leaf = sum(gradient) / sum(F)
 
-``normal`` and ``log_normal`` take the first: with the second the penalty ``reg_lambda`` and
-``min_child_weight`` are in units of the target (1 / target**2), and hessians must be summed,
-too; where the unit fits, both do about as well.  ``gamma_dist`` and
-``negative_binomial`` take the second: their information has no unit, and a count of mean
-0.01 tells next to nothing of its parameters, so that its own natural gradient is noise.
+``normal`` and ``log_normal`` use the first.  With the second, ``reg_lambda`` and
+``min_child_weight`` would have the unit 1 / target**2, and the hessians would have to be
+summed; with a suitable unit both do about as well.  ``gamma_dist`` and
+``negative_binomial`` use the second: their information has no unit.  A count of mean
+0.01 says almost nothing about its parameters, so its own natural gradient is noise.
 ``benchmarks/uncertainty.py`` compares both ways on real data.
 
-The step of scale and shape is half as long as that of the mean.  They are learned from
-what the mean has left of training rows, which is too little; the model would be sure
-of itself, and stop, before the mean is learned.
+The step of scale and shape is half as long as the step of the mean.  Scales are learned from
+the residuals of training rows, which are too small.  With full steps the model would become
+overconfident and stop before it has learned the mean.
 
-Outputs are not coupled: the second tree of a round sees the scores with the first.  So
-rows in chunks need to keep nothing, and train to the same bytes.
+Outputs are not coupled: the second tree of a round uses the scores after the first.  So
+rows in chunks need no extra storage and give the same bytes.
 """
 
 from __future__ import annotations
@@ -65,41 +65,41 @@ from hedgerow.params import Interval
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _POSITIVE = Interval(1.0 / LARGEST, LARGEST)
 _MOST_COUNTED = 1e15
-"""Counts up to here are whole numbers in float64."""
+"""float64 represents whole numbers up to here."""
 
 _FARTHEST_SCALE = 250.0
-"""Logarithms of scales count up to here."""
+"""Logarithms of scales are clipped here."""
 _FARTHEST_RATE = 300.0
-"""The same for logarithms of means ..."""
+"""Logarithms of means are clipped here ..."""
 _FARTHEST_SHAPE = 15.0
-"""... and of shapes and sizes: a gamma distribution of shape exp(15) is a normal one, a
-negative binomial one of this size is that of Poisson."""
+"""... and those of shapes and sizes here: a gamma distribution of shape exp(15) is nearly
+normal, and a negative binomial distribution of this size is nearly Poisson."""
 _SQUARE = 81.0
-"""A row farther from its location than 9 scales moves the scale as if it were there: a
-scale that is wrong by far is brought up in a few rounds, not in one leap beyond."""
+"""A row farther than 9 scales from its location moves the scale as if it were there.  A
+scale that is far too small grows over a few rounds, not in one leap."""
 _LONGEST = 20.0
-"""The same for slopes in log shapes and sizes, whose information is at most 1."""
+"""The same for derivatives in log shapes and sizes, whose information is at most 1."""
 _NARROWEST = 1e-8
-"""Scale at the start, at least, as a share of the location: targets may all be the same."""
+"""Least initial scale, as a share of the location, because all targets may be equal."""
 _LOWEST_MEAN = 1e-300
 
 
 class DistributionLoss(RowLoss):
-    """Base: minus the logarithm of the density of each row; two raw scores.
+    """Base class: minus the log density of each row; two raw scores.
 
-    ``raw_names`` are the names of the two.
+    ``raw_names`` are the names of the two raw scores.
     """
 
     raw_names: ClassVar[tuple[str, str]] = ("location", "log scale")
     n_outputs: int = 2
 
     def __post_init__(self) -> None:
-        # Losses are made with the number of classes, which has no part in this one.
+        # Objectives are made with the number of classes, which this one ignores.
         object.__setattr__(self, "n_outputs", 2)
 
     @abstractmethod
     def distribution(self, raw: FloatArray) -> Distribution:
-        """The distribution of each row, for raw scores of shape (2, n_rows)."""
+        """Return the distribution of each row, for raw scores of shape (2, n_rows)."""
 
     def predict(self, raw: FloatArray) -> FloatArray:
         """The mean of the distribution."""
@@ -107,7 +107,7 @@ class DistributionLoss(RowLoss):
 
     @abstractmethod
     def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
-        """True first and second derivative of each row in the raw score of an output."""
+        """Return the first and second derivative of each row in the raw score of an output."""
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         def slopes(step: FloatArray) -> Slopes:
@@ -128,11 +128,11 @@ class NormalLoss(DistributionLoss):
     n_outputs: int = 2
 
     def _numbers(self, target: FloatArray) -> FloatArray:
-        """What is normal: the targets themselves."""
+        """Return the values that are normal: the targets themselves."""
         return target
 
     def compared(self, target: FloatArray) -> FloatArray:
-        """What differs from the location."""
+        """Return the values to compare with the location."""
         return self._numbers(target)
 
     def distribution(self, raw: FloatArray) -> Distribution:
@@ -147,7 +147,7 @@ class NormalLoss(DistributionLoss):
         return np.array([origin, math.log(max(math.sqrt(variance), least))])
 
     def _far(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        """Distance from the location in scales."""
+        """Return the distance from the location in scales."""
         with np.errstate(over="ignore"):
             far = (self._numbers(target) - raw[0]) * np.exp(-_clipped(raw[1], _FARTHEST_SCALE))
         return np.clip(far, -1e70, 1e70)
@@ -172,7 +172,7 @@ class NormalLoss(DistributionLoss):
         return -far * precision, precision * precision
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Mean with weights of the precision; root of the mean square in scales."""
+        """Mean with the precisions as weights; root mean square of the residuals in scales."""
         if output == 1:
             with np.errstate(divide="ignore"):
                 steps = 0.5 * np.log(leaves.means(self._far(leaves.target, leaves.raw) ** 2))
@@ -236,7 +236,7 @@ class GammaLoss(DistributionLoss):
         return np.asarray(shape * (np.expm1(far) - far) + own + np.log(target))
 
     def _slope_of_shape(self, target: FloatArray, raw: FloatArray) -> Slopes:
-        """Slope of the loss in log shape, and the information of it."""
+        """Return the derivative of the loss in log shape, and its information."""
         far, shape = self._far(target, raw), _shape_of(raw)
         slope = shape * (np.expm1(far) - far - np.log(shape) + digamma(shape))
         return slope, shape * (shape * polygamma(1, shape) - 1.0)
@@ -274,7 +274,7 @@ class NegativeBinomialLoss(DistributionLoss):
         if broken.any():
             row = int(np.argmax(broken))
             raise DataError(
-                f"objective {self.name!r} needs whole numbers, as it is of counts; row "
+                f"objective {self.name!r} needs counts, which are whole numbers; row "
                 f"{first_row + row} holds {float(target[row])!r}: use 'gamma_dist' for amounts."
             )
 
@@ -282,7 +282,7 @@ class NegativeBinomialLoss(DistributionLoss):
         return NegativeBinomial(np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw))
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """The mean, and the most likely size; the largest if counts vary less than Poisson's."""
+        """The mean and the most likely size; the largest size if counts vary less than Poisson."""
         mean = rows.mean()
         variance = rows.mean(lambda target: (target - mean) ** 2)
         log_mean = math.log(max(mean, _LOWEST_MEAN))
@@ -326,12 +326,12 @@ class NegativeBinomialLoss(DistributionLoss):
 
 
 def size_information(mean: FloatArray, size: FloatArray) -> FloatArray:
-    """Fisher information of the log size of a negative binomial distribution, about.
+    """Approximate the Fisher information of the log size of a negative binomial distribution.
 
     The information is a series without closed form.  It is ``m**2 / (2 r (r + 1))`` for
-    small means and ``r (r trigamma(r) - 1)`` for large ones; this goes from one to the
-    other, ``(small**-0.5 + large**-0.5)**-2``.  Between it is too large, by a factor of 1.2
-    at most for sizes from 1 on, 1.9 from 0.3 on: steps are then shorter than natural ones.
+    small means and ``r (r trigamma(r) - 1)`` for large ones.  This function interpolates:
+    ``(small**-0.5 + large**-0.5)**-2``.  In between it is too large, by a factor of at most 1.2
+    for sizes of 1 or more and 1.9 for sizes of 0.3 or more, which makes steps shorter.
     """
     small = 0.5 * mean / size * (mean / (size + 1.0))
     large = size * (size * polygamma(1, size) - 1.0)
@@ -348,12 +348,12 @@ def _shape_of(raw: FloatArray) -> FloatArray:
 
 
 def _log_shape_of_gap(gap: float) -> float:
-    """Log of the shape k with ``log k - digamma(k) = gap``, by bisection: the left falls in k."""
+    """Log of the shape k with ``log k - digamma(k) = gap``, by bisection."""
     return _bisected(lambda log_k: gap - (log_k - float(digamma(math.exp(log_k)))))
 
 
 def _bisected(rises: Callable[[float], float]) -> float:
-    """Where a function that rises is 0, within the range of log shapes."""
+    """Return the root of an increasing function within the range of log shapes."""
     low, high = -_FARTHEST_SHAPE, _FARTHEST_SHAPE
     for _ in range(80):
         middle = 0.5 * (low + high)

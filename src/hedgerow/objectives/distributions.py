@@ -1,4 +1,4 @@
-"""What a distributional model says of rows: one distribution for each.
+"""Predicted distributions: one distribution for each row.
 
 ==================  =====================  =========================  ==================
 class               parameters of a row    mean                       variance
@@ -40,14 +40,14 @@ from hedgerow.params import Interval
 
 _LEVEL = Interval(0.0, 1.0, low_open=True, high_open=True)
 _FARTHEST = 700.0
-"""exp of it is finite."""
+"""exp of this number is finite."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distribution(ABC):
-    """A distribution for each row; the base of all.
+    """A distribution for each row; the base class.
 
-    Methods that take ``y`` want a number, or one for each row.
+    Methods with an argument ``y`` accept a number, or one number for each row.
     """
 
     discrete: ClassVar[bool] = False
@@ -56,7 +56,7 @@ class Distribution(ABC):
         return len(self._columns()[0])
 
     def __getitem__(self, rows: Any) -> Self:
-        """The distributions of some rows: a slice, mask or positions."""
+        """Return the distributions of some rows: a slice, mask or positions."""
         return type(self)(*(np.atleast_1d(column[rows]) for column in self._columns()))
 
     def _columns(self) -> tuple[FloatArray, ...]:
@@ -64,34 +64,34 @@ class Distribution(ABC):
 
     @abstractmethod
     def _law(self) -> Any:
-        """The frozen distribution of scipy.stats, which takes long to import."""
+        """Return the frozen distribution of scipy.stats, which is slow to import."""
 
     @property
     @abstractmethod
     def mean(self) -> FloatArray:
-        """Expected target of each row, float64 (n_rows,)."""
+        """Return the expected target of each row, float64 (n_rows,)."""
 
     @property
     @abstractmethod
     def variance(self) -> FloatArray:
-        """Of each row, float64 (n_rows,)."""
+        """Return the variance of each row, float64 (n_rows,)."""
 
     @property
     def std(self) -> FloatArray:
-        """Standard deviation of each row, float64 (n_rows,)."""
+        """Return the standard deviation of each row, float64 (n_rows,)."""
         return np.sqrt(self.variance)
 
     @property
     def median(self) -> FloatArray:
-        """Of each row, float64 (n_rows,)."""
+        """Return the median of each row, float64 (n_rows,)."""
         return self.quantile(0.5)
 
     def quantile(self, p: Any) -> FloatArray:
-        """Smallest value up to which there is probability ``p``.
+        """Return the smallest value with a cumulative probability of at least ``p``.
 
         Parameters
         ----------
-        p : float in (0, 1), or sequence of n_levels such
+        p : float in (0, 1), or sequence of n_levels such numbers
 
         Returns
         -------
@@ -100,32 +100,33 @@ class Distribution(ABC):
         Raises
         ------
         ParameterError
-            If p is not inside (0, 1).
+            If p is outside (0, 1).
         """
         levels = np.asarray(p, dtype=np.float64)
         if levels.ndim > 1 or not ((levels > 0.0) & (levels < 1.0)).all():
-            raise ParameterError(f"p must be a number in (0, 1), or a list of such; got {p!r}.")
+            raise ParameterError(
+                f"p must be a number in (0, 1), or a list of such numbers; got {p!r}."
+            )
         return self._quantiles(levels[..., None]).T.reshape(len(self), *levels.shape)
 
     def _quantiles(self, p: FloatArray) -> FloatArray:
-        """Quantiles of levels of shape (n_levels, 1) or (1,), a column for each row."""
+        """Return quantiles of levels of shape (n_levels, 1) or (1,), a column for each row."""
         return np.asarray(self._law().ppf(p))
 
     def interval(self, level: float = 0.9) -> FloatArray:
-        """Lower and upper end of the central interval, float64 (n_rows, 2).
+        """Return lower and upper end of the central interval, float64 (n_rows, 2).
 
-        It holds the target with probability ``level``, with a little more where the
-        target is a count.
+        It contains the target with probability ``level``, or slightly more for counts.
         """
         check_level(level)
         return self.quantile([0.5 * (1.0 - level), 0.5 * (1.0 + level)])
 
     def cdf(self, y: Any) -> FloatArray:
-        """Probability of a target up to ``y``, float64 (n_rows,)."""
+        """Return the probability of a target up to ``y``, float64 (n_rows,)."""
         return np.asarray(self._law().cdf(self._targets(y)))
 
     def log_pdf(self, y: Any) -> FloatArray:
-        """Logarithm of the density at ``y``, of a count of its probability; (n_rows,)."""
+        """Return the log density at ``y``, or the log probability of a count; (n_rows,)."""
         law, at = self._law(), self._targets(y)
         return np.asarray(law.logpmf(at) if self.discrete else law.logpdf(at))
 
@@ -136,7 +137,7 @@ class Distribution(ABC):
         ----------
         n : int >= 1, default=1
         random_state : int, numpy.random.Generator or None, default=None
-            None is 0: the same draws each time.
+            None means 0: the same draws at each call.
 
         Returns
         -------
@@ -150,7 +151,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def crps(self, y: Any) -> FloatArray:
-        """Continuous ranked probability score of each row, float64 (n_rows,); 0 is best."""
+        """Return the CRPS of each row, float64 (n_rows,); 0 is best."""
 
     def _targets(self, y: Any) -> FloatArray:
         given = np.asarray(y, dtype=np.float64)
@@ -287,7 +288,7 @@ class Poisson(Distribution):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NegativeBinomial(Distribution):
-    """Counts that vary more than those of Poisson: mean ``rate`` and ``size``, (n_rows,).
+    """Counts with more variance than Poisson: mean ``rate`` and ``size``, (n_rows,).
 
     The variance is ``rate + rate**2 / size``; with a large size it is a Poisson distribution.
     """

@@ -1,4 +1,4 @@
-"""Targets that losses allow: checks that several of them share."""
+"""Allowed targets: checks that several objectives share."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from hedgerow.errors import DataError
 from hedgerow.params import Interval
 
 LARGEST_SPREAD = 1e140
-"""Beyond it a gain, the square of a sum of gradients, is not finite."""
+"""Beyond this, a gain, which is the square of a sum of gradients, is not finite."""
 
 
 LARGEST = 1e100
-"""Targets of losses that multiply or divide by them may not be larger."""
+"""Limit on targets of objectives that multiply or divide by them."""
 
 
 def check_interval(target: FloatArray, name: str, allowed: Interval, first_row: int = 0) -> None:
-    """Raise ``DataError`` if a target is outside; rows are numbered from ``first_row``."""
+    """Raise ``DataError`` if a target is outside; the first target is row ``first_row``."""
     inside = target > allowed.low if allowed.low_open else target >= allowed.low
     inside &= target < allowed.high if allowed.high_open else target <= allowed.high
     if not inside.all():
@@ -34,7 +34,7 @@ def _brackets(allowed: Interval) -> str:
 
 
 def check_two_classes(target: FloatArray, name: str, first_row: int = 0) -> None:
-    """Raise ``DataError`` if a target is neither 0 nor 1; rows are numbered from ``first_row``."""
+    """Raise ``DataError`` if a target is neither 0 nor 1; the first target is row ``first_row``."""
     outside = (target != 0.0) & (target != 1.0)
     if outside.any():
         row = int(np.argmax(outside))
@@ -47,10 +47,10 @@ def check_two_classes(target: FloatArray, name: str, first_row: int = 0) -> None
 def check_spread(
     target: FloatArray, name: str, first_row: int = 0, origin: float | None = None
 ) -> None:
-    """Raise ``DataError`` if targets lie farther than ``LARGEST_SPREAD`` from that of row 0.
+    """Raise ``DataError`` if a target is farther than ``LARGEST_SPREAD`` from that of row 0.
 
-    ``target`` are those of row ``first_row`` and the following; ``origin`` is that of row 0
-    if this is not among them.
+    ``target`` starts at row ``first_row``; ``origin`` is the target of row 0
+    if ``target`` does not contain it.
     """
     origin = float(target[0]) if origin is None else origin
     with np.errstate(over="ignore"):

@@ -65,7 +65,7 @@ class Exponential:
         return np.asarray(np.exp(np.minimum(-margin, _FAR)))
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Half the log of the ratio of the two classes' sums of exp(-s raw)."""
+        """Half the log of the ratio of the sums of exp(-s raw) of both classes."""
         positive = leaves.target > 0.0
         raw = np.clip(leaves.raw[output], -_FAR, _FAR)
         up = leaves.sums(np.where(positive, np.exp(-raw), 0.0))

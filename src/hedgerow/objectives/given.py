@@ -5,14 +5,14 @@
     before each tree      objective.derivatives(rows, output, g, h)     all threads
     in the tree           g, h of a block  -> times weight -> integers  compiled
 
-So a loss needs no place in the code that every fit compiles: it brings a function
-that fills two arrays, by compiled kernels of its own or by NumPy.
+So such a loss needs no code in the kernels that every fit uses.  It has a function
+that fills two arrays, by its own compiled kernels or by NumPy.
 
-A loss is *rowwise* if g and h of a row depend on this row alone.  It then sees blocks
-of rows, wherever they are: in memory, or in chunks.  Others (partial likelihoods,
-rankings) see all rows at once.  It is *coupled* if g and h of an output depend on
-the scores of others: those of all outputs are then computed before the first tree
-of a round changes a score.
+A loss is *rowwise* if g and h of a row depend only on this row.  Its function then receives
+blocks of rows, from memory or from chunks.  Other losses (partial likelihoods,
+rankings) receive all rows at once.  A loss is *coupled* if g and h of an output depend on
+the scores of other outputs.  Then the derivatives of all outputs are computed before the
+first tree of a round changes a score.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from hedgerow.objectives.derivatives import (
 from hedgerow.threads import run_blocks
 
 BLOCK_ROWS = 16_384
-"""Fewest rows that a thread is given: it takes some microseconds to wake one."""
+"""Fewest rows per thread: waking a thread takes some microseconds."""
 
 
 class LossRows(NamedTuple):
-    """Some rows, or all of them.
+    """Some rows, or all rows.
 
     target   float64 (n_rows,), or (n_rows, n_columns) for losses of several columns
     raw      float64 (n_outputs, n_rows)
     weight   float64 (n_rows,), or None: every weight is 1
-    round    number of the round, from 0: losses that draw at random draw anew in each
+    round    number of the round, from 0: losses with random draws draw anew in each round
     """
 
     target: FloatArray
@@ -59,38 +59,38 @@ class GivenLoss(Objective, Protocol):
     Attributes
     ----------
     rowwise : bool
-        Whether :meth:`derivatives` may be called with a part of the rows.
+        Whether :meth:`derivatives` accepts a part of the rows.
     coupled : bool
         Whether g and h of an output depend on the raw scores of others.
     """
 
     @property
     def rowwise(self) -> bool:
-        """Whether a part of the rows will do."""
+        """Whether derivatives of a part of the rows can be computed alone."""
 
     @property
     def coupled(self) -> bool:
         """Whether outputs depend on each other."""
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
-        """Write first and second derivatives of each row, not multiplied by its weight.
+        """Write the first and second derivative of each row, without its weight.
 
-        ``g`` and ``h`` are float64 (n_rows,), contiguous.  Must not depend on the
-        number of rows in a call of a rowwise loss, and is called by several threads.
+        ``g`` and ``h`` are float64 (n_rows,), contiguous.  For a rowwise loss the result must not
+        depend on the number of rows in a call.  Several threads call the method.
         """
 
 
 def bound_to_rows(objective: Objective, target: FloatArray, weight: FloatArray | None) -> Objective:
-    """The objective with what it computes once for rows with these targets.
+    """Return the objective with the results that it computes once for these targets.
 
-    That is the objective itself, unless it has a method ``bound_to(target, weight)``.
+    The objective itself, unless it has a method ``bound_to(target, weight)``.
     """
     bind = getattr(objective, "bound_to", None)
     return objective if bind is None else cast(Objective, bind(target, weight))
 
 
 def prepared_shape(objective: Objective, n_rows: int) -> tuple[int, int]:
-    """Shape of ``LossData.probability``."""
+    """Return the shape of ``LossData.probability``."""
     if objective.kernel_id == SOFTMAX:
         return objective.n_outputs, n_rows
     if objective.kernel_id == GIVEN:
@@ -100,7 +100,7 @@ def prepared_shape(objective: Objective, n_rows: int) -> tuple[int, int]:
 
 
 def first_column(target: FloatArray) -> FloatArray:
-    """The targets as the compiled pass wants them; of several columns a copy of the first."""
+    """Return the targets for the compiled pass; for several columns, a copy of the first."""
     if target.ndim == 1:
         return np.ascontiguousarray(target, dtype=np.float64)
     return np.array(target[:, 0], dtype=np.float64)
@@ -108,7 +108,7 @@ def first_column(target: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Given:
-    """The rows of a fit, for an objective whose derivatives are given; else does nothing.
+    """The rows of a fit, for an objective with precomputed derivatives; else does nothing.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Given:
     target, weight : as in ``LossRows``
     n_threads : int
     newton : bool
-        Whether trees are grown on h, too.
+        Whether trees use h.
     """
 
     objective: Objective
@@ -133,17 +133,17 @@ class Given:
         n_threads: int,
         newton: bool = True,
     ) -> Given:
-        """For the rows of a fit."""
+        """Make the object for the rows of a fit."""
         return Given(bound_to_rows(objective, target, weight), target, weight, n_threads, newton)
 
     def prepare(self, data: LossData, output: int, round_: int = 0) -> None:
         """Write g and h at the scores ``data.raw`` into ``data.probability``.
 
-        For ``output``, whose tree is grown next in round ``round_``; of a coupled loss
-        for all outputs, before the first.
+        ``output`` is the output of the next tree in round ``round_``.  A coupled loss fills
+        all outputs before the first tree.
         """
         if self.objective.kernel_id != GIVEN:
-            if self.target.ndim == 2:  # of each output another; data hold a copy of one
+            if self.target.ndim == 2:  # each output has its own target; data hold a copy of one
                 data.target[:] = self.target[:, output]
             return
         loss = cast(GivenLoss, self.objective)
@@ -153,7 +153,7 @@ class Given:
             self.prepare_all(data, round_)
 
     def prepare_all(self, data: LossData, round_: int = 0) -> None:
-        """The same for all outputs, two rows of ``data.probability`` each."""
+        """Write g and h of all outputs, two rows of ``data.probability`` each."""
         if self.objective.kernel_id != GIVEN:
             return
         loss = cast(GivenLoss, self.objective)
@@ -176,12 +176,12 @@ class Given:
 
 
 def check_curvature(loss: GivenLoss, largest: float) -> None:
-    """Raise ``LossError`` if a user's loss has no h above the least; ``largest`` is that of all."""
+    """Raise ``LossError`` if a custom loss has no positive h; ``largest`` is over all rows."""
     label = getattr(loss, "label", None)
     if label is not None and not largest > SMALLEST_HESSIAN:
         raise LossError(
             f"objective {label!r} has no positive second "
-            "derivative in any row, so that there is no Newton step: use "
+            "derivative in any row, so there is no Newton step: use "
             "leaf_estimation='gradient' or 'line_search'."
         )
 
@@ -194,7 +194,7 @@ def gradients_at(
     output: int,
     round_: int = 0,
 ) -> tuple[FloatArray, FloatArray]:
-    """G and h of every row, weights included, as the gradient pass of a tree has them."""
+    """Return g and h of every row with weights, as the gradient pass of a tree computes them."""
     if objective.kernel_id != GIVEN:
         target = target if target.ndim == 1 else target[:, output]
         return gradients_of(objective.kernel_id, target, weight, raw, output, objective.level)

@@ -7,10 +7,10 @@ derivatives to the last bits in one evaluation (forward automatic differentiatio
     f(x)      (f,  f' x',  f'' x'**2 + f' x'')
     x y       (x y,  x' y + x y',  x'' y + 2 x' y' + x y'')
 
-Branches compare values alone.  Operators and functions that are not here leave the loss
-without jets; it is then differentiated numerically.
+Comparisons use only values.  A loss with operators or functions that are not in this module
+is differentiated numerically.
 
-Importing this module tells Numba of the type: nothing but user losses does.
+Importing this module registers the type with Numba; only custom losses do so.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ JET = JetType()
 
 
 def _overload(function: Any) -> Any:
-    """What Numba calls for jets; annotations need not be those of the implementation."""
+    """Register an overload; its annotations may differ from those of the implementation."""
     return overload(function, strict=False)
 
 
@@ -64,7 +64,7 @@ for _part in _PARTS:
 
 @intrinsic
 def jet(typingctx: Any, value: Any, first: Any, second: Any) -> Any:
-    """The jet with these parts."""
+    """Make a jet of its parts."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         made = cgutils.create_struct_proxy(JET)(context, builder)
@@ -75,7 +75,7 @@ def jet(typingctx: Any, value: Any, first: Any, second: Any) -> Any:
 
 
 def lift(x: Any) -> Any:
-    """The jet of a constant; a jet itself."""
+    """Return the jet of a constant, or a jet unchanged."""
     raise TypeError("compiled code only")
 
 
@@ -89,7 +89,7 @@ def _lift(x: Any) -> Any:
 
 
 def value_of(x: Any) -> Any:
-    """The number itself, without derivatives."""
+    """Return the value without derivatives."""
     raise TypeError("compiled code only")
 
 
@@ -103,7 +103,7 @@ def _value_of(x: Any) -> Any:
 
 
 def _has_jet(*kinds: Any) -> bool:
-    """Whether there is a jet among numbers and jets alone."""
+    """Whether all arguments are numbers or jets, and at least one is a jet."""
     known = all(isinstance(kind, JetType | types.Number | types.Boolean) for kind in kinds)
     return known and any(isinstance(kind, JetType) for kind in kinds)
 
@@ -112,7 +112,7 @@ def _has_jet(*kinds: Any) -> bool:
 
 
 def _unary(functions: tuple[Any, ...], rule: Callable[..., Any]) -> None:
-    """``rule(x)`` gives f, f' and f'' at a number."""
+    """``rule(x)`` returns f, f' and f'' at a number."""
     compiled = compile_inner(rule)
 
     def typed(x: Any) -> Any:
@@ -224,7 +224,7 @@ for _functions, _rule in (
 
 
 def _binary(functions: tuple[Any, ...], rule: Callable[..., Any]) -> None:
-    """``rule(x, y)`` gives the jet of two jets."""
+    """``rule(x, y)`` returns the jet of two jets."""
     compiled = compile_inner(rule)
 
     def typed(x: Any, y: Any) -> Any:

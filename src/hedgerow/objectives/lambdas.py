@@ -6,19 +6,19 @@ A pair is two rows of a query with different labels; *high* has the larger one::
     g of high  -= sigmoid * p * weight          h of both += sigmoid**2 * p (1 - p) * weight
     g of low   += sigmoid * p * weight
 
-The weight of a pair is what its swap would change in the score of the list (Burges
+The weight of a pair is the change in the score of the list when its rows swap (Burges
 2010, "From RankNet to LambdaRank to LambdaMART")::
 
     ndcg   |difference of gains| * |difference of discounts| / ideal DCG
     map    change of the average precision
-    plain  1, the same for all: the loss is a sum of logistic ones
+    plain  1 for all pairs: the loss is a sum of logistic losses
 
-Pairs are those of the first ``most`` ranks with all behind them, or of each row with
-some drawn at random from those with other labels.  The random numbers are a hash of
+The pairs are those of the first ``most`` ranks with all rows behind them, or of each row
+with some rows of other labels drawn at random.  The random numbers are a hash of
 seed, round and row.
 
-The inner loop is split in two: the first has no sum, so it is done for several rows
-at once; the second adds up in the order of the ranks, always the same.
+The inner loop is split in two: the first has no sum, so it is vectorised; the second
+adds up in the order of the ranks, so the order of the sum never changes.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ PLAIN = 2
 PAIR_STREAM = 20 << 40
 """Stream for the partners of rows; the round is added."""
 GAIN_STREAM = 21 << 40
-"""Stream for the random gains of cross-entropy; the round is added."""
+"""Stream for the random gains of the cross-entropy; the round is added."""
 
 SMALLEST = 1e-16
-"""Keeps hessians above zero, as of other losses."""
+"""Keeps hessians above zero, as for other losses."""
 
 _CLOSE = 0.01
 _SCORE, _GAIN, _G, _H, _WEIGHT, _PUSH, _CURVE, _PART, _START = range(9)
 
 
 class PairRules(NamedTuple):
-    """How pairs are chosen and weighed.
+    """How pairs are chosen and weighted.
 
     kind        OF_NDCG, OF_MAP or PLAIN
-    most        ranks whose pairs count
+    most        ranks whose pairs are used
     drawn       partners drawn for each row; 0: all pairs of the first ranks
     sigmoid     steepness
-    normalize   1: pairs far apart count less, and so do queries with much to change
+    normalize   1: pairs with distant scores have less weight, and so do queries with large sums
     seed, round
     """
 
@@ -71,12 +71,12 @@ class PairRules(NamedTuple):
 
 
 class QueryFacts(NamedTuple):
-    """What does not change from round to round.
+    """What stays the same over the rounds.
 
     gain       float64 (n_rows,): gain of the label, 1 or 0 for relevance, or the label
     inverse    float64 (n_queries,): factor on the weights of pairs of a query
     discount   float64 (rows of the largest query,): 1 / log2(2 + rank)
-    by_label   int64 (n_rows,): places in the query from the largest label on
+    by_label   int64 (n_rows,): positions in the query by descending label
     """
 
     gain: FloatArray
@@ -89,7 +89,7 @@ class QueryFacts(NamedTuple):
 def fill_weights(
     i: int, n: int, inverse: float, rules: PairRules, facts: QueryFacts, numbers: FloatArray
 ) -> None:
-    """Weight of the pairs of rank ``i`` with the later ones; 0 for equal labels."""
+    """Write the weights of the pairs of rank ``i`` with later ranks; 0 for equal labels."""
     gain, weight = numbers[_GAIN], numbers[_WEIGHT]
     own = gain[i]
     first, last = np.uint64(i + 1), np.uint64(n)
@@ -108,7 +108,7 @@ def fill_weights(
 
 @kernel(inner=True)
 def prepare_precision(n: int, numbers: FloatArray) -> None:
-    """Two parts of what a swap of ranks i < j changes in the sum of precisions.
+    """Write two parts of the change in the sum of precisions when ranks i < j swap.
 
     ``start[i]`` is the precision of a relevant row at rank i, less the sum of
     1 / (1 + rank) over the relevant rows up to it; ``part[j]`` is this sum up to rank
@@ -125,7 +125,7 @@ def prepare_precision(n: int, numbers: FloatArray) -> None:
 
 @kernel(inner=True)
 def push_pairs(i: int, n: int, spread: float, sigmoid: float, numbers: FloatArray) -> None:
-    """What each later rank gets of its pair with rank ``i``: ``push`` and ``curve``."""
+    """Write the contributions of pairs with rank ``i`` to later ranks: ``push`` and ``curve``."""
     score, gain, weight = numbers[_SCORE], numbers[_GAIN], numbers[_WEIGHT]
     push, curve = numbers[_PUSH], numbers[_CURVE]
     own_score, own_gain, square = score[i], gain[i], sigmoid * sigmoid
@@ -144,7 +144,7 @@ def push_pairs(i: int, n: int, spread: float, sigmoid: float, numbers: FloatArra
 def top_pairs(
     n: int, query: int, rules: PairRules, facts: QueryFacts, numbers: FloatArray
 ) -> float:
-    """Add up the pairs of the first ranks; returns the sum of what they push."""
+    """Add up the pairs of the first ranks; returns the sum of the contributions."""
     g, h, push, curve = numbers[_G], numbers[_H], numbers[_PUSH], numbers[_CURVE]
     inverse = facts.inverse[query]
     spread = 0.0
@@ -170,7 +170,7 @@ def top_pairs(
 def pair_weight(
     i: int, j: int, inverse: float, rules: PairRules, facts: QueryFacts, numbers: FloatArray
 ) -> float:
-    """The same for the one pair of ranks ``i`` < ``j``, of rows with different gains."""
+    """Return the weight of the pair of ranks ``i`` < ``j``, with different gains."""
     change = abs(numbers[_GAIN, i] - numbers[_GAIN, j])
     if rules.kind == OF_NDCG:
         return change * (facts.discount[i] - facts.discount[j]) * inverse
@@ -188,7 +188,7 @@ def drawn_pairs(
     facts: QueryFacts,
     space: QuerySpace,
 ) -> float:
-    """Add up pairs of each row with some of those with another gain, drawn at random."""
+    """Add up pairs of each row with randomly drawn rows of another gain."""
     numbers, begin, rank = space.numbers, queries.starts[query], space.spare
     score, gain, g, h = numbers[_SCORE], numbers[_GAIN], numbers[_G], numbers[_H]
     for place in range(n):
@@ -306,7 +306,7 @@ def target_shares(
 ) -> bool:
     """Gains plus random numbers from 0 to 1, divided by their sum.
 
-    Without a stream the numbers are 1/2, their mean.  False if all gains are the same.
+    Without a stream the numbers are 1/2, their mean.  Returns False if all gains are equal.
     """
     total, lowest, highest = 0.0, math.inf, -math.inf
     for place in range(n):
@@ -355,8 +355,8 @@ def cross_entropy_gradients(
 ) -> None:
     """Write g and h of XE-NDCG (Bruch 2021, as in LightGBM).
 
-    g is the first derivative and two more terms of what the inverse of the whole matrix
-    of second derivatives makes of it; h its diagonal.
+    g is the first derivative plus two terms of the product of the gradient with the inverse of
+    the whole matrix of second derivatives; h is its diagonal.
     """
     share, wanted, part = space.numbers[0], space.numbers[1], space.numbers[2]
     for query in range(first, stop):
@@ -396,7 +396,7 @@ def cross_entropies(
     space: QuerySpace,
     out: FloatArray,
 ) -> None:
-    """Cross-entropy of each query, of the mean gains; 0 where all labels are the same."""
+    """Cross-entropy of each query with the mean gains; 0 if all labels are equal."""
     share, wanted = space.numbers[0], space.numbers[1]
     for query in range(first, stop):
         begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]

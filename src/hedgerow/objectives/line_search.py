@@ -1,16 +1,16 @@
 """Leaf values that minimise the loss itself (Friedman 2001, algorithm 1, line 5).
 
-A tree that fits the negative gradient says which rows belong together; the step
-that all rows of a leaf then take is found by a search along one line::
+A tree that fits the negative gradient groups the rows; the step of all rows of a
+leaf is then found by a search along one line::
 
     c = argmin  sum over the rows of  w L(y, raw + c)
 
-Squared, absolute, quantile and exponential loss have it in closed form.  For
-others the derivative in c, which rises for a convex loss, is searched for its
-root by Newton steps; one that leaves the interval known to hold the root is
+Squared, absolute, quantile and exponential loss have a closed form.  For other
+losses, Newton steps find the root of the derivative in c, which increases for a convex
+loss.  A step that leaves the interval known to contain the root is
 replaced by bisection.
 
-All leaves are searched at once: rows of a leaf stand side by side and sums are
+All leaves are searched at once: the rows of a leaf are consecutive, and sums are
 taken over segments.
 """
 
@@ -26,49 +26,48 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.kernels.exact_sum import ExactSum, exact_sum
 
 LONGEST_STEP = 16.0
-"""A leaf with rows of one class only has no minimum: its step ends here (a raw
+"""A leaf with rows of one class has no minimum: its step is limited to this (a raw
 score of 16 is a probability of 1 - 1e-7)."""
 
 _STEPS = 100
 _CLOSE = 1e-12
 PLAY = 1e-7
-"""Share of a leaf's weight that decides nothing: weights of sampled rows come from rounded
-gradients, and with MVS and a loss of constant slope all rows of a leaf count the same, so
-that the weight up to one of them often is the level but for rounding."""
-
+"""Share of a leaf's weight that is ignored in comparisons.  Weights of sampled rows come from
+rounded gradients.  With MVS and a loss of constant derivative, all rows of a leaf have the same
+weight, so the cumulative weight often equals the level except for rounding."""
 _UNIT_BITS = 46
 
 
 def unit_of(total: ExactSum | int) -> float:
-    """A unit in which weights are counted where sums must not be rounded.
+    """Return the unit for integer weights whose sums must not be rounded.
 
-    ``total`` is the weight of all rows of a fit, sampled or not; it is about 2**46 units,
-    so that weights of sampled rows may be some thousand times as large.
+    ``total`` is the weight of all rows of a fit, sampled or not.  It is about 2**46 units,
+    so weights of sampled rows may be some thousand times as large.
     """
     mass = float(total)
     return math.ldexp(1.0, math.frexp(mass)[1] - _UNIT_BITS)
 
 
 def masses_of(weight: FloatArray, unit: float) -> IntArray:
-    """Weights in units, at least one each."""
+    """Return weights in units, at least one each."""
     return np.maximum(np.rint(weight / unit), 1.0).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantileRule:
-    """Leaves whose step is a quantile of the steps that their rows ask for.
+    """Leaves whose step is a quantile of the steps of their rows.
 
-    A loss whose leaves are such has a method ``leaf_rule(output)`` that says so; rows in
-    chunks are searched by it, too (:mod:`hedgerow.boosting.external.stored_leaves`).
+    An objective with such leaves has a method ``leaf_rule(output)``.  Rows in chunks use the
+    same rule (:mod:`hedgerow.boosting.external.stored_leaves`).
 
     Attributes
     ----------
     wanted : callable
-        Step that each row asks for, of its target and its raw score for the output.
+        Best step of each row, from its target and its raw score for the output.
     level : float or None
-        Of the quantile; None: the weight of rows of class 1 as a share of the leaf's.
+        The quantile level; None: the share of the leaf's weight that rows of class 1 have.
     divisor : callable or None
-        What weights are divided by, of the target.
+        Function of the target that divides the weights.
     """
 
     wanted: Callable[[FloatArray, FloatArray], FloatArray]
@@ -76,13 +75,13 @@ class QuantileRule:
     divisor: Callable[[FloatArray], FloatArray] | None = None
 
     def weights(self, target: FloatArray, weight: FloatArray) -> FloatArray:
-        """What rows count in the quantile."""
+        """Return the weights of the rows in the quantile."""
         return weight if self.divisor is None else weight / self.divisor(target)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeafRows:
-    """The rows of a tree, leaf by leaf.
+    """The rows of a tree, grouped by leaf.
 
     Attributes
     ----------
@@ -92,7 +91,7 @@ class LeafRows:
     starts : int64 (n_leaves + 1,)
         First row of each leaf, and the number of rows; no leaf is empty.
     unit : float, default=0.0
-        See :func:`unit_of`; 0 is that of these rows.
+        See :func:`unit_of`; 0 means the unit of these rows.
     """
 
     target: FloatArray
@@ -102,20 +101,20 @@ class LeafRows:
     unit: float = 0.0
 
     def sums(self, values: FloatArray) -> FloatArray:
-        """Weighted sum of ``values`` in each leaf."""
+        """Return the weighted sum of ``values`` in each leaf."""
         return np.asarray(np.add.reduceat(values * self.weight, self.starts[:-1]))
 
     def means(self, values: FloatArray) -> FloatArray:
-        """Weighted mean of ``values`` in each leaf."""
+        """Return the weighted mean of ``values`` in each leaf."""
         return self.sums(values) / np.add.reduceat(self.weight, self.starts[:-1])
 
     def quantiles(self, values: FloatArray, level: FloatArray | float) -> FloatArray:
-        """Weighted quantile of ``values`` in each leaf; ``level`` may be one for each.
+        """Return the weighted quantile of ``values`` in each leaf; ``level`` may be one for each.
 
-        The smallest value at which the weight up to it reaches ``level`` of the
-        whole; midway to the next where it is just reached.  Never -0.0, which would
-        depend on the order of the rows.  Weights are counted in units, whose sums are
-        not rounded: rows in chunks give the same (:mod:`hedgerow.boosting.external.stored_leaves`).
+        It is the smallest value at which the cumulative weight reaches ``level`` of the
+        total; if it reaches the level exactly, the midpoint to the next value.  Never -0.0, which
+        would depend on the order of the rows.  Weights are integer units, so their sums are not
+        rounded, and rows in chunks give the same (:mod:`hedgerow.boosting.external.stored_leaves`).
         """
         found = np.empty(len(self.starts) - 1)
         levels = np.full(len(found), level)
@@ -125,7 +124,7 @@ class LeafRows:
             if alike:
                 found[leaf] = _quantile_alike(values[start:stop], int(masses[0]), levels[leaf])
                 continue
-            order = np.argsort(values[start:stop])  # the order of equal values has no part
+            order = np.argsort(values[start:stop])  # the order of equal values does not matter
             ordered = values[start:stop][order]
             below = np.cumsum(masses[start:stop][order]).astype(np.float64)
             least, most = around(below[-1:], levels[leaf])
@@ -136,15 +135,15 @@ class LeafRows:
         return found + 0.0
 
     def steps_by(self, rule: QuantileRule, output: int) -> FloatArray:
-        """The step of each leaf that a rule asks for."""
+        """Return the step of each leaf according to a rule."""
         rows = self
-        if rule.divisor is not None:  # the unit is that of the weights that count
+        if rule.divisor is not None:  # the unit follows the divided weights
             rows = replace(self, weight=rule.weights(self.target, self.weight), unit=0.0)
         level: FloatArray | float = rows.shares() if rule.level is None else rule.level
         return rows.quantiles(rule.wanted(self.target, self.raw[output]), level)
 
     def shares(self) -> FloatArray:
-        """Weight of rows of class 1 as a share of each leaf's, counted in units."""
+        """Return the weight of class 1 as a share of each leaf's weight, in units."""
         masses = masses_of(self.weight, self.unit or unit_of(exact_sum(self.weight)))
         of_one = np.add.reduceat(np.where(self.target > 0.0, masses, 0), self.starts[:-1])
         return share_of(of_one, np.add.reduceat(masses, self.starts[:-1]))
@@ -155,15 +154,15 @@ class LeafRows:
         lowest: FloatArray | float = -LONGEST_STEP,
         highest: FloatArray | float = LONGEST_STEP,
     ) -> FloatArray:
-        """Root of the sum of the first derivatives in each leaf.
+        """Return the root of the sum of the first derivatives in each leaf.
 
         Parameters
         ----------
         slopes : callable
             Takes the step of each row; returns first and second derivatives of
-            the losses, unweighted.  The first must not fall as the step grows.
+            the losses, unweighted.  The first must not decrease as the step grows.
         lowest, highest : float64 (n_leaves,), or float for all leaves
-            Where steps end.
+            Limits of the steps.
 
         Returns
         -------
@@ -190,9 +189,9 @@ class LeafRows:
 
 
 def _quantile_alike(values: FloatArray, mass: int, level: float) -> float:
-    """The same of values that all weigh ``mass``: some are chosen, none is sorted.
+    """Return the quantile of values of equal weight ``mass`` by selection, without sorting.
 
-    Most rows have no weights, and choosing takes time in proportion to their number.
+    Most tables have no weights, and selection takes linear time.
     """
     bounds = around(np.array([float(len(values) * mass)]), level)
     least, most = float(bounds[0][0]), float(bounds[1][0])
@@ -209,16 +208,16 @@ def _quantile_alike(values: FloatArray, mass: int, level: float) -> float:
 
 
 def share_of(of_one: IntArray, whole: IntArray) -> FloatArray:
-    """Weight of class 1 as a share, of sums in units."""
+    """Return the weight of class 1 as a share, from sums in units."""
     return of_one.astype(np.float64) / np.maximum(whole, 1).astype(np.float64)
 
 
 def residuals(target: FloatArray, raw: FloatArray) -> FloatArray:
-    """What a row lacks: the step that it asks for of losses of ``|y - raw|``."""
+    """Return residuals: the best steps for losses of ``|y - raw|``."""
     return target - raw
 
 
 def around(whole: FloatArray, level: FloatArray | float) -> tuple[FloatArray, FloatArray]:
-    """Between which sums of weights ``level`` of the whole is just reached."""
+    """Return the two sums of weights between which ``level`` is reached exactly."""
     goal, play = level * whole, PLAY * whole
     return np.maximum(goal - play, 1.0), goal + play

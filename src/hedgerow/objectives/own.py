@@ -1,24 +1,24 @@
-"""Losses that users write in Python; the name of all of them in a model is ``custom``.
+"""Custom losses written in Python; a model stores each of them under the name ``custom``.
 
-Three forms, told apart by a trial with the first rows:
+There are three forms; a trial with the first rows tells which one a loss has:
 
-(a) ``loss(y, raw)``, the loss of one row, of numbers.  Its derivatives are found by the
-    program: exactly, if Numba can compile it (:mod:`hedgerow.objectives.jets`), else by
-    differences.
-(b) ``function(y, raw)`` or ``function(y, raw, weight)`` of all rows, which returns two
-    arrays, gradient and hessian: what XGBoost and LightGBM call an objective.  With two
-    arguments weights are multiplied in here, with three by the function.
-    Of more than two classes: :mod:`hedgerow.objectives.own_classes`.
+(a) ``loss(y, raw)``, the loss of one row as a function of numbers.  If Numba can compile
+    it, its derivatives are exact (:mod:`hedgerow.objectives.jets`); otherwise they are
+    finite differences.
+(b) ``function(y, raw)`` or ``function(y, raw, weight)`` of all rows.  It returns two
+    arrays, gradient and hessian, like an objective of XGBoost and LightGBM.  With two
+    arguments Hedgerow multiplies by the weights; with three the function does.
+    More than two classes: :mod:`hedgerow.objectives.own_classes`.
 (c) an object that derives from :class:`hedgerow.objectives.RowLoss`, or has the
     attributes and methods of :class:`hedgerow.objectives.given.GivenLoss`.
 
-Attributes that a function may have:
+A function may have these attributes:
 
 ``link``   from raw score to prediction: ``"identity"`` (default), ``"log"`` (the
            prediction is exp(raw)) or ``"logit"``
 ``loss``   of form (b): ``loss(y, raw)``, an array, for learning curves
 
-A model file holds no code: it keeps the name of the function and that of the link.
+A model file holds no code; it stores the name of the function and the name of the link.
 """
 
 from __future__ import annotations
@@ -78,18 +78,18 @@ _OF_WEIGHTS = frozenset({"w", "weight", "weights", "sample_weight", "sample_weig
 
 @dataclass(frozen=True)
 class Linked:
-    """Name and link of a user's loss: all that a model file keeps of it.
+    """Name and link of a custom loss, which is all that a model file stores of it.
 
     Attributes
     ----------
     label : str
         Name of the function or class.
     link : {"identity", "log", "logit", "softplus", "signed_square", "softmax"}
-        Softplus, ``log(1 + exp(raw))``, and signed square, ``raw * abs(raw)``, are those of
-        models of other libraries; softmax is for classes.
+        Softplus, ``log(1 + exp(raw))``, and signed square, ``raw * abs(raw)``, occur in
+        imported models; softmax is for classes.
     task : {"regression", "two classes", "classes"}
-        With ``"classes"`` there are raw scores for two or more, and what the link makes of
-        them are the probabilities, whatever they add up to.
+        With ``"classes"`` there are two or more raw scores, and the link turns them into
+        probabilities, which need not add up to 1.
     n_outputs : int
     """
 
@@ -170,8 +170,8 @@ class Linked:
 
     def _without_code(self) -> ParameterError:
         return ParameterError(
-            f"this model was trained with a loss of the user's, {self.label!r}, whose code no "
-            "model file holds: it can predict, and nothing that needs the loss."
+            f"this model was trained with a custom loss, {self.label!r}, and a model file "
+            "holds no code: the model can predict, but not do anything that needs the loss."
         )
 
 
@@ -210,7 +210,7 @@ class OwnRowLoss(Linked):
         return self.start_of(AllRows.of(target, weight))
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """The root of the mean first derivative, from 0 outwards; 0 if there is none."""
+        """Root of the mean first derivative, searched from 0 outwards; 0 if there is none."""
 
         def slope(at: float) -> float:
             return rows.mean(lambda target: self.slopes(target, np.full(len(target), at))[0])
@@ -264,7 +264,7 @@ class OwnGradient(Linked):
                     f"objective {self.label!r} returned a {what} of shape {array.shape} and type "
                     f"{array.dtype}; it must be numbers of shape {out.shape}."
                 )
-            # What the function has multiplied by weights is multiplied again.
+            # The function has multiplied by the weights, and the gradient pass does so again.
             out[:] = array / mass if self.weighs else array
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
@@ -284,7 +284,7 @@ class OwnGradient(Linked):
         return found.astype(np.float64)
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        """The constant at which the gradients add up to 0; 0 if there is none."""
+        """Return the constant at which the gradients add up to 0; 0 if there is none."""
         g, h = np.empty((2, len(target)))
         mass = np.ones(len(target)) if weight is None else weight
 
@@ -304,21 +304,21 @@ class OwnGradient(Linked):
         batches = list(rows.batches())
         if len(batches) != 1 or rows.communicator.size > 1:
             raise ParameterError(
-                f"objective {self.label!r} is a function of all rows, which it needs in memory: "
+                f"objective {self.label!r} is a function of all rows, which must be in memory: "
                 "write it as the loss of one row, or use arrays."
             )
         return self.initial_score(*batches[0])
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         raise ParameterError(
-            f"objective {self.label!r} gives derivatives of all rows: a line search needs the "
-            "loss of one row. Use leaf_estimation='newton' or 'gradient'."
+            f"objective {self.label!r} returns derivatives of all rows, but a line search needs "
+            "the loss of one row. Use leaf_estimation='newton' or 'gradient'."
         )
 
 
 @dataclass(frozen=True)
 class OwnObject(Linked):
-    """Form (c): an object that is an objective itself, behind the name of all own losses."""
+    """Form (c): an object that is an objective itself, stored under the name ``custom``."""
 
     inner: GivenLoss | None = None
 
@@ -374,20 +374,20 @@ class OwnObject(Linked):
 
 
 def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> Linked:
-    """The objective that a user's function or object is.
+    """Return the objective for a custom function or object.
 
     Parameters
     ----------
     given : callable or object
         In one of the three forms above.
     target : float64 (n_rows,)
-        Targets of the fit: a function is tried with the first.
+        Targets of the fit; the function is tried with the first ones.
     task : {"regression", "two classes"}
 
     Raises
     ------
     ParameterError
-        If it is none of the three; the message says what is missing.
+        If it has none of the three forms; the message says what is missing.
     LossError
         If it raises.
     """
@@ -414,8 +414,8 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
     loops = loops_of(given, some)
     if not loops.compiled:
         warnings.warn(
-            f"objective {label!r} cannot be compiled: it is called by Python, and differentiated "
-            "numerically. Use plain arithmetic and functions of math to have it compiled.",
+            f"objective {label!r} cannot be compiled, so Python calls it and differentiates it "
+            "numerically. Plain arithmetic and functions of math can be compiled.",
             UserWarning,
             stacklevel=2,
         )
@@ -423,7 +423,7 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
 
 
 def check_signature(function: Callable[..., Any], label: str) -> bool:
-    """Whether it takes weights; an error if it takes anything else than (y, raw, weight)."""
+    """Return whether a function takes weights; raise unless it takes (y, raw[, weight])."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # built in
@@ -444,11 +444,11 @@ def check_signature(function: Callable[..., Any], label: str) -> bool:
 
 
 def _returns_pair(function: Callable[..., Any], target: FloatArray) -> bool:
-    """Whether it takes arrays and returns two of them."""
+    """Whether a function takes arrays and returns two arrays."""
     try:
         with np.errstate(all="ignore"):
             return is_pair(function(target, np.zeros(len(target))))
-    except Exception:  # it takes numbers, or nothing at all: _check_scalar tells
+    except Exception:  # it takes numbers, or neither: _check_scalar decides
         return False
 
 

@@ -1,4 +1,4 @@
-"""Calls of functions that users write, and checks of what they return."""
+"""Calls of custom functions, and checks of their results."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from hedgerow.errors import LossError
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 
 _MOST = 1e140
-"""Largest derivative: squares of sums of them are finite."""
+"""Largest derivative, so that squares of sums of derivatives are finite."""
 
 
 def is_pair(found: Any) -> bool:
-    """Whether a function has returned two things: gradient and hessian, perhaps."""
+    """Whether a result is a pair, which may be gradient and hessian."""
     if isinstance(found, tuple | list):
         return len(found) == 2
     return isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == 2
 
 
 def called(label: str, function: Callable[..., Any], *given: Any) -> Any:
-    """What a user's function returns; ``LossError`` if it raises."""
+    """Return the result of a custom function; ``LossError`` if it raises."""
     try:
         with np.errstate(all="ignore"):
             return function(*given)
@@ -32,7 +32,7 @@ def called(label: str, function: Callable[..., Any], *given: Any) -> Any:
 
 
 def settle_derivatives(g: FloatArray, h: FloatArray, label: str) -> None:
-    """Refuse what is not finite; raise second derivatives that are not positive."""
+    """Raise if a derivative is not finite; raise non-positive hessians to the least value."""
     for array, what in ((g, "gradient"), (h, "hessian")):
         if not np.abs(array).max(initial=0.0) <= _MOST:
             raise LossError(not_finite(label, what, array))
@@ -40,7 +40,7 @@ def settle_derivatives(g: FloatArray, h: FloatArray, label: str) -> None:
 
 
 def not_finite(label: str, what: str, array: FloatArray) -> str:
-    """What is said of the first number that is not finite."""
+    """Return the message about the first number that is not finite."""
     row = int(np.argmin(np.abs(array) <= _MOST))
     return (
         f"objective {label!r} has a {what} of {float(array[row])!r} in row {row}; it must be "
@@ -49,7 +49,7 @@ def not_finite(label: str, what: str, array: FloatArray) -> str:
 
 
 def read_only(array: FloatArray) -> FloatArray:
-    """A view that a user's function cannot write to: the memory is that of the fit."""
+    """Return a read-only view, because the array belongs to the fit."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -1,13 +1,13 @@
-"""Losses of more than two classes that users write: gradient and hessian of all rows.
+"""Custom losses of more than two classes: gradient and hessian of all rows.
 
-``function(y, raw)`` or ``function(y, raw, weight)`` gets the classes 0, 1, ... of all rows
-and their raw scores, shape (n_rows, n_classes), and returns two arrays of that shape: what
-estimators of XGBoost and LightGBM call an objective.  Attributes that it may have:
+``function(y, raw)`` or ``function(y, raw, weight)`` takes the classes 0, 1, ... of all rows
+and their raw scores, shape (n_rows, n_classes).  It returns two arrays of that shape, like an
+objective of XGBoost's and LightGBM's estimators.  It may have these attributes:
 
 ``link``       ``"softmax"`` (default): probabilities are the softmax of the raw scores;
                ``"logit"``: the logistic function of each
 ``loss``       ``loss(y, raw)``, an array with the loss of each row, for learning curves
-``n_classes``  how many there are, for :func:`hedgerow.train`; estimators count them
+``n_classes``  number of classes, for :func:`hedgerow.train`; estimators count them
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class OwnClassGradient(Linked):
     def both_derivatives(
         self, target: FloatArray, raw: FloatArray, weight: FloatArray | None
     ) -> list[FloatArray]:
-        """Gradient and hessian of all rows, shape (n_rows, n_classes), without weights."""
+        """Return gradient and hessian of all rows, shape (n_rows, n_classes), without weights."""
         assert self.function is not None
         shape = (len(target), self.n_outputs)
         given = [read_only(target), read_only(np.ascontiguousarray(raw.T))]
@@ -80,7 +80,7 @@ class OwnClassGradient(Linked):
                     f"objective {self.label!r} returned a {what} of shape {array.shape} and type "
                     f"{array.dtype}; it must be numbers of shape {shape}: a column for each class."
                 )
-            # What the function has multiplied by weights is multiplied again.
+            # The function has multiplied by the weights, and the gradient pass does so again.
             parts.append(array / mass[:, None] if self.weighs else array.astype(np.float64))
         return parts
 
@@ -105,32 +105,32 @@ class OwnClassGradient(Linked):
         return self.start_of(AllRows.of(target, weight))
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """Logarithms of the shares of the classes; 0 where probabilities are not their softmax."""
+        """Logarithms of the shares of the classes; 0 if probabilities are not the softmax."""
         if self.link != "softmax":
             return np.zeros(self.n_outputs)
         return Softmax(n_outputs=self.n_outputs).start_of(rows)
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         raise ParameterError(
-            f"objective {self.label!r} gives derivatives of all rows: a line search needs the "
-            "loss of one row. Use leaf_estimation='newton' or 'gradient'."
+            f"objective {self.label!r} returns derivatives of all rows, but a line search needs "
+            "the loss of one row. Use leaf_estimation='newton' or 'gradient'."
         )
 
 
 def make_own_classes(given: Any, target: FloatArray, n_classes: Any) -> Linked:
-    """The objective that a user's function of several classes is.
+    """Return the objective for a custom function of several classes.
 
     Parameters
     ----------
     given : callable
     target : float64 (n_rows,)
-        Class indices; the function is tried with the first.
+        Class indices; the function is tried with the first ones.
     n_classes : int
 
     Raises
     ------
     ParameterError
-        If it is no such function: it raises, or returns something else.
+        If the function raises, or returns something else.
 
     Examples
     --------

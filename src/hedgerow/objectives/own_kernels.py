@@ -1,4 +1,4 @@
-"""Loops over rows for the loss of one row that a user has written."""
+"""Loops over rows for a custom loss of one row."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ have an error of some 1e-10 of the loss there, of which half is rounding."""
 
 
 class RowLoops(NamedTuple):
-    """What is done with the loss of a row, for many rows.
+    """Loops that apply the loss of a row to many rows.
 
     derivatives  ``derivatives(target, raw, g, h)`` writes g and h
     losses       ``losses(target, raw, out)``
-    compiled     whether it is machine code; otherwise the function is called by Python
+    compiled     whether the loops are machine code; otherwise Python calls the function
     """
 
     derivatives: Callable[..., Any]
@@ -39,7 +39,7 @@ def loops_of(function: Callable[..., Any], target: FloatArray) -> RowLoops:
     function : callable
         Takes two floats and returns one.
     target : float64 (n_rows,)
-        Some targets, to try it with.
+        Some targets, for a trial call.
     """
     try:
         loops = _compiled(function, _constants(function))
@@ -48,13 +48,13 @@ def loops_of(function: Callable[..., Any], target: FloatArray) -> RowLoops:
         loops.losses(target, raw, out[0])
     except CompilationError:  # not allowed, or no Numba
         raise
-    except Exception:  # whatever Numba finds: it is then run as it stands
+    except Exception:  # any error of Numba: Python calls the function instead
         return _by_numpy(function)
     return loops
 
 
 def _constants(function: Any) -> tuple[Any, ...]:
-    """Numbers and text outside of the function that its compiled form has in it."""
+    """Return the global numbers and texts that the compiled function contains."""
     code = getattr(function, "__code__", None)
     if code is None:
         return ()
@@ -66,7 +66,7 @@ def _constants(function: Any) -> tuple[Any, ...]:
 
 @functools.lru_cache(maxsize=32)
 def _compiled(function: Callable[..., Any], constants: tuple[Any, ...]) -> RowLoops:
-    """Compile the loops; ``constants`` tell a function from itself with others."""
+    """Compile the loops; ``constants`` distinguish functions with different globals."""
     compile_inner = compiler_of_functions("a loss of your own")
     from hedgerow.objectives.jets import jet, lift
 
@@ -86,7 +86,7 @@ def _compiled(function: Callable[..., Any], constants: tuple[Any, ...]) -> RowLo
 
 
 def _by_numpy(function: Callable[..., Any]) -> RowLoops:
-    """The same by Python: whole arrays at once if the function takes them."""
+    """Return loops in Python: on whole arrays if the function takes them."""
 
     def values(target: FloatArray, raw: FloatArray) -> FloatArray:
         with np.errstate(all="ignore"):
@@ -95,7 +95,7 @@ def _by_numpy(function: Callable[..., Any]) -> RowLoops:
                 if found.shape == target.shape:
                     return found
             except (TypeError, ValueError):
-                pass  # of one row only: it compares, or calls math
+                pass  # it takes single numbers: it compares, or calls math
             pairs = zip(target.tolist(), raw.tolist(), strict=True)
             return np.array([float(function(y, f)) for y, f in pairs])
 

@@ -1,21 +1,21 @@
-"""What the position at which a row was shown adds to its labels, learned beside the trees.
+"""Position bias: the effect of the position at which a row was shown, learned with the trees.
 
-Clicks, sales and other labels that users make say how relevant a row is, and how likely it
-was seen: rows further up are seen more.  If trees alone are to explain such labels they
-learn the ranking that was shown.  Here a number for each position explains its share::
+Clicks, sales and other labels made by users depend on the relevance of a row and on its
+position, because users see rows further up more often.  Trees alone would learn the ranking
+that was shown.  Here each position has a bias that explains its part::
 
     score of a row in training  =  trees(row) + bias[position of the row]
     score in prediction         =  trees(row)
 
-Derivatives of the loss are taken at the former.  After those of a round have been
-computed, each bias makes a Newton step, as far as trees do, with a penalty for each row::
+Derivatives of the loss use the score in training.  After each round, each bias takes a
+Newton step with the learning rate of the trees and a penalty for each row::
 
     bias -= rate * (G + reg * n * bias) / (H + reg * n + 0.001)
 
 G, H: sums of weighted g and h of the n rows at the position (LightGBM's
-``lambdarank_position_bias_regularization``; Wang et al. 2018 have the additive model).
+``lambdarank_position_bias_regularization``; Wang et al. 2018 use the additive model).
 
-Sums are exact, so that biases depend neither on the order of the rows nor on threads.
+Sums are exact, so biases depend neither on the order of the rows nor on threads.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.kernels.exact_sum import GroupSums
 
 _LEAST_CURVATURE = 0.001
-"""Added to H, as in LightGBM: of a position without pairs H is 0."""
+"""Added to H, as in LightGBM: H of a position without pairs is 0."""
 
 
 class PositionBias:
-    """The biases of a fit.  Changed by every round.
+    """The biases of a fit; each round changes them.
 
     Parameters
     ----------
     codes : int64 (n_rows,)
-        Position of each row, as a number from 0 on.
+        Position of each row, numbered from 0.
     labels : sequence of str, int or float
-        What the positions are called.
+        Names of the positions.
     regularization : float
     rate_at : callable
-        Factor on the step of a round, of its number from 0 on: the learning rate.
+        Learning rate of a round, numbered from 0.
     start : float64 (n_positions,), optional
         Biases before the first round; 0 by default.
 
@@ -51,7 +51,7 @@ class PositionBias:
     ----------
     bias : float64 (n_positions,)
     history : list of float64 (n_positions,)
-        After each round.
+        Biases after each round.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class PositionBias:
         self._rate_at = rate_at
 
     def added_to(self, raw: FloatArray, round_: int) -> FloatArray:
-        """Scores (n_rows,) with the bias, before the round, of each row's position."""
+        """Return scores (n_rows,) plus the bias of each row's position before the round."""
         bias = self._before if round_ == self._round else self.bias
         return raw + bias[self.codes]
 
     def learn(self, g: FloatArray, h: FloatArray, weight: FloatArray | None, round_: int) -> None:
-        """Step, by the derivatives of all rows, not multiplied by their weights.
+        """Take a step from the derivatives of all rows, without weights.
 
-        Once in each round, though each of its trees may ask for the derivatives.
+        Happens once per round, even if each of its trees asks for derivatives.
         """
         if round_ == self._round:
             return
@@ -91,9 +91,9 @@ class PositionBias:
         self.history.append(self.bias)
 
     def record(self, n_rounds: int) -> dict[str, Any]:
-        """Positions that have rows, and their biases after some rounds; the largest is 0.
+        """Return the positions with rows, and their biases after some rounds; the largest is 0.
 
-        The loss compares rows of a query, so that a constant on all biases has no part in it.
+        The loss compares rows of a query, so a constant added to all biases changes nothing.
         """
         bias = self.history[n_rounds - 1] if n_rounds > 0 else self.start
         present = np.unique(self.codes)
@@ -103,7 +103,7 @@ class PositionBias:
         }
 
     def _sums(self, values: FloatArray, weight: FloatArray | None) -> FloatArray:
-        """Exact sum of each position, rounded once."""
+        """Return the exact sum of each position, rounded once."""
         sums = GroupSums(len(self.labels))
         sums.add(values if weight is None else values * weight, self.codes)
         return np.array([float(sums.total(code)) for code in range(len(self.labels))])

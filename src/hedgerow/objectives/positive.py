@@ -39,17 +39,18 @@ from hedgerow.params import Interval
 _NOT_NEGATIVE = Interval(0.0, LARGEST)
 _POSITIVE = Interval(1.0 / LARGEST, LARGEST)
 _MOST_STEP = 0.999
-"""Of a leaf that alone decides: without events, and without a penalty, its loss has no minimum."""
+"""Limit for a leaf without events and without a penalty, whose loss has no minimum."""
 _LOWEST_MEAN = 1e-300
-"""What the mean of targets that are all 0 is taken for: the best constant has no logarithm."""
+"""Replaces the mean if all targets are 0, because 0 has no logarithm."""
 
 
 class LogLinkLoss(RowLoss):
-    """Base of losses whose raw score is the logarithm of the mean."""
+    """Base class of losses whose raw score is the logarithm of the mean."""
 
     allowed: ClassVar[Interval] = _NOT_NEGATIVE
-    # Newton steps in a logarithm go too far where little is expected, and lines further: with a
-    # rate of 0.3, Poisson losses of 30 rounds were 3 to 10 times those of constant leaves.
+    # Newton steps in a logarithm go too far where the expected value is small, and linear leaves
+    # go further: with a rate of 0.3, Poisson losses of 30 rounds were 3 to 10 times those of
+    # constant leaves.
     longest_line: ClassVar[float] = 1.0
 
     def check_target(
@@ -62,7 +63,7 @@ class LogLinkLoss(RowLoss):
         return np.array([np.log(max(rows.mean(), _LOWEST_MEAN))])
 
     def start_beside(self, rows: OffsetRows) -> FloatArray:
-        """The same beside an offset, where the ratio of two sums takes the mean's place."""
+        """The same with an offset, where the ratio of two sums replaces the mean."""
         return by_ratio(rows, self.parts, _LOWEST_MEAN)
 
     def predict(self, raw: FloatArray) -> FloatArray:
@@ -71,10 +72,10 @@ class LogLinkLoss(RowLoss):
 
     @abstractmethod
     def parts(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What of g rises with the raw score, and what falls: g = up - down."""
+        """Return the rising and the falling part of g: g = up - down."""
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Logarithm of the ratio of the sums of both parts: their product rate is 1."""
+        """Logarithm of the ratio of the sums of both parts."""
         up, down = (leaves.sums(part) for part in self.parts(leaves.target, leaves.raw[output]))
         with np.errstate(divide="ignore"):
             steps = np.log(down) - np.log(up)
@@ -92,7 +93,7 @@ class Poisson(LogLinkLoss):
         return row_kernels.poisson
 
     def distribution(self, raw: FloatArray) -> PoissonDistribution:
-        """The distribution of each row, whose mean is all that there is to learn."""
+        """Return the distribution of each row, which has only the mean as parameter."""
         return PoissonDistribution(self.predict(raw))
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
@@ -107,10 +108,10 @@ class Poisson(LogLinkLoss):
         return up - down, up
 
     def least_by_step(self, step: FloatArray) -> FloatArray:
-        """Where the loss is least, from the Newton step ``S = (Y - M) / (M + lambda)``.
+        """Minimum of the loss, from the Newton step ``S = (Y - M) / (M + lambda)``.
 
         ``log(1 + S) = log((Y + lambda) / (M + lambda))``, with sums Y of targets and M of
-        predictions: each leaf has the prior of ``lambda`` events as expected.
+        predictions: each leaf has a prior of ``lambda`` events and ``lambda`` expected events.
         """
         return np.log1p(np.maximum(step, -_MOST_STEP))
 
@@ -139,7 +140,7 @@ class Gamma(LogLinkLoss):
         return up - down, down
 
     def least_by_step(self, step: FloatArray) -> FloatArray:
-        """As :meth:`Poisson.least_by_step`: the sums are of ``y / m`` and of rows."""
+        """As :meth:`Poisson.least_by_step`, with sums of ``y / m`` and of rows."""
         return np.asarray(-np.log1p(-np.minimum(step, _MOST_STEP)))
 
 
@@ -147,8 +148,8 @@ class Gamma(LogLinkLoss):
 class Tweedie(LogLinkLoss):
     """Half the Tweedie deviance of power p: a Poisson number of gamma amounts.
 
-    ``y**(2-p) / ((1-p) (2-p)) - y m**(1-p) / (1-p) + m**(2-p) / (2-p)``.  Towards 1 it
-    is the Poisson deviance, towards 2 that of the gamma distribution.
+    ``y**(2-p) / ((1-p) (2-p)) - y m**(1-p) / (1-p) + m**(2-p) / (2-p)``.  As p approaches 1 it
+    becomes the Poisson deviance, and as p approaches 2 the gamma deviance.
     """
 
     name: ClassVar[str] = "tweedie"
@@ -184,7 +185,7 @@ class Tweedie(LogLinkLoss):
 class SquaredLogError(RowLoss):
     """Half the squared error of log(1 + y), which is the raw score: h is 1.
 
-    (XGBoost minimises the same loss with the target itself as raw score.)
+    (XGBoost minimises the same loss with the target itself as the raw score.)
     """
 
     name: ClassVar[str] = "squared_log_error"
@@ -204,7 +205,7 @@ class SquaredLogError(RowLoss):
         return np.array([rows.mean(np.log1p)])
 
     def compared(self, target: FloatArray) -> FloatArray:
-        """What differs from the raw score: the logarithm of one more."""
+        """Return log(1 + y), which the raw score predicts."""
         return np.log1p(target)
 
     def predict(self, raw: FloatArray) -> FloatArray:

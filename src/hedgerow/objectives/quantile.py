@@ -1,8 +1,8 @@
 """Absolute error and quantile (pinball) loss, identity link.
 
-g is 1 - level where raw is above y, -level below, and 0, a subgradient for any level, at y: with
-one of the others rows at a value that many share could not be told from those on one side.
-
+g is 1 - level where raw is above y, -level where it is below, and 0 where they are equal.  0 is
+a subgradient for any level.  With another one, rows at a frequent value would look like rows on
+one side of it.
 The second derivative is zero wherever it exists, so trees fit the negative
 gradient by least squares and leaves take the quantile of their residuals
 (Friedman 2001, algorithm 3).

@@ -1,7 +1,7 @@
 """Several quantile levels in one model, whose predictions do not cross.
 
-One raw score and one tree a round for each level, each with the pinball loss of its own.
-Such scores may cross: a row's score for 0.9 below that for 0.5.  Predictions are the
+Each level has one raw score, one tree per round and its own pinball loss.
+Raw scores may cross: a row's score for 0.9 may be below its score for 0.5.  Predictions are the
 scores in ascending order (rearrangement: Chernozhukov, Fernandez-Val and Galichon 2010),
 which never has a larger pinball loss than the scores themselves.
 """

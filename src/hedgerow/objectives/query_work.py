@@ -1,4 +1,4 @@
-"""Work on queries, divided over threads, and how many pairs of rows they have."""
+"""Division of queries over threads, and numbers of pairs of rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hedgerow.kernels.ranking import QueryRows, QuerySpace, make_space
 from hedgerow.threads import run_blocks
 
 _LEAST_WORK = 50_000
-"""Fewest pairs that a thread is given: it takes some microseconds to wake one."""
+"""Fewest pairs per thread: waking a thread takes some microseconds."""
 
 
 def in_blocks(
@@ -34,7 +34,7 @@ def in_blocks(
 
 
 def row_share(gain: FloatArray, queries: QueryRows) -> FloatArray:
-    """Rows of each query divided by its pairs; 0 without pairs."""
+    """Return the rows of each query divided by its pairs; 0 without pairs."""
     n = np.diff(queries.starts)
     number = np.repeat(np.arange(len(n)), n)
     order = np.lexsort((gain[queries.rows], number))

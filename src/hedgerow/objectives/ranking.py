@@ -1,22 +1,22 @@
-"""Losses of lists: rows of a query are put in order, the most relevant ones first.
+"""Ranking losses: the rows of a query are ordered, the most relevant first.
 
 name           what is optimised                                        from
 -------------  -------------------------------------------------------  --------------
 lambdarank     NDCG of the first ``truncation_level`` ranks, by pairs   Burges 2010,
-               weighed by what their swap would change                  LightGBM
+               weighted by the change when they swap                    LightGBM
 rank_map       mean average precision, the same way                     XGBoost
-rank_pairwise  logistic losses of pairs, all alike                      Burges 2005
+rank_pairwise  logistic losses of pairs, all with equal weight          Burges 2005
 rank_xendcg    cross-entropy between the softmax of the scores and the  Bruch 2021,
                gains, a bound on NDCG                                   LightGBM
 
 Pairs (``pair_method``)::
 
     topk   each of the first ``truncation_level`` ranks with all rows behind it
-    mean   each row with ``pairs_per_row`` rows of other labels, drawn anew in each round
+        mean   each row with ``pairs_per_row`` rows of other labels, drawn in each round
 
-Rows that are equal in their scores stand in the order of the table.  A query is
-computed by one thread, so the result does not depend on how many there are.  Queries
-whose labels are all the same have nothing to teach: their derivatives are zero.
+Rows with equal scores keep the order of the table.  One thread computes a query,
+so the result does not depend on the number of threads.  A query
+whose labels are all equal has zero derivatives.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from hedgerow.params import Interval
 PairMethod = Literal["topk", "mean"]
 
 TRUNCATION_LEVEL = 30
-"""Default of ``lambdarank`` and ``rank_map``; that of LightGBM."""
+"""Default of ``lambdarank`` and ``rank_map``, as in LightGBM."""
 
 _ALL = 2**62
 _COUNT = Interval(1, 2**31 - 1, integer=True)
@@ -73,20 +73,20 @@ _PENALTY = Interval(0.0, 1e6)
 
 @dataclass(frozen=True, slots=True)
 class RankingLoss(ABC):
-    """What the losses share.
+    """The common part of the losses.
 
     Attributes
     ----------
     label_gain : tuple of float, or None
-        Gains of the labels 0, 1, ..., not falling; None: ``2**label - 1``.
+        Gains of the labels 0, 1, ..., not decreasing; None: ``2**label - 1``.
     position_bias_regularization : float, or None
-        Penalty on the squares of the biases of positions; None is 0.
+        Penalty on the squares of the position biases; None means 0.
     queries : QueryRows or None
-        Of the rows that the loss is computed of; None: all rows are one query.
+        Queries of the rows; None: all rows are one query.
     seed, n_threads : int
-        For random draws, and for queries side by side.
+        For random draws, and for work on several queries.
     positions : PositionBias or None
-        Learned with the first call of :meth:`derivatives` in each round.
+        Updated in the first call of :meth:`derivatives` in each round.
     """
 
     name: ClassVar[str]
@@ -117,15 +117,15 @@ class RankingLoss(ABC):
             object.__setattr__(self, "label_gain", checked_gains(self.label_gain))
 
     def of_queries(self, queries: QueryRows, seed: int = 0, n_threads: int = 1) -> Self:
-        """The same for rows of these queries."""
+        """Return the objective for rows of these queries."""
         return replace(self, queries=queries, seed=seed, n_threads=n_threads, facts=None)
 
     def with_positions(self, positions: PositionBias) -> Self:
-        """The same for rows that were shown at these positions."""
+        """Return the objective for rows that were shown at these positions."""
         return replace(self, positions=positions)
 
     def bound_to(self, target: FloatArray, weight: FloatArray | None) -> Self:
-        """The same with what is computed once for rows with these targets."""
+        """Return the objective with what it computes once for these targets."""
         queries = query_rows(None, len(target)) if self.queries is None else self.queries
         return replace(self, queries=queries, facts=self._facts(target, queries))
 
@@ -139,15 +139,15 @@ class RankingLoss(ABC):
         return np.zeros(1)
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """0: a constant puts nothing in order."""
+        """0: a constant does not change the order."""
         return np.zeros(1)
 
     def start_beside(self, rows: OffsetRows) -> FloatArray:
-        """0, beside an offset as well."""
+        """0, with an offset as well."""
         return np.zeros(1)
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        """The scores themselves: they have no unit, only an order."""
+        """Raw scores; they have no unit, only an order."""
         return raw[0]
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
@@ -170,33 +170,33 @@ class RankingLoss(ABC):
     def shared_losses(
         self, target: FloatArray, raw: FloatArray, query: IntArray | None
     ) -> FloatArray:
-        """Loss of each row's query, the same for all rows of it; ``query`` has its number."""
+        """Return the loss of each row's query; ``query`` holds the number of each row's query."""
         queries = query_rows(query, len(target))
         by_query = self._by_query(target, raw[0], queries)
         return np.asarray(np.repeat(by_query, np.diff(queries.starts))[np.argsort(queries.rows)])
 
     @abstractmethod
     def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
-        """Loss of each query."""
+        """Return the loss of each query."""
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         raise ParameterError(
-            f"objective {self.name!r} compares the rows of a query: it has no loss of a row alone, "
+            f"objective {self.name!r} compares the rows of a query: it has no loss per row, "
             "and needs all rows in memory."
         )
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         raise ParameterError(
-            f"objective {self.name!r} has no loss of a leaf alone, for a line search: use "
+            f"objective {self.name!r} has no loss per leaf, which a line search needs: use "
             "leaf_estimation='newton' or 'gradient'."
         )
 
     @abstractmethod
     def _facts(self, target: FloatArray, queries: QueryRows) -> QueryFacts:
-        """What is computed once for these targets."""
+        """Return what is computed once for these targets."""
 
     def _work(self, queries: QueryRows) -> IntArray:
-        """How much work each query is."""
+        """Return the amount of work of each query."""
         return np.diff(queries.starts)
 
     @abstractmethod
@@ -209,7 +209,7 @@ class RankingLoss(ABC):
         g: FloatArray,
         h: FloatArray,
     ) -> Callable[[int, int, QuerySpace], None]:
-        """Writes g and h of the rows of some queries."""
+        """Return a function that writes g and h of the rows of some queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ class PairLoss(RankingLoss):
     Attributes
     ----------
     truncation_level : int or None
-        For ``pair_method="topk"``: ranks whose pairs count; None is 30, and all ranks
+        For ``pair_method="topk"``: ranks whose pairs are used; None means 30, and all ranks
         for ``rank_pairwise``.
     pair_method : {"topk", "mean"} or None
         None is ``"topk"``.
@@ -269,7 +269,7 @@ class PairLoss(RankingLoss):
 
     @property
     def most(self) -> int:
-        """Ranks that count."""
+        """Number of ranks whose pairs are used."""
         return _ALL if self._draws else self.truncation_level or self.default_level
 
     @property
@@ -304,11 +304,11 @@ class PairLoss(RankingLoss):
 
     @abstractmethod
     def _gain(self, target: FloatArray) -> FloatArray:
-        """What tells the rows of a query apart."""
+        """Return the gains, which tell the rows of a query apart."""
 
     @abstractmethod
     def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
-        """Factor on the weights of the pairs of each query; 0: leave it out."""
+        """Return the factor on the weights of the pairs of each query; 0 leaves the query out."""
 
     def filler(
         self,
@@ -329,13 +329,13 @@ class PairLoss(RankingLoss):
 
 @dataclass(frozen=True, slots=True)
 class LambdaRank(PairLoss):
-    """NDCG; its loss is 1 less NDCG of the ranks that count.
+    """NDCG; the loss is 1 minus the NDCG of the ranks that are used.
 
     Attributes
     ----------
     normalize_pairs : bool or None
         Divide the weight of a pair by the distance of its scores (plus 0.01), and
-        dampen queries with large sums, as LightGBM does; None is True.
+        scale down queries with large sums, as LightGBM does; None means True.
     """
 
     name: ClassVar[str] = "lambdarank"
@@ -375,7 +375,7 @@ class LambdaRank(PairLoss):
 
 @dataclass(frozen=True, slots=True)
 class RankMap(LambdaRank):
-    """Mean average precision, of relevant rows (label above 0) and others; loss is 1 - MAP."""
+    """Mean average precision of relevant rows (label above 0); the loss is 1 - MAP."""
 
     name: ClassVar[str] = "rank_map"
     kind: ClassVar[int] = OF_MAP
@@ -394,9 +394,9 @@ class RankMap(LambdaRank):
 
 @dataclass(frozen=True, slots=True)
 class RankPairwise(PairLoss):
-    """Mean logistic loss of the pairs of a query, times its rows.
+    """Mean logistic loss of the pairs of a query, times its number of rows.
 
-    The loss is that of all pairs, whichever the trees are grown on, divided by the rows
+    The loss uses all pairs, whichever pairs the trees use, divided by the rows
     of the queries that have pairs.
     """
 
@@ -436,10 +436,10 @@ class RankPairwise(PairLoss):
 
 @dataclass(frozen=True, slots=True)
 class RankCrossEntropy(RankingLoss):
-    """Cross-entropy of the softmax of the scores with the shares of the gains.
+    """Cross-entropy between the softmax of the scores and the shares of the gains.
 
-    In training the gain of a row is ``2**label`` less a random number from 0 to 1, drawn
-    anew in each round; the loss has 1/2, the mean, in its place.
+    In training the gain of a row is ``2**label`` minus a random number from 0 to 1, drawn
+    in each round; the loss uses the mean 1/2 instead.
     """
 
     name: ClassVar[str] = "rank_xendcg"

@@ -1,4 +1,4 @@
-"""Losses of a number that outliers move less than its square: the identity as link.
+"""Robust losses of a number: outliers have less influence than under squared error.
 
 ===============  ===================================  =================================
 name             loss of a row, r = raw - y           predicts
@@ -10,12 +10,12 @@ fair             delta |r| - delta**2 log(1 + |r| /   between mean and median
 log_cosh         log cosh r                           between mean and median
 expectile        level r**2 below y, (1 - level)      the expectile; at 0.5 the mean
                  r**2 above
-mape             |r| / |y|                            a median that small targets pull
+mape             |r| / |y|                            a median pulled by small targets
 ===============  ===================================  =================================
 
-``delta`` is a distance in units of the target and the same for all rounds.  (That of
-scikit-learn's GradientBoostingRegressor is a quantile of the residuals of each round,
-which no longer is one loss that a fit minimises.)
+``delta`` is a distance in units of the target, and the same in all rounds.  (The delta of
+scikit-learn's GradientBoostingRegressor is a quantile of the residuals of each round, so
+its fit does not minimise one loss.)
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class PseudoHuber(RowLoss):
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         r = raw[0] - target
         root = np.sqrt(1.0 + (r / self.delta) ** 2)
-        return np.asarray(r * r / (1.0 + root))  # = delta**2 (root - 1), without loss of digits
+        return np.asarray(r * r / (1.0 + root))  # = delta**2 (root - 1), without cancellation
 
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
         r = raw - target
@@ -123,7 +123,7 @@ class Fair(RowLoss):
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         size = np.abs(raw[0] - target)
         share = size / self.delta
-        # Near 0 the difference loses all digits: the series of x - log(1 + x).
+        # Near 0 the difference cancels: use the series of x - log(1 + x).
         near = share * share * (0.5 - share * (1.0 / 3.0 - 0.25 * share))
         far = share - np.log1p(share)
         return np.asarray(self.delta * (self.delta * np.where(share < 1e-4, near, far)))
@@ -149,7 +149,7 @@ class LogCosh(RowLoss):
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         size = np.abs(raw[0] - target)
         far = size + np.log1p(np.exp(-2.0 * size)) - math.log(2.0)
-        # Near 0 the far form loses all digits.
+        # Near 0 the formula for large r loses all digits.
         return np.where(size < 1e-3, 0.5 * size * size, far)
 
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
@@ -159,7 +159,7 @@ class LogCosh(RowLoss):
 
 @dataclass(frozen=True, slots=True)
 class Expectile(RowLoss):
-    """Asymmetric squares (Newey and Powell 1987); twice their half at level 0.5."""
+    """Asymmetric squares (Newey and Powell 1987); at level 0.5 the squared error."""
 
     name: ClassVar[str] = "expectile"
     of_residuals: ClassVar[bool] = True
@@ -188,7 +188,7 @@ class Expectile(RowLoss):
 
 @dataclass(frozen=True, slots=True)
 class AbsolutePercentage(RowLoss):
-    """Absolute error as a share of the target; leaves take a weighted median."""
+    """Absolute error relative to the target; leaves take a weighted median."""
 
     name: ClassVar[str] = "mape"
     constant_hessian: ClassVar[bool] = True
@@ -220,7 +220,7 @@ class AbsolutePercentage(RowLoss):
         return np.array([AllRows(batches, rows.communicator).quantile(0.5)])
 
     def start_beside(self, rows: OffsetRows) -> FloatArray:
-        """The weighted median of the residuals."""
+        """Weighted median of the residuals."""
 
         def residuals_of(target: FloatArray, weight: FloatArray | None, offset: FloatArray) -> Any:
             return target - offset[0], self._weight(target, weight)

@@ -1,18 +1,18 @@
-"""Derivatives of losses that depend on one row: a compiled loop for each.
+"""Derivatives of losses of one row: a compiled loop for each.
 
-All have the same arguments: targets, raw scores of one output, the parameters of the
-loss, and where to write g and h.  A loop is compiled when its loss is first used.
+All loops have the same arguments: targets, raw scores of one output, the parameters of the
+loss, and the outputs g and h.
 
-The second derivative is replaced where it would not do for a Newton step:
+Where the second derivative does not suit a Newton step, another value replaces it:
 
-huber         by 1, its value near the target: it is 0 far away
-pseudo_huber  by g / (raw - y), the weight of iteratively reweighted least squares,
-fair          which is never below it: a Newton step then lowers the loss and never
-log_cosh      leaps over the target; the derivative itself is next to 0 far away
-focal         by that of the logistic loss times the focal factor where that is more:
-              rows that are classified wrongly have a negative one
-hinge, mape   by 1: it is 0 wherever it exists, leaves take a line search
-quantile
+huber         1, its value near the target: it is 0 far away
+pseudo_huber  g / (raw - y), the weight of iteratively reweighted least squares, which
+    fair          is never below it: a Newton step then lowers the loss and never
+    log_cosh      overshoots the target; the derivative itself is nearly 0 far away
+focal         that of the logistic loss times the focal factor where it is larger:
+                  misclassified rows have a negative one
+hinge, mape   1: it is 0 wherever it exists; leaves use a line search
+    quantile
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hedgerow.kernels.exponential import exponential
 from hedgerow.objectives.derivatives import FARTHEST_MARGIN, SMALLEST_HESSIAN
 
 MOST = 1e140
-"""Largest derivative: squares of sums of them are finite."""
+"""Largest derivative, so that squares of sums of derivatives are finite."""
 
 
 @kernel
@@ -75,7 +75,7 @@ def log_cosh(
     for i in range(len(g)):
         r = raw[i] - target[i]
         size = abs(r)
-        # Near 0 the series, as 1 - exp(-2 size) loses digits there.
+        # Near 0 the series, because 1 - exp(-2 size) loses digits there.
         e = exponential(-2.0 * size)
         tanh = (1.0 - e) / (1.0 + e) if size > 1e-3 else size - size * size * size / 3.0
         g[i] = tanh if r > 0.0 else -tanh
@@ -197,7 +197,7 @@ def focal(
         sign = 2.0 * target[i] - 1.0
         factor = of_one if sign > 0.0 else of_zero
         m = sign * raw[i]
-        # log p = -log(1 + exp(-m)) without overflow, and q = 1 - p without loss of digits.
+        # log p = -log(1 + exp(-m)) without overflow, and q = 1 - p without cancellation.
         e = exponential(-abs(m))
         log_p = min(m, 0.0) - math.log1p(e)
         p = 1.0 / (1.0 + e) if m > 0.0 else e / (1.0 + e)
@@ -220,4 +220,4 @@ def hinge(
 
 
 NO_NUMBERS = np.zeros(0)
-"""Parameters of a loss that has none."""
+"""For losses without parameters."""

@@ -1,8 +1,8 @@
-"""What losses of single rows share; each brings a kernel and its slopes.
+"""Base class of losses of single rows; each adds a kernel and its derivatives.
 
-The *slopes* of a loss are its true first and second derivative by NumPy.  Searches
-along one line use them: for the start value, and for leaves where a line search is
-asked for.  What trees are grown on comes from the kernel
+The *slopes* of a loss are its first and second derivative, in NumPy.  Searches
+along one line use them: for the initial score, and for leaves with a line search.
+Trees use the kernel
 (:mod:`hedgerow.objectives.row_kernels`), whose second derivative may be larger.
 """
 
@@ -35,10 +35,10 @@ _FARTHEST_START = 2.0**40
 
 
 class RowLoss(ABC):
-    """Base of losses of one row and one output, with the identity as link.
+    """Base class of losses of one row and one output, with the identity as link.
 
-    A subclass has :meth:`losses` and :meth:`slopes`, may have a :meth:`kernel`, and
-    replaces what differs.
+    A subclass defines :meth:`losses` and :meth:`slopes`, may define a :meth:`kernel`, and
+    overrides what differs.
 
     Examples
     --------
@@ -70,18 +70,18 @@ class RowLoss(ABC):
         return None
 
     def numbers(self, output: int) -> FloatArray:
-        """Parameters of the loss, as the kernel wants them."""
+        """Return the parameters of the loss for the kernel."""
         return NO_NUMBERS
 
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
-        """First and second derivative of each row, of shape (n_rows,).
+        """Return the first and second derivative of each row, of shape (n_rows,).
 
-        A loss that has :meth:`derivatives` (or a kernel), :meth:`start_of` and
-        :meth:`leaf_steps` of its own needs none.
+        Not needed if a subclass defines :meth:`derivatives` (or a kernel), :meth:`start_of` and
+        :meth:`leaf_steps`.
         """
         raise ParameterError(
-            f"objective {type(self).__name__} has no slopes(target, raw), the first and second "
-            "derivative of each row: write it, or derivatives, start_of and leaf_steps."
+            f"objective {type(self).__name__} has no slopes(target, raw), which returns the first "
+            "and second derivative of each row: add it, or derivatives, start_of and leaf_steps."
         )
 
     @abstractmethod
@@ -105,7 +105,7 @@ class RowLoss(ABC):
         return self.start_of(AllRows.of(target, weight))
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """The root of the mean first derivative, between smallest and largest target."""
+        """Root of the mean first derivative, between the smallest and largest target."""
         low, high = extent_of(rows)
         return np.array([root_of_mean(rows, self.slopes, rows.center(), low, high)])
 
@@ -116,7 +116,7 @@ class RowLoss(ABC):
         return weighted_mean(self.losses(target, raw), weight)
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Root of the sum of first derivatives, between smallest and largest residual."""
+        """Root of the sum of first derivatives, between the smallest and largest residual."""
         raw = leaves.raw[output]
         residual = leaves.target - raw
         low = np.minimum.reduceat(residual, leaves.starts[:-1])
@@ -131,18 +131,18 @@ def root_of_mean(
     low: float,
     high: float,
 ) -> float:
-    """The constant raw score at which the mean first derivative is zero.
+    """Return the constant raw score at which the mean first derivative is zero.
 
-    By Newton steps; one that leaves what is known to hold the root is replaced by
-    bisection.  Sums are exact, so the bits do not depend on how rows are cut.
+    Newton steps; a step that leaves the interval known to contain the root is replaced by
+    bisection.  Sums are exact, so the bits do not depend on the batches.
 
     Parameters
     ----------
     rows : AllRows
     slopes : callable
-        Takes targets and raw scores of some rows; the first derivative must not fall.
+        Takes targets and raw scores of some rows; the first derivative must not decrease.
     start, low, high : float
-        Where to begin, and an interval that holds the root.
+        Starting point, and an interval that contains the root.
     """
 
     def mean(part: int, at: float) -> float:
@@ -152,7 +152,7 @@ def root_of_mean(
 
 
 def root_of(mean: Callable[[int, float], float], start: float, low: float, high: float) -> float:
-    """Where ``mean(0, at)``, which must not fall, is 0; its derivative is ``mean(1, at)``."""
+    """Root of ``mean(0, at)``, which must not decrease; its derivative is ``mean(1, at)``."""
     at = min(max(start, low), high)
     for _ in range(_STEPS):
         slope = mean(0, at)
@@ -170,7 +170,7 @@ def root_of(mean: Callable[[int, float], float], start: float, low: float, high:
 
 
 def bracket_of(slope: Callable[[float], float]) -> tuple[float, float]:
-    """An interval from 0 outwards at whose ends a slope has different signs.
+    """Return an interval around 0 at whose ends a derivative has different signs.
 
     ``(0, 0)`` if there is none up to 2**40.
     """
@@ -189,7 +189,7 @@ def bracket_of(slope: Callable[[float], float]) -> tuple[float, float]:
 
 
 def extent_of(rows: AllRows) -> tuple[float, float]:
-    """Smallest and largest target of all rows of all ranks."""
+    """Return the smallest and largest target of all rows of all ranks."""
     most = np.array([-np.inf, -np.inf])
     for target, _ in rows.batches():
         if len(target) > 0:
@@ -199,7 +199,7 @@ def extent_of(rows: AllRows) -> tuple[float, float]:
 
 
 def largest_of_ranks(rows: AllRows, values: FloatArray) -> FloatArray:
-    """The largest of each of ``values`` among the ranks."""
+    """Return the largest of each of ``values`` over the ranks."""
     return floats_of_keys(rows.communicator.allreduce(keys_of_floats(values), "max"))
 
 

@@ -31,7 +31,7 @@ class SquaredError:
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None
     ) -> None:
-        """Refuse targets that lie so far apart that squares of residuals overflow."""
+        """Raise if targets are so far apart that squares of residuals overflow."""
         check_spread(target, self.name, first_row, origin)
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:

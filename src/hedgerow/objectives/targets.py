@@ -1,11 +1,11 @@
-"""Several targets in one model: a loss of one number for each of them.
+"""Several targets in one model: a single-target loss for each.
 
-Outputs do not depend on each other: the loss of a row is the mean of the losses of its
-targets, and output k learns target k with the loss, link and start that a model of this
-target alone would have.  What they share is the trees, where leaves hold vectors
+Outputs do not depend on each other.  The loss of a row is the mean of the losses of its
+targets.  Output k learns target k with the loss, link and initial score of a model for this
+target alone.  If leaves hold vectors, the outputs share the trees
 (:mod:`hedgerow.growing.vectors.search`).
 
-Numbers to predict are several targets; labels, each 0 or 1, with a loss of two classes,
+Several numbers are several targets; several labels, each 0 or 1, with a loss of two classes
 are a multi-label problem.
 """
 
@@ -42,7 +42,7 @@ _NUMBERS = (
     "custom",
 )
 FOR_SEVERAL = (*_NUMBERS, *_TWO_CLASSES)
-"""Losses that several targets may have."""
+"""Losses that support several targets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class SeveralTargets:
     Attributes
     ----------
     singles : tuple of Objective
-        The loss of each target: all of one kind, with one output.
+        The loss of each target: all of the same class, with one output each.
     names : tuple of str
-        Of the targets.
+        Names of the targets.
     named : bool
-        Whether the names are the user's.
+        Whether the user gave the names.
     """
 
     singles: tuple[Objective, ...]
@@ -65,7 +65,7 @@ class SeveralTargets:
 
     @property
     def single(self) -> Objective:
-        """The loss of the first target, which stands for all."""
+        """The loss of the first target, which represents all."""
         return self.singles[0]
 
     @property
@@ -102,7 +102,7 @@ class SeveralTargets:
 
     @property
     def label(self) -> str | None:
-        """Name of a loss of the user's."""
+        """Name of a custom loss."""
         return getattr(self.single, "label", None)
 
     @property
@@ -112,7 +112,7 @@ class SeveralTargets:
         return "labels" if two_classes else "regression"
 
     def bound_to(self, target: FloatArray, weight: FloatArray | None) -> SeveralTargets:
-        """With what each loss computes once for its targets."""
+        """Return the objective with what each loss computes once for its targets."""
         bound = [
             bound_to_rows(loss, np.ascontiguousarray(target[:, k]), weight)
             for k, loss in enumerate(self.singles)
@@ -141,12 +141,12 @@ class SeveralTargets:
 
     def start_of(self, rows: AllRows) -> FloatArray:
         raise ParameterError(
-            "several targets need all rows in memory: train one model for each target, or give "
+            "several targets need all rows in memory: train one model per target, or pass "
             "the rows as a table."
         )
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        """Columns in the order of the targets; of labels the probabilities of 1."""
+        """Columns in the order of the targets; for labels, the probabilities of 1."""
         parts = [loss.predict(raw[k : k + 1]) for k, loss in enumerate(self.singles)]
         if self.task == "labels":
             parts = [part[:, 1] for part in parts]
@@ -173,13 +173,13 @@ class SeveralTargets:
         return self.singles[output].leaf_steps(own, 0)
 
     def of_output(self, output: int, prediction: FloatArray) -> FloatArray:
-        """One target's column of :meth:`predict`, in the form that its own loss gives it."""
+        """Return the column of one target of :meth:`predict`, in the form of its own loss."""
         column = np.ascontiguousarray(prediction[:, output])
         return np.column_stack([1.0 - column, column]) if self.task == "labels" else column
 
     @contextmanager
     def _naming(self, output: int) -> Iterator[None]:
-        """Say of which target an error speaks."""
+        """Add the name of the target to errors."""
         try:
             yield
         except DataError as error:
@@ -187,7 +187,7 @@ class SeveralTargets:
 
 
 def mean_of(values: Iterator[float]) -> float:
-    """Mean of the scores of all targets, whatever their order."""
+    """Return the mean of the scores of all targets, in any order."""
     known = list(values)
     return math.fsum(known) / len(known)
 

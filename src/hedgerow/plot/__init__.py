@@ -1,7 +1,7 @@
-"""Trees as text and pictures, and pictures of what a model does with its columns.
+"""Trees as text and pictures, and plots of a model's columns.
 
-A booster knows of its views (:mod:`hedgerow.plot.views`) but seldom draws one, so what
-draws is loaded on first use, as in the package itself.
+A booster imports its views (:mod:`hedgerow.plot.views`) but seldom draws, so
+drawing modules are imported on first use.
 """
 
 from importlib import import_module

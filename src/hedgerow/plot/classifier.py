@@ -1,4 +1,4 @@
-"""Pictures of predicted classes: whether probabilities are right, and which classes mix."""
+"""Plots of predicted classes: calibration and confusion."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _Z = 1.96
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Predicted and observed shares of a class, in bins of about as many rows each.
+    """Predicted and observed shares of a class, in bins with about equally many rows.
 
     Attributes
     ----------
-    predicted, observed : float64 (n_bins,)
+    Mean probability of the rows of a bin, and their share that belongs to the class.
         Mean probability of the rows of a bin, and share of those that are of the class.
     low, high : float64 (n_bins,)
         95% interval of the observed share (Wilson 1927).
@@ -61,19 +61,19 @@ class Calibration:
 
 
 def calibration_of(is_class: Any, probability: Any, n_bins: int = 10) -> Calibration:
-    """Compare probabilities of a class with what came true.
+    """Compare probabilities of a class with the observed shares.
 
     Parameters
     ----------
     is_class : array-like of bool, shape (n_rows,)
     probability : array-like of shape (n_rows,)
     n_bins : int, default=10
-        Bins at most; rows of one probability are in one bin.
+        Maximum number of bins; rows with equal probabilities share a bin.
 
     Raises
     ------
     DataError
-        If there are no rows, or not as many of both.
+        If there are no rows, or the lengths differ.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def calibration_of(is_class: Any, probability: Any, n_bins: int = 10) -> Calibra
 
 
 def wilson_interval(share: FloatArray, rows: Any) -> tuple[FloatArray, FloatArray]:
-    """95% interval of a share of so many rows (Wilson 1927)."""
+    """Return the 95% interval of a share of some rows (Wilson 1927)."""
     n, square = np.asarray(rows, dtype=np.float64), _Z**2
     middle = (share + square / (2 * n)) / (1 + square / n)
     half = _Z / (1 + square / n) * np.sqrt(share * (1 - share) / n + square / (4 * n**2))
@@ -118,18 +118,18 @@ def plot_calibration(
     y : array-like of shape (n_rows,)
         Classes.
     probability : array-like of shape (n_rows,) or (n_rows, n_classes)
-        Of the second class, or of each.
+        Probability of the second class, or of each class.
     classes : sequence, optional
-        Labels in the order of the probabilities; by default those of y, in order.
+        Labels in the order of the probabilities; default: those of y, sorted.
     ax : matplotlib Axes, optional
     n_bins : int, default=10
-        Points at most, of about as many rows each.
+        Maximum number of points, each of about equally many rows.
 
     Returns
     -------
     matplotlib.axes.Axes
-        Bars are 95% intervals; of more than two classes each is a line of its own, eight at
-        most.  Bars at the foot show how many rows have a probability.
+        Whiskers are 95% intervals; with more than two classes each class has a line, eight at
+        most.  Bars at the bottom show the distribution of the probabilities.
 
     Raises
     ------
@@ -184,10 +184,10 @@ def plot_confusion(
     y, predicted : array-like of shape (n_rows,)
         True and predicted classes.
     classes : sequence, optional
-        Labels in the order to be shown; by default all that occur, in order.
+        Labels in display order; default: all that occur, sorted.
     ax : matplotlib Axes, optional
     most : int, default=20
-        Classes at most: those with the most rows; the others are one.
+        Maximum number of classes: those with the most rows; the others are merged.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def plot_confusion(
     ImportError
         If matplotlib is not installed.
     DataError
-        If there are not as many true classes as predicted ones.
+        If the numbers of true and predicted classes differ.
     """
     truth, guess = np.asarray(y), np.asarray(predicted)
     if truth.shape != guess.shape or truth.ndim != 1:
@@ -245,7 +245,7 @@ def _confusion(truth: Any, guess: Any, known: list[Any]) -> Any:
 
 
 def _with_others(table: Any, names: list[str], most: int) -> tuple[Any, list[str]]:
-    """The classes with the most rows, and all others as one."""
+    """Keep the classes with the most rows, and merge all others."""
     size = table.sum(axis=0) + table.sum(axis=1)
     kept = np.sort(np.argsort(-size, kind="stable")[: max(1, most - 1)])
     group = np.full(len(names), len(kept))

@@ -1,9 +1,9 @@
-"""Learning curves of a model: as a table and as a picture; part of a booster.
+"""Learning curves of a model: as a table and as a plot; methods of a booster.
 
 Glossary
 --------
-curve    scores of one metric on some rows, one after each round
-best     the round with which a model ends that stopped early
+curve    scores of one metric on some rows, one per round
+best     the last round of a model trained with early stopping
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LINES = {
     "train": ("#d55e00", "--"),
     "out_of_bag": ("#009e73", ":"),
 }
-"""Colour and dashes of each part of the rows: nothing is said by colour alone."""
+"""Colour and dashes for each set of rows: colour alone carries no information."""
 
 OF_FOLDS = "cv"
 """Name of the curves of folds."""
@@ -37,11 +37,11 @@ _OTHERS = (
     ("#56b4e9", (0, (3, 1, 1, 1))),
     ("#000000", (0, (1, 2))),
 )
-"""The same for validation sets with names, after the first, which has that of ``validation``."""
+"""The same for further named validation sets; the first uses that of ``validation``."""
 
 
 def history_columns(model: Model) -> dict[str, list[Any]]:
-    """One entry for each round, part of the rows, and metric.
+    """Return one entry for each round, set of rows, and metric.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ def history_columns(model: Model) -> dict[str, list[Any]]:
     Returns
     -------
     dict of lists
-        ``round`` from 1, or from that after the rounds of a model that the fit has gone on
-        from; ``seconds`` from the beginning of the fit to the end of the
-        round, NaN where they are not known; ``rows``: ``"validation"`` or the name of a
+        ``round`` from 1, or from the first round after those of a continued
+        model; ``seconds`` from the beginning of the fit to the end of the
+        round, NaN if unknown; ``rows``: ``"validation"`` or the name of a
         validation set, ``"train"``, ``"out_of_bag"`` or ``"cv"``; ``metric``; ``value``.
     """
     columns: dict[str, list[Any]] = {
@@ -70,9 +70,9 @@ def history_columns(model: Model) -> dict[str, list[Any]]:
 
 
 def _rounds(model: Model, rows: str, n_scores: int) -> list[int]:
-    """Rounds of the model after which the scores of a curve are.
+    """Return the numbers of rounds for the scores of a curve.
 
-    A round of the folds may stand for several of the model.
+    A round of the folds may stand for several rounds of the model.
     """
     first = model.training.get("init_rounds", 0)
     stride = model.training.get("folds", {}).get("stride", 1.0) if rows == OF_FOLDS else 1.0
@@ -80,9 +80,9 @@ def _rounds(model: Model, rows: str, n_scores: int) -> list[int]:
 
 
 def _history(model: Model) -> list[tuple[str, str, Sequence[float]]]:
-    """Rows, metric and scores of each curve, that which decides early stopping first.
+    """Return rows, metric and scores of each curve, with the one of early stopping first.
 
-    A file keeps curves by name, so their order is made here.
+    A file stores curves sorted by name, so this function restores their order.
     """
     watched = model.training.get("watched")
     parts = _places(model)
@@ -97,13 +97,13 @@ def _history(model: Model) -> list[tuple[str, str, Sequence[float]]]:
 
 
 def _places(model: Model) -> dict[str, int]:
-    """Place of the curves of each part of the rows: validation sets first, as they were given."""
+    """Return the rank of each set of rows: validation sets first, in the given order."""
     order = [*model.training.get("validation_sets", ()), *_LINES]
     return {rows: place for place, rows in enumerate(dict.fromkeys(order))}
 
 
 def _style(model: Model, rows: str) -> tuple[str, Any]:
-    """Colour and dashes of the curve of some rows."""
+    """Return colour and dashes of the curve of some rows."""
     sets = list(model.training.get("validation_sets", ()))
     if rows in _LINES and rows not in sets:
         return _LINES[rows]
@@ -124,23 +124,23 @@ def plot_history(
     ----------
     model : Model
     metric : str, optional
-        Name of a metric; the first by default, which decides early stopping.
+        Name of a metric; default: the first, which early stopping uses.
     ax : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        Where to draw; default: a new figure.
     path : str or path-like, optional
-        Also write the figure to this file, of a type that its name ends with.
+        Also write the figure to this file, in the format of its suffix.
 
     Returns
     -------
     matplotlib.axes.Axes
-        With a mark at the best round, if the fit looked for one.
+        With a mark at the best round, if the fit used early stopping.
 
     Raises
     ------
     ImportError
         If matplotlib is not installed.
     ParameterError
-        If nothing was evaluated, or not by this metric.
+        If nothing was evaluated, or not with this metric.
     OSError
         If the file cannot be written.
 
@@ -186,7 +186,7 @@ def plot_history(
 
 
 def _curves_of(model: Model, metric: str | None) -> tuple[str, dict[str, Sequence[float]]]:
-    """Name of the metric, and scores by part of the rows."""
+    """Return the name of the metric, and its scores by set of rows."""
     known = list(dict.fromkeys(name for _, name, _ in _history(model)))
     if not known:
         raise ParameterError(
@@ -207,14 +207,14 @@ def _mark_best(ax: Axes, model: Model, metric: str, rows: str, scores: Sequence[
     if best is None:
         return
     line = ax.axvline(best, color=_FAINT, lw=0.9, ls=(0, (2, 2)), zorder=1)
-    if "folds" in model.training:  # the curves are of other models than that of all rows
+    if "folds" in model.training:  # the curves belong to other models than the final one
         line.set_label(f"on all rows: {best} rounds")
         return
     score = score_at(model, rows, metric, scores, best)
     if score is None:
         line.set_label(f"best: round {best}")
         return
-    # Its words stand in the legend, where they cover no curve.
+    # The legend has the text, where it covers no curve.
     label = f"best: round {best}, {score:.5g}"
     ax.plot([best], [score], "o", ms=7, mfc="white", mec=_INK, mew=1.6, zorder=4, label=label)
 
@@ -222,10 +222,10 @@ def _mark_best(ax: Axes, model: Model, metric: str, rows: str, scores: Sequence[
 def score_at(
     model: Model, rows: str, metric: str, scores: Sequence[float], number: int
 ) -> float | None:
-    """The score of a curve after round ``number`` of the model; None if it is not known.
+    """Return the score of a curve after round ``number`` of the model; None if unknown.
 
-    A curve begins after the rounds of a model that the fit has gone on from, whose own score
-    the record tells apart.
+    After continued training, a curve begins after the rounds of the initial model, whose
+    score is stored separately.
     """
     place = number - model.training.get("init_rounds", 0) - 1
     if place >= 0:
@@ -235,28 +235,28 @@ def score_at(
 
 
 class CurveViews:
-    """What the training record tells: where it ended, and the learning curves."""
+    """The contents of the training record: the end of the training, and learning curves."""
 
     model: Model
 
     @property
     def best_iteration(self) -> int | None:
-        """Round with the best validation score, with which the model ends.
+        """Round with the best validation score, the last round of the model.
 
-        Rounds count from the first of the model that the fit went on from, if it did, and
-        the best may be that with which this model ended.
-        Where folds have told when to stop, the rounds of the model of all rows, which may
-        be more than the folds have done.  None if it was trained without early stopping.
+        After continued training, rounds count from the first round of the initial model, and
+        the best round may be the last one of that model.
+        With folds, it counts the rounds of the final model, which may
+        be more than those of the folds.  None if it was trained without early stopping.
         """
         best: int | None = self.model.training.get("best_round")
         return best
 
     @property
     def stopped_by(self) -> str | None:
-        """What ended the training.
+        """The reason for the end of the training.
 
         ``"rounds"``, ``"early_stopping"``, ``"callback"``, ``"time_budget"`` or
-        ``"interrupt"``; None for a model of a version that did not note it.
+        ``"interrupt"``; None for a model of an older version.
         """
         reason: str | None = self.model.training.get("stopped_by")
         return reason
@@ -265,11 +265,11 @@ class CurveViews:
     def evals_result(self) -> dict[str, dict[str, list[float]]]:
         """Learning curves: ``evals_result["validation"]["loss"][i]`` after round i + 1.
 
-        Several validation sets are there by name, the first of which decides early
-        stopping, and training rows as ``"train"`` with ``train_scores``.
-        The key is ``"train"`` where there were no validation rows; empty if
-        nothing was to be evaluated.  It is ``"cv"`` where folds have told when to stop; a
-        round of theirs may stand for several of the model, as ``history_frame`` counts.
+        Several validation sets have their names; the first decides early
+        stopping.  Training rows are ``"train"`` with ``train_scores``.
+        The key is ``"train"`` if there were no validation rows; empty if
+        nothing was evaluated.  It is ``"cv"`` if folds decided early stopping; a
+        round of the folds may stand for several of the model, as ``history_frame`` counts.
         """
         history: Mapping[str, Mapping[str, Sequence[float]]]
         history = self.model.training.get("history", {})
@@ -280,20 +280,20 @@ class CurveViews:
         }
 
     def history_frame(self, backend: FrameLibrary = "pandas") -> Any:
-        """The scores of all rounds as a data frame, one row for each score.
+        """Return the scores of all rounds as a data frame, one row for each score.
 
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"} or None, default="pandas"
-            Library of the frame, which must be installed; None for a dict of
+            Library of the frame, which must be installed; None returns a dict of
             lists.
 
         Returns
         -------
         data frame
             Columns ``round`` (from 1), ``seconds`` (from the beginning of the fit to the
-            end of the round; NaN for a model that was read or unpickled, as model files
-            hold no times, for rounds of a checkpoint and of folds), ``rows``
+            end of the round; NaN for a loaded or unpickled model, because model files
+            contain no times, and for rounds of a checkpoint and of folds), ``rows``
             (``"validation"`` or the name of a validation set, ``"train"``,
             ``"out_of_bag"`` or ``"cv"``), ``metric``, ``value``.  No rows if nothing was evaluated.
 

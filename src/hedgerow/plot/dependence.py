@@ -1,4 +1,4 @@
-"""SHAP values of one column by its values, and the column that acts with it."""
+"""SHAP values of one column as a function of its values, with an interacting column."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def plot_dependence(
     partner: str | int | None = "auto",
     output: int | None = None,
 ) -> Axes:
-    """Draw the SHAP values of one column by its values, shaded by a second column.
+    """Plot the SHAP values of one column against its values, shaded by a second column.
 
     Parameters
     ----------
@@ -50,10 +50,10 @@ def plot_dependence(
     column : str or int
     ax : matplotlib Axes, optional
     partner : str, int or None, default="auto"
-        Column of the shades; None for none.  ``"auto"`` takes the one on whose ranks the
-        values depend most among rows that are neighbours in ``column``.
+        Column for the shades; None for none.  ``"auto"`` chooses the column on whose ranks the
+        SHAP values depend most among rows with similar values of ``column``.
     output : int, optional
-        The number of the output, where there are several.
+        Number of the output, if there are several.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def plot_dependence(
     ImportError
         If matplotlib is not installed.
     ParameterError
-        If there is no such column or output, or it holds interactions.
+        If there is no such column or output, or the explanation has interactions.
     """
     values, _, output_name = plain_values(explanation, output, "plot_dependence")
     names = tuple(explanation.feature_names)
@@ -104,10 +104,10 @@ def _checked_place(column: str | int, names: tuple[str, ...]) -> int:
 
 
 def strongest_partner(columns: list[AnyArray], shap: FloatArray, place: int) -> int | None:
-    """The column with which the SHAP values of another go most, among neighbours in the latter.
+    """Return the column with the largest influence on another's SHAP values.
 
-    Rows are put in order by the column, and divided into parts of about 50: within a part its
-    own value hardly differs, so what the values still depend on is another column.
+    Rows are sorted by the column, and divided into parts of about 50.  Within a part its
+    own value hardly differs, so the remaining variation is due to another column.
     """
     n_rows = len(shap)
     order = np.argsort(_codes(columns[place]), kind="stable")
@@ -127,7 +127,7 @@ def strongest_partner(columns: list[AnyArray], shap: FloatArray, place: int) -> 
 
 
 def _codes(column: AnyArray) -> FloatArray:
-    """Numbers that put a column in order: of categories by their text, missing ones first."""
+    """Return numbers that sort a column: categories by their text, missing values first."""
     if column.dtype != object:
         low = np.nanmin(column) - 1.0 if not np.isnan(column).all() else 0.0
         return np.where(np.isnan(column), low, column)
@@ -136,7 +136,7 @@ def _codes(column: AnyArray) -> FloatArray:
 
 
 def _dependence(codes: FloatArray, shap: FloatArray) -> float:
-    """Covariance with standardised codes, without sign."""
+    """Return the absolute covariance with standardised codes."""
     spread = codes.std()
     if len(codes) < 3 or spread < 1e-12:
         return 0.0
@@ -144,7 +144,7 @@ def _dependence(codes: FloatArray, shap: FloatArray) -> float:
 
 
 def _positions(ax: Axes, own: AnyArray) -> tuple[FloatArray, AnyArray]:
-    """Where rows stand on the x axis, and which of them are shown."""
+    """Return the x positions of rows, and which rows are shown."""
     rng = np.random.default_rng(0)
     if own.dtype != object:
         present = ~np.isnan(own)
@@ -180,7 +180,7 @@ def _positions(ax: Axes, own: AnyArray) -> tuple[FloatArray, AnyArray]:
 
 
 def _shade_points(ax: Axes, x: FloatArray, y: FloatArray, shades: AnyArray | None) -> Any:
-    """Points, shaded by numbers or marked by categories; the former, for a bar of shades."""
+    """Draw points, shaded by numbers or marked by categories; return those with shades."""
     size = float(np.clip(6000.0 / max(1, len(x)), 5.0, 20.0))
     style: dict[str, Any] = {"s": size, "lw": 0, "rasterized": len(x) > 500}
     if shades is None:

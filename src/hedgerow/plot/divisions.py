@@ -1,16 +1,16 @@
-"""How a split divides categories, and the words for it.
+"""The division of categories by a split, and its text.
 
 ::
 
-    city in {Oslo, Rome}            the side with fewer levels is spelled out
-    city not in {Bonn, Kiev}        ... be it the one that goes right
-    city is missing                 no level goes left, missing values do
+    city in {Oslo, Rome}            the side with fewer levels is listed
+    city not in {Bonn, Kiev}        ... even if it goes right
+    city is missing                 no level goes left, but missing values do
 
 Glossary
 --------
-level     value of a category that training has seen
-other     value that is no level: it counts as missing, or stops at the node
-          (``unknown_category="backoff"``), or takes a way of its own (CART)
+level     value of a category that occurs in training
+other     value that is not a level: it counts as missing, stops at the node
+          (``unknown_category="backoff"``), or has its own side (CART)
 division  the levels of a column and which of them go left
 """
 
@@ -30,10 +30,10 @@ from hedgerow.model.forest import UNKNOWN_BIN, Forest
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Way: TypeAlias = Literal["left", "right", "missing", "stop"]
-"""Where values go that are no level: a side, that of missing values, or nowhere further."""
+"""The way of values that are not a level: a side, that of missing values, or a stop."""
 
 LETTERS_OF_TEXT, LETTERS_OF_PICTURE = 60, 32
-"""Letters of a set of levels at most, where it may be shortened."""
+"""Limit on the letters of a shortened set of levels."""
 
 _AMBIGUOUS = frozenset(",{}()\"'")
 _RESERVED = frozenset({"missing", "other", "always", "true", "false", "none", "null"})
@@ -50,7 +50,7 @@ class Division:
         All levels of the column, ascending.
     goes_left : bool, one per level
     other : {"left", "right", "missing", "stop"}, default="missing"
-        Way of values that are no level.
+        Way of values that are not a level.
     """
 
     levels: Sequence[Any]
@@ -62,17 +62,17 @@ class Division:
         return list(compress(self.levels, self.goes_left.tolist()))
 
     def other_left(self, missing_left: bool) -> bool:
-        """Whether values that are no level go left (False if they stop)."""
+        """Whether values that are not a level go left (False if they stop)."""
         return missing_left if self.other == "missing" else self.other == "left"
 
     def other_way(self, missing_left: bool) -> str:
-        """``"left"``, ``"right"`` or ``"stop"``; empty where it is the way of missing values."""
+        """``"left"``, ``"right"`` or ``"stop"``; empty if it is the way of missing values."""
         if self.other == "missing" or self.other == ("left" if missing_left else "right"):
             return ""
         return self.other
 
     def phrase(self, missing_left: bool, letters: int | None = None) -> tuple[str, str]:
-        """Condition of the left side: ``("in", "{Oslo, Rome}")`` or ``("is", "missing")``."""
+        """Return the left side's condition: ``("in", "{Oslo, Rome}")`` or ``("is", "missing")``."""
         other_left = self.other_left(missing_left)
         if not self.goes_left.any() and (missing_left or other_left):
             return "is", "missing" if missing_left else "other"
@@ -81,7 +81,7 @@ class Division:
         return membership(self.levels, self.goes_left, letters)
 
     def ways(self, missing_left: bool) -> str:
-        """``missing left``, and where other values go if they go elsewhere."""
+        """Return ``missing left``, and the way of other values if it differs."""
         other = self.other_way(missing_left)
         missing = f"missing {'left' if missing_left else 'right'}"
         what = "stop here" if other == "stop" else other
@@ -96,7 +96,7 @@ def membership(levels: Sequence[Any], chosen: Mask, letters: int | None) -> tupl
 
 
 def division_of(forest: Forest, schema: Schema, node: int) -> Division | None:
-    """How a node divides categories; None in a leaf and at a split of numbers."""
+    """Return the division of a node; None for a leaf and a numeric split."""
     feature, tables = int(forest.feature[node]), forest.categories
     if feature < 0 or tables is None or len(tables.bins_of(feature)) == 0:
         return None
@@ -104,7 +104,7 @@ def division_of(forest: Forest, schema: Schema, node: int) -> Division | None:
     if len(column.levels) != len(bins):
         raise DataError(
             f"column {column.name!r} has {len(column.levels)} levels in the schema, but the "
-            f"forest divides {len(bins)}: give the schema that the trees were trained with."
+            f"forest divides {len(bins)}: use the schema of the training."
         )
     words = tables.sets[forest.threshold[node]].astype("<u8")
     in_set = np.unpackbits(words.view(np.uint8), bitorder="little").astype(np.bool_)
@@ -115,7 +115,7 @@ def division_of(forest: Forest, schema: Schema, node: int) -> Division | None:
 
 
 def divisions_of(forest: Forest, schema: Schema) -> dict[int, Division]:
-    """Divisions of all nodes of all trees that have one."""
+    """Return the divisions of all nodes of all trees that have one."""
     found = {}
     for node in np.flatnonzero(forest.has_sets).tolist():
         division = division_of(forest, schema, node)
@@ -125,11 +125,11 @@ def divisions_of(forest: Forest, schema: Schema) -> dict[int, Division]:
 
 
 def set_text(levels: Sequence[Any], letters: int | None = None) -> str:
-    """``{Oslo, Rome, … 14 more}``, no longer than ``letters``, or complete without them.
+    """Return ``{Oslo, Rome, … 14 more}``, at most ``letters`` long, or complete if None.
 
-    At least one level is shown; the middle of long ones is left out.
+    At least one level is shown; long levels are shortened in the middle.
     """
-    if letters is None or len(levels) <= letters:  # of more not even the commas find room
+    if letters is None or len(levels) <= letters:  # with more levels not even the commas fit
         text = "{" + ", ".join(map(level_text, levels)) + "}"
         if letters is None or len(text) <= letters:
             return text
@@ -150,9 +150,9 @@ def _cut_set(words: Sequence[str], n_levels: int) -> str:
 
 
 def level_text(level: Any) -> str:
-    """A level in full; text in quotes where it could be mistaken for something else.
+    """Return a level in full; in quotes if the text could be mistaken for something else.
 
-    Whole numbers have no point.
+    Whole numbers have no decimal point.
     """
     if isinstance(level, str):
         return level if _is_plain(level) else repr(level)
@@ -162,7 +162,7 @@ def level_text(level: Any) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a level needs no quotes: no mark, no word of a rule and no number."""
+    """Whether a level needs no quotes: it has no special mark, keyword or number."""
     if text != text.strip() or not text or not text.isprintable() or _AMBIGUOUS & set(text):
         return False
     if text.lower() in _RESERVED or "…" in text or "->" in text:

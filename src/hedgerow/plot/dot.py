@@ -1,4 +1,4 @@
-"""Trees as Graphviz source text; drawing it is left to Graphviz."""
+"""Trees as Graphviz source text; Graphviz draws them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tree_dot(
     *,
     schema: Schema | None = None,
 ) -> str:
-    r"""Describe a tree in the DOT language of Graphviz.
+    r"""Return a tree in the DOT language of Graphviz.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ def tree_dot(
     tree : int, default=0
         Number of the tree; negative numbers count from the end.
     max_depth : int, optional
-        Splits deeper than this are summed up in one dashed box.
+        Deeper splits are summarised in one dashed box.
     schema : Schema, optional
-        Columns; needed beside a forest only.
+        Columns; needed only with a forest.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def tree_dot(
         For ``dot -Tsvg``, ``graphviz.Source`` or any viewer of DOT files.  A
         split shows its condition (exact; of many categories the first ones), gain,
         cover and number of rows; a leaf its value, cover and number of rows.  The
-        upper branch is the one whose condition holds; missing values take the bold
+        upper branch is for a true condition; missing values follow the bold
         edge, which says so.
 
     Raises
@@ -54,7 +54,7 @@ def tree_dot(
     IndexError
         If there is no such tree.
     ParameterError
-        If ``max_depth`` is not a whole number from 0 on.
+        If ``max_depth`` is not a whole number >= 0.
 
     Examples
     --------
@@ -94,9 +94,9 @@ def tree_dot(
 
 
 def _edges(tree: Tree, node: int) -> list[str]:
-    """The two edges of a split; that of missing values is bold and says so.
+    """Return the two edges of a split; that of missing values is bold and says so.
 
-    Values that training did not see are named where they take the other one.
+    Values that are new in prediction are named if they follow the other edge.
     """
     missing_left, division = bool(tree.nodes.missing_left[node]), tree.division(node)
     other = "" if division is None else division.other_way(missing_left)
@@ -112,9 +112,9 @@ def _edges(tree: Tree, node: int) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """Write a DOT string that shows ``text`` as it is.
+    """Return a DOT string that shows ``text`` literally.
 
-    Backslashes begin escapes in labels, and ``&`` begins a character of HTML.
+    Backslashes start escapes in labels, and ``&`` starts an HTML entity.
     """
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped.replace("&", "&amp;")}"'

@@ -1,7 +1,7 @@
-"""Effects of columns: partial dependence with the distribution of the data, curves of rows.
+"""Plots of effects: partial dependence with the distribution of the data, ICE curves.
 
-A strip at the foot of each panel shows how many rows have a value: where there are none, a
-curve says what the trees make of rows that do not exist.
+A strip at the bottom of each panel shows the distribution of the rows.  Where there are none,
+a curve shows what the trees predict for rows that do not exist.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _STRIP = 0.13
 """Height of the strip of rows, as a share of a panel."""
 
 _LARGEST_INT = 2.0**62
-"""Above it a position is the end of all integers, no cut."""
+"""Positions above this are the end of the integer range, not a cut."""
 
 _UNITS = {"raw": "raw score", "value": "prediction", "probability": "probability"}
 
@@ -75,24 +75,24 @@ def plot_partial_dependence(
     most: int = 12,
     output: int | None = None,
 ) -> Figure | Axes:
-    """Draw effects, one panel for each column, all on one scale.
+    """Plot effects, one panel for each column, all on one scale.
 
     Parameters
     ----------
     found : PartialDependence or Effect
     ax : matplotlib Axes, optional
-        For a single effect; by default a new figure.
+        For a single effect; default: a new figure.
     most : int, default=12
-        Panels at most: the strongest effects.
+        Maximum number of panels: the strongest effects.
     output : int, optional
-        The number of one output, where there are several; by default all of them, up to eight.
+        Number of one output, if there are several; default: all of them, up to eight.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Or the axes, for an Effect.  Numbers reach from the first to the last percent of the
-        background.  The diamond at the right is the effect of missing values.  Of many
-        categories those with the most rows are shown.
+        Or the axes, for an Effect.  Numbers range from the first to the last percentile of the
+        background.  The diamond on the right is the effect of missing values.  If there are many
+        categories, those with the most rows are shown.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def plot_partial_dependence(
 
 
 def checked_output(output: int | None, n_outputs: int) -> list[int]:
-    """The outputs to draw: one of them, or the first eight.
+    """Return the outputs to draw: one of them, or the first eight.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def checked_output(output: int | None, n_outputs: int) -> list[int]:
 
 
 def _table(effect: Effect) -> tuple[FloatArray, FloatArray]:
-    """Values (n, n_outputs), and that of missing ones."""
+    """Return values (n, n_outputs), and that of missing values."""
     n = len(effect.positions)
     return effect.values.reshape(n, -1), np.atleast_1d(effect.missing)
 
@@ -180,7 +180,7 @@ def _drawn_values(effect: Effect, chosen: Sequence[int]) -> FloatArray:
 
 
 def _drawn(effect: Effect) -> IntArray:
-    """Places that are drawn: the categories with the most rows, the numbers in the range."""
+    """Return the positions to draw: categories with the most rows, numbers in range."""
     if effect.kind == "category":
         order = np.argsort(-effect.rows, kind="stable")[:MOST_CATEGORIES]
         return np.sort(order)
@@ -196,7 +196,7 @@ def _drawn(effect: Effect) -> IntArray:
 
 
 def range_of(effect: Effect) -> tuple[float, float]:
-    """The numbers that are shown: those of the middle 98 of 100 rows, or all cuts."""
+    """Return the range of numbers: the middle 98% of the rows, or all cuts."""
     for low, high in ((1, -2), (0, -1)):
         if len(effect.quantiles) > 0 and effect.quantiles[low] < effect.quantiles[high]:
             return float(effect.quantiles[low]), float(effect.quantiles[high])
@@ -208,7 +208,7 @@ def range_of(effect: Effect) -> tuple[float, float]:
 
 
 def _limits(values: Sequence[FloatArray]) -> tuple[float, float]:
-    """Limits of the axis, with room for the strip at the foot."""
+    """Return the limits of the axis, with room for the strip at the bottom."""
     every = np.concatenate([*values, np.zeros(0)])
     every = every[np.isfinite(every)]
     if len(every) == 0:
@@ -225,7 +225,7 @@ def draw_effect(
     limits: tuple[float, float] | None = None,
     name: str | None = None,
 ) -> None:
-    """Draw one effect, the rows at its foot; ``name`` is what its column is called there."""
+    """Draw one effect with the rows at the bottom; ``name`` is the label of its column."""
     low, high = _limits([_drawn_values(effect, chosen)]) if limits is None else limits
     ax.set_ylim(low, high)
     finish(ax, "y")
@@ -307,7 +307,7 @@ def _draw_categories(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
 
 
 def _draw_strip(ax: Axes, edges: FloatArray, shares: FloatArray, *, gap: bool = False) -> None:
-    """Bars at the foot of a panel, as high as the shares of rows."""
+    """Draw bars at the bottom of a panel, with the shares of rows as heights."""
     if not shares.any():
         return
     low, high = ax.get_ylim()
@@ -319,14 +319,14 @@ def _draw_strip(ax: Axes, edges: FloatArray, shares: FloatArray, *, gap: bool = 
 
 
 def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int = 0) -> Axes:
-    """Draw the curve of each row, and their mean; dots are the rows as they are.
+    """Plot the curve of each row, and their mean; dots are the actual rows.
 
     Parameters
     ----------
     curves : IndividualCurves
     ax : matplotlib Axes, optional
     output : int, default=0
-        Which of several outputs.
+        Number of the output, if there are several.
 
     Returns
     -------
@@ -384,7 +384,7 @@ def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int
 def _draw_own(
     ax: Axes, curves: IndividualCurves, values: FloatArray, ends: tuple[float, float]
 ) -> None:
-    """A dot on each curve, where the row is itself."""
+    """Draw a dot on each curve, at the row's own value."""
     own = np.asarray(curves.own, dtype=np.float64)
     x = curves.effect.positions.astype(np.float64)
     inside = np.flatnonzero((own >= ends[0]) & (own <= ends[1]))
@@ -397,14 +397,14 @@ def _draw_own(
 
 
 def plot_joint_dependence(joint: JointEffect, ax: Axes | None = None, *, output: int = 0) -> Axes:
-    """Draw the effect of two columns together as a map.
+    """Plot the joint effect of two columns as a map.
 
     Parameters
     ----------
     joint : JointEffect
     ax : matplotlib Axes, optional
     output : int, default=0
-        Which of several outputs.
+        Number of the output, if there are several.
 
     Returns
     -------
@@ -443,7 +443,7 @@ def plot_joint_dependence(joint: JointEffect, ax: Axes | None = None, *, output:
 
 
 def _edges(effect: Effect) -> tuple[FloatArray, IntArray]:
-    """Edges of the fields of one axis, and the places that they show."""
+    """Return the edges of the cells of one axis, and the positions that they show."""
     places = _drawn(effect)
     if effect.kind == "category":
         return np.arange(len(places) + 1, dtype=np.float64) - 0.5, places

@@ -1,4 +1,4 @@
-"""Pictures of SHAP values: all rows at once, one row, one column, pairs of columns.
+"""Plots of SHAP values: all rows at once, one row, one column, pairs of columns.
 
 They take an explanation (``explain`` of boosters and estimators): ``values`` of shape (rows,
 columns) or (rows, columns, outputs), with interactions (rows, columns, columns[, outputs]),
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BINS = 120
-"""Parts of the axis within which points of a beeswarm are stacked."""
+"""Number of parts of the axis within which a beeswarm stacks points."""
 
 
 def values_of_output(explanation: Any, output: int | None) -> tuple[FloatArray, FloatArray, str]:
-    """SHAP values of one output, the base value of each row, and the name of the output.
+    """Return SHAP values of one output, the base value of each row, and the output's name.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def values_of_output(explanation: Any, output: int | None) -> tuple[FloatArray, 
         return values, np.broadcast_to(base.reshape(-1), len(values)), ""
     if output is None:
         raise ParameterError(
-            f"this explanation is of {len(names)} outputs: choose one by output=0, 1, ... "
+            f"this explanation has {len(names)} outputs: choose one with output=0, 1, ... "
             f"({', '.join(map(short, names[:8]))}{', ...' if len(names) > 8 else ''})."
         )
     (chosen,) = checked_output(output, len(names))
@@ -69,10 +69,10 @@ def values_of_output(explanation: Any, output: int | None) -> tuple[FloatArray, 
 def plain_values(
     explanation: Any, output: int | None, what: str
 ) -> tuple[FloatArray, FloatArray, str]:
-    """As :func:`values_of_output`; ``what`` is a picture that is not for interactions."""
+    """As :func:`values_of_output`; ``what`` is a plot without interactions."""
     if explanation.interactions:
         raise ParameterError(
-            f"{what} shows single columns, but this explanation holds interactions of pairs: use "
+            f"{what} shows single columns, but this explanation has interactions of pairs: use "
             "plot_interactions, or explain without interactions=True."
         )
     return values_of_output(explanation, output)
@@ -81,23 +81,23 @@ def plain_values(
 def plot_beeswarm(
     explanation: Any, ax: Axes | None = None, *, most: int = 15, output: int | None = None
 ) -> Axes:
-    """Draw the SHAP values of all rows, a line of points for each column.
+    """Plot the SHAP values of all rows, one line of points per column (beeswarm).
 
     Parameters
     ----------
     explanation : hedgerow.explain.Explanation
     ax : matplotlib Axes, optional
-        By default those of a new figure, as high as the lines need.
+        Default: a new figure of suitable height.
     most : int, default=15
-        Columns at most, the most important first.
+        Maximum number of columns, the most important first.
     output : int, optional
-        The number of the output, where there are several.
+        Number of the output, if there are several.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The shade of a point is the rank of the row's value among those of the column; of
-        categories, which have no order, and of missing values, points are grey, the latter
+        The shade of a point is the rank of the row's value in the column.  Points of
+        categories, which have no order, and of missing values are grey; those of missing values are
         hollow.
 
     Raises
@@ -105,7 +105,7 @@ def plot_beeswarm(
     ImportError
         If matplotlib is not installed.
     ParameterError
-        If ``most`` or ``output`` is out of range, or it holds interactions.
+        If ``most`` or ``output`` is out of range, or the explanation has interactions.
     """
     most = checked_most(most)
     values, _, output_name = plain_values(explanation, output, "plot_beeswarm")
@@ -133,14 +133,14 @@ def plot_beeswarm(
 
 
 def _stacked(values: FloatArray, low: float, high: float) -> FloatArray:
-    """How far up or down each point stands, so that those of one place lie side by side."""
+    """Return vertical offsets of points, so that points at one place lie side by side."""
     span = (high - low) or 1.0
     part = np.minimum(((values - low) / span * _BINS).astype(np.int64), _BINS - 1)
     order = np.argsort(part, kind="stable")
     counts = np.bincount(part, minlength=_BINS)
     rank = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
     side = np.where(rank % 2 == 0, 1.0, -1.0) * ((rank + 1) // 2)
-    # A few points keep a distance of their own; many share the height of the line.
+    # A few points have a fixed distance; many share the height of the line.
     step = min(0.09, 0.76 / max(1, int(counts.max())))
     found = np.empty(len(values))
     found[order] = side * step
@@ -148,7 +148,7 @@ def _stacked(values: FloatArray, low: float, high: float) -> FloatArray:
 
 
 def _draw_points(ax: Axes, at: tuple[FloatArray, FloatArray], column: AnyArray) -> Any:
-    """Points of one column; those that have shades, if there are any."""
+    """Draw the points of one column; return those with shades, if any."""
     x, y = at
     size = float(np.clip(4000.0 / max(1, len(x)), 4.0, 18.0))
     many = len(x) > 500
@@ -171,7 +171,7 @@ def _draw_points(ax: Axes, at: tuple[FloatArray, FloatArray], column: AnyArray) 
 
 
 def ranks_of(values: FloatArray) -> FloatArray:
-    """Rank of each value from 0 to 1, equal ones alike."""
+    """Return the rank of each value from 0 to 1, with equal ranks for ties."""
     if len(values) == 0:
         return values
     unique, place, counts = np.unique(values, return_inverse=True, return_counts=True)
@@ -182,7 +182,7 @@ def ranks_of(values: FloatArray) -> FloatArray:
 
 
 def shade_bar(ax: Axes, points: Any, label: str, ends: tuple[str, str] | None) -> None:
-    """Draw what the shades of points mean: with words at the ends, or with numbers."""
+    """Draw a colour bar: with words at the ends, or with numbers."""
     bar = ax.figure.colorbar(points, ax=ax, aspect=40, pad=0.02, fraction=0.03)
     bar.outline.set_visible(False)
     bar.set_label(label, color=INK, fontsize=SMALL, labelpad=0 if ends else 4, parse_math=False)
@@ -199,7 +199,7 @@ def plot_waterfall(
     most: int = 10,
     output: int | None = None,
 ) -> Axes:
-    """Draw how one row comes to its raw score, from the base value at the foot upwards.
+    """Plot how one row gets its raw score, upwards from the base value (waterfall).
 
     Parameters
     ----------
@@ -208,9 +208,9 @@ def plot_waterfall(
         Negative numbers count from the end.
     ax : matplotlib Axes, optional
     most : int, default=10
-        Columns at most, those with the largest SHAP values; the others are one step.
+        Maximum number of columns, those with the largest SHAP values; the others are one step.
     output : int, optional
-        The number of the output, where there are several.
+        Number of the output, if there are several.
 
     Returns
     -------
@@ -221,7 +221,7 @@ def plot_waterfall(
     ImportError
         If matplotlib is not installed.
     ParameterError
-        If there is no such row or output, or it holds interactions.
+        If there is no such row or output, or the explanation has interactions.
     """
     most = checked_most(most)
     values, bases, output_name = plain_values(explanation, output, "plot_waterfall")
@@ -254,7 +254,7 @@ def plot_waterfall(
 def _steps(
     explanation: Any, values: FloatArray, row: int, most: int
 ) -> tuple[list[str], FloatArray]:
-    """Names and sizes of the steps, the largest on top, others last."""
+    """Return names and sizes of the steps, the largest on top, others last."""
     order = np.argsort(-np.abs(values), kind="stable")
     kept, rest = order[:most], order[most:]
     columns = table_columns(explanation.data, explanation.feature_names)
@@ -271,7 +271,7 @@ def _steps(
 
 
 def _draw_step(ax: Axes, place: int, step: tuple[float, float], span: float) -> None:
-    """An arrow from where a step begins, with its size behind its point."""
+    """Draw an arrow for a step, with its size next to its point."""
     from matplotlib.patches import Polygon
 
     start, size = step

@@ -1,4 +1,4 @@
-"""Importances as bars, with their errors."""
+"""Importances as bars with standard errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HATCHES = ("", "///", "\\\\\\", "...", "xxx", "---", "ooo", "|||")
 
 
 def checked_most(most: object, name: str = "most") -> int:
-    """A number of rows to draw, from 1 on.
+    """Check a maximum number of rows to draw.
 
     Raises
     ------
@@ -40,36 +40,36 @@ def checked_most(most: object, name: str = "most") -> int:
     """
     whole = isinstance(most, int | np.integer) and not isinstance(most, bool)
     if not whole or int(most) < 1:  # type: ignore[call-overload]
-        raise ParameterError(f"{name} must be a whole number from 1 on; got {most!r}.")
+        raise ParameterError(f"{name} must be a whole number of at least 1; got {most!r}.")
     return int(most)  # type: ignore[call-overload]
 
 
 def plot_importance(importances: Importances, ax: Axes | None = None, *, most: int = 20) -> Axes:
-    """Draw importances as bars, the most important column on top.
+    """Plot importances as bars, the most important column on top.
 
     Parameters
     ----------
     importances : Importances
-        Of :meth:`hedgerow.Booster.importance` and the functions of
+        From :meth:`hedgerow.Booster.importance` or the functions of
         :mod:`hedgerow.inspection`.
     ax : matplotlib Axes, optional
-        By default those of a new figure, as high as the bars need.
+        Default: a new figure of suitable height.
     most : int, default=20
-        Columns at most; the others are one bar below them, as far as their sum means
-        something (not for permutations).
+        Maximum number of columns; the others are one bar below them, if their sum is
+        meaningful (not for permutations).
 
     Returns
     -------
     matplotlib.axes.Axes
-        Whiskers are 1.96 standard errors, where the importances are estimates.  Of several
-        outputs the parts of a bar stand one after the other.
+        Whiskers are 1.96 standard errors, if the importances are estimates.  For several
+        outputs the parts of a bar are stacked.
 
     Raises
     ------
     ImportError
         If matplotlib is not installed.
     ParameterError
-        If ``most`` is not a whole number from 1 on.
+        If ``most`` is not a whole number >= 1.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def _draw_bars(ax: Axes, values: FloatArray, output_names: tuple[str, ...]) -> N
 
 
 def _draw_errors(ax: Axes, shown: Importances) -> FloatArray:
-    """Whiskers of 1.96 standard errors; how far to the right bars and whiskers go."""
+    """Draw whiskers of 1.96 standard errors; return the right ends of bars and whiskers."""
     total = shown.total
     if shown.errors is None or shown.output_names:
         return total
@@ -140,7 +140,7 @@ def _draw_errors(ax: Axes, shown: Importances) -> FloatArray:
 
 
 def _write_values(ax: Axes, values: FloatArray, ends: FloatArray) -> None:
-    """Each value beside its bar, with room for it."""
+    """Draw each value beside its bar, with room for it."""
     reach = np.append(ends, values[len(ends) :])
     top = float(np.nanmax(np.append(reach, 0.0)))
     low = float(np.nanmin(np.append(values, 0.0)))

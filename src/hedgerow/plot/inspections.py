@@ -1,4 +1,4 @@
-"""Inspections with pictures: methods of boosters and estimators."""
+"""Inspection plots: methods of boosters and estimators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class InspectionPictures(Inspections):
-    """What a model does with its columns, and pictures of it."""
+    """Inspection of a model's columns, with plots."""
 
     def plot_importance(
         self,
@@ -32,10 +32,10 @@ class InspectionPictures(Inspections):
         random_state: int = 0,
         sample_weight: Any = None,
     ) -> Axes:
-        """Draw the importance of each column.
+        """Plot the importance of each column.
 
-        ``ax`` and ``most`` are those of :func:`hedgerow.plot.plot_importance`, the other
-        parameters those of :meth:`importance`.
+        ``ax`` and ``most`` are described in :func:`hedgerow.plot.plot_importance`, the other
+        parameters in :meth:`importance`.
         """
         from hedgerow.plot.importance import plot_importance
 
@@ -55,10 +55,10 @@ class InspectionPictures(Inspections):
         output: int | None = None,
         sample_weight: Any = None,
     ) -> Figure:
-        """Draw partial dependence, one panel for each column.
+        """Plot partial dependence, one panel for each column.
 
-        ``most`` and ``output`` are those of :func:`hedgerow.plot.plot_partial_dependence`, the
-        other parameters those of :meth:`partial_dependence`.
+        ``most`` and ``output`` are described in :func:`hedgerow.plot.plot_partial_dependence`, the
+        other parameters in :meth:`partial_dependence`.
         """
         from hedgerow.plot.effects import plot_partial_dependence
 

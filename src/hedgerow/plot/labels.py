@@ -1,9 +1,9 @@
-"""Words for the parts of a tree, shared by text, picture and frame.
+"""Text for the parts of a tree, shared by text, plot and frame.
 
 Glossary
 --------
 condition   ``petal_width <= 0.8`` or ``city in {Oslo, Rome}``: true for the rows that go
-            left (missing and unknown values apart, whose way is told beside it)
+            left (except missing and unknown values, whose way is stated separately)
 cover       sum of the hessians of the training rows that reached a node
 gain        loss reduction of a split
 node        position within its tree, the root being 0, as in ``left`` and ``right``
@@ -31,16 +31,16 @@ _HIGHEST_KEY = int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
-    """A single tree with words of its own.
+    """A single tree with its own texts.
 
     Attributes
     ----------
     forest : Forest
         One tree; its values only colour the leaves.
     values : sequence of str, or None
-        What each node predicts, such as ``"setosa 0.98"``; None for numbers.
+        Prediction of each node, such as ``"setosa 0.98"``; None for numbers.
     divisions : mapping of int to Division
-        For nodes that split by categories: which go left.  All divisions of one
+        The categories that go left, for nodes that split by categories.  All divisions of one
         column have the same levels.
     """
 
@@ -53,7 +53,7 @@ ModelLike: TypeAlias = Model | Forest | Labelled
 
 
 _FEW_VALUES = 4
-"""Of a vector so many values are shown where they only inform."""
+"""Number of values of a vector that are shown for information."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,11 @@ class Tree:
     Attributes
     ----------
     nodes : Forest
-        The tree as a forest of its own.
+        The tree as a separate forest.
     schema : Schema
     index, n_trees, output, n_outputs : int
-        Where it stands in its forest, and the raw score that it adds to; 0 of 1 where
-        leaves hold vectors.
+        Its position in the forest, and the raw score that it adds to; 0 of 1 for
+        vector leaves.
     """
 
     nodes: Forest
@@ -79,7 +79,7 @@ class Tree:
     labelled: Labelled | None = None
 
     def value_text(self, node: int, *, exact: bool = False) -> str:
-        """What the node predicts."""
+        """Return the prediction of the node."""
         if self.labelled is not None and self.labelled.values is not None:
             return self.labelled.values[node]
         vectors = self.nodes.vectors
@@ -94,7 +94,7 @@ class Tree:
         return f"[{', '.join(shown)}{f', … {more} more' if more > 0 else ''}]"
 
     def terms(self, node: int) -> list[tuple[str, float, float]]:
-        """Column, slope and center of the terms that a leaf adds to its value."""
+        """Return column, slope and center of the terms of a leaf."""
         slopes = self.nodes.slopes
         if slopes is None:
             return []
@@ -105,7 +105,7 @@ class Tree:
         )
 
     def _terms_text(self, node: int, exact: bool) -> str:
-        """``+ 0.3 (age - 41)`` for each term; exactly, also the bounds of their sum."""
+        """Return ``+ 0.3 (age - 41)`` for each term; exact, with the bounds of their sum."""
         terms = self.terms(node)
         if not terms:
             return ""
@@ -124,7 +124,7 @@ class Tree:
         return f"{text} within [{low!r}, {high!r}]"
 
     def division(self, node: int) -> Division | None:
-        """Which categories go left, if the node splits by categories."""
+        """Return which categories go left, if the node splits by categories."""
         if self.labelled is not None:
             return self.labelled.divisions.get(node)
         return division_of(self.nodes, self.schema, node)
@@ -133,14 +133,14 @@ class Tree:
         return bool(self.nodes.feature[node] < 0)
 
     def children(self, node: int) -> tuple[int, int]:
-        """Left and right child."""
+        """Return left and right child."""
         return int(self.nodes.left[node]), int(self.nodes.right[node])
 
     def column(self, node: int) -> Column:
         return self.schema.columns[self.nodes.feature[node]]
 
     def depths(self) -> list[int]:
-        """Depth of each node; one pass, as children stand behind their parent."""
+        """Return the depth of each node; one pass, because children come after their parent."""
         depths = [0] * len(self.nodes.feature)
         for node in np.flatnonzero(self.nodes.feature >= 0).tolist():
             for child in self.children(node):
@@ -148,7 +148,7 @@ class Tree:
         return depths
 
     def leaves_below(self) -> list[int]:
-        """Leaves in the subtree of each node, from the last node to the root."""
+        """Return the number of leaves below each node, from the last node to the root."""
         counts = (self.nodes.feature < 0).astype(int).tolist()
         for node in np.flatnonzero(self.nodes.feature >= 0)[::-1].tolist():
             left, right = self.children(node)
@@ -156,24 +156,24 @@ class Tree:
         return counts
 
     def title(self) -> str:
-        """``tree 3 of 100``, with the output where there are several."""
+        """Return ``tree 3 of 100``, with the output if there are several."""
         text = f"tree {self.index} of {self.n_trees}"
         return f"{text}, output {self.output}" if self.n_outputs > 1 else text
 
 
 def as_forest(model: ModelLike, schema: Schema | None) -> tuple[Forest, Schema]:
-    """Forest and schema of a model, or of a forest whose schema is given beside it."""
+    """Return forest and schema of a model, or of a forest with a separate schema."""
     if isinstance(model, Model):
         return model.forest, model.split_schema if schema is None else schema
     if isinstance(model, Labelled):
         model = model.forest
     if schema is None:
-        raise TypeError("a Forest does not know its columns: give schema=, or a Model instead.")
+        raise TypeError("a Forest does not know its columns: pass schema=, or a Model instead.")
     return model, schema
 
 
 def pick_tree(model: ModelLike, schema: Schema | None, tree: SupportsIndex) -> Tree:
-    """Tree number ``tree``, counted from the end if negative; ``IndexError`` if there is none."""
+    """Return tree number ``tree``; negative numbers count from the end."""
     forest, schema = as_forest(model, schema)
     index = operator.index(tree)
     if not -forest.n_trees <= index < forest.n_trees:
@@ -191,7 +191,7 @@ def pick_tree(model: ModelLike, schema: Schema | None, tree: SupportsIndex) -> T
 
 
 def checked_depth(max_depth: SupportsIndex | None) -> int | None:
-    """``max_depth`` as an int; ParameterError unless it is None or a whole number from 0 on."""
+    """Return ``max_depth`` as an int; ParameterError unless it is None or a number >= 0."""
     if max_depth is None:
         return None
     try:
@@ -200,8 +200,7 @@ def checked_depth(max_depth: SupportsIndex | None) -> int | None:
         depth = -1
     if depth < 0:
         raise ParameterError(
-            "max_depth must be a whole number from 0 on, or None for the whole tree; "
-            f"got {max_depth!r}."
+            f"max_depth must be a whole number >= 0, or None for the whole tree; got {max_depth!r}."
         )
     return depth
 
@@ -209,23 +208,23 @@ def checked_depth(max_depth: SupportsIndex | None) -> int | None:
 def threshold_value(column: Column, key: int) -> float | int:
     """Decode the largest value that goes left."""
     if column.kind == "int":
-        # Above the last value: the split sets missing values apart.
+        # Above the last value: the split separates missing values.
         return int(key) if key != _HIGHEST_KEY else math.inf
     return float(floats_of_keys(np.array([key], dtype=np.int64))[0])
 
 
 def short_number(value: float) -> str:
-    """Four significant digits, or a whole number below ten million: figures that only inform."""
+    """Return four significant digits, or a whole number below ten million."""
     return f"{value:.0f}" if 9999.5 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
 def condition(
     tree: Tree, node: int, *, digits: int | None = None, letters: int | None = None
 ) -> tuple[str, str, str]:
-    """Name, sign and object: ``name <= threshold``, or ``name in {categories}``.
+    """Return name, operator and value: ``name <= threshold``, or ``name in {categories}``.
 
-    The threshold is exact (shortest digits that give it back) unless ``digits`` is
-    set; the categories are complete unless ``letters`` is.
+    The threshold is exact (the shortest digits that restore it) unless ``digits`` is
+    given; the categories are complete unless ``letters`` is given.
     """
     column, division = tree.column(node), tree.division(node)
     name = shown_name(column.name)

@@ -1,4 +1,4 @@
-"""A picture of pairs of columns: how strongly they act together."""
+"""A plot of the interactions of pairs of columns."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 def plot_interactions(
     found: Any, ax: Axes | None = None, *, most: int = 12, output: int | None = None
 ) -> Axes:
-    """Draw how strongly pairs of columns act together, as a table of shades.
+    """Plot the interactions of pairs of columns as a shaded table.
 
     Parameters
     ----------
     found : hedgerow.explain.Explanation or hedgerow.inspection.Interactions
         An explanation with ``interactions=True``: mean absolute SHAP interaction values of
-        pairs (both halves together).  Of Friedman's H the strength: the standard deviation
-        of what two columns do together.
+        pairs (both halves together).  For Friedman's H the strength: the standard deviation
+        of the interaction.
     ax : matplotlib Axes, optional
     most : int, default=12
-        Columns at most, those with the strongest interactions.
+        Maximum number of columns, those with the strongest interactions.
     output : int, optional
-        The number of the output, where there are several.
+        Number of the output, if there are several.
 
     Returns
     -------
@@ -86,10 +86,10 @@ def _table_of_pairs(found: Any, output: int | None) -> tuple[FloatArray, tuple[s
         return strength[..., chosen].copy(), found.names, "strength of the interaction"
     if not found.interactions:
         raise ParameterError(
-            "this explanation holds no interactions: explain with interactions=True, or give what "
-            "interactions() of the model returns."
+            "this explanation has no interactions: explain with interactions=True, or pass the "
+            "result of the model's interactions()."
         )
     values, _, _ = values_of_output(found, output)
-    # Each of the two halves of a pair holds half of it.
+    # Each of the two entries of a pair holds half of its value.
     sizes = np.abs(values + np.swapaxes(values, 1, 2)).mean(axis=0)
     return sizes, tuple(found.feature_names), "mean |SHAP interaction value|"

@@ -1,7 +1,7 @@
-"""Colours, letters and axes that all pictures share.
+"""Colours, fonts and axes of all plots.
 
-Nothing is said by colour alone: signs stand in numbers, lines have dashes, points marks.
-Texts of the user's are drawn as they are, never as formulas.
+Colour alone carries no information: signs are part of numbers, lines have dashes, points
+markers.  The user's texts are drawn literally, never as formulas.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 INK, FAINT, LINE, GRID, PALE = "#1f2933", "#4b5763", "#8d99a5", "#e4e7eb", "#cbd2d9"
 RAISES, LOWERS = "#d55e00", "#0072b2"
-"""Of what makes a prediction larger, and smaller."""
+"""For increases and decreases of a prediction."""
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1f2933", "#8d99a5")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)), "-")
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
-"""Of several lines in one picture: each has its own of all three."""
+"""For several lines in one plot: each line has its own of all three."""
 
 MOST_LINES = len(COLOURS)
 LETTERS = 32
@@ -32,11 +32,11 @@ SHADES = "cividis"
 """Colours of an ordered scale."""
 
 SMALL, MEDIUM, TITLE = 8.0, 9.0, 11.0
-"""Sizes of letters in points."""
+"""Font sizes in points."""
 
 
 def pyplot(what: str) -> Any:
-    """``matplotlib.pyplot``.
+    """Import ``matplotlib.pyplot``.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def pyplot(what: str) -> Any:
 
 
 def new_axes(what: str, ax: Axes | None, width: float, height: float) -> Axes:
-    """Axes to draw on: those given, or those of a new figure of so many inches."""
+    """Return the given axes, or those of a new figure of a size in inches."""
     plt = pyplot(what)
     if ax is None:
         ax = plt.subplots(figsize=(width, height), layout="constrained")[1]
@@ -59,7 +59,7 @@ def new_axes(what: str, ax: Axes | None, width: float, height: float) -> Axes:
 
 
 def finish(ax: Axes, grid: Literal["x", "y"] | None = None) -> None:
-    """Give axes the look of all pictures; ``grid`` names the axis that has lines."""
+    """Apply the common style to axes; ``grid`` is the axis with grid lines."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["bottom", "left"]].set_color(LINE)
     ax.tick_params(colors=FAINT, labelsize=MEDIUM)
@@ -84,7 +84,7 @@ def named_rows(ax: Axes, names: Sequence[str]) -> None:
 
 
 def short(name: object, letters: int = LETTERS) -> str:
-    """A name that cannot steer a terminal, of at most so many letters: beginning and end of it."""
+    """Return a name without control characters, shortened in the middle."""
     text = shown_name(str(name))
     if len(text) <= letters:
         return text
@@ -93,7 +93,7 @@ def short(name: object, letters: int = LETTERS) -> str:
 
 
 def short_names(names: Iterable[object], letters: int = LETTERS) -> list[str]:
-    """The names as :func:`short`; of those that would look alike the part that tells them apart."""
+    """Return shortened names; names that would look alike keep the part that differs."""
     texts = [shown_name(str(name)) for name in names]
     shown = [short(text, letters) for text in texts]
     # All that begin alike, so that what tells two of them apart does not look like that of others;
@@ -112,7 +112,7 @@ def short_names(names: Iterable[object], letters: int = LETTERS) -> list[str]:
 
 
 def _told_apart(texts: list[str], letters: int) -> list[str]:
-    """Beginning, middle and end of names that share the first and the last."""
+    """Return beginning, middle and end of names that share the first and the last."""
     head = _n_shared(texts)
     tail = min(_n_shared([text[::-1] for text in texts]), min(map(len, texts)) - head)
     found = []
@@ -128,7 +128,7 @@ def _told_apart(texts: list[str], letters: int) -> list[str]:
 
 
 def _n_shared(texts: Sequence[str]) -> int:
-    """Letters with which all texts begin."""
+    """Return the length of the common prefix of all texts."""
     found = 0
     for letters in zip(*texts, strict=False):
         if len(set(letters)) > 1:
@@ -138,18 +138,18 @@ def _n_shared(texts: Sequence[str]) -> int:
 
 
 def rounded(value: float) -> str:
-    """Three significant digits, or a whole number below ten million."""
+    """Return three significant digits, or a whole number below ten million."""
     whole = 999.5 <= abs(value) < 1e7
     return (f"{value:,.0f}" if whole else f"{value:.3g}").replace("-", "−")
 
 
 def signed(value: float) -> str:
-    """As :func:`rounded`, with a sign."""
+    """Return :func:`rounded` with a sign."""
     return f"+{rounded(value)}" if value >= 0 else f"−{rounded(-value)}"
 
 
 def cell_text(value: object) -> str:
-    """A value of a table in a few letters."""
+    """Return a table value in a few letters."""
     if value is None or value != value:
         return "missing"
     if isinstance(value, bool | np.bool_):
@@ -164,7 +164,7 @@ def cell_text(value: object) -> str:
 
 
 def density(quantiles: FloatArray, low: float, high: float, n_bars: int = 30) -> FloatArray:
-    """Share of rows in each of ``n_bars`` equal parts of a range, from quantiles."""
+    """Return the share of rows in each of ``n_bars`` equal parts of a range, from quantiles."""
     if len(quantiles) == 0 or not high > low:
         return np.zeros(n_bars)
     places = np.linspace(0, len(quantiles) - 1, 1001)
@@ -174,7 +174,7 @@ def density(quantiles: FloatArray, low: float, high: float, n_bars: int = 30) ->
 
 
 def table_columns(data: Any, names: Sequence[str]) -> list[Any]:
-    """The columns of a table as arrays: of numbers float64, of anything else objects."""
+    """Return the columns of a table as arrays: numbers as float64, others as objects."""
     return [_as_plain(_column(data, place, name)) for place, name in enumerate(names)]
 
 
@@ -192,7 +192,7 @@ def _column(data: Any, place: int, name: str) -> Any:
 
 
 def _as_plain(column: Any) -> Any:
-    """float64 where all are numbers or missing, else objects with None for missing."""
+    """Return float64 if all values are numbers or missing, else objects with None."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
         return column.astype(np.float64)
     values = [None if _is_missing(value) else value for value in column]

@@ -1,4 +1,4 @@
-"""Pages: the whole family compared on one table; a model and the rows of a test."""
+"""HTML reports: the whole family compared on one table; a model and its test rows."""
 
 from hedgerow.report.findings import Findings, find
 from hedgerow.report.ladder import Result, Rung, Split, climb, ladder_text, rungs_for, split_table

@@ -1,11 +1,11 @@
-"""What the rows of a test tell of a model: scores, importances, drift, surprises, warnings.
+"""Findings about a model on test rows: scores, importances, drift, surprises, warnings.
 
 Glossary
 --------
-interval  of a score, 95 of 100 resamples of the rows (bootstrap; Efron 1979)
-shift     of a column, how differently its splits divide test rows and training rows: the
-          difference of the shares that go left, in units of their spread, root mean square
-          over the splits, less what chance alone would make of so many rows
+interval  range of a score in 95 of 100 resamples of the rows (bootstrap; Efron 1979)
+shift     how differently the splits of a column divide test rows and training rows: the
+          difference of the shares that go left, in units of their standard deviation, root
+          mean square over the splits, minus the value expected by chance
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hedgerow.plot.classifier import calibration_of
 from hedgerow.report.scores import Rows, Score, scores_of
 
 SAMPLE = 2000
-"""Rows at most of which importances, effects of probabilities, and shifts are found."""
+"""Maximum number of rows for importances, effects of probabilities, and shifts."""
 
 STRONG_SHIFT = 0.1
 STRONG_SHARE = 0.8
@@ -48,7 +48,7 @@ _NO_LOSS_OF_ROWS = ("cox",)
 _POINTS = 60
 _STRONG_ERROR = 0.05
 _FEWEST = 200
-"""Test rows below which scores say little."""
+"""With fewer test rows, scores say little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Surprise:
     row : int
         From 0.
     target, predicted : object
-        Of several targets or quantiles, tuples.
+        Tuples for several targets or quantiles.
     loss : float
     """
 
@@ -72,39 +72,39 @@ class Surprise:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """All that a page says of a model and the rows of a test.
+    """All findings about a model on its test rows.
 
     Attributes
     ----------
     booster : Booster
     task : str
-        As :func:`hedgerow.metrics.scored_as` says; of several targets that of each.
+        As :func:`hedgerow.metrics.scored_as`; for several targets, the task of each.
     X : mapping from str to array
         The rows, as columns.
     y : ndarray
-        Their targets as given: labels, or numbers; of several targets (n_rows, n_targets).
+        Their targets as given: labels or numbers; for several targets (n_rows, n_targets).
     classes : ndarray or None
         Labels by index.
     probability : float64 (n_rows, n_classes) or (n_rows, n_labels), or None
     predicted : ndarray
-        Labels, or numbers; those of several targets or quantiles (n_rows, n_outputs).
+        Labels or numbers; for several targets or quantiles (n_rows, n_outputs).
     query : int64 (n_rows,), or None
-        Of rankings, the number of the query of each row.
+        For rankings, the query number of each row.
     scores : tuple of Score
     permutation : Importances
     effects : PartialDependence
-        Of all columns, on the scale of predictions.
+        For all columns, on the scale of predictions.
     shifts : mapping from str to float
-        Of the columns that are split; the largest first.
+        For the columns with splits; the largest first.
     unseen : mapping from str to int
-        Rows with a category that training has not seen, by column.
+        Number of rows with a category that training has not seen, by column.
     surprises : tuple of Surprise
-        None where rows have no loss of their own: rankings, ``cox``.
+        None if rows have no loss of their own: rankings, ``cox``.
     warnings : tuple of str
     explanation : Explanation or None
-        Of the rows of the surprises, where the booster can explain.
+        For the surprising rows, if the booster can explain.
     overview : Explanation or None
-        Of a sample of the rows.
+        For a sample of the rows.
     """
 
     booster: Booster
@@ -137,20 +137,20 @@ def find(
     n_surprises: int = 4,
     n_jobs: int | None = None,
 ) -> Findings:
-    """Look at a model with the rows of a test.
+    """Evaluate a model on test rows.
 
     Parameters
     ----------
     booster : Booster
     X : mapping from str to array
-        Columns by name, those of the offset among them if the model has some.
+        Columns by name, including offset columns if the model has them.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
-        Of times of events: times, those of censored rows with a minus sign.
+        For survival: times, where censored rows have a minus sign.
     classes : ndarray, optional
-        Labels by index, where the booster does not know them.
+        Labels by index, if the booster does not know them.
     sample_weight : array-like of shape (n_rows,), optional
     qid : array-like of shape (n_rows,), optional
-        For rankings: the query of each row.
+        For rankings, the query of each row.
     n_surprises : int, default=4
     n_jobs : int, optional
 
@@ -226,7 +226,7 @@ def _surprising(
     shown: tuple[AnyArray, AnyArray],
     most: int,
 ) -> tuple[Surprise, ...]:
-    """The rows of the largest losses; none where rows have no loss of their own."""
+    """Return the rows with the largest losses; none if rows have no loss of their own."""
     if objective.name in _NO_LOSS_OF_ROWS or scored_as(objective) == "ranking":
         return ()
     losses = objective.losses(target, raw)
@@ -243,7 +243,7 @@ def _plain(value: Any) -> Any:
 
 
 def _read_targets(y: Any, classes: AnyArray | None) -> tuple[AnyArray, FloatArray]:
-    """Targets as given, and as the loss takes them."""
+    """Return targets as given, and in the form of the objective."""
     if classes is None:
         values = read_targets(y, len(y)).values
         return values, values
@@ -252,9 +252,9 @@ def _read_targets(y: Any, classes: AnyArray | None) -> tuple[AnyArray, FloatArra
 
 
 def sampled(n_rows: int, query: IntArray | None = None) -> IntArray:
-    """``SAMPLE`` of the rows, by a fixed seed, ascending; all if there are no more.
+    """Return ``SAMPLE`` rows, drawn with a fixed seed, ascending; all if there are no more.
 
-    Of rankings these are the rows of whole queries, as many as fit.
+    For rankings, the rows of whole queries, as many as fit.
     """
     if n_rows <= SAMPLE:
         return np.arange(n_rows)
@@ -284,15 +284,15 @@ def _permutation(
 
 
 def shifts_of(booster: Booster, X: Mapping[str, AnyArray]) -> dict[str, float]:
-    """How differently the splits of each column divide these rows and those of the training.
+    """Return how differently each column's splits divide these rows and the training rows.
 
-    No training row is needed: each node remembers how many have reached it.  Only nodes that
-    100 rows of both reach are looked at.
+    No training row is needed: each node stores how many rows reached it.  Only nodes
+    reached by 100 rows of both are used.
 
     Returns
     -------
     dict
-        By column, the largest first; without columns that are not split often enough.
+        By column, the largest first; without columns that have too few splits.
     """
     model = booster.model
     forest = model.forest
@@ -302,7 +302,7 @@ def shifts_of(booster: Booster, X: Mapping[str, AnyArray]) -> dict[str, float]:
     inner = np.flatnonzero(forest.feature >= 0)
     left, right = base[inner] + forest.left[inner], base[inner] + forest.right[inner]
     for node, one, two in zip(inner[::-1], left[::-1], right[::-1], strict=True):
-        reached[node] += reached[one] + reached[two]  # children stand behind their parents
+        reached[node] += reached[one] + reached[two]  # children come after their parents
     n, m = reached[inner], (forest.count[left] + forest.count[right]).astype(np.float64)
     used = (n >= 100) & (m >= 100)
     share = np.divide(reached[left], n, out=np.zeros(len(n)), where=n > 0)
@@ -329,7 +329,7 @@ def shifts_of(booster: Booster, X: Mapping[str, AnyArray]) -> dict[str, float]:
 def _explained(
     booster: Booster, X: Mapping[str, AnyArray], part: Mapping[str, AnyArray], rows: IntArray
 ) -> tuple[Any, Any]:
-    """SHAP values of the surprising rows, and of the sample."""
+    """Return SHAP values of the surprising rows, and of the sample."""
     explain = getattr(booster, "explain", None)
     if explain is None or booster.num_trees == 0:
         return None, None
@@ -340,7 +340,7 @@ def _explained(
 
 
 def _with_warnings(found: Findings) -> Findings:
-    """The findings, with what a reader should be warned of."""
+    """Add warnings to the findings."""
     from dataclasses import replace
 
     texts = [*_leaks(found), *_unseen(found), *_shifted(found), *_doubts(found)]
@@ -357,7 +357,7 @@ def _leaks(found: Findings) -> list[str]:
         return []
     text = (
         f"Leakage? Column {gain.names[first]!r} alone has {share:.0%} of the gain. Make sure that "
-        "it is known when a prediction is asked for, and is not made from the target."
+        "it is known at prediction time, and is not derived from the target."
     )
     return [text]
 
@@ -373,8 +373,8 @@ def _unseen(found: Findings) -> list[str]:
 
 def _shifted(found: Findings) -> list[str]:
     return [
-        f"Drift: the splits of column {name!r} divide these rows otherwise than the training rows "
-        f"(shift {shift:.2f}; 0 is none, above {STRONG_SHIFT} is much)."
+        f"Drift: the splits of column {name!r} divide these rows differently than the training "
+        f"rows (shift {shift:.2f}; 0 is none, above {STRONG_SHIFT} is large)."
         for name, shift in list(found.shifts.items())[:5]
         if shift > STRONG_SHIFT
     ]
@@ -383,15 +383,13 @@ def _shifted(found: Findings) -> list[str]:
 def _doubts(found: Findings) -> list[str]:
     texts = []
     if len(found.y) < _FEWEST:
-        texts.append(
-            f"Few rows: {len(found.y)}. The intervals of the scores say how little they tell."
-        )
+        texts.append(f"Few rows: {len(found.y)}. The intervals show how uncertain the scores are.")
     first = found.scores[0]
     better = first.low > first.constant if first.higher_is_better else first.high < first.constant
     if not better:
         texts.append(
-            f"No better than a constant: the interval of {first.name} reaches "
-            f"{first.constant:.4g}, the score of predicting the same for every row."
+            f"No better than a constant: the interval of {first.name} includes "
+            f"{first.constant:.4g}, the score of one prediction for all rows."
         )
     return [*texts, *_miscalibrated(found)]
 

@@ -1,4 +1,4 @@
-"""What all pages share: their style, tables, and figures as inline drawings."""
+"""Common parts of all pages: style, tables, and inline figures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ figcaption { color: #52606d; overflow-wrap: anywhere; }
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure that no window and no global state know of."""
+    """Return a figure without a window and without global state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -38,7 +38,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def inline_figure(figure: Figure, caption: str, kind: str = "") -> str:
-    """The figure as an inline drawing; the same figure gives the same text."""
+    """Return the figure as inline SVG; the same figure gives the same text."""
     import matplotlib as mpl
 
     text = io.StringIO()
@@ -55,14 +55,14 @@ def inline_figure(figure: Figure, caption: str, kind: str = "") -> str:
 
 
 def escaped(text: object) -> str:
-    """Text of the user's as it may stand in a page."""
+    """Return a user's text, escaped for HTML."""
     return html.escape(printable(str(text)))
 
 
 def table_html(
     head: Sequence[str], rows: Sequence[Sequence[object]], words: Sequence[int] = ()
 ) -> str:
-    """A table whose columns ``words`` (and the first) hold words; it scrolls if it is wide."""
+    """Return a table; the columns ``words`` (and the first) hold text; wide tables scroll."""
     kinds = [' class="what"' if k in words else "" for k in range(len(head))]
     top = "".join(f"<th{kind}>{escaped(text)}</th>" for kind, text in zip(kinds, head, strict=True))
     body = "\n".join(
@@ -78,7 +78,7 @@ def table_html(
 
 
 def page_html(title: str, body: Sequence[str], style: str = STYLE) -> str:
-    """A whole page, with nothing to fetch."""
+    """Return a complete, self-contained page."""
     text = "\n".join(body)
     return (
         "<!doctype html>\n"

@@ -1,7 +1,7 @@
-"""The ladder: every rung from one tree to histogram boosting, on the same split.
+"""The ladder: every method from one tree to histogram boosting, on the same split.
 
-Each rung changes one thing against one before it, so that the table of scores
-reads as the history of the field::
+Each step changes one thing against an earlier one, so the table of scores
+shows the history of the field::
 
     base rate -> one tree -> pruned tree -> boosting, first order -> shrinkage
     -> stochastic -> Newton -> approximate search -> histograms
@@ -31,8 +31,8 @@ from hedgerow.estimators import (
 _SPLIT_STREAM = 7
 _TREES = 100
 _FEWEST_TO_CHOOSE = 10
-"""Held-out rows that can choose a price of pruning; with fewer the test rows of the
-split would have to, so a moderate price is taken as given."""
+"""Held-out rows needed to choose the pruning parameter; with fewer, the test rows would have
+to choose it, so a moderate value is used."""
 _MODERATE = 0.01
 _LEVELS = {"max_leaves": None, "max_depth": 3, "grow_policy": "depthwise"}
 _FIRST_ORDER = {
@@ -54,7 +54,7 @@ _LEAFWISE = {**_HISTOGRAMS, "max_leaves": 8, "max_depth": None, "grow_policy": "
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """Rows to train on and rows to test on.
+    """Training rows and test rows.
 
     Attributes
     ----------
@@ -73,20 +73,20 @@ class Split:
 
     @property
     def n_classes(self) -> int:
-        """Different labels among the training rows; 0 for regression."""
+        """Number of distinct labels among the training rows; 0 for regression."""
         return 0 if self.task == "regression" else len(np.unique(self.y_train))
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One way to learn.
+    """One method.
 
     Attributes
     ----------
     name : str
-        As the table shows it.
+        Name in the table.
     what : str
-        What is new against the rungs below, one sentence.
+        What is new against the steps before, in one sentence.
     make : callable
         Takes the split; returns an estimator, or None for the base rate.
     """
@@ -98,7 +98,7 @@ class Rung:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """A rung that has been climbed.
+    """The result of a step.
 
     Attributes
     ----------
@@ -109,9 +109,9 @@ class Result:
     train_loss, test_loss : float
         Mean logarithmic loss, or root mean squared error.
     seconds : float
-        Of the fit.
+        Time of the fit.
     n_trees, n_leaves : int
-        Trees of the model, and leaves of all of them.
+        Number of trees, and of leaves of all trees.
     """
 
     rung: Rung
@@ -133,14 +133,14 @@ def split_table(
     test_share: float = 0.2,
     seed: int = 0,
 ) -> Split:
-    """Set rows aside for the test, drawn by ``seed``.
+    """Hold out test rows, drawn with ``seed``.
 
     Raises
     ------
     ParameterError
         If ``test_share`` is not between 0 and 1.
     DataError
-        If fewer than two rows or classes are left to train on.
+        If fewer than two training rows or classes are left.
     """
     if task not in ("classification", "regression"):
         raise ParameterError(f"task must be 'classification' or 'regression'; got {task!r}.")
@@ -161,7 +161,7 @@ def split_table(
 
 
 def rungs_for(split: Split) -> tuple[Rung, ...]:
-    """The rungs that the task has, from the ground up."""
+    """Return the steps for the task, in order."""
     boosted = HedgerowRegressor if split.task == "regression" else HedgerowClassifier
 
     def rung(name: str, what: str, **params: Any) -> Rung:
@@ -176,14 +176,14 @@ def rungs_for(split: Split) -> tuple[Rung, ...]:
     rungs = [
         Rung("base rate", "The mean, or the share of each class.", lambda _: None),
         Rung("one tree", "CART, grown until its leaves are pure.", _full_tree),
-        Rung("pruned tree", "Cost-complexity pruning, its price chosen on held-out rows.",
+        Rung("pruned tree", "Cost-complexity pruning, with alpha chosen on held-out rows.",
              _pruned_tree),
         first,
-        rung("+ shrinkage", "Each tree counts a tenth.", **_SLOW),
-        rung("+ stochastic", "Each tree sees half of the rows.", **{**_SLOW, "subsample": 0.5}),
+        rung("+ shrinkage", "The learning rate is 0.1.", **_SLOW),
+        rung("+ stochastic", "Each tree uses half of the rows.", **{**_SLOW, "subsample": 0.5}),
         rung("Newton", "Second derivatives choose splits and leaves, with an L2 penalty; every "
              "value is a candidate (XGBoost's exact).", **_NEWTON),
-        rung("approximate search", "Candidates are weighted quantiles, anew in each node.",
+        rung("approximate search", "Candidates are weighted quantiles in each node.",
              **{**_NEWTON, "tree_method": "approx"}, sketch="local"),
         rung("histograms", "Candidates are fixed bins; integer sums.", **_HISTOGRAMS),
         rung("leaf-wise", "The leaf with the largest gain is split first.", **_LEAFWISE),
@@ -218,12 +218,12 @@ def _full_tree(split: Split) -> Any:
 
 
 def _pruned_tree(split: Split) -> Any:
-    """A tree whose ``ccp_alpha`` is best on a fifth of the training rows."""
+    """Return a tree with the best ``ccp_alpha`` on a fifth of the training rows."""
     try:
         inner = split_table(
             split.X_train, split.y_train, split.task, split.feature_names, test_share=0.2, seed=1
         )
-    except DataError:  # a rare class is in one part only
+    except DataError:  # a rare class occurs in one part only
         inner = split
     if len(inner.y_test) < _FEWEST_TO_CHOOSE:
         inner = split
@@ -237,13 +237,13 @@ def _pruned_tree(split: Split) -> Any:
     for alpha in alphas:
         tree = _full_tree(inner).set_params(ccp_alpha=float(alpha))
         scores.append(tree.fit(inner.X_train, inner.y_train).score(inner.X_test, inner.y_test))
-    # Of equal scores the largest price: the smaller tree.
+    # Among equal scores, the largest alpha: the smaller tree.
     best = len(scores) - 1 - int(np.argmax(scores[::-1]))
     return _full_tree(split).set_params(ccp_alpha=float(alphas[best]))
 
 
 def climb(split: Split, rungs: Sequence[Rung] | None = None) -> Iterator[Result]:
-    """Train every rung on the split, in order; yield each when it is done."""
+    """Train every step on the split, in order; yield each result."""
     for rung in rungs_for(split) if rungs is None else rungs:
         start = time.perf_counter()
         estimator = rung.make(split)
@@ -265,7 +265,7 @@ def climb(split: Split, rungs: Sequence[Rung] | None = None) -> Iterator[Result]
 
 
 def _scores(estimator: Any, split: Split, X: AnyArray, y: AnyArray) -> tuple[float, float]:
-    """Accuracy and mean logarithmic loss, or R2 and root mean squared error."""
+    """Return accuracy and mean logarithmic loss, or R2 and root mean squared error."""
     if split.task == "regression":
         target = np.asarray(y, dtype=np.float64)
         mean = float(np.mean(np.asarray(split.y_train, dtype=np.float64)))
@@ -287,7 +287,7 @@ def _scores(estimator: Any, split: Split, X: AnyArray, y: AnyArray) -> tuple[flo
 
 
 def _size(estimator: Any) -> tuple[int, int]:
-    """Trees and leaves of a fitted estimator."""
+    """Return the numbers of trees and leaves of a fitted estimator."""
     if estimator is None:
         return 0, 0
     if hasattr(estimator, "get_n_leaves"):
@@ -297,12 +297,12 @@ def _size(estimator: Any) -> tuple[int, int]:
 
 
 def score_names(task: str) -> tuple[str, str]:
-    """What the two scores of a task are called."""
+    """Return the names of the two scores of a task."""
     return ("R2", "RMSE") if task == "regression" else ("accuracy", "logloss")
 
 
 def ladder_header(task: str) -> str:
-    """The two lines above the table."""
+    """Return the two lines above the table."""
     score, loss = score_names(task)
     above = f"{'':22}{score:^18}  {loss:^18}"
     return (
@@ -315,7 +315,7 @@ def ladder_header(task: str) -> str:
 
 
 def ladder_row(result: Result) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     return (
         f"{result.rung.name:22}{result.train_score:9.3f}{result.test_score:9.3f}  "
         f"{result.train_loss:9.3f}{result.test_loss:9.3f}{result.seconds:8.2f} s"
@@ -324,5 +324,5 @@ def ladder_row(result: Result) -> str:
 
 
 def ladder_text(results: Sequence[Result], task: str) -> str:
-    """The whole table."""
+    """Return the whole table."""
     return "\n".join([ladder_header(task), *map(ladder_row, results)])

@@ -1,4 +1,4 @@
-"""A model and the rows of a test as one HTML page: what it is, how good, why, and what to fear."""
+"""The report on a model and its test rows as one HTML page."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ _LINES = (
     "grey",
 )
 _OF_SCORES = (
-    '<p class="lead">↑ larger is better, ↓ smaller. The interval is that of 200 resamples of the '
-    "rows; a constant predicts the same for every row, as well as that can be done.</p>"
+    '<p class="lead">↑ larger is better, ↓ smaller. The interval comes from 200 resamples of the '
+    "rows. The last column is the best score of a constant prediction.</p>"
 )
 _OF_SURPRISES = (
-    '<p class="lead">Those with the largest loss; rows are counted from 0. Wrong targets, missing '
-    "columns and rare cases are found here.</p>"
+    '<p class="lead">The rows with the largest loss, counted from 0. They reveal wrong targets, '
+    "missing columns and rare cases.</p>"
 )
 _OF_QUERIES = _OF_SCORES.replace("resamples of the rows", "resamples of the queries")
 _NO_SURPRISES = (
-    '<p class="lead">No row is listed as surprising: what a row adds to the loss depends on the '
+    '<p class="lead">No row is listed as surprising, because the loss of a row depends on the '
     "rows that it is compared with.</p>"
 )
 _OF_DRIFT = (
     '<p class="lead">How differently the splits of a column divide these rows and the training '
-    "rows, in units of their spread; chance is taken off. Each node of the model remembers how "
-    "many training rows it had, so that no training row is needed.</p>"
+    "rows, in units of their standard deviation, minus the value expected by chance. Each node "
+    "of the model stores its number of training rows, so no training row is needed.</p>"
 )
 _OF_PERMUTATIONS = (
-    "How much worse the loss is if the values of a column change places among the rows; whiskers "
+    "Increase of the loss when the values of a column are shuffled among the rows; whiskers "
     "are 95% intervals over 5 permutations."
 )
 _COLUMNS_LISTED = 40
@@ -83,12 +83,12 @@ dt { color: #52606d; } dd { margin: 0; overflow-wrap: anywhere; }
 
 
 def model_page(found: Findings, title: str, *, rows_name: str = "the test rows") -> str:
-    """Write findings as a page.
+    """Return findings as a page.
 
     Parameters
     ----------
     found : Findings
-        Of :func:`hedgerow.report.find`.
+        From :func:`hedgerow.report.find`.
     title : str
         Name of the model.
     rows_name : str
@@ -97,7 +97,7 @@ def model_page(found: Findings, title: str, *, rows_name: str = "the test rows")
     Returns
     -------
     str
-        HTML with everything in it: no script, no link.  Needs matplotlib.
+        Self-contained HTML: no script, no link.  Needs matplotlib.
     """
     parts = [
         f"<h1>{escaped(title)}</h1>",
@@ -136,8 +136,7 @@ def _lead(found: Findings, rows_name: str) -> str:
 def _warnings(texts: Sequence[str]) -> str:
     if not texts:
         return (
-            '<p class="fine">Nothing to warn of: no column that explains all, no unseen category, '
-            "no drift.</p>"
+            '<p class="fine">No warnings: no dominating column, no unseen category, no drift.</p>'
         )
     items = "".join(f"<li>{escaped(text)}</li>" for text in texts)
     return f'<div class="warnings"><strong>Warnings</strong><ul>{items}</ul></div>'
@@ -153,7 +152,7 @@ def _scores(found: Findings) -> str:
         )
         for score in found.scores
     ]
-    head = ("score", "value", "95% interval", "of a constant")
+    head = ("score", "value", "95% interval", "constant")
     return table_html(head, rows) + (_OF_SCORES if found.query is None else _OF_QUERIES)
 
 
@@ -163,16 +162,16 @@ def _curve(booster: Booster) -> list[str]:
     figure = new_figure(7.0, 3.6)
     plot_history(booster.model, ax=figure.add_subplot())
     ended = booster.stopped_by
-    caption = "Score after each round of the training."
+    caption = "Score after each round of training."
     if ended is not None:
-        caption += f" It was ended by: {ended.replace('_', ' ')}."
+        caption += f" It ended by: {ended.replace('_', ' ')}."
     return ["<h2>Learning curve</h2>", inline_figure(figure, caption, "wide")]
 
 
 def _importances(found: Findings) -> list[str]:
     known = [
         (found.permutation, _OF_PERMUTATIONS),
-        (found.booster.importance("gain"), "Share of each column in what the splits have saved."),
+        (found.booster.importance("gain"), "Share of each column in the total gain."),
     ]
     if found.overview is not None:
         shap = explained_importance(found.overview)
@@ -208,9 +207,9 @@ def _beeswarm(found: Findings) -> list[str]:
 
 
 def _shown_output(found: Findings) -> tuple[int | None, str]:
-    """The output of a model of several numbers that is shown, and how a caption names it.
+    """Return the shown output of a model with several outputs, and its name for captions.
 
-    The first target; the middle quantile; the location of a distribution.
+    The first target, the middle quantile, or the location of a distribution.
     """
     names = found.booster.output_names
     if not names:
@@ -239,14 +238,14 @@ def _dependence(found: Findings) -> list[str]:
         axes.set_ylabel(_axis_label(found), color=INK, fontsize=MEDIUM)
         drawn.append(inline_figure(figure, _caption(effect, found, outputs)))
     return [
-        "<h2>How the strongest columns act</h2>",
+        "<h2>Effects of the strongest columns</h2>",
         f'<p class="lead">{note} Grey bars show where the rows are.</p>',
         f'<div class="panels">{"".join(drawn)}</div>',
     ]
 
 
 def _outputs(found: Findings) -> tuple[list[int], str]:
-    """Outputs to draw, and what the pictures show."""
+    """Return the outputs to draw, and a caption."""
     n_outputs = found.effects.effects[0].n_outputs
     what = "Mean score" if found.task in _SHOWN_RAW else "Mean prediction"
     if found.classes is None and n_outputs == 1:
@@ -307,7 +306,7 @@ def _surprises(found: Findings) -> list[str]:
 
 
 def _output_of(found: Findings, surprise: Surprise) -> int | None:
-    """The output of the class that was predicted."""
+    """Return the output of the predicted class."""
     names = tuple(found.explanation.output_names)
     if not names or found.classes is None:
         return _shown_output(found)[0]
@@ -335,7 +334,7 @@ def _surprise_row(found: Findings, surprise: Surprise, names: Iterable[str]) -> 
 
 
 def _shown(value: object) -> str:
-    """A target or a prediction; several with commas."""
+    """Return text for a target or a prediction; several values with commas."""
     parts = value if isinstance(value, tuple) else (value,)
     return ", ".join(cell_text(_python(part)) for part in parts[:6])
 
@@ -361,7 +360,7 @@ def _drift(found: Findings) -> list[str]:
 
 
 def _model(booster: Booster) -> list[str]:
-    """Parameters, and what the folds compared to choose them."""
+    """Return parameters, and the candidates that the folds compared."""
     training = booster.model.training
     parameters: Mapping[str, Any] = training.get("parameters", {})
     forest = booster.model.forest
@@ -373,7 +372,7 @@ def _model(booster: Booster) -> list[str]:
         "ended by": (booster.stopped_by or "not noted").replace("_", " "),
     }
     items = "".join(f"<dt>{escaped(k)}</dt><dd>{escaped(v)}</dd>" for k, v in facts.items())
-    parts = ["<h2>The model, and why it is so</h2>", f"<dl>{items}</dl>"]
+    parts = ["<h2>The model and its parameters</h2>", f"<dl>{items}</dl>"]
     parts += _folds(training.get("folds", {}))
     if parameters:
         rows = [(name, str(value)) for name, value in sorted(parameters.items())]
@@ -385,7 +384,7 @@ def _model(booster: Booster) -> list[str]:
 def _folds(folds: Mapping[str, Any]) -> list[str]:
     tried = folds.get("tried", [])
     if not tried:
-        return ["<p>No folds have compared parameters: they are as given, or defaults.</p>"]
+        return ["<p>No folds have compared parameters: they are given values or defaults.</p>"]
     best = min((entry["score"] for entry in tried if entry["score"] is not None), default=None)
     rows = []
     for entry in tried:
@@ -399,8 +398,8 @@ def _folds(folds: Mapping[str, Any]) -> list[str]:
         ))  # fmt: skip
     n_folds, n_tested = folds["folds"]
     text = (
-        f"<p>On {n_tested} of {n_folds} folds of the training rows these settings were compared by "
-        "the loss of the rows left out:</p>"
+        f"<p>{n_tested} of {n_folds} folds of the training rows compared these settings by "
+        "the loss of the held-out rows:</p>"
     )
     return [
         text,
@@ -409,7 +408,7 @@ def _folds(folds: Mapping[str, Any]) -> list[str]:
 
 
 def _columns(found: Findings) -> list[str]:
-    """What the model knows of each column, beside what these rows hold."""
+    """Return what the model knows of each column, and a summary of these rows."""
     columns = found.booster.model.schema.columns
     rows = []
     listed = columns[:_COLUMNS_LISTED]

@@ -1,4 +1,4 @@
-"""The ladder as one HTML page: table, curves and drawn trees, with nothing to fetch."""
+"""The ladder as one self-contained HTML page: table, curves and drawn trees."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 def ladder_page(results: Sequence[Result], split: Split, title: str) -> str:
-    """Write the results as a page.
+    """Return the results as a page.
 
     Parameters
     ----------
     results : sequence of Result
-        All rungs, in order.
+        All steps, in order.
     split : Split
-        On which they were climbed.
+        The rows of the steps.
     title : str
         Name of the table.
 
     Returns
     -------
     str
-        HTML with everything in it: no script, no link.  Needs matplotlib.
+        Self-contained HTML: no script, no link.  Needs matplotlib.
     """
     score, loss = score_names(split.task)
     lead = (
@@ -115,7 +115,7 @@ def _draw_scores(results: Sequence[Result], score: str) -> Figure:
 
 
 def _curves(results: Sequence[Result], split: Split) -> dict[str, FloatArray]:
-    """Test loss after each round of the rungs whose trees are a plain sum."""
+    """Draw the test loss after each round, for steps whose trees are a plain sum."""
     curves = {}
     for result in results:
         booster = getattr(result.estimator, "booster_", None)
@@ -154,7 +154,7 @@ def _draw_curves(curves: dict[str, FloatArray], loss: str) -> Figure:
     for number, (name, curve) in enumerate(curves.items()):
         rounds = np.arange(1, len(curve) + 1)
         axes.plot(rounds, curve, styles[number % 4], color=colours[number], label=name)
-    # A rung without shrinkage may run away: show what the others do.
+    # A step without shrinkage may diverge: show the range of the others.
     low = min(curve.min() for curve in curves.values())
     start = max(curve[0] for curve in curves.values())
     axes.set_ylim(low - 0.05 * (start - low), start + 0.25 * (start - low))
@@ -167,7 +167,7 @@ def _draw_curves(curves: dict[str, FloatArray], loss: str) -> Figure:
 
 
 def _trees(results: Sequence[Result], split: Split) -> list[str]:
-    """The pruned tree, and the first tree of leaf-wise boosting."""
+    """Return the pruned tree, and the first tree of leaf-wise boosting."""
     parts = []
     names = split.feature_names
     for result in results:
@@ -185,7 +185,7 @@ def _trees(results: Sequence[Result], split: Split) -> list[str]:
 
 
 def _tree(title: str, forest: Forest, schema: Schema, names: Sequence[str]) -> list[str]:
-    # The models were trained on an array: the names come with the split.
+    # The models were trained on an array: the split has the names.
     columns = [replace(column, name=n) for column, n in zip(schema.columns, names, strict=True)]
     named = replace(schema, columns=tuple(columns), named=True)
     figure = plot_tree(forest, 0, schema=named).get_figure(root=True)

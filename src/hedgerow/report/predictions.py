@@ -1,4 +1,4 @@
-"""Predictions beside what came true: the pictures of each kind of model.
+"""Predictions against the targets: the plots for each kind of model.
 
 ==================  ==================================================================
 classes, labels     calibration; confusion
@@ -6,7 +6,7 @@ numbers             predictions against true values, of each target
 distributions       the same, and the share of rows within central intervals
 quantiles           the same, and the share of rows below each level
 times of events     survivors of three groups of predicted risk (Kaplan and Meier 1958)
-rankings            mean grade of the rows by their predicted place in the query
+rankings            mean grade of the rows by their predicted position in the query
 ==================  ==================================================================
 """
 
@@ -32,7 +32,7 @@ _GROUPS = ("lowest third of risk", "middle third", "highest third")
 
 
 def predictions_html(found: Findings) -> list[str]:
-    """The part of the page that compares predictions with what came true."""
+    """Return the part of the page that compares predictions with targets."""
     if found.classes is not None and found.probability is not None:
         return _of_classes(found)
     if found.task == "labels":
@@ -113,14 +113,14 @@ def _of_intervals(found: Findings) -> list[str]:
 
 
 def _share(is_so: AnyArray) -> tuple[str, str]:
-    """A share of rows, and its interval."""
+    """Return a share of rows, and its interval."""
     share = float(is_so.mean())
     low, high = wilson_interval(np.array(share), len(is_so))
     return f"{share:.1%}", f"{float(low):.1%} … {float(high):.1%}"
 
 
 def _agreement(true: FloatArray, predicted: AnyArray, caption: str) -> str:
-    """True values against predictions."""
+    """Plot true values against predictions."""
     figure = new_figure(4.6, 4.2)
     ax = figure.add_subplot()
     predicted = np.asarray(predicted, dtype=np.float64)
@@ -139,7 +139,7 @@ def _agreement(true: FloatArray, predicted: AnyArray, caption: str) -> str:
     finish(ax, "y")
     ax.set(xlim=ends, ylim=ends)
     _name_axes(ax, "prediction", "true value")
-    return inline_figure(figure, f"{caption}; on the line they agree.")
+    return inline_figure(figure, f"{caption}; on the line they are equal.")
 
 
 def _name_axes(ax: Any, x: str, y: str) -> None:
@@ -172,7 +172,7 @@ def _of_times(found: Findings) -> list[str]:
 
 
 def survivors(times: FloatArray, happened: AnyArray) -> tuple[FloatArray, FloatArray]:
-    """Share of rows that have had no event, after each time (Kaplan and Meier 1958).
+    """Return the share of rows without an event after each time (Kaplan and Meier 1958).
 
     Examples
     --------
@@ -203,13 +203,13 @@ def _of_ranking(found: Findings) -> list[str]:
     ax.axhline(float(grades.mean()), color=LINE, lw=0.9, ls=(0, (2, 2)), label="mean of all rows")
     finish(ax, "y")
     ax.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
-    _name_axes(ax, "place in the query", "mean grade")
-    caption = "Mean grade of the rows at each place of their query, in the order of the model."
+    _name_axes(ax, "position in the query", "mean grade")
+    caption = "Mean grade of the rows at each position of their query, in the order of the model."
     return ["<h2>Order of the rows</h2>", inline_figure(figure, caption)]
 
 
 def _by_place(query: AnyArray, keys: AnyArray, grades: FloatArray, tie: FloatArray) -> FloatArray:
-    """Mean grade at the first places of all queries."""
+    """Return the mean grade at the first positions of all queries."""
     order = np.lexsort((tie, -np.asarray(keys, dtype=np.float64), query))
     _, start = np.unique(query[order], return_index=True)
     place = np.arange(len(order)) - np.repeat(start, np.diff(np.append(start, len(order))))

@@ -1,7 +1,7 @@
-"""Scores of the rows of a test, with intervals, beside those of a constant.
+"""Scores of test rows with intervals, and those of a constant.
 
-Rows are drawn again with replacement (bootstrap; Efron 1979); of rankings whole queries are
-drawn, as the rows of a query do not come alone.
+Rows are drawn with replacement (bootstrap; Efron 1979).  For rankings, whole queries are
+drawn, because the rows of a query depend on each other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Score:
     value, low, high : float
         Of the rows, and the interval.
     constant : float
-        Of the best constant prediction of the same rows.
+        Score of the best constant prediction for the same rows.
     higher_is_better : bool
     """
 
@@ -44,7 +44,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """What rows are scored by.
+    """The scored rows.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Draw:
-    """Rows that are drawn, and the number that each of their queries has there."""
+    """Return drawn rows, with new query numbers."""
 
     rows: IntArray
     query: IntArray | None
@@ -69,9 +69,9 @@ class _Draw:
 def scores_of(
     objective: Objective, names: Sequence[str], rows: Rows, raw: FloatArray
 ) -> list[Score]:
-    """Scores of some names and of the loss, if it is none of them.
+    """Return scores of some names, and the loss if it is not among them.
 
-    What the rows have no score of is left out, as the AUC of rows of one class.
+    Undefined scores are left out, such as the AUC of rows of one class.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def scores_of(
 
 
 def _constant(objective: Objective, rows: Rows) -> FloatArray:
-    """The raw scores of the best constant; of rankings any will do."""
+    """Return the raw scores of the best constant; any for rankings."""
     if rows.query is not None:
         return np.zeros(objective.n_outputs)
     return objective.initial_score(rows.target, rows.weight)
@@ -151,7 +151,7 @@ def _score(
 def _score_or_nan(
     score: Callable[[FloatArray, _Draw], float], raw: FloatArray, draw: _Draw
 ) -> float:
-    """The score of rows that were drawn; NaN if they have none, as few rows may not."""
+    """Return the score of drawn rows; NaN if it is undefined for them."""
     try:
         return score(raw, draw)
     except DataError:

@@ -1,10 +1,10 @@
-"""A model behind HTTP: ``hedgerow serve``, and what other servers need to load one.
+"""A model over HTTP: ``hedgerow serve``, and loaders for other servers.
 
 ::
 
     server      socket, signals, uvicorn            needs hedgerow[serve]
       app       routes, token, limits, metrics      needs hedgerow[serve]
         records, tensors     a body -> a body: the JSON route, Open Inference Protocol v2
-        slot                 the model that is served now, and its successor
+        slot                 the model in service, and its successor
     mlflow_model             a flavour for MLflow   needs mlflow
 """

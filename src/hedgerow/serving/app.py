@@ -1,18 +1,18 @@
-"""The routes of a server, with its token, its limits and its counts.
+"""The routes of a server, with token, limits and metrics.
 
 ======  ==========================================  ===================================
 method  path                                        answer
 ======  ==========================================  ===================================
-GET     ``/v2/health/live``, ``/v2/health/ready``   200; no token asked
+GET     ``/v2/health/live``, ``/v2/health/ready``   200; without a token
 GET     ``/v2``                                     the server
 GET     ``/v2/models/NAME[/versions/V]``            the model's tensors
 GET     ``/v2/models/NAME[/versions/V]/ready``      200
 POST    ``/v2/models/NAME[/versions/V]/infer``      Open Inference Protocol, version 2
 POST    ``/predict``                                records in, predictions out
-GET     ``/metrics``                                counts for Prometheus
+GET     ``/metrics``                                metrics for Prometheus
 ======  ==========================================  ===================================
 
-A request is answered in the loop of events if it is small, else in a thread: one row takes
+A small request is answered in the event loop, a large one in a thread: one row takes
 less time than to wake a thread.
 """
 
@@ -43,7 +43,7 @@ from hedgerow.serving.tensors import answer_tensors, model_metadata, server_meta
 from hedgerow.threads import BoundedPool
 
 SMALL_BODY = 16_384
-"""Bytes of a body that is worked on in the loop of events: at most a few dozen rows."""
+"""Limit on bodies handled in the event loop: at most a few dozen rows."""
 
 _LOG = logging.getLogger("hedgerow.serving")
 _JSON = "application/json"
@@ -53,7 +53,7 @@ Job: TypeAlias = Callable[[ServedModel, bytes, Limits], tuple[bytes, int]]
 
 
 class Answer(NamedTuple):
-    """What a request is answered."""
+    """The answer to a request."""
 
     content: bytes
     n_rows: int = 0
@@ -62,7 +62,7 @@ class Answer(NamedTuple):
 
 
 class Service:
-    """A model, and what its requests share.
+    """A model, and the state that its requests share.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Service:
     def guarded(
         self, route: str, work: Callable[[Request], Awaitable[Answer]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """An endpoint: token, time, errors and counts around the work."""
+        """Return an endpoint: token, time limit, errors and metrics around the work."""
 
         async def endpoint(request: Request) -> Response:
             start, headers = time.perf_counter(), None
@@ -115,13 +115,13 @@ class Service:
             raise RequestError(401, "send the token: Authorization: Bearer TOKEN.")
 
     async def _body(self, request: Request) -> bytes:
-        """The body, if it is not too large."""
+        """Return the body, if it is not too large."""
         most = self.settings.limits.body_bytes
         told = request.headers.get("content-length", "0")
         if told.isdigit() and int(told) > most:
             raise RequestError(413, f"the body has {told} bytes; {most} are allowed.")
         if "inference-header-content-length" in request.headers:
-            raise RequestError(400, "tensors in binary form are not taken: send them as JSON.")
+            raise RequestError(400, "binary tensors are not supported: send them as JSON.")
         parts, size = [], 0
         async for part in request.stream():
             size += len(part)
@@ -137,26 +137,28 @@ class Service:
             async with asyncio.timeout_at(end):
                 body = await self._body(request)
         except TimeoutError:
-            raise RequestError(408, f"the body did not come in {limits.seconds} s.") from None
+            raise RequestError(408, f"the body did not arrive within {limits.seconds} s.") from None
         if len(body) <= SMALL_BODY and not any(word in body for word in _SLOW):
             return Answer(*job(model, body, limits))
         future = self.workers.submit(job, model, body, limits)
         if future is None:
-            raise RequestError(503, "too many requests wait: try again in a second.")
+            raise RequestError(503, "too many requests are waiting: try again in a second.")
         try:
             async with asyncio.timeout_at(end):
                 return Answer(*await asyncio.wrap_future(future))
         except TimeoutError:
-            raise RequestError(504, f"no answer in {limits.seconds} s.") from None
+            raise RequestError(504, f"no answer within {limits.seconds} s.") from None
 
     def _named(self, request: Request) -> ServedModel:
-        """The model that the address names."""
+        """Return the model of the address."""
         model = self.slot.model
         name, version = request.path_params["name"], request.path_params.get("version")
         if name != model.name:
-            raise RequestError(404, f"there is no model {name!r}; there is {model.name!r}.")
+            raise RequestError(404, f"there is no model {name!r}; the model is {model.name!r}.")
         if version is not None and version != model.version:
-            raise RequestError(404, f"there is no version {version!r}, but {model.version!r}.")
+            raise RequestError(
+                404, f"there is no version {version!r}; the version is {model.version!r}."
+            )
         return model
 
     # -- routes ------------------------------------------------------------------------
@@ -181,7 +183,7 @@ class Service:
         return Answer(self.measures.text(), media_type=CONTENT_TYPE)
 
     async def healthy(self, request: Request) -> Response:
-        """Of the server: it has a model from its first moment on."""
+        """Whether the server is ready: it has a model from the start."""
         return Response(b"")
 
     def routes(self) -> list[Route]:
@@ -205,11 +207,11 @@ class Service:
     # -- the model's successors ----------------------------------------------------------
 
     def reload(self) -> None:
-        """Look at the file now."""
+        """Check the file now."""
         self._reloading.set()
 
     async def follow_file(self) -> None:
-        """Serve the file as it is, as long as the server runs."""
+        """Follow changes of the file, as long as the server runs."""
         while True:
             try:
                 async with asyncio.timeout(self.settings.watch_seconds):
@@ -222,7 +224,7 @@ class Service:
             if await asyncio.to_thread(self.slot.refresh, asked):
                 _LOG.info("now serving version %s", self.slot.model.version)
             elif self.slot.n_failures > before:
-                _LOG.error("the model stays as it was: %s", self.slot.failure)
+                _LOG.error("the model is unchanged: %s", self.slot.failure)
 
 
 def _refusal(status: int, error: object) -> Answer:
@@ -230,14 +232,14 @@ def _refusal(status: int, error: object) -> Answer:
 
 
 async def _as_json(_: Request, error: Exception) -> Response:
-    """Errors of the router (404, 405) in the form of all others."""
+    """Return errors of the router (404, 405) in the common form."""
     assert isinstance(error, HTTPException)
     content = encoded({"error": error.detail})
     return Response(content, error.status_code, error.headers, _JSON)
 
 
 def make_app(service: Service, started: Callable[[], None] = lambda: None) -> Starlette:
-    """The application; ``started`` is called in its loop once it runs."""
+    """Return the application; it calls ``started`` in its loop once it runs."""
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:

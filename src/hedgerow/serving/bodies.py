@@ -1,4 +1,4 @@
-"""Bodies of requests and answers: strict JSON both ways."""
+"""Bodies of requests and answers: strict JSON in both directions."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from hedgerow.serving.errors import RequestError
 
 
 def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON number; give null for a missing value")
+    raise ValueError(f"{text} is not a JSON number; use null for a missing value")
 
 
-# Made once: ``json.loads`` and ``json.dumps`` make new ones, which takes as long as a row.
+# Created once: ``json.loads`` and ``json.dumps`` create new ones, which takes as long as a row.
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant)
 _encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)
 
 
 def decoded(body: bytes) -> dict[str, Any]:
-    """The JSON object that a body holds.
+    """Return the JSON object of a body.
 
     Raises
     ------
     RequestError
-        If it is anything else; NaN and infinities are no JSON.
+        For anything else; NaN and infinities are not JSON.
     """
     try:
         found = _decoder.decode(body.decode("utf-8"))
     except RecursionError:
         raise RequestError(400, "the body is nested too deeply.") from None
     except ValueError as error:
-        raise RequestError(400, f"the body is no JSON: {error}.") from None
+        raise RequestError(400, f"the body is not JSON: {error}.") from None
     if not isinstance(found, dict):
         raise RequestError(400, f"the body must be a JSON object, not a {type(found).__name__}.")
     return found
 
 
 def check_keys(given: dict[str, Any], known: tuple[str, ...], where: str) -> None:
-    """Refuse keys that would be ignored."""
+    """Raise for keys that would be ignored."""
     for key in given:
         if key not in known:
             raise RequestError(
-                400, f"{where} has no use for {key!r}: it takes {', '.join(map(repr, known))}."
+                400, f"{where} does not take {key!r}: it takes {', '.join(map(repr, known))}."
             )
 
 
 def encoded(answer: dict[str, Any]) -> bytes:
-    """An answer as bytes; numbers that JSON does not have become null."""
+    """Return an answer as bytes; numbers that JSON does not have become null."""
     try:
         text = _encoder.encode(answer)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a client is told when a request cannot be answered."""
+"""Errors that clients receive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class RequestError(HedgerowError):
     Parameters
     ----------
     status : int
-        Of HTTP.
+        HTTP status.
     message : str
         What was given, and what is allowed.
     """

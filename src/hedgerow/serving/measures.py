@@ -1,4 +1,4 @@
-"""What a server counts, as Prometheus reads it."""
+"""Metrics of a server, in Prometheus' format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5
 
 
 class Measures:
-    """Counts of one server."""
+    """Metrics of one server."""
 
     def __init__(self, slot: ModelSlot, workers: BoundedPool) -> None:
         self._registry = CollectorRegistry()
@@ -24,7 +24,7 @@ class Measures:
             "hedgerow_requests", "Requests answered.", ["route", "status"], registry=self._registry
         )
         self._seconds = Histogram(
-            "hedgerow_request_seconds", "From the request to its answer.", ["route"],
+            "hedgerow_request_seconds", "Time from the request to its answer.", ["route"],
             buckets=_SECONDS, registry=self._registry,
         )  # fmt: skip
         self._rows = Counter("hedgerow_rows", "Rows predicted.", registry=self._registry)
@@ -43,13 +43,13 @@ class Measures:
             self._rows.inc(n_rows)
 
     def text(self) -> bytes:
-        """All counts in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         found: bytes = generate_latest(self._registry)
         return found
 
 
 class _OfModel:
-    """What slot and workers count themselves, asked when it is read."""
+    """Metrics that slot and workers count, collected when they are read."""
 
     def __init__(self, slot: ModelSlot, workers: BoundedPool) -> None:
         self._slot, self._workers = slot, workers
@@ -57,9 +57,9 @@ class _OfModel:
     def collect(self) -> Iterator[Any]:
         slot, model = self._slot, self._slot.model
         about = {"name": model.name, "version": model.version}
-        yield InfoMetricFamily("hedgerow_model", "The model that is served.", about)
+        yield InfoMetricFamily("hedgerow_model", "The model in service.", about)
         reloads = CounterMetricFamily(
-            "hedgerow_reloads", "Files that took the place of the model, or could not.", None,
+            "hedgerow_reloads", "Files that replaced the model, or failed to.", None,
             ["outcome"],
         )  # fmt: skip
         reloads.add_metric(["served"], slot.n_reloads)
@@ -67,12 +67,12 @@ class _OfModel:
         yield reloads
         yield GaugeMetricFamily(
             "hedgerow_pending",
-            "Requests that threads work on or wait for.",
+            "Requests that threads handle or that wait for a thread.",
             self._workers.n_pending,
         )
         unseen = GaugeMetricFamily(
-            "hedgerow_unseen_categories", "Rows with a category that no training row had, of the "
-            "model that is served.", None, ["column"],
+            "hedgerow_unseen_categories", "Rows with a category that no training row had, for the "
+            "model in service.", None, ["column"],
         )  # fmt: skip
         for column, count in model.booster.unseen_categories.items():
             unseen.add_metric([column], count)

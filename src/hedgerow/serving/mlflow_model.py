@@ -1,7 +1,7 @@
 """Models in MLflow: ``save_model``, ``log_model``, and the loader of ``mlflow.pyfunc``.
 
-The flavour holds the model file itself, which is checked as it is loaded; no pickle is in it.
-``mlflow.pyfunc.load_model`` gives a model whose ``predict`` takes a frame, and as parameter
+The flavour contains the model file, which is checked when it is loaded, and no pickle.
+``mlflow.pyfunc.load_model`` returns a model whose ``predict`` takes a frame and the parameter
 ``kind``: ``"value"``, ``"raw"`` or ``"probability"``.
 
 >>> from hedgerow.serving import mlflow_model
@@ -29,7 +29,7 @@ _KINDS = ("value", "raw", "probability")
 
 
 class PyfuncModel:
-    """What ``mlflow.pyfunc`` calls.
+    """The object that ``mlflow.pyfunc`` calls.
 
     Parameters
     ----------
@@ -57,15 +57,15 @@ class PyfuncModel:
 
 
 def _load_pyfunc(path: str) -> PyfuncModel:
-    """Load the model; MLflow calls this with the path of the file, or of its folder."""
+    """Load the model; MLflow passes the path of the file or of its folder."""
     found = Path(path)
     return PyfuncModel(load(found / FILE if found.is_dir() else found))
 
 
 def signature_of(booster: Booster) -> Any:
-    """The columns of a model, and the parameter ``kind``, as MLflow describes them.
+    """Return the signature: the columns of a model, and the parameter ``kind``.
 
-    Columns of whole numbers and of numbers may have missing values, so both are optional.
+    Columns of numbers may have missing values, so they are optional.
     """
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
@@ -89,13 +89,13 @@ def _type_of(column: Any) -> str:
 
 
 def save_model(model: Any, path: str, **more: Any) -> None:
-    """Write a booster or an estimator as a model of MLflow's.
+    """Write a booster or an estimator as an MLflow model.
 
     Parameters
     ----------
     model : Booster or fitted estimator
     path : str
-        Folder to make.
+        Folder to create.
     **more
         For ``mlflow.pyfunc.save_model``: ``signature``, ``input_example``, ``metadata``, ...
     """
@@ -106,7 +106,7 @@ def save_model(model: Any, path: str, **more: Any) -> None:
 
 
 def log_model(model: Any, name: str, **more: Any) -> Any:
-    """Log a booster or an estimator in the run that is active, as :func:`save_model` writes it.
+    """Log a booster or an estimator in the active run, in the form of :func:`save_model`.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def log_model(model: Any, name: str, **more: Any) -> Any:
 
 
 def _described(model: Any, folder: str) -> dict[str, Any]:
-    """What MLflow is told of a model, whose file is written to a folder."""
+    """Write the model file to a folder, and return its description for MLflow."""
     booster = model if isinstance(model, Booster) else getattr(model, "booster_", None)
     if not isinstance(booster, Booster):
         raise ParameterError(

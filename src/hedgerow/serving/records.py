@@ -23,16 +23,16 @@ from hedgerow.serving.slot import ServedModel
 
 KINDS = ("value", "raw", "probability")
 FEW_ROWS = 32
-"""Up to here rows are predicted one by one, which is sooner than to make a table of them."""
+"""Up to this number, rows are predicted one by one, which is faster than to build a table."""
 
 
 def answer_records(model: ServedModel, body: bytes, limits: Limits) -> tuple[bytes, int]:
-    """The answer to a body, and its number of rows.
+    """Return the answer to a body, and its number of rows.
 
     Raises
     ------
     RequestError, DataError, DataTypeError, ParameterError
-        What the client did wrong.
+        For errors of the client.
     """
     given = decoded(body)
     check_keys(given, ("records", "kind", "explain"), "the body")
@@ -54,7 +54,7 @@ def _rows(records: Any, model: ServedModel, limits: Limits) -> list[Any]:
     if not isinstance(records, list) or not records:
         raise RequestError(400, "records must be a list with at least one record.")
     if len(records) > limits.rows:
-        raise RequestError(413, f"{len(records)} records; one request may have {limits.rows}.")
+        raise RequestError(413, f"{len(records)} records; the limit per request is {limits.rows}.")
     kind = type(records[0])
     if kind not in (dict, list):
         raise RequestError(400, f"a record must be an object or a list; got a {kind.__name__}.")
@@ -62,7 +62,7 @@ def _rows(records: Any, model: ServedModel, limits: Limits) -> list[Any]:
         if type(record) is not kind:
             raise RequestError(
                 400,
-                f"record {number} is a {type(record).__name__}, record 0 a {kind.__name__}.",
+                f"record {number} is a {type(record).__name__}, but record 0 a {kind.__name__}.",
             )
     if kind is list and model.booster.offset_columns:
         raise RequestError(400, "records of a model with offset columns must be objects.")
@@ -72,7 +72,7 @@ def _rows(records: Any, model: ServedModel, limits: Limits) -> list[Any]:
 
 
 def in_order(record: dict[str, Any], model: ServedModel, number: int) -> list[Any]:
-    """The values of a record of a model whose columns the user has not named."""
+    """Return the values of a record, for a model without column names."""
     try:
         check_same_names(tuple(record), model.columns)
     except DataError as error:
@@ -81,7 +81,7 @@ def in_order(record: dict[str, Any], model: ServedModel, number: int) -> list[An
 
 
 def predict_rows(model: ServedModel, rows: Sequence[Any], kind: str) -> list[Any]:
-    """Predictions as Python values."""
+    """Return predictions as Python values."""
     if len(rows) > FEW_ROWS:
         found: list[Any] = model.booster.predict(rows, kind=kind, n_jobs=1).tolist()  # type: ignore[arg-type]
         return found
@@ -100,7 +100,7 @@ def predict_rows(model: ServedModel, rows: Sequence[Any], kind: str) -> list[Any
 
 
 def explain_rows(model: ServedModel, rows: Sequence[Any]) -> list[Any]:
-    """What each column adds to the raw score of each row, by the names of several outputs."""
+    """Return the contribution of each column to the raw score of each row."""
     found = model.booster.explain(rows, n_jobs=1)
     names, outputs = found.feature_names, found.output_names
     n_rows = len(found)

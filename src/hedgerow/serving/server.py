@@ -1,4 +1,4 @@
-"""A server from its start to its end: socket, signals, log."""
+"""A server's life: socket, signals, log."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _BACKLOG = 1024
 
 
 def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
-    """Serve a model until the process is told to end (SIGTERM, SIGINT).
+    """Serve a model until the process receives SIGTERM or SIGINT.
 
-    SIGHUP has it look at the model file at once.
+    SIGHUP makes the server check the model file at once.
 
     Parameters
     ----------
     settings : Settings
     say : callable, default=print
-        Told once where the server listens.
+        Called once with the address of the server.
 
     Raises
     ------
     OSError
-        If the file cannot be read, or the address is taken.
+        If the file cannot be read, or the address is in use.
     ModelFormatError
-        If the file is no model.
+        If the file is not a model.
     """
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
@@ -45,7 +45,7 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     if settings.token is None and not is_loopback(host):
-        say(f"warning: {host} can be reached from other machines, and no token is asked")
+        say(f"warning: {host} is reachable from other machines, and no token is required")
 
     def started() -> None:
         loop = asyncio.get_running_loop()
@@ -68,7 +68,7 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
         timeout_graceful_shutdown=max(1, int(limits.shutdown_seconds)),
     )
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    # Uvicorn raises the signal once more when all is done: the end is then an orderly one.
+    # Uvicorn raises the signal once more after the shutdown: the end is then a normal one.
     signal.signal(signal.SIGTERM, lambda *_: None)
     uvicorn.Server(config).run(sockets=[listening])
 
@@ -80,5 +80,5 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Whether an address is reachable only from this machine."""
     return ipaddress.ip_address(host).is_loopback

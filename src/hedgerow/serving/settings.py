@@ -1,4 +1,4 @@
-"""What a server is told: where it listens, and how much it takes from a client."""
+"""Settings of a server: its address, and its limits for clients."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from hedgerow.threads import resolve_threads
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one request, and of all together.
+    """Limits of one request, and of all together.
 
     Attributes
     ----------
     body_bytes : int, default=4 MiB
-        Larger bodies are answered by 413, and not read to their end.
+        Larger bodies get 413, and are not read to the end.
     rows : int, default=10,000
-        Rows of one request; more are answered by 413.
+        Limit on the rows of a request; more get 413.
     seconds : float, default=10
-        From the first line of a request to its answer; then 408 if its body has not come,
+        Limit from the first line of a request to its answer; then 408 if its body has not arrived,
         else 504.
     queue : int, default=64
-        Requests that wait for a thread; further ones are answered by 503.
+        Limit on requests that wait for a thread; more get 503.
     connections : int, default=1000
-        Connections and requests at once; further ones are answered by 503.
+        Limit on simultaneous connections and requests; more get 503.
     shutdown_seconds : float, default=30
-        How long requests may run on once the server is told to stop.
+        How long requests may continue after the signal to stop.
     """
 
     body_bytes: int = 4 * 2**20
@@ -48,24 +48,24 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A server.
+    """The settings of a server.
 
     Attributes
     ----------
     path : str
         The model file, of any format that :func:`hedgerow.load` reads.
     name : str
-        In the addresses of the Open Inference Protocol; by default the name of the file
-        without its end.
+        Name in the addresses of the Open Inference Protocol; default: name of the file
+        without its suffix.
     host : str, default="127.0.0.1"
     port : int, default=8080
-        0 for any that is free.
+        0 for any free port.
     token : str, optional
-        What clients have to send as ``Authorization: Bearer TOKEN``.
+        Token that clients must send as ``Authorization: Bearer TOKEN``.
     watch_seconds : float, default=2
-        How often the file is looked at, to serve its successor once it is replaced.
+        Interval between checks of the file for a new model.
     threads : int
-        For large requests and explanations.
+        Threads for large requests and explanations.
     limits : Limits
     """
 
@@ -80,9 +80,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not 0 <= self.port < 2**16:
-            raise ParameterError(f"port must lie from 0 to 65535; got {self.port}.")
+            raise ParameterError(f"port must be between 0 and 65535; got {self.port}.")
         if self.token is not None and len(self.token) < 16:
-            raise ParameterError("a token must have 16 characters or more: it is a password.")
+            raise ParameterError("a token must have at least 16 characters: it is a password.")
         if not self.watch_seconds > 0:
             raise ParameterError(f"watch_seconds must be above 0; got {self.watch_seconds}.")
         if not self.name:

@@ -1,8 +1,8 @@
-"""The model that is served, and how another takes its place.
+"""The model in service, and its replacement.
 
-A request keeps the model that it began with.  Its successor is loaded, checked and warmed
-beside it, and then takes its place in one assignment: no request waits or is lost, and a
-file that is no model leaves everything as it was.
+A request keeps the model that it started with.  A new model is loaded, checked and warmed
+up beside it, and then replaces it in one assignment: no request waits or is lost.  A
+file that is not a model changes nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hedgerow.metrics import task_of
 from hedgerow.objectives import objective_of_record
 
 Signature: TypeAlias = tuple[int, int, int]
-"""Of a file: its number on the disk, its size and the time of its last change."""
+"""Identity of a file: its inode, its size and the time of its last change."""
 
 _ATTEMPTS = 5
 _BLOCK = 2**20
@@ -35,10 +35,10 @@ class ServedModel:
     booster : Booster
     name : str
     version : str
-        The first 12 digits of the file's SHA-256.
+        First 12 digits of the file's SHA-256.
     signature : tuple of int
     columns : tuple of str
-        Those that a record must have: features and offsets.
+        Columns that a record must have: features and offsets.
     has_probabilities : bool
     """
 
@@ -51,11 +51,11 @@ class ServedModel:
 
     @property
     def schema(self) -> Schema:
-        """Of the features."""
+        """Number of features."""
         return self.booster.model.schema
 
     def warm(self) -> None:
-        """Predict and explain rows without values, so that the first request finds all made."""
+        """Predict and explain rows of missing values, so that the first request is fast."""
         empty: dict[str, Any] = dict.fromkeys(self.columns)
         for name in self.booster.offset_columns:
             empty[name] = 0.0
@@ -66,7 +66,7 @@ class ServedModel:
 
 
 def read_model(path: str, name: str) -> ServedModel:
-    """Load a file that may be replaced meanwhile.
+    """Load a file that may be replaced at the same time.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def read_model(path: str, name: str) -> ServedModel:
         if signature_of(path) == before:
             break
     else:
-        raise ModelFormatError(f"{path}: the file changes again and again while it is read.")
+        raise ModelFormatError(f"{path}: the file keeps changing while it is read.")
     model = booster.model
     objective = objective_of_record(model.objective, model.forest.n_outputs, model.training)
     columns = (*booster.feature_names, *booster.offset_columns)
@@ -91,7 +91,7 @@ def read_model(path: str, name: str) -> ServedModel:
 
 
 def signature_of(path: str) -> Signature:
-    """What changes when a file is replaced or written to."""
+    """Return what changes when a file is replaced or written."""
     found = os.stat(path)
     return found.st_ino, found.st_size, found.st_mtime_ns
 
@@ -105,7 +105,7 @@ def _digest(path: str) -> str:
 
 
 class ModelSlot:
-    """Where requests find the model.
+    """The place where requests find the model.
 
     Parameters
     ----------
@@ -114,11 +114,11 @@ class ModelSlot:
     Attributes
     ----------
     model : ServedModel
-        The one that is served now.
+        The model in service.
     n_reloads, n_failures : int
-        Successors that took its place; files that could not.
+        New models that replaced it; files that failed to.
     failure : str or None
-        What is wrong with the file that stands there now.
+        The error of the current file.
     """
 
     def __init__(self, path: str, name: str) -> None:
@@ -130,12 +130,12 @@ class ModelSlot:
         self._lock = threading.Lock()
 
     def refresh(self, always: bool = False) -> bool:
-        """Serve the file as it is now, if it has changed; whether another model took its place.
+        """Load the file if it has changed; return whether another model is now in service.
 
         Parameters
         ----------
         always : bool, default=False
-            Try again a file that was refused before and has not changed.
+            Retry a failed file that has not changed.
         """
         with self._lock:
             try:

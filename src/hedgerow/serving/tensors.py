@@ -1,9 +1,9 @@
 """The Open Inference Protocol, version 2 (KServe, Triton, MLServer): tensors in, tensors out.
 
-A model takes one tensor for each column, of shape ``[n]`` or ``[n, 1]`` and by the column's
+A model takes one tensor for each column, with shape ``[n]`` or ``[n, 1]`` and the column's
 name, or, if all columns are numbers, one tensor of shape ``[n, n_columns]`` of any name.  A
-null in the data of a tensor is a missing value.  It gives ``prediction``, for classifiers
-``probability`` as well, and on request ``raw``, ``contributions`` and ``base_value``.
+null in a tensor is a missing value.  The answer has ``prediction``, for classifiers
+also ``probability``, and on request ``raw``, ``contributions`` and ``base_value``.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _OF_KIND = {"float": "FP64", "int": "INT64", "category": "BYTES"}
 
 
 def server_metadata() -> dict[str, Any]:
-    """The answer to ``GET /v2``."""
+    """Return the answer to ``GET /v2``."""
     return {"name": "hedgerow", "version": __version__, "extensions": []}
 
 
 def model_metadata(model: ServedModel) -> dict[str, Any]:
-    """The answer to ``GET /v2/models/NAME``."""
+    """Return the answer to ``GET /v2/models/NAME``."""
     schema = model.schema
     if not schema.named and schema.only_floats and not model.booster.offset_columns:
         shape = [-1, schema.n_features]
@@ -76,12 +76,12 @@ def _datatype(column: Any) -> str:
 
 
 def answer_tensors(model: ServedModel, body: bytes, limits: Limits) -> tuple[bytes, int]:
-    """The answer to an inference request, and its number of rows.
+    """Return the answer to an inference request, and its number of rows.
 
     Raises
     ------
     RequestError, DataError, DataTypeError, ParameterError
-        What the client did wrong.
+        For errors of the client.
     """
     given = decoded(body)
     check_keys(given, ("id", "parameters", "inputs", "outputs"), "the request")
@@ -106,7 +106,7 @@ def answer_tensors(model: ServedModel, body: bytes, limits: Limits) -> tuple[byt
 
 
 def _rows(inputs: Any, model: ServedModel, limits: Limits) -> list[Any]:
-    """The rows of a request: lists in the order of the columns; dicts if there are offsets."""
+    """Return the rows: lists in the order of the columns; dicts if there are offsets."""
     if not isinstance(inputs, list) or not inputs:
         raise RequestError(400, "inputs must be a list with at least one tensor.")
     columns = model.columns
@@ -114,7 +114,7 @@ def _rows(inputs: Any, model: ServedModel, limits: Limits) -> list[Any]:
     for place, tensor in enumerate(inputs):
         name, shape, values = _tensor(tensor, place, limits, len(columns))
         if name in tensors:
-            raise RequestError(400, f"input {name!r} stands twice in the request.")
+            raise RequestError(400, f"input {name!r} occurs twice in the request.")
         tensors[name] = shape, values
     (shape, values), *others = tensors.values()
     if not others and len(shape) == 2 and shape[1] == len(columns):
@@ -130,7 +130,7 @@ def _rows(inputs: Any, model: ServedModel, limits: Limits) -> list[Any]:
 def _columns(
     tensors: dict[str, tuple[list[int], list[Any]]], names: tuple[str, ...]
 ) -> list[list[Any]]:
-    """One list of values for each column."""
+    """Return one list of values for each column."""
     check_same_names(tuple(tensors), names)
     n_rows = next(iter(tensors.values()))[0][0]
     for name, (shape, _) in tensors.items():
@@ -145,7 +145,7 @@ def _columns(
 def _tensor(
     tensor: Any, place: int, limits: Limits, n_columns: int
 ) -> tuple[str, list[int], list[Any]]:
-    """Name, shape and flat values of one input."""
+    """Return name, shape and flat values of one input."""
     if not isinstance(tensor, dict):
         raise RequestError(400, f"input {place} must be an object.")
     name = tensor.get("name")
@@ -161,10 +161,10 @@ def _tensor(
         )
     if datatype not in _DATATYPES:
         raise RequestError(
-            400, f"input {name!r} has datatype {datatype!r}; known are {', '.join(_DATATYPES)}."
+            400, f"input {name!r} has datatype {datatype!r}; supported are {', '.join(_DATATYPES)}."
         )
     if shape[0] > limits.rows:
-        raise RequestError(413, f"{shape[0]} rows; one request may have {limits.rows}.")
+        raise RequestError(413, f"{shape[0]} rows; the limit per request is {limits.rows}.")
     if len(shape) == 2 and shape[1] not in (1, n_columns):
         raise RequestError(
             400, f"input {name!r} has shape {shape}; a tensor has one column, or {n_columns}."
@@ -174,25 +174,25 @@ def _tensor(
 
 
 def _flat(data: Any, shape: list[int], name: str) -> list[Any]:
-    """The values in row-major order; they may be given so, or nested as the shape is."""
+    """Return the values in row-major order; the data may be flat or nested."""
     if not isinstance(data, list):
         raise RequestError(400, f"input {name!r} has no list of data.")
     if len(shape) == 2 and data and isinstance(data[0], list):
         if len(data) != shape[0] or not all(
             isinstance(row, list) and len(row) == shape[1] for row in data
         ):
-            raise RequestError(400, f"the data of input {name!r} have not the shape {shape}.")
+            raise RequestError(400, f"the data of input {name!r} do not have the shape {shape}.")
         data = [value for row in data for value in row]
     if len(data) != math.prod(shape):
         raise RequestError(
-            400, f"input {name!r} has {len(data)} values, its shape {shape} says "
+            400, f"input {name!r} has {len(data)} values, but its shape {shape} has "
             f"{math.prod(shape)}."
         )  # fmt: skip
     return data
 
 
 def _checked(values: list[Any], datatype: str, name: str) -> list[Any]:
-    """Values of the datatype that the client names, or None."""
+    """Convert values to the datatype, or None."""
     types = set(map(type, values)) - {type(None)}
     if datatype in _FLOATS:
         _check_types(types, {int, float}, datatype, name)
@@ -202,7 +202,9 @@ def _checked(values: list[Any], datatype: str, name: str) -> list[Any]:
         bounds = np.iinfo(_INTEGERS[datatype])
         for value in values:
             if value is not None and not bounds.min <= value <= bounds.max:
-                raise RequestError(400, f"input {name!r} holds {value}, which is no {datatype}.")
+                raise RequestError(
+                    400, f"input {name!r} contains {value}, which is not a {datatype}."
+                )
         return values
     _check_types(types, {bool} if datatype == "BOOL" else {str}, datatype, name)
     return values
@@ -210,7 +212,7 @@ def _checked(values: list[Any], datatype: str, name: str) -> list[Any]:
 
 def _check_types(given: set[type], allowed: set[type], datatype: str, name: str) -> None:
     for kind in given - allowed:
-        raise RequestError(400, f"input {name!r} is {datatype}, but holds a {kind.__name__}.")
+        raise RequestError(400, f"input {name!r} is {datatype}, but contains a {kind.__name__}.")
 
 
 def _rounded(values: list[Any], dtype: Callable[..., Any]) -> list[Any]:
@@ -239,7 +241,7 @@ def _asked_outputs(outputs: Any, model: ServedModel) -> list[str]:
         known.remove("probability")
     for name in names:
         if name not in known:
-            raise RequestError(400, f"there is no output {name!r}; there are {', '.join(known)}.")
+            raise RequestError(400, f"there is no output {name!r}; outputs are {', '.join(known)}.")
     return list(dict.fromkeys(names))
 
 

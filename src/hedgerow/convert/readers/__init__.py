@@ -1,1 +1,1 @@
-"""Models of other libraries as ours, one file for each format."""
+"""Readers of models of other libraries, one file for each format."""

@@ -1,20 +1,20 @@
-"""CatBoost's JSON models as models of ours.
+"""Reader of CatBoost's JSON models.
 
-What its trees do (catboost/libs/model) and what stands for it here:
+The semantics of its trees (catboost/libs/model), and their form in Hedgerow:
 
 =================================  ============================================================
-CatBoost                           here
+CatBoost                           Hedgerow
 =================================  ============================================================
 number: ``float32(x) > border``    right; the cut is the largest float64 that rounds to no more
 NaN with AsIs, AsFalse             left
 NaN with AsTrue                    right
 one-hot: the hash is the value     right; unknown and missing categories go left
 CTR ``> border``                   right: a statistic of one column or two (:mod:`.catboost_ctr`)
-symmetric tree                     a full binary tree whose root asks the last split
-``scale_and_bias``                 values multiplied, and the base score
+symmetric tree                     a full binary tree whose root has the last split
+``scale_and_bias``                 scaled leaf values, and the base score
 =================================  ============================================================
 
-CatBoost adds the bias last and we add it first: raw scores differ by the rounding of float64.
+CatBoost adds the bias last, Hedgerow first, so raw scores differ by the rounding of float64.
 """
 
 from __future__ import annotations
@@ -42,12 +42,14 @@ def read_catboost(record: dict[str, Any]) -> Imported:
     Raises
     ------
     ModelFormatError
-        If it is damaged, or has what no model here can express; the message names it.
+        If the model is damaged, or has an unsupported feature; the message names it.
     """
     about = records.member(record, "features_info")
     for name, what in _REFUSED.items():
         if about.get(name):
-            raise ModelFormatError(f"{what} of CatBoost cannot be read: no model here has them.")
+            raise ModelFormatError(
+                f"{what} of CatBoost cannot be read: Hedgerow does not have them."
+            )
     scale, bias = _scale_and_bias(record)
     columns: Columns = columns_of(about)
     splits: Splits = splits_of(record, about, columns)
@@ -63,8 +65,8 @@ def read_catboost(record: dict[str, Any]) -> Imported:
     if "targets" in meaning.record and splits.ctrs:
         raise ModelFormatError(
             "the model has CTRs for several targets, whose tables CatBoost writes under one name, "
-            "so that only the last is in the file: train with one_hot_max_size=255, or a model "
-            "for each target."
+            "so only the last one is in the file: train with one_hot_max_size=255, or one model "
+            "per target."
         )
     classes = _classes(record, meaning, n_outputs)
     source = {"format": "catboost", "objective": loss}
@@ -92,14 +94,14 @@ def _scale_and_bias(record: dict[str, Any]) -> tuple[float, FloatArray]:
 
 
 def _parameters(record: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of the training, if the file has them."""
+    """Return the training parameters, if the file has them."""
     info = record.get("model_info")
     found = info.get("params") if isinstance(info, dict) else None
     return found if isinstance(found, dict) else _decoded(found)
 
 
 def _decoded(text: Any) -> dict[str, Any]:
-    """A JSON object inside of a text; empty if it is none."""
+    """Return a JSON object inside a text; empty if there is none."""
     if not isinstance(text, str) or len(text) > 1 << 20:
         return {}
     try:
@@ -141,7 +143,7 @@ def _meaning(loss: str, n_outputs: int) -> Meaning:
 
 
 def _classes(record: dict[str, Any], meaning: Meaning, n_outputs: int) -> AnyArray | None:
-    """Labels of the classes, which must ascend as all labels here do."""
+    """Return the labels of the classes, which must be ascending, as in Hedgerow."""
     info = record.get("model_info")
     about = info.get("class_params") if isinstance(info, dict) else None
     if isinstance(about, str):

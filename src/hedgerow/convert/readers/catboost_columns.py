@@ -1,4 +1,4 @@
-"""Columns of a CatBoost model: numbers and categories, by their places in the table."""
+"""Columns of a CatBoost model: numbers and categories, by their positions in the table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEFT = {"AsIs": True, "AsFalse": True, "AsTrue": False}
 
 @dataclass(eq=False)
 class Columns:
-    """What the file says of the columns.
+    """The columns of the file.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Columns:
     hashes : dict from hash to text, or None
     levels : dict from column to levels, ascending
     level_hash : dict from column to int64
-        Hash of each level, as signed 32 bits.
+        Hash of each level, as a signed 32-bit number.
     """
 
     n_columns: int
@@ -52,7 +52,7 @@ class Columns:
     level_hash: dict[int, IntArray] = field(default_factory=dict)
 
     def schema(self) -> Schema:
-        """Columns of the user's table."""
+        """Number of columns of the user's table."""
         names, named = column_names(self.names, self.n_columns, "{}")
         columns = tuple(
             Column(name, "category", self.levels.get(j, ()))
@@ -63,7 +63,7 @@ class Columns:
         return Schema(columns, named)
 
     def give_levels(self, wanted: dict[int, set[int]]) -> None:
-        """Levels of each column of categories: those texts whose hashes matter for it."""
+        """Return the levels of each category column: the texts whose hashes are used."""
         for j in self.categories.values():
             known = self.hashes or {}
             chosen = {code: known[code] for code in wanted.get(j, ()) if code in known}
@@ -78,7 +78,7 @@ class Columns:
 
 
 def _as_numbers(texts: list[str]) -> list[Any]:
-    """Whole numbers if all texts are such, 0 and 1 for truth values, else the texts."""
+    """Return whole numbers if all texts are numbers, 0 and 1 for booleans, else the texts."""
     if texts and set(texts) <= {"True", "False"}:
         return [int(text == "True") for text in texts]
     if texts and all(_WHOLE.fullmatch(text) for text in texts):
@@ -87,7 +87,7 @@ def _as_numbers(texts: list[str]) -> list[Any]:
 
 
 def signed(value: int) -> int:
-    """A hash as a signed number of 32 bits."""
+    """Return a hash as a signed 32-bit number."""
     value &= 0xFFFFFFFF
     return value - (1 << 32) if value >= 1 << 31 else value
 
@@ -104,7 +104,7 @@ def columns_of(about: dict[str, Any]) -> Columns:
     every = [*numbers, *categories]
     places = [records.whole(item, "flat_feature_index", 0, _MOST_COLUMNS) for item in every]
     if not places or len(set(places)) < len(places):
-        raise ModelFormatError("two features have one place, or there are none.")
+        raise ModelFormatError("two features have the same position, or there are no features.")
     n_columns = max(places) + 1
     if n_columns > 64 * len(places) + 1024:
         raise ModelFormatError("'flat_feature_index' is outside its range.")
@@ -138,13 +138,13 @@ def _add_number(columns: Columns, item: dict[str, Any], place: int) -> None:
 
 
 def _hashes(about: dict[str, Any]) -> dict[int, str] | None:
-    """Text of each hash of a category; None if the file was written without them."""
+    """Return the text of each category hash; None if the file has no texts."""
     if about.get("cat_features_hash") is None:
         return None
     found: dict[int, str] = {}
     for item in records.objects(about, "cat_features_hash"):
         code, text = records.whole(item, "hash", 0, 2**32 - 1), item.get("value")
         if not isinstance(text, str):
-            raise ModelFormatError("'cat_features_hash' has a value that is no text.")
+            raise ModelFormatError("'cat_features_hash' has a value that is not text.")
         found[signed(code)] = text
     return found

@@ -1,12 +1,13 @@
-"""Statistics of categories (CTRs) of a CatBoost model as statistics of ours.
+"""Reader of CatBoost's CTRs as target statistics.
 
-A CTR of one column or two has a table from a hash of the categories to counts.  Its value,
+A CTR of one or two columns has a table from hashes of categories to counts.  Its value,
 
     (n_in_class + prior_numerator) / (n + prior_denominator)        shifted, then scaled
 
-is a number for each combination of categories that our model holds as a target statistic,
-computed here in float32 as CatBoost does.  Combinations that the table lacks have the value
-of no rows.  (catboost/libs/model/static_ctr_provider.cpp, online_ctr.h, ctr_value_table.h.)
+is a number for each combination of categories, which is what a target statistic stores.
+The reader computes it in float32, as CatBoost does.  Combinations that the table lacks have
+the value of no rows.  (catboost/libs/model/static_ctr_provider.cpp, online_ctr.h,
+ctr_value_table.h.)
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Ctr:
     borders: list[float]
 
     def table(self, record: dict[str, Any]) -> CtrTable:
-        """The counts of this CTR in the file."""
+        """Return the counts of this CTR in the file."""
         data = records.member(records.member(record, "ctr_data"), self.identifier)
         stride = records.whole(data, "hash_stride", 2, 2**16)
         flat = records.listed(data, "hash_map")
@@ -87,7 +88,7 @@ class Ctr:
             key = flat[at]
             digits = isinstance(key, str) and key.isascii() and key.isdigit() and len(key) <= 20
             if not digits or int(key) > _EMPTY:
-                raise ModelFormatError("'hash_map' has a hash that is no number of 64 bits.")
+                raise ModelFormatError("'hash_map' has a hash that is not a 64-bit number.")
             if int(key) != _EMPTY:
                 keys.append(int(key))
                 counts.append(flat[at + 1 : at + stride])
@@ -100,7 +101,7 @@ class Ctr:
         return CtrTable(np.array(keys, dtype=np.uint64)[order], table, total)
 
     def values(self, table: CtrTable) -> tuple[FloatArray, float]:
-        """Value of each key, and that of all others."""
+        """Return the value of each key, and the value of all other keys."""
         counts, zero = table.counts, np.zeros(1, dtype=np.float32)
         if self.kind in _FREQUENCIES:
             total = np.full(len(counts), table.denominator, dtype=np.float32)
@@ -135,7 +136,7 @@ def ctrs_of(about: dict[str, Any], columns: Columns) -> list[Ctr]:
     Raises
     ------
     ModelFormatError
-        If one is made of more than two columns, or of anything but categories.
+        If a CTR uses more than two columns, or anything except categories.
     """
     found = []
     for item in records.objects(about, "ctrs", missing=True):
@@ -147,19 +148,19 @@ def ctrs_of(about: dict[str, Any], columns: Columns) -> list[Ctr]:
             what = element.get("combination_element")
             if what != "cat_feature_value":
                 raise ModelFormatError(
-                    f"a CTR combines categories with {str(what)[:40]!r}, which no model here can "
-                    "express: train with max_ctr_complexity=1."
+                    f"a CTR combines categories with {str(what)[:40]!r}, which Hedgerow does not "
+                    "support: train with max_ctr_complexity=1."
                 )
         if not 1 <= len(elements) <= 2:
             raise ModelFormatError(
-                f"a CTR combines {len(elements)} columns; models here have statistics of one or "
-                "two: train with max_ctr_complexity=2 or 1."
+                f"a CTR combines {len(elements)} columns; Hedgerow has statistics of one or "
+                "two columns: train with max_ctr_complexity=2 or 1."
             )
         indices = [records.whole(e, "cat_feature_index", 0, 2**24) for e in elements]
         if any(index not in columns.categories for index in indices) or len(set(indices)) < len(
             indices
         ):
-            raise ModelFormatError("a CTR asks for a feature that is not there.")
+            raise ModelFormatError("a CTR uses a feature that does not exist.")
         found.append(
             Ctr(
                 columns=tuple(columns.categories[index] for index in indices),
@@ -177,7 +178,7 @@ def ctrs_of(about: dict[str, Any], columns: Columns) -> list[Ctr]:
 
 
 def hashes_of(parts: Sequence[IntArray]) -> Hashes:
-    """Hashes of combinations: one category hash of each part, which are of one length."""
+    """Return hashes of combinations: one category hash of each part; parts have equal lengths."""
     combined = np.zeros(len(parts[0]), dtype=np.uint64)
     for part in parts:
         with np.errstate(over="ignore"):
@@ -188,12 +189,12 @@ def hashes_of(parts: Sequence[IntArray]) -> Hashes:
 
 
 def statistic_of(ctr: Ctr, table: CtrTable, columns: Columns) -> Statistic:
-    """The CTR as a statistic: a value for each combination of levels in the table."""
+    """Return the CTR as a statistic: a value for each combination of levels in the table."""
     codes = [columns.level_hash[j] for j in ctr.columns]
     sizes = [len(part) for part in codes]
     if len(codes) == 2 and sizes[0] * sizes[1] > _MOST_PAIRS:
         raise ModelFormatError(
-            f"a CTR combines columns of {sizes[0]} and {sizes[1]} categories, too many pairs."
+            f"a CTR combines columns of {sizes[0]} and {sizes[1]} categories: too many pairs."
         )
     positions = [grid.reshape(-1) for grid in np.indices(sizes)]
     hashes = hashes_of([part[at] for part, at in zip(codes, positions, strict=True)])

@@ -1,4 +1,4 @@
-"""Splits of a CatBoost model: which input each asks for, and what goes left."""
+"""Splits of a CatBoost model: the input of each, and what goes left."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Split:
     Attributes
     ----------
     feature : int
-        Column, or from the number of columns on a statistic.
+        Column, or a statistic (numbers from the number of columns on).
     key : int
-        Largest key that goes left; of a category the position of the level that goes right,
-        -1 if no known one does.
+        Largest key that goes left; for a category, the position of the level that goes right,
+        -1 if it is not a known one.
     missing_left : bool
     is_set : bool
     """
@@ -39,7 +39,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """What splits can ask for."""
+    """The inputs of splits."""
 
     columns: Columns
     ctrs: list[Ctr]
@@ -52,14 +52,14 @@ class Splits:
         if kind == "FloatFeature":
             index = records.whole(record, "float_feature_index", 0, 2**24)
             if index not in columns.floats:
-                raise ModelFormatError("a split asks for a feature that is not there.")
+                raise ModelFormatError("a split uses a feature that does not exist.")
             border = np.array([records.number(record, "border")])
             key = int(keys_up_to_float32(border)[0])
             return Split(columns.floats[index], key, columns.nan_left[index])
         if kind == "OneHotFeature":
             index = records.whole(record, "cat_feature_index", 0, 2**24)
             if index not in columns.categories:
-                raise ModelFormatError("a split asks for a feature that is not there.")
+                raise ModelFormatError("a split uses a feature that does not exist.")
             place = columns.categories[index]
             value = signed(records.whole(record, "value", -(2**31), 2**32 - 1))
             found = np.flatnonzero(columns.level_hash[place] == value)
@@ -67,12 +67,12 @@ class Splits:
         if kind == "OnlineCtr":
             return self._of_ctr(record)
         raise ModelFormatError(
-            f"a split of the type {str(kind)[:40]!r} of CatBoost cannot be read: no model here "
-            "has it."
+            f"a split of the type {str(kind)[:40]!r} of CatBoost cannot be read: Hedgerow does not "
+            "have it."
         )
 
     def _of_ctr(self, record: dict[str, Any]) -> Split:
-        """A CTR is named by the number of the split among all of the model."""
+        """Return the CTR of a split, which is named by the number of the split in the model."""
         before = len(self.columns.borders) + len(self.columns.one_hot)
         number = records.whole(record, "split_index", 0, 2**40) - before
         border = records.number(record, "border")
@@ -83,16 +83,16 @@ class Splits:
                 key = int(keys_up_to(np.array([border]))[0])
                 return Split(self.columns.n_columns + place, key, True)
             number -= len(ctr.borders)
-        raise ModelFormatError("a split names a CTR that is not there.")
+        raise ModelFormatError("a split uses a CTR that does not exist.")
 
 
 def splits_of(record: dict[str, Any], about: dict[str, Any], columns: Columns) -> Splits:
-    """Read CTRs, and give each column of categories the levels that matter for it.
+    """Read CTRs, and give each category column the levels that it uses.
 
     Raises
     ------
     ModelFormatError
-        If categories matter and the file does not hold them.
+        If the model uses categories and the file does not contain them.
     """
     ctrs = ctrs_of(about, columns)
     if columns.hashes is None and (columns.one_hot or ctrs):
@@ -119,6 +119,6 @@ def splits_of(record: dict[str, Any], about: dict[str, Any], columns: Columns) -
 
 
 def set_members(split: Split, columns: Columns) -> IntArray:
-    """Positions of the levels that go left."""
+    """Return the positions of the levels that go left."""
     every = np.arange(len(columns.levels[split.feature]), dtype=np.int64)
     return every[every != split.key]

@@ -1,4 +1,4 @@
-"""Trees of a CatBoost model: symmetric ones, and nested ones."""
+"""Trees of a CatBoost model: symmetric and nested trees."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Builder:
         self.set_numbers: dict[Split, int] = {}
 
     def key_of(self, split: Split) -> int:
-        """Key of a split, or the number of its set."""
+        """Return the key of a split, or the number of its set."""
         if not split.is_set:
             return split.key
         if split not in self.set_numbers:
@@ -74,7 +74,7 @@ class _Builder:
 
 
 def symmetric_trees(trees: list[dict[str, Any]], splits: Splits, n_outputs: int) -> TreeTable:
-    """Trees that ask one split on each level: bit k of a leaf's number is that of split k."""
+    """Trees with one split per level: bit k of a leaf's number is the side at split k."""
     builder = _Builder(splits, n_outputs)
     for record in trees:
         asked = [splits.read(item) for item in records.listed(record, "splits", missing=True)]
@@ -107,7 +107,7 @@ def _values(flat: FloatArray, n_outputs: int) -> FloatArray:
 
 
 def nested_trees(trees: list[dict[str, Any]], splits: Splits, n_outputs: int) -> TreeTable:
-    """Trees whose nodes hold their children."""
+    """Trees whose nodes contain their children."""
     builder = _Builder(splits, n_outputs)
     for record in trees:
         asked: list[Split | None] = []
@@ -143,7 +143,7 @@ def nested_trees(trees: list[dict[str, Any]], splits: Splits, n_outputs: int) ->
 
 
 def _nodes(root: dict[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[int, int] | None]]:
-    """Nodes from the root down, level by level, and the numbers of their children."""
+    """Return nodes from the root down, level by level, and the numbers of their children."""
     waiting, number = [root], 1
     while waiting:
         following = []
@@ -156,5 +156,5 @@ def _nodes(root: dict[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[int, in
             elif children == [None, None]:
                 yield node, None
             else:
-                raise ModelFormatError("a node has one child, or a child that is no node.")
+                raise ModelFormatError("a node has one child, or a child that is not a node.")
         waiting = [node for node in following if node is not None]

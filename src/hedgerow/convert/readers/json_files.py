@@ -1,4 +1,4 @@
-"""JSON of other libraries: which one it is of."""
+"""JSON models of other libraries: detection of the library."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hedgerow.io import strict_json
 from hedgerow.io.strict_json import Bounds
 
 BOUNDS = Bounds(values=1 << 26, containers=1 << 23, depth=256, constants=True)
-"""A value takes Python at most about 60 bytes, so a file of its own size a multiple of it."""
+"""A value takes at most about 60 bytes in Python, so a file takes a multiple of its size."""
 
 
 def read_json(data: bytes) -> Imported:
@@ -28,6 +28,5 @@ def read_json(data: bytes) -> Imported:
 
         return read_catboost(record)
     raise ModelFormatError(
-        "this is a JSON text, but no model of XGBoost (no 'learner') or CatBoost (no "
-        "'features_info')."
+        "this is JSON, but not a model of XGBoost (no 'learner') or CatBoost (no 'features_info')."
     )

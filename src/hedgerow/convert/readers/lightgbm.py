@@ -1,25 +1,25 @@
-"""LightGBM's text format as a model of ours.
+"""Reader of LightGBM's text format.
 
-What its trees do (src/io/tree.cpp, include/LightGBM/tree.h) and what stands for it here:
+The semantics of its trees (src/io/tree.cpp, include/LightGBM/tree.h), and their form in Hedgerow:
 
 ================================  =============================================================
-LightGBM                          here
+LightGBM                          Hedgerow
 ================================  =============================================================
 number: ``x <= threshold``        the key of the threshold
 ``|x| <= 1e-35`` (as float32)     counts as 0: a cut among such numbers moves to their end
 missing type None                 NaN is 0.0: it goes left if ``0 <= threshold``
 missing type NaN                  NaN goes to the default side
-missing type Zero                 NaN and zeros go to the default side: the schema says that
-                                  zeros are missing values
+missing type Zero                 NaN and zeros go to the default side: in the schema, zeros
+                                  are missing values
 category: in the set              left; unknown, negative and missing ones go right
 value with a fraction             cut off: the column rounds to zero
 ``average_output``                values divided by the number of rounds
 ``sigmoid``                       values multiplied
-linear leaf                       a line that counts whole or, if a value is NaN, not at all
+linear leaf                       a line that applies as a whole or, if a value is NaN, not at all
 ================================  =============================================================
 
-Without ``average_output``, ``sigmoid`` and lines raw scores are equal to the last bit: both
-programs add float64 numbers in the order of the trees.
+Without ``average_output``, ``sigmoid`` and linear leaves, raw scores are equal to the last bit:
+both libraries add float64 numbers in the order of the trees.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from hedgerow.errors import ModelFormatError
 
 
 def read_lightgbm(data: bytes) -> Imported:
-    """Read the content of a model file that LightGBM has written as text.
+    """Read the content of a LightGBM text file.
 
     Raises
     ------
     ModelFormatError
-        If it is damaged, or has what no model here can express; the message names it.
+        If the model is damaged, or has an unsupported feature; the message names it.
     """
     text = parse(data)
     n_features = read_int(text.header.get("max_feature_idx", ""), "max_feature_idx", 0, 2**24) + 1
@@ -87,7 +87,7 @@ def _names(text: str) -> list[str] | None:
 
 
 def _meaning(text: LightGBMText, n_outputs: int) -> tuple[float, Meaning]:
-    """Factor of the raw scores, and what they mean."""
+    """Return the factor of the raw scores, and their meaning."""
     words = text.header.get("objective", "custom").split()
     name = words[0] if words else "custom"
     given = dict(word.split(":", 1) for word in words[1:] if ":" in word)
@@ -117,7 +117,7 @@ _OURS = {
     "lambdarank": "lambdarank",
     "rank_xendcg": "rank_xendcg",
 }
-"""Objectives of LightGBM without parameters of their own, and their names here."""
+"""Objectives of LightGBM without parameters, and their names in Hedgerow."""
 
 _LINKS = {"tweedie": "log", "cross_entropy_lambda": "softplus"}
 

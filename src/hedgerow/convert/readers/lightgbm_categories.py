@@ -1,12 +1,12 @@
-"""Columns of categories of a LightGBM model: which they are, their levels, their sets.
+"""Category columns of a LightGBM model: their levels and sets.
 
-LightGBM's sets are bits, one for each whole number.  A model that was trained on a pandas
-frame has the categories of its columns in ``pandas_categorical``, and the numbers are their
-positions there; otherwise the numbers are the categories.
+LightGBM's sets are bit sets of whole numbers.  A model trained on a pandas
+frame has the categories of its columns in ``pandas_categorical``, and the numbers are
+positions in these lists; otherwise the numbers are the categories.
 
-``pandas_categorical`` does not say to which columns its entries belong: these are in the
-order of the columns.  A column that no tree can split (``feature_infos`` is ``none``) may
-have an entry or not, so there may be several ways, and it is an error if they differ.
+``pandas_categorical`` does not name the columns of its entries; the entries are in
+column order.  A column that no tree can split (``feature_infos`` is ``none``) may
+have an entry or not, so several assignments are possible, and it is an error if they differ.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _MOST_SET_BITS = 2**26
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Categories:
-    """Columns of categories.
+    """Category columns.
 
     Attributes
     ----------
     levels : dict from column to its levels, ascending
-    rounding : dict from column to how it rounds
+    rounding : dict from column to its rounding
     position : dict from column to int64
-        Position among the levels of each code, where codes are not the levels themselves.
+        Position of each code among the levels, if codes are not the levels themselves.
     """
 
     levels: dict[int, tuple[Level, ...]]
@@ -46,24 +46,24 @@ class Categories:
     position: dict[int, IntArray]
 
     def column(self, name: str, j: int) -> Column:
-        """Column ``j``, of categories or numbers."""
+        """Return column ``j``, with categories or numbers."""
         if j not in self.levels:
             return Column(name)
         return Column(name, "category", self.levels[j], self.rounding[j])
 
     def positions(self, codes: IntArray, j: int) -> IntArray:
-        """Positions of some codes of column ``j`` among its levels."""
+        """Return the positions of some codes of column ``j`` among its levels."""
         if j in self.position:
             return self.position[j][codes]
         return np.searchsorted(np.array(self.levels[j], dtype=np.int64), codes).astype(np.int64)
 
 
 def categories_of(text: LightGBMText, nodes: Nodes, n_features: int) -> Categories:
-    """Find the columns of categories and their levels."""
+    """Find the category columns and their levels."""
     codes = _listed_numbers(text, n_features)
     for j, found in zip(nodes.feature[nodes.is_set].tolist(), members_of(nodes), strict=True):
         if j >= n_features:
-            raise ModelFormatError(f"a split asks for column {j}; there are {n_features}.")
+            raise ModelFormatError(f"a split uses column {j}; there are {n_features} columns.")
         codes.setdefault(j, set()).update(found.tolist())
     places = _places(text, codes, n_features) if text.pandas_categorical is not None else {}
     categories = Categories({}, {}, {})
@@ -75,7 +75,7 @@ def categories_of(text: LightGBMText, nodes: Nodes, n_features: int) -> Categori
         assert text.pandas_categorical is not None
         levels = _levels_of_pandas(text.pandas_categorical[places[j]], j)
         if known and max(known) >= len(levels):
-            raise ModelFormatError(f"column {j} has fewer categories than its splits name.")
+            raise ModelFormatError(f"column {j} has fewer categories than its splits use.")
         categories.levels[j] = tuple(canonical(sorted(levels)))
         categories.rounding[j] = "none"
         order = sorted(range(len(levels)), key=levels.__getitem__)
@@ -84,7 +84,7 @@ def categories_of(text: LightGBMText, nodes: Nodes, n_features: int) -> Categori
 
 
 def category_sets(nodes: Nodes, categories: Categories) -> CategorySets:
-    """The set of each split of a category, as positions of the levels of its column."""
+    """Return the set of each category split, as positions among the levels of its column."""
     is_set = np.zeros(int(nodes.start[-1]), dtype=np.bool_)
     is_set[nodes.inner] = nodes.is_set
     columns = nodes.feature[nodes.is_set].tolist()
@@ -95,7 +95,7 @@ def category_sets(nodes: Nodes, categories: Categories) -> CategorySets:
 
 
 def members_of(nodes: Nodes) -> list[IntArray]:
-    """The whole numbers in the set of each split of a category."""
+    """Return the whole numbers in the set of each category split."""
     starts = nodes.ints("cat_boundaries", np.where(nodes.n_cat > 0, nodes.n_cat + 1, 0), 0)
     first = np.concatenate(([0], np.cumsum(np.where(nodes.n_cat > 0, nodes.n_cat + 1, 0))))
     ends = np.zeros(len(nodes.n_cat), dtype=np.int64)
@@ -105,7 +105,7 @@ def members_of(nodes: Nodes) -> list[IntArray]:
         raise ModelFormatError("cat_boundaries are outside their range.")
     words = nodes.ints("cat_threshold", ends, 0)
     if ((words < 0) | (words >= 2**_WORD)).any():
-        raise ModelFormatError("cat_threshold has a number that is no word of 32 bits.")
+        raise ModelFormatError("cat_threshold has a number that is not a 32-bit word.")
     before = np.concatenate(([0], np.cumsum(ends)))
     found, total = [], 0
     which = nodes.threshold[nodes.is_set]
@@ -113,11 +113,11 @@ def members_of(nodes: Nodes) -> list[IntArray]:
         nodes.tree_of_inner[nodes.is_set].tolist(), which.tolist(), strict=True
     ):
         if not (0 <= number < nodes.n_cat[tree]) or number != int(number):
-            raise ModelFormatError(f"tree {tree}: a split of categories has no set.")
+            raise ModelFormatError(f"tree {tree}: a category split has no set.")
         at = int(first[tree]) + int(number)
         begin, end = int(starts[at]), int(starts[at + 1])
         if not 0 <= begin <= end <= ends[tree]:
-            raise ModelFormatError(f"tree {tree}: cat_boundaries do not rise.")
+            raise ModelFormatError(f"tree {tree}: cat_boundaries do not increase.")
         total += (end - begin) * _WORD
         if total > _MOST_SET_BITS:
             raise ModelFormatError("the sets of categories are too large.")
@@ -128,7 +128,7 @@ def members_of(nodes: Nodes) -> list[IntArray]:
 
 
 def _listed_numbers(text: LightGBMText, n_features: int) -> dict[int, set[int]]:
-    """Columns that ``feature_infos`` lists numbers of categories for."""
+    """Return the columns for which ``feature_infos`` lists category numbers."""
     infos = text.header.get("feature_infos", "")
     listed = infos.split(" ") if infos else []
     if listed and len(listed) != n_features:
@@ -142,7 +142,7 @@ def _listed_numbers(text: LightGBMText, n_features: int) -> dict[int, set[int]]:
 
 
 def _places(text: LightGBMText, numbers: dict[int, set[int]], n_features: int) -> dict[int, int]:
-    """Entry of ``pandas_categorical`` of each column of categories."""
+    """Return the entry of ``pandas_categorical`` for each category column."""
     known = text.pandas_categorical or []
     infos = text.header.get("feature_infos", "").split(" ")
     idle = [infos[j] == "none" if len(infos) == n_features else False for j in range(n_features)]
@@ -151,13 +151,14 @@ def _places(text: LightGBMText, numbers: dict[int, set[int]], n_features: int) -
     if spare == 0 or unused == 0:
         if spare != 0:
             raise ModelFormatError(
-                f"the model has {len(known)} columns of pandas categories and {len(numbers)} that "
-                "are split as categories: ordered categories, or categorical_feature beside "
-                "them, are not read."
+                f"the model has {len(known)} columns of pandas categories, but {len(numbers)} "
+                "columns "
+                "are split as categories: ordered categories, and categorical_feature in addition "
+                "to pandas categories, are not supported."
             )
         return {j: k for k, j in enumerate(sorted(numbers))}
     if not 0 <= spare <= unused:
-        raise ModelFormatError("pandas_categorical does not fit the columns of categories.")
+        raise ModelFormatError("pandas_categorical does not fit the category columns.")
     places: dict[int, int] = {}
     for k, j in enumerate(sorted(numbers)):
         before = sum(idle[i] for i in range(j) if i not in numbers)
@@ -169,22 +170,22 @@ def _places(text: LightGBMText, numbers: dict[int, set[int]], n_features: int) -
         ]
         if len({repr(known[place]) for place in fits}) != 1:
             raise ModelFormatError(
-                f"it cannot be told which pandas categories column {j} has: some columns of the "
-                "training table had one value alone. Train without them."
+                f"the pandas categories of column {j} are ambiguous: some columns of the "
+                "training table had only one value. Train without these columns."
             )
         places[j] = fits[0]
     return places
 
 
 def _levels_of_pandas(levels: Any, j: int) -> list[Any]:
-    """Categories of one column, in pandas' order."""
+    """Return the categories of one column, in pandas' order."""
     if not isinstance(levels, list):
         raise ModelFormatError("pandas_categorical must be a list of lists.")
     plain = [int(level) if isinstance(level, bool) else level for level in levels]
     kinds = {type(level) for level in plain}
     if not (kinds <= {str} or kinds <= {int} or kinds <= {float}) or len(set(plain)) < len(plain):
         raise ModelFormatError(
-            f"the categories of column {j} must be all text or all numbers, and differ."
+            f"the categories of column {j} must be distinct, and all text or all numbers."
         )
     if kinds == {int} and any(abs(level) >= 2**63 for level in plain):
         raise ModelFormatError(f"column {j} has a category beyond 64 bits.")

@@ -1,7 +1,7 @@
-"""Leaves of a LightGBM model that are lines (``linear_tree=True``).
+"""Linear leaves of a LightGBM model (``linear_tree=True``).
 
-Such a leaf predicts ``leaf_const`` plus its terms, however large they get; if the value of
-one of its columns is NaN it predicts ``leaf_value``.
+Such a leaf predicts ``leaf_const`` plus its terms, without bounds; if the value of
+one of its columns is NaN, it predicts ``leaf_value``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hedgerow.kernels.slopes import Slopes
 
 
 def read_lines(nodes: Nodes, table: TreeTable, n_features: int) -> Slopes | None:
-    """The terms of all leaves; the values of these become those of their lines."""
+    """Return the terms of all leaves; the leaf values become the constants of the lines."""
     linear = np.array([tree.get("is_linear", "0") == "1" for tree in nodes.trees], dtype=np.bool_)
     if not linear.any():
         return None
@@ -52,7 +52,7 @@ def read_lines(nodes: Nodes, table: TreeTable, n_features: int) -> Slopes | None
 
 
 def _flat(trees: list[dict[str, str]], name: str) -> str:
-    """The numbers of all leaves; those without any leave more than one space."""
+    """Return the numbers of all leaves; leaves without numbers leave extra spaces."""
     return (
         " ".join(" ".join(tree.get(name, "").split()) for tree in trees).strip().replace("  ", " ")
     )

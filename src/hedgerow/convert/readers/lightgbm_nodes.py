@@ -1,4 +1,4 @@
-"""The numbers of all trees of a LightGBM model."""
+"""The node numbers of all trees of a LightGBM model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_LEAVES = 2**24
 
 
 class Nodes:
-    """The numbers of all trees: inner nodes, then leaves, tree after tree.
+    """The node numbers of all trees: inner nodes, then leaves, tree after tree.
 
     Parameters
     ----------
@@ -55,13 +55,13 @@ class Nodes:
         self.is_set = (self.decision & CATEGORICAL) > 0
 
     def floats(self, name: str, counts: IntArray, default: float | None = None) -> FloatArray:
-        """An entry of all trees; where all lack it the default."""
+        """Return an entry of all trees; the default if all trees lack it."""
         if default is not None and not any(name in tree for tree in self.trees):
             return np.full(int(counts.sum()), default)
         return read_floats(joined([tree.get(name, "") for tree in self.trees], counts, name), name)
 
     def ints(self, name: str, counts: IntArray, default: int | None = None) -> IntArray:
-        """As :meth:`floats`, of whole numbers."""
+        """As :meth:`floats`, for whole numbers."""
         if default is not None and not any(name in tree for tree in self.trees):
             return np.full(int(counts.sum()), default, dtype=np.int64)
         return read_ints(joined([tree.get(name, "") for tree in self.trees], counts, name), name)

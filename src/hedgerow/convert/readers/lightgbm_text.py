@@ -1,9 +1,9 @@
-"""The text of a LightGBM model in its parts: header, trees, parameters, categories of pandas.
+"""The parts of a LightGBM text file: header, trees, parameters, pandas categories.
 
 ::
 
-    tree                        no value: what kind of file this is
-    version=v4                  header: name=value, or a name alone
+    tree                        no value: the type of the file
+    version=v4                  header: name=value, or only a name
     ...
     Tree=0                      one block for each tree
     num_leaves=31
@@ -41,16 +41,16 @@ TREE_KEYS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LightGBMText:
-    """The parts of a file, nothing in them checked but their names.
+    """The parts of a file, with only their names checked.
 
     Attributes
     ----------
     header : dict
-        A name without a value has the empty text.
+        A name without a value has an empty text.
     trees : list of dict
     parameters : dict
     pandas_categorical : list or None
-        Categories of each column that pandas held as such.
+        Categories of each pandas category column.
     """
 
     header: dict[str, str]
@@ -60,12 +60,12 @@ class LightGBMText:
 
 
 def parse(data: bytes) -> LightGBMText:
-    """Take a file apart.
+    """Split a file into its parts.
 
     Raises
     ------
     ModelFormatError
-        If it is no LightGBM model of a version from 2 to 4.
+        If it is not a LightGBM model of versions 2 to 4.
     """
     try:
         text = data.decode("utf-8")
@@ -73,18 +73,18 @@ def parse(data: bytes) -> LightGBMText:
         raise ModelFormatError(f"the LightGBM model is not UTF-8: {error.reason}.") from None
     lines = iter(text.replace("\r\n", "\n").split("\n"))
     if next(lines) != "tree":
-        raise ModelFormatError("this is no LightGBM model: its first line is not 'tree'.")
+        raise ModelFormatError("this is not a LightGBM model: its first line is not 'tree'.")
     header, first = _block(lines, "header")
     if header.get("version") not in _VERSIONS:
         raise ModelFormatError(
-            f"the LightGBM model has version {header.get('version', '(none)')[:20]!r}; known are "
-            f"{', '.join(_VERSIONS)}."
+            f"the LightGBM model has version {header.get('version', '(none)')[:20]!r}; supported "
+            f"are {', '.join(_VERSIONS)}."
         )
     trees: list[dict[str, str]] = []
     while first != _END:
         if first != f"Tree={len(trees)}":
             raise ModelFormatError(
-                f"the LightGBM model was cut short: after {len(trees)} trees neither another one "
+                f"the LightGBM model is truncated: after {len(trees)} trees, neither another tree "
                 f"nor {_END!r} follows."
             )
         tree, first = _block(lines, first)
@@ -95,7 +95,7 @@ def parse(data: bytes) -> LightGBMText:
 
 
 def _block(lines: Iterator[str], name: str) -> tuple[dict[str, str], str]:
-    """Entries up to the next tree or the end of all trees, and the line that follows them."""
+    """Return the entries up to the next tree or the end of all trees, and the next line."""
     found: dict[str, str] = {}
     for line in lines:
         if line == _END or line.startswith("Tree=") or line == "feature_importances:":

@@ -1,4 +1,4 @@
-"""Trees of a LightGBM model as a table of trees: inner nodes, then leaves, tree after tree."""
+"""Trees of a LightGBM model as one table: inner nodes, then leaves, tree after tree."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hedgerow.convert.trees import BoolArray, TreeTable
 from hedgerow.errors import ModelFormatError
 
 ZERO = float(np.float32(1e-35))
-"""Largest magnitude that LightGBM takes for 0."""
+"""Largest magnitude that LightGBM treats as 0."""
 
 _NO_MISSING, _ZERO_MISSING, _NAN_MISSING = 0, 1, 2
 
 
 def table_of(nodes: Nodes, categories: Categories, n_features: int) -> tuple[TreeTable, bool]:
-    """All trees, and whether zeros are missing values."""
+    """Return all trees, and whether zeros are missing values."""
     n, inner = int(nodes.start[-1]), nodes.n_leaves - 1
     feature = np.full(n, -1, dtype=np.int64)
     feature[nodes.inner] = nodes.feature
@@ -51,7 +51,7 @@ def table_of(nodes: Nodes, categories: Categories, n_features: int) -> tuple[Tre
 
 
 def _of_rows(nodes: Nodes, what: str) -> FloatArray:
-    """``"weight"`` or ``"count"`` of the rows of every node; trees of one leaf may lack it."""
+    """Return ``"weight"`` or ``"count"`` of every node; trees of one leaf may lack it."""
     found = np.zeros(int(nodes.start[-1]))
     found[nodes.inner] = nodes.floats(f"internal_{what}", nodes.n_leaves - 1, 0.0)
     name = f"leaf_{what}"
@@ -63,20 +63,20 @@ def _of_rows(nodes: Nodes, what: str) -> FloatArray:
 
 
 def _children(nodes: Nodes, name: str) -> IntArray:
-    """Children, of which a leaf is written as ``~leaf``."""
+    """Return children; a leaf is written as ``~leaf``."""
     inner = nodes.n_leaves - 1
     child, n_inner = nodes.ints(name, inner), inner[nodes.tree_of_inner]
     if ((child >= n_inner) | (~child > n_inner)).any():
-        raise ModelFormatError(f"{name} names a node that is not there.")
+        raise ModelFormatError(f"{name} refers to a node that does not exist.")
     found = np.zeros(int(nodes.start[-1]), dtype=np.int64)
     found[nodes.inner] = np.where(child >= 0, child, n_inner + ~child)
     return found
 
 
 def _splits(nodes: Nodes) -> tuple[IntArray, BoolArray, bool]:
-    """Keys and sides of missing values of splits of numbers, and whether zeros are missing.
+    """Return keys and missing sides of numeric splits, and whether zeros are missing.
 
-    Before a tree is asked, LightGBM makes 0 of all values up to ``ZERO``
+    Before the trees, LightGBM sets all values up to ``ZERO`` to 0
     (``RowPairFunctionFromDenseMatric`` in src/c_api.cpp), so a cut among them moves to the end.
     """
     number, kind = ~nodes.is_set, nodes.decision >> 2
@@ -98,7 +98,7 @@ def _splits(nodes: Nodes) -> tuple[IntArray, BoolArray, bool]:
 
 
 def _beside_zero(cut: FloatArray) -> FloatArray:
-    """Cuts among the numbers that LightGBM reads as 0, ``|x| <= 1e-35``, as cuts beside them."""
+    """Move cuts among the numbers that LightGBM reads as 0, ``|x| <= 1e-35``, to their end."""
     inside = np.abs(cut) <= ZERO
     beside = np.where(cut < 0.0, np.nextafter(-ZERO, -np.inf), ZERO)
     return np.where(inside, beside, cut)
@@ -107,14 +107,14 @@ def _beside_zero(cut: FloatArray) -> FloatArray:
 def _around_zero(
     nodes: Nodes, cut: FloatArray, by_zero: BoolArray, default_left: BoolArray
 ) -> FloatArray:
-    """Cuts that divide zeros as missing values, where only some columns take them so."""
+    """Return cuts that separate zeros as missing values, if only some columns treat them so."""
     left, right = by_zero & default_left, by_zero & ~default_left
     apart = (left & (cut < -ZERO)) | (right & (cut > ZERO))
     if apart.any():
         column = int(nodes.feature[np.argmax(apart)])
         raise ModelFormatError(
-            f"column {column} takes zeros for missing values (zero_as_missing) and others do "
-            "not, which no model here can express."
+            f"column {column} treats zeros as missing values (zero_as_missing) and others do "
+            "not, which Hedgerow does not support."
         )
     cut = np.where(left, np.maximum(cut, ZERO), cut)
     return np.where(right, np.minimum(cut, np.nextafter(-ZERO, -np.inf)), cut)

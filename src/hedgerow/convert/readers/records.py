@@ -1,4 +1,4 @@
-"""Members of decoded JSON or UBJSON, each checked when it is taken."""
+"""Members of decoded JSON or UBJSON, each checked on access."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from hedgerow.errors import ModelFormatError
 
 
 def member(record: Any, name: str) -> dict[str, Any]:
-    """The object that ``record`` has under a name."""
+    """Return the object under a name of ``record``."""
     found = record.get(name) if isinstance(record, dict) else None
     if not isinstance(found, dict):
-        raise ModelFormatError(f"{name!r} is missing, or no object.")
+        raise ModelFormatError(f"{name!r} is missing, or not an object.")
     return found
 
 
 def listed(record: dict[str, Any], name: str, missing: bool = False) -> list[Any]:
-    """The list under a name; with ``missing`` it may be absent."""
+    """Return the list under a name; with ``missing`` it may be absent."""
     found = record.get(name, [] if missing else None)
     if isinstance(found, np.ndarray):
         found = found.tolist()
     if not isinstance(found, list):
-        raise ModelFormatError(f"{name!r} is missing, or no list.")
+        raise ModelFormatError(f"{name!r} is missing, or not a list.")
     return found
 
 
 def objects(record: dict[str, Any], name: str, missing: bool = False) -> list[dict[str, Any]]:
-    """The list of objects under a name."""
+    """Return the list of objects under a name."""
     found = listed(record, name, missing)
     if not all(isinstance(item, dict) for item in found):
         raise ModelFormatError(f"{name!r} must be a list of objects.")
@@ -38,7 +38,7 @@ def objects(record: dict[str, Any], name: str, missing: bool = False) -> list[di
 
 
 def texts(record: dict[str, Any], name: str) -> list[str]:
-    """The list of texts under a name; empty if it is absent."""
+    """Return the list of texts under a name; empty if it is absent."""
     found = listed(record, name, missing=True)
     if not all(isinstance(item, str) for item in found):
         raise ModelFormatError(f"{name!r} must be a list of texts.")
@@ -46,13 +46,13 @@ def texts(record: dict[str, Any], name: str) -> list[str]:
 
 
 def floats(record: dict[str, Any], name: str, length: int | None = None) -> FloatArray:
-    """The numbers under a name."""
+    """Return the numbers under a name."""
     found = _array(record.get(name), name, "biuf", length)
     return found.astype(np.float64)
 
 
 def ints(record: dict[str, Any], name: str, length: int | None = None) -> IntArray:
-    """The whole numbers of at most 63 bits under a name."""
+    """Return the whole numbers of at most 63 bits under a name."""
     found = _array(record.get(name), name, "biu", length)
     if found.dtype.kind == "u" and (found > np.iinfo(np.int64).max).any():
         raise ModelFormatError(f"{name!r} has a number beyond 63 bits.")
@@ -65,14 +65,14 @@ def _array(value: Any, name: str, kinds: str, length: int | None) -> np.ndarray[
             raise ModelFormatError(f"{name!r} must be a list of numbers.")
         value = np.array(value) if value else np.zeros(0, dtype=np.int64)
     if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in kinds:
-        raise ModelFormatError(f"{name!r} is missing, or no list of numbers of its kind.")
+        raise ModelFormatError(f"{name!r} is missing, or not a list of numbers of the right type.")
     if length is not None and len(value) != length:
-        raise ModelFormatError(f"{name!r} must have {length} numbers, it has {len(value)}.")
+        raise ModelFormatError(f"{name!r} must have {length} numbers; it has {len(value)}.")
     return value
 
 
 def number(record: dict[str, Any], name: str, default: float | None = None) -> float:
-    """A finite number under a name."""
+    """Return a finite number under a name."""
     found = record.get(name, default)
     if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
         raise ModelFormatError(f"{name!r} must be a finite number.")
@@ -80,7 +80,7 @@ def number(record: dict[str, Any], name: str, default: float | None = None) -> f
 
 
 def whole(record: dict[str, Any], name: str, low: int, high: int) -> int:
-    """A whole number within bounds under a name."""
+    """Return a whole number within bounds under a name."""
     found = record.get(name)
     if isinstance(found, bool) or not isinstance(found, int) or not low <= found <= high:
         raise ModelFormatError(f"{name!r} must be a whole number from {low} to {high}.")
@@ -88,7 +88,7 @@ def whole(record: dict[str, Any], name: str, low: int, high: int) -> int:
 
 
 def text_number(record: dict[str, Any], name: str, default: str = "") -> float:
-    """A finite number that is written as text."""
+    """Return a finite number that is written as text."""
     found = record.get(name, default)
     try:
         value = float(found) if isinstance(found, str) and len(found) <= 40 else math.nan
@@ -100,7 +100,7 @@ def text_number(record: dict[str, Any], name: str, default: str = "") -> float:
 
 
 def text_whole(record: dict[str, Any], name: str, low: int, high: int, default: str = "") -> int:
-    """A whole number within bounds that is written as text."""
+    """Return a whole number within bounds that is written as text."""
     found = record.get(name, default)
     short = isinstance(found, str) and found.isascii() and found.isdigit() and len(found) <= 18
     if not short or not low <= int(found) <= high:

@@ -1,9 +1,9 @@
-"""HistGradientBoosting of scikit-learn as a model of ours.
+"""Reader of scikit-learn's HistGradientBoosting models.
 
-It compares float64 values by ``x <= threshold`` and adds float64 numbers in the order of the
-trees: raw scores are equal to the last bit.  Unknown categories are missing values.  The
+They compare float64 values by ``x <= threshold`` and add float64 numbers in the order of the
+trees, so raw scores are equal to the last bit.  Unknown categories are missing values.  The
 trees and the encoder of categories are private attributes, which scikit-learn may rename;
-an attribute that is not there is an error that says so.
+an error names a missing attribute.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_hist(model: Any) -> Imported:
     Raises
     ------
     ParameterError
-        If this version of scikit-learn keeps it in another way.
+        If this version of scikit-learn stores the model in another way.
     """
     predictors = [tree for row in _private(model, "_predictors") for tree in row]
     baseline = np.asarray(_private(model, "_baseline_prediction"), dtype=np.float64).reshape(-1)
@@ -72,7 +72,7 @@ def _private(model: Any, name: str) -> Any:
 
 
 def _columns(model: Any) -> tuple[dict[int, tuple[Any, IntArray]], IntArray]:
-    """Levels of each column of categories with the position of each code, and the columns' order.
+    """Return the levels of category columns, the position of each code, and the column order.
 
     The trees see categories first, encoded as whole numbers, then the other columns.
     """
@@ -90,7 +90,7 @@ def _columns(model: Any) -> tuple[dict[int, tuple[Any, IntArray]], IntArray]:
 
 
 def _levels(categories: AnyArray) -> tuple[Any, IntArray]:
-    """Levels in ascending order, and the position of each code among them (-1 if missing)."""
+    """Return levels in ascending order, and the position of each code (-1 if missing)."""
     plain = [item.item() if isinstance(item, np.generic) else item for item in categories]
     known = [k for k, item in enumerate(plain) if item is not None and item == item]
     order = sorted(known, key=plain.__getitem__)

@@ -1,9 +1,9 @@
-"""Trees, forests and GradientBoosting of scikit-learn as models of ours.
+"""Readers of scikit-learn's trees, forests and GradientBoosting.
 
-These round values to float32 and ask ``x <= threshold`` with a float64 threshold; missing
-values go to the side of the node.  Forests average their trees: raw scores differ from
+These models round values to float32 and test ``x <= threshold`` with a float64 threshold; missing
+values follow the node's side.  Forests average their trees, so raw scores differ from
 scikit-learn's by the rounding of one division.  GradientBoosting adds float64 numbers in the
-order of the trees, as prediction here does: raw scores are equal to the last bit.
+order of the trees, as Hedgerow does, so raw scores are equal to the last bit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BOOSTED = frozenset({"GradientBoostingRegressor", "GradientBoostingClassifier"})
 
 
 def schema_of(model: Any) -> Schema:
-    """Columns of numbers, by the names of the training table if it had some."""
+    """Return numeric columns, with the names of the training table if it had names."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         return numeric_schema(default_names(int(model.n_features_in_)), False)
@@ -40,17 +40,17 @@ def schema_of(model: Any) -> Schema:
 
 
 def source_of(model: Any) -> dict[str, Any]:
-    """What the training record says of the model's origin."""
+    """Return the entry of the training record for the model's origin."""
     return {"format": "scikit-learn", "class": type(model).__name__}
 
 
 def read_tree_model(model: Any) -> Imported:
-    """Read a fitted tree, or a forest: the mean of its trees.
+    """Read a fitted tree, or a forest, which is the mean of its trees.
 
     Raises
     ------
     ParameterError
-        If it is a classifier of several targets.
+        If it is a classifier with several targets.
     """
     trees = [model] if type(model).__name__ in TREES else list(model.estimators_)
     table = table_of([tree.tree_ for tree in trees])
@@ -63,7 +63,7 @@ def read_tree_model(model: Any) -> Imported:
         n_outputs = len(model.classes_)
         meaning = linked(type(model).__name__, "identity", "classes")
         if n_outputs < 2:
-            raise ParameterError("a classifier that has seen one class cannot be imported.")
+            raise ParameterError("a classifier trained on one class cannot be imported.")
     else:
         n_outputs = int(model.n_outputs_)
         meaning = Meaning("squared_error")
@@ -103,14 +103,14 @@ def read_boosted(model: Any) -> Imported:
 
 
 def _start(model: Any, n_outputs: int) -> FloatArray:
-    """Raw scores before the first tree."""
+    """Return raw scores before the first tree."""
     init = model.init_
     if isinstance(init, str) and init == "zero":
         return np.zeros(n_outputs)
     if type(init).__name__ not in ("DummyClassifier", "DummyRegressor"):
         raise ParameterError(
             f"this {type(model).__name__} starts from the predictions of a "
-            f"{type(init).__name__}, which is no part of its trees: it cannot be imported."
+            f"{type(init).__name__}, which is not part of its trees: it cannot be imported."
         )
     start = getattr(model, "_raw_predict_init")  # noqa: B009  (there is no public way to it)
     row = np.zeros((1, int(model.n_features_in_)), dtype=np.float32)
@@ -118,7 +118,7 @@ def _start(model: Any, n_outputs: int) -> FloatArray:
 
 
 def table_of(trees: Sequence[Any]) -> TreeTable:
-    """All trees; values have the shape (n_nodes, n_targets, n_classes)."""
+    """Return all trees; values have the shape (n_nodes, n_targets, n_classes)."""
 
     def all_of(name: str) -> AnyArray:
         return np.concatenate([np.asarray(getattr(tree, name)) for tree in trees])
@@ -145,7 +145,7 @@ def table_of(trees: Sequence[Any]) -> TreeTable:
 
 
 def _gains(trees: Sequence[Any], inner: Any) -> FloatArray:
-    """Decrease of the impurity of each split, times the weight of its rows."""
+    """Return the impurity decrease of each split, times the weight of its rows."""
     parts = []
     for tree in trees:
         mass = tree.weighted_n_node_samples * tree.impurity

@@ -1,4 +1,4 @@
-"""Numbers in the text of a model file; anything else is an error, whatever NumPy makes of it."""
+"""Numbers in the text of a model file; anything else is an error, even if NumPy accepts it."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _INTS = re.compile(rf"(?:{_INT}(?: {_INT})*)?", re.ASCII)
 
 
 def read_floats(text: str, name: str) -> FloatArray:
-    """Numbers separated by single spaces."""
+    """Parse numbers separated by single spaces."""
     if not _FLOATS.fullmatch(text):
         raise ModelFormatError(f"{name} must be numbers separated by spaces.")
     return np.fromstring(text, dtype=np.float64, sep=" ") if text else np.zeros(0)
 
 
 def read_ints(text: str, name: str) -> IntArray:
-    """Whole numbers of at most 18 digits, separated by single spaces."""
+    """Parse whole numbers of at most 18 digits, separated by single spaces."""
     if not _INTS.fullmatch(text):
         raise ModelFormatError(f"{name} must be whole numbers separated by spaces.")
     return np.fromstring(text, dtype=np.int64, sep=" ") if text else np.zeros(0, np.int64)
 
 
 def read_int(text: str, name: str, low: int, high: int) -> int:
-    """One whole number within bounds."""
+    """Parse one whole number within bounds."""
     if not re.fullmatch(_INT, text, re.ASCII) or not low <= int(text) <= high:
         raise ModelFormatError(f"{name} must be a whole number from {low} to {high}.")
     return int(text)
 
 
 def joined(texts: Sequence[str], counts: IntArray, name: str) -> str:
-    """The numbers of all trees behind each other, after a check of how many each has."""
+    """Concatenate the numbers of all trees, after a check of their lengths."""
     for number, (text, count) in enumerate(zip(texts, counts.tolist(), strict=True)):
         found = text.count(" ") + 1 if text else 0
         if found != count:

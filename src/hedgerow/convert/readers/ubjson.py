@@ -1,7 +1,7 @@
-"""UBJSON, draft 12, within the bounds of the file: what XGBoost writes as ``.ubj``.
+"""UBJSON, draft 12, in the subset of XGBoost's ``.ubj`` files, with limits.
 
-Typed arrays become NumPy arrays.  Nothing is allocated on the word of a length before the
-bytes are there; depth and number of values are bounded.
+Typed arrays become NumPy arrays.  The reader allocates memory only for bytes that
+exist; depth and number of values are limited.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_VALUES = 1 << 24
 _SCALARS: dict[bytes, str] = dict(
     zip((b"i", b"U", b"I", b"u", b"l", b"m", b"L", b"M", b"d", b"D"), "bBhHiIqQfd", strict=True)
 )
-"""Letter of the struct module of each marker of a number; all are big-endian."""
+"""Code of the struct module for each marker of a number; all are big-endian."""
 
 _CONSTANTS: dict[bytes, Any] = {b"Z": None, b"T": True, b"F": False}
 _LENGTHS = frozenset({b"i", b"U", b"I", b"l", b"L"})
@@ -31,7 +31,7 @@ def decode(data: bytes) -> Any:
     Raises
     ------
     ModelFormatError
-        If it is malformed, or too deep or large.
+        If it is malformed, or too deep or too large.
     """
     reader = _Reader(data)
     value = reader.value(reader.take(1), 0)
@@ -41,14 +41,14 @@ def decode(data: bytes) -> Any:
 
 
 class _Reader:
-    """Position in the bytes, and how many values were read."""
+    """Position in the bytes, and number of values read."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at, self.count = data, 0, 0
 
     def take(self, size: int) -> bytes:
         if size < 0 or size > len(self.data) - self.at:
-            raise ModelFormatError("the UBJSON document was cut short.")
+            raise ModelFormatError("the UBJSON document is truncated.")
         self.at += size
         return self.data[self.at - size : self.at]
 
@@ -120,10 +120,10 @@ class _Reader:
         return found
 
     def _bounded(self) -> int:
-        """A number of values, each of which takes a byte at least."""
+        """Read a number of values, each of which takes at least one byte."""
         count = self.length()
         if count > len(self.data) - self.at:
-            raise ModelFormatError("the UBJSON document was cut short.")
+            raise ModelFormatError("the UBJSON document is truncated.")
         return count
 
     def _entry(self, found: dict[str, Any], depth: int) -> None:

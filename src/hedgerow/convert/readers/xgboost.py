@@ -1,22 +1,22 @@
-"""XGBoost's JSON and UBJSON models as models of ours.
+"""Reader of XGBoost's JSON and UBJSON models.
 
-What its trees do (src/tree/tree_model.cc, src/predictor) and what stands for it here:
+The semantics of its trees (src/tree/tree_model.cc, src/predictor), and their form in Hedgerow:
 
 ===============================  ==============================================================
-XGBoost                          here
+XGBoost                          Hedgerow
 ===============================  ==============================================================
 number: ``float32(x) < t``       the largest float64 that rounds below ``t``
 missing values                   to the default side
 category in the set              right
 category not in it, or unknown   left: the policy for unknown categories is ``"split"``
 value with a fraction            cut off: the column rounds down
-DART's ``weight_drop``           values multiplied
-``base_score``                   through the link, as raw score
-``num_parallel_tree``            trees of each output in a round, in turns
+DART's ``weight_drop``           scaled leaf values
+``base_score``                   converted to a raw score
+``num_parallel_tree``            trees of each output in a round, alternating
 ===============================  ==============================================================
 
-Leaves are the same.  XGBoost adds float32 numbers, so its raw scores differ from ours, which
-are added in float64, by its rounding: about 1e-7 of the largest partial sum for each tree.
+Leaves are the same.  XGBoost adds float32 numbers and Hedgerow float64 numbers, so raw scores
+differ by rounding: about 1e-7 of the largest partial sum for each tree.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read_record(record: Any) -> Imported:
     Raises
     ------
     ModelFormatError
-        If it is damaged, or has what no model here can express; the message names it.
+        If the model is damaged, or has an unsupported feature; the message names it.
     """
     learner = records.member(record, "learner")
     about = records.member(learner, "learner_model_param")
@@ -92,7 +92,7 @@ def read_record(record: Any) -> Imported:
 
 
 def _booster(record: dict[str, Any]) -> tuple[dict[str, Any], FloatArray | None]:
-    """The trees of a booster, and the weights of those of DART."""
+    """Return the trees of a booster, and the weights of DART's trees."""
     name = record.get("name")
     if name == "gbtree":
         weights = record.get("weight_drop")
@@ -100,19 +100,19 @@ def _booster(record: dict[str, Any]) -> tuple[dict[str, Any], FloatArray | None]
     if name == "dart":
         return records.member(record, "gbtree"), records.floats(record, "weight_drop")
     raise ModelFormatError(
-        f"the booster {str(name)[:50]!r} of XGBoost cannot be read: only 'gbtree' and 'dart' are "
-        "made of trees."
+        f"the booster {str(name)[:50]!r} of XGBoost cannot be read: only 'gbtree' and 'dart' "
+        "have trees."
     )
 
 
 def _in_turns(outputs: list[int], trees: Sequence[Tree], n_outputs: int) -> list[int]:
-    """Trees in the order in which outputs take turns, each output's in their own order."""
+    """Return the trees with outputs alternating, each output's trees in their order."""
     if n_outputs == 1 or (trees and trees[0].value.ndim == 2):
         return list(range(len(outputs)))
     of: dict[int, list[int]] = {k: [] for k in range(n_outputs)}
     for t, output in enumerate(outputs):
         if output not in of:
-            raise ModelFormatError("tree_info names an output that is not there.")
+            raise ModelFormatError("tree_info refers to an output that does not exist.")
         of[output].append(t)
     if len({len(found) for found in of.values()}) != 1:
         raise ModelFormatError("the outputs do not have the same number of trees.")
@@ -126,7 +126,7 @@ def _column(name: str, coded: Coded | None) -> Column:
 
 
 def _base_scores(about: dict[str, Any], n_outputs: int) -> FloatArray:
-    """The base score of each output, in the space of predictions."""
+    """Return the base score of each output, as a prediction."""
     found = about.get("base_score", "0.5")
     if not isinstance(found, str) or len(found) > 64 * n_outputs + 64:
         raise ModelFormatError("'base_score' must be a number, written as text.")
@@ -160,16 +160,16 @@ _MEANINGS: dict[str, tuple[Meaning, str]] = {
     "rank:map": (Meaning("rank_map"), "identity"),
     "rank:pairwise": (Meaning("rank_pairwise"), "identity"),
 }
-"""What predictions mean, and the link that the base score goes through."""
+"""Return the meaning of predictions, and the link of the base score."""
 
 
 def _meaning(
     objective: dict[str, Any], base: FloatArray, n_outputs: int, classes: int
 ) -> tuple[Meaning, FloatArray]:
-    """Objective here, and raw scores before the first tree."""
+    """Return the objective in Hedgerow, and raw scores before the first tree."""
     name = objective.get("name")
     if not isinstance(name, str) or name not in _MEANINGS:
-        raise ModelFormatError(f"the objective {str(name)[:60]!r} of XGBoost is not known here.")
+        raise ModelFormatError(f"the objective {str(name)[:60]!r} of XGBoost is not supported.")
     meaning, link = _MEANINGS[name]
     start = _raw_scores(base, link)
     if n_outputs > 1 and not classes:
@@ -177,12 +177,12 @@ def _meaning(
         ours = single in FOR_SEVERAL and single != CUSTOM
         meaning = several(single, n_outputs) if ours else linked(name)
     elif meaning.objective == "softmax" and n_outputs < 2:
-        raise ModelFormatError(f"{name!r} needs two classes at least.")
+        raise ModelFormatError(f"{name!r} needs at least two classes.")
     return meaning, start
 
 
 def _raw_scores(base: FloatArray, link: str) -> FloatArray:
-    """Base scores through the link, in float32 as XGBoost computes them."""
+    """Convert base scores by the link, in float32 as XGBoost does."""
     one = np.float32(1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         raw = {"identity": base, "log": np.log(base), "logit": -np.log(one / base - one)}[link]

@@ -1,8 +1,8 @@
-"""Columns of categories of an XGBoost model, and their levels.
+"""Category columns of an XGBoost model, and their levels.
 
-A model that was trained on a data frame holds the categories (from version 3.1 on), and
-splits name them by position.  Otherwise whole numbers are the categories, and those that
-splits name are all that the model knows.
+A model trained on a data frame contains the categories (version 3.1 and later), and
+splits refer to them by position.  Otherwise whole numbers are the categories, and the model
+knows only those in its splits.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from hedgerow.errors import ModelFormatError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coded:
-    """A column of categories.
+    """A category column.
 
     Attributes
     ----------
     levels : tuple
         Ascending.
     codes : int64, one per level
-        What splits call each level.
+        Code of each level in splits.
     rounding : str
     """
 
@@ -40,14 +40,14 @@ class Coded:
     rounding: Rounding
 
     def others(self, listed: IntArray) -> IntArray:
-        """Positions of the levels that are not listed: those that go left."""
+        """Return the positions of the levels that are not listed and go left."""
         return np.flatnonzero(~np.isin(self.codes, listed)).astype(np.int64)
 
 
 def coded_columns(
     cats: Any, learner: dict[str, Any], trees: Sequence[Tree], n_features: int
 ) -> dict[int, Coded]:
-    """All columns of categories."""
+    """Return all category columns."""
     named: dict[int, set[int]] = {}
     for j, kind in enumerate(records.texts(learner, "feature_types")):
         if kind == "c":
@@ -56,7 +56,7 @@ def coded_columns(
         for node, listed in tree.listed.items():
             named.setdefault(int(tree.feature[node]), set()).update(listed.tolist())
     if any(not 0 <= j < n_features for j in named):
-        raise ModelFormatError("a column of categories is not there.")
+        raise ModelFormatError("a category column does not exist.")
     known = {} if cats is None else _encodings(cats, n_features)
     found = {}
     for j, codes in named.items():
@@ -71,7 +71,7 @@ def coded_columns(
 
 
 def _encodings(cats: Any, n_features: int) -> dict[int, Coded]:
-    """Categories that the model holds itself."""
+    """Return the categories that the model contains."""
     if not isinstance(cats, dict):
         raise ModelFormatError("'cats' must be an object.")
     encodings = records.objects(cats, "enc", missing=True)
@@ -83,7 +83,7 @@ def _encodings(cats: Any, n_features: int) -> dict[int, Coded]:
         if not levels:
             continue
         if len(set(levels)) < len(levels) or len(levels) > MOST_LEVELS:
-            raise ModelFormatError(f"the categories of column {j} are not different, or too many.")
+            raise ModelFormatError(f"the categories of column {j} are not distinct, or too many.")
         order = sorted(range(len(levels)), key=levels.__getitem__)
         ascending = tuple(canonical([levels[k] for k in order]))
         found[j] = Coded(ascending, np.array(order, dtype=np.int64), "none")

@@ -24,18 +24,18 @@ _MOST_LISTED = 2**26
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """One tree as its arrays say.
+    """The arrays of one tree.
 
     Attributes
     ----------
     feature : int64, one per node
-        -1 in a leaf.
+        -1 for a leaf.
     left, right : int64
     cut : float32
-        Of a split of numbers.
+        Cut of a numeric split.
     missing_left : bool
     value : float64 (n_nodes,) or (n_nodes, n_outputs)
-        NaN in inner nodes.
+        NaN for inner nodes.
     gain, cover : float64
     listed : mapping from node to int64
         Categories that go right.
@@ -52,7 +52,7 @@ class Tree:
     listed: Mapping[int, IntArray]
 
     def scaled(self, factor: float) -> Tree:
-        """The tree with other values."""
+        """Return the tree with other values."""
         return self if factor == 1.0 else replace(self, value=self.value * factor)
 
 
@@ -70,7 +70,7 @@ def read_tree(record: dict[str, Any], n_features: int, n_outputs: int) -> Tree:
     feature = records.ints(record, "split_indices", n)
     feature = np.where(inner, feature & 0x7FFFFFFF, -1)
     if (feature >= n_features).any():
-        raise ModelFormatError("a split asks for a column that is not there.")
+        raise ModelFormatError("a split uses a column that does not exist.")
     with np.errstate(over="ignore"):
         cut = condition.astype(np.float32)
     if np.isnan(cut[inner]).any():
@@ -95,9 +95,9 @@ def read_tree(record: dict[str, Any], n_features: int, n_outputs: int) -> Tree:
 def _vectors(
     record: dict[str, Any], inner: Any, right: IntArray, size: int, n_outputs: int
 ) -> FloatArray:
-    """Vectors of the leaves: numbered in the right child, or those of all nodes."""
+    """Return the leaf vectors: numbered in the right child, or those of all nodes."""
     if size != n_outputs:
-        raise ModelFormatError(f"a tree has leaves of {size} numbers for {n_outputs} outputs.")
+        raise ModelFormatError(f"a tree has leaves with {size} numbers for {n_outputs} outputs.")
     n = len(inner)
     value = np.full((n, size), np.nan)
     if "leaf_weights" in record:
@@ -113,7 +113,7 @@ def _vectors(
 
 
 def _listed(record: dict[str, Any], inner: Any) -> dict[int, IntArray]:
-    """Categories of each split of them."""
+    """Return the categories of each category split."""
     kinds = record.get("split_type")
     split_type = np.zeros(len(inner), np.int64)
     if kinds is not None:
@@ -142,11 +142,11 @@ def _listed(record: dict[str, Any], inner: Any) -> dict[int, IntArray]:
 
 
 def table_of(trees: Sequence[Tree], coded: dict[int, Coded], n_outputs: int) -> TreeTable:
-    """All trees in one table."""
+    """Return all trees in one table."""
     sizes = [len(tree.feature) for tree in trees]
     start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
     if len({tree.value.ndim for tree in trees}) > 1:
-        raise ModelFormatError("some trees have leaves of several numbers and others have not.")
+        raise ModelFormatError("some trees have vector leaves and others do not.")
 
     def all_of(name: str, empty: Any) -> Any:
         parts = [getattr(tree, name) for tree in trees]

@@ -1,1 +1,1 @@
-"""Parameters of other libraries by the names of ours, one file for each library."""
+"""Translation of other libraries' parameters, one file for each library."""

@@ -19,7 +19,7 @@ _PARAMETERS = {
 
 
 def _objective(value: Any) -> Any:
-    """A loss with its parameters: ``Quantile:alpha=0.9``."""
+    """An objective with its parameters: ``Quantile:alpha=0.9``."""
     if not isinstance(value, str):
         raise ParameterError(f"loss_function must be text; got {value!r}.")
     name, _, rest = value.partition(":")
@@ -51,20 +51,18 @@ def _stopping(value: Any) -> Any:
 
 def _detector(value: Any) -> Any:
     if value != "Iter":
-        raise ParameterError(
-            f"od_type={value!r} is not here: early stopping waits a number of rounds ('Iter')."
-        )
+        raise ParameterError(f"od_type={value!r} is not supported: use 'Iter', a number of rounds.")
     return {}
 
 
 _GROW = {"symmetrictree": "symmetric", "depthwise": "depthwise", "lossguide": "leafwise"}
 _SAMPLING = {"bernoulli": "uniform", "mvs": "mvs", "no": "uniform"}
-_SPEED = Rule(note="it has no counterpart: it changes speed, memory or messages alone.")
+_SPEED = Rule(note="it affects only speed, memory or messages, so it has no counterpart.")
 _RULES: dict[str, Rule] = {
     "loss_function": Rule(convert=_objective),
     "iterations": Rule("n_estimators", 1000),
     "learning_rate": Rule(
-        "learning_rate", note="where none is given, CatBoost and Hedgerow choose one by the data."
+        "learning_rate", note="without a value, CatBoost and Hedgerow choose a rate from the data."
     ),
     "depth": Rule("max_depth", 6),
     "l2_leaf_reg": Rule("reg_lambda", 3.0),
@@ -75,29 +73,29 @@ _RULES: dict[str, Rule] = {
     "bootstrap_type": Rule(
         "sampling",
         convert=choice("bootstrap_type", _SAMPLING),
-        note="Bayesian weights are not here.",
+        note="Hedgerow has no Bayesian bootstrap.",
     ),
-    "bagging_temperature": Rule(note="Bayesian weights of rows are not here."),
+    "bagging_temperature": Rule(note="Hedgerow has no Bayesian bootstrap."),
     "random_strength": Rule(
-        note="gains get no noise; target statistics of training rows come from other rows."
+        note="gains get no noise; target statistics of a training row come from other rows."
     ),
     "rsm": Rule("colsample_bylevel", 1.0),
     "border_count": Rule("max_bins", 254, convert=lambda value: max(2, min(255, int(value) + 1))),
-    "feature_border_type": Rule(note="bins follow the quantiles of the column."),
+    "feature_border_type": Rule(note="bins are quantiles of the column."),
     "one_hot_max_size": Rule("max_cat_to_onehot", convert=lambda v: max(1, min(254, int(v)))),
     "max_ctr_complexity": Rule(
         "statistics_order",
         convert=lambda value: max(1, min(2, int(value))),
-        note="target statistics here are of one column or two.",
+        note="target statistics use one column or two.",
     ),
-    "simple_ctr": Rule(note="target statistics have one form here."),
-    "combinations_ctr": Rule(note="target statistics have one form here."),
+    "simple_ctr": Rule(note="Hedgerow has one kind of target statistic."),
+    "combinations_ctr": Rule(note="Hedgerow has one kind of target statistic."),
     "cat_features": Rule(
-        "categorical_features", note="of hedgerow.train it is a parameter of the Dataset."
+        "categorical_features", note="for hedgerow.train it is a parameter of Dataset."
     ),
     "nan_mode": Rule(
         harmless=("Min", "Max", "Forbidden"),
-        note="missing values go to the better side of each split.",
+        note="each split sends missing values to the better side.",
     ),
     "leaf_estimation_method": Rule(
         "leaf_estimation",
@@ -106,33 +104,35 @@ _RULES: dict[str, Rule] = {
             {"newton": "newton", "gradient": "gradient", "exact": "line_search"},
         ),
     ),
-    "leaf_estimation_iterations": Rule(note="leaves are estimated by one step, or a search."),
+    "leaf_estimation_iterations": Rule(note="leaf values take one Newton step, or a line search."),
     "boosting_type": Rule(
         note="trees are grown on all rows ('Plain'); target statistics of a training row never "
         "hold its own target."
     ),
-    "boost_from_average": Rule(harmless=(True,), note="models start from the best constant."),
+    "boost_from_average": Rule(harmless=(True,), note="the model starts from the best constant."),
     "class_weights": Rule("class_weight"),
     "auto_class_weights": Rule(
         "class_weight", convert=choice("auto_class_weights", {"balanced": "balanced"})
     ),
     "scale_pos_weight": Rule(
-        harmless=(1, 1.0), note="use class_weight, which keeps probabilities true."
+        harmless=(1, 1.0), note="use class_weight, which keeps probabilities calibrated."
     ),
     "monotone_constraints": Rule("monotone_constraints"),
     "feature_weights": Rule(harmless=(None,), note="use feature_penalties."),
-    "random_seed": Rule("random_state", note="random numbers differ, so models differ in detail."),
+    "random_seed": Rule(
+        "random_state", note="the random numbers differ, so models differ in detail."
+    ),
     "thread_count": Rule("n_jobs", convert=limit),
     "early_stopping_rounds": Rule(convert=_stopping),
     "od_type": Rule(convert=_detector),
     "eval_metric": Rule("eval_metric", convert=_metric),
-    "classes_count": Rule(note="classes are counted in y."),
+    "classes_count": Rule(note="the number of classes comes from y."),
     "use_best_model": Rule(note="a model ends at its best round with early stopping."),
-    "model_shrink_rate": Rule(harmless=(0, 0.0), note="earlier trees are not shrunk."),
+    "model_shrink_rate": Rule(harmless=(0, 0.0), note="Hedgerow does not shrink earlier trees."),
     "langevin": Rule(harmless=(False,), note="gradients get no noise."),
     "posterior_sampling": Rule(harmless=(False,), note="gradients get no noise."),
-    "text_features": Rule(harmless=(None, []), note="make numbers of texts first."),
-    "embedding_features": Rule(harmless=(None, []), note="give each number a column."),
+    "text_features": Rule(harmless=(None, []), note="turn texts into numbers first."),
+    "embedding_features": Rule(harmless=(None, []), note="make a column for each number."),
     **dict.fromkeys(
         (
             *("verbose", "logging_level", "task_type", "devices", "allow_writing_files"),
@@ -164,16 +164,16 @@ CATBOOST = Library("CatBoost", _RULES, _ALIASES)
 
 
 def from_catboost_params(params: Mapping[str, Any], *, defaults: bool = True) -> Translation:
-    """Say parameters of CatBoost in the names of Hedgerow.
+    """Translate CatBoost's parameters to Hedgerow's.
 
     Parameters
     ----------
     params : mapping
         As for ``catboost.CatBoost``.
     defaults : bool, default=True
-        Also set what CatBoost takes where nothing is given (symmetric trees of depth 6, 1000
-        rounds, ...), so that trees are of the same kind; otherwise our defaults, which follow
-        the data.
+        Also set CatBoost's defaults (symmetric trees of depth 6, 1000
+        rounds, ...), so that the trees are of the same kind; otherwise Hedgerow's defaults,
+        which depend on the data.
 
     Returns
     -------
@@ -183,7 +183,7 @@ def from_catboost_params(params: Mapping[str, Any], *, defaults: bool = True) ->
     Raises
     ------
     ParameterError
-        For a name that CatBoost does not have, and for what cannot be done here.
+        For a name that CatBoost does not have, and for unsupported values.
 
     Examples
     --------

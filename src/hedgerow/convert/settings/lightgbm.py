@@ -38,8 +38,8 @@ def _stopping(value: Any) -> Any:
 
 
 _BOOSTING = {"gbdt": "gbdt", "gbrt": "gbdt", "dart": "dart", "rf": "rf", "random_forest": "rf"}
-_UNLIKE = "random numbers differ, so models differ in detail"
-_SPEED = "it has no counterpart: it changes speed or memory alone."
+_UNLIKE = "the random numbers differ, so models differ in detail"
+_SPEED = "it affects only speed or memory, so it has no counterpart."
 _RULES: dict[str, Rule] = {
     "objective": Rule("objective", convert=choice("objective", LIGHTGBM_OBJECTIVES)),
     "boosting": Rule("boosting", "gbdt", convert=choice("boosting", _BOOSTING)),
@@ -58,9 +58,9 @@ _RULES: dict[str, Rule] = {
     "min_gain_to_split": Rule("gamma", 0.0),
     "max_delta_step": Rule("max_delta_step", 0.0, convert=lambda value: max(0.0, value)),
     "bagging_fraction": Rule(
-        "subsample", 1.0, "rows are drawn anew in every round, whatever bagging_freq is."
+        "subsample", 1.0, "each round draws new rows; bagging_freq has no effect."
     ),
-    "bagging_freq": Rule(note="rows are drawn anew in every round."),
+    "bagging_freq": Rule(note="each round draws new rows."),
     "feature_fraction": Rule("colsample_bytree", 1.0),
     "feature_fraction_bynode": Rule("colsample_bynode", 1.0),
     "data_sample_strategy": Rule(
@@ -70,17 +70,17 @@ _RULES: dict[str, Rule] = {
     "other_rate": Rule("goss_other_rate"),
     "max_bin": Rule("max_bins", 255, convert=lambda value: max(2, min(255, int(value)))),
     "max_bin_by_feature": Rule("max_bins_by_feature", convert=as_list),
-    "min_data_in_bin": Rule(note="bins follow the quantiles of the column."),
-    "bin_construct_sample_cnt": Rule(note="the sample for the bins has a size of its own."),
+    "min_data_in_bin": Rule(note="bins are quantiles of the column."),
+    "bin_construct_sample_cnt": Rule(note="Hedgerow sets the size of the sample for bins."),
     "seed": Rule("random_state", note=f"{_UNLIKE}."),
     "num_threads": Rule("n_jobs", convert=limit),
     "early_stopping_round": Rule(convert=_stopping),
     "early_stopping_min_delta": Rule("min_delta"),
-    "first_metric_only": Rule(note="early stopping watches the first metric."),
+    "first_metric_only": Rule(note="early stopping uses the first metric."),
     "metric": Rule("eval_metric", convert=_metric),
-    "num_class": Rule(note="classes are counted in y."),
+    "num_class": Rule(note="the number of classes comes from y."),
     "categorical_feature": Rule(
-        "categorical_features", note="of hedgerow.train it is a parameter of the Dataset."
+        "categorical_features", note="for hedgerow.train it is a parameter of Dataset."
     ),
     "max_cat_threshold": Rule("max_cat_threshold", 32, convert=lambda v: min(254, int(v))),
     "max_cat_to_onehot": Rule("max_cat_to_onehot", 4),
@@ -88,13 +88,13 @@ _RULES: dict[str, Rule] = {
     "cat_smooth": Rule("cat_smooth", 10.0),
     "min_data_per_group": Rule("min_data_per_group", 100),
     "monotone_constraints": Rule("monotone_constraints", convert=as_list),
-    "monotone_constraints_method": Rule(note="there is one way to keep constraints."),
+    "monotone_constraints_method": Rule(note="there is one method for monotone constraints."),
     "interaction_constraints": Rule("interaction_constraints", convert=as_lists),
     "zero_as_missing": Rule("zero_as_missing", convert=bool),
     "linear_tree": Rule(
         "linear_leaves",
         convert=bool,
-        note="a leaf has at most three terms, and its line does not leave the range of its rows.",
+        note="a leaf uses three features at most and stays in the range of its rows.",
     ),
     "linear_lambda": Rule("linear_lambda"),
     "drop_rate": Rule("drop_rate"),
@@ -102,33 +102,33 @@ _RULES: dict[str, Rule] = {
     "skip_drop": Rule("skip_drop"),
     "alpha": Rule(
         convert=lambda value: {"alpha": value},
-        note="it is quantile with objective 'quantile', delta with 'huber'.",
+        note="it becomes quantile for objective 'quantile' and delta for 'huber'.",
     ),
-    "fair_c": Rule(convert=lambda value: {"fair_c": value}, note="it is delta with 'fair'."),
+    "fair_c": Rule(convert=lambda value: {"fair_c": value}, note="it becomes delta for 'fair'."),
     "tweedie_variance_power": Rule("tweedie_power"),
     "sigmoid": Rule(harmless=(1, 1.0), note="raw scores are log-odds."),
     "scale_pos_weight": Rule(
-        harmless=(1, 1.0), note="use class_weight, which keeps probabilities true."
+        harmless=(1, 1.0), note="use class_weight, which keeps probabilities calibrated."
     ),
     "is_unbalance": Rule(harmless=(False,), note="use class_weight='balanced'."),
-    "boost_from_average": Rule(harmless=(True,), note="models start from the best constant."),
+    "boost_from_average": Rule(harmless=(True,), note="the model starts from the best constant."),
     "reg_sqrt": Rule(harmless=(False,), note="transform y."),
-    "use_missing": Rule(harmless=(True,), note="missing values are always told apart."),
+    "use_missing": Rule(harmless=(True,), note="missing values are always treated as missing."),
     "extra_trees": Rule(
-        "extra_trees", convert=bool, note="cuts are drawn between the values that a node has."
+        "extra_trees", convert=bool, note="cuts are drawn between the values in the node."
     ),
     "forcedsplits_filename": Rule("forced_splits", convert=lambda path: path or None),
     "path_smooth": Rule("path_smooth"),
     "monotone_penalty": Rule("monotone_penalty"),
     "lambdarank_truncation_level": Rule("truncation_level"),
     "label_gain": Rule("label_gain"),
-    "use_quantized_grad": Rule(note="gradients are always fixed-point numbers here."),
-    "deterministic": Rule(note="results never depend on threads here."),
+    "use_quantized_grad": Rule(note="gradients are always quantised to integers."),
+    "deterministic": Rule(note="results never depend on threads."),
     "enable_bundle": Rule("bundle_features", convert=lambda value: "auto" if value else False),
     "cegb_penalty_split": Rule(harmless=(0, 0.0), note="use gamma."),
     "pred_early_stop": Rule(harmless=(False,), note="use booster.predict_decided(X)."),
-    "pred_early_stop_freq": Rule(note="it is every of booster.predict_decided."),
-    "pred_early_stop_margin": Rule(note="it is margin of booster.predict_decided."),
+    "pred_early_stop_freq": Rule(note="use the argument every of booster.predict_decided."),
+    "pred_early_stop_margin": Rule(note="use the argument margin of booster.predict_decided."),
     "feature_contri": Rule(harmless=(None,), note="use feature_penalties."),
     **dict.fromkeys(
         (
@@ -143,7 +143,7 @@ _RULES: dict[str, Rule] = {
             *("bagging_seed", "feature_fraction_seed", "data_random_seed", "drop_seed"),
             *("extra_seed", "objective_seed"),
         ),
-        Rule(note=f"random_state is the one seed; {_UNLIKE}."),
+        Rule(note=f"random_state is the only seed; {_UNLIKE}."),
     ),
 }
 
@@ -197,15 +197,16 @@ LIGHTGBM = Library(
 
 
 def from_lightgbm_params(params: Mapping[str, Any], *, defaults: bool = True) -> Translation:
-    """Say parameters of LightGBM in the names of Hedgerow.
+    """Translate LightGBM's parameters to Hedgerow's.
 
     Parameters
     ----------
     params : mapping
         As for ``lightgbm.train`` or an estimator of LightGBM, aliases included.
     defaults : bool, default=True
-        Also set what LightGBM takes where nothing is given (31 leaves, 100 rounds, ...), so
-        that trees are of the same kind; otherwise our defaults, which follow the data.
+        Also set LightGBM's defaults (31 leaves, 100 rounds, ...), so
+        that the trees are of the same kind; otherwise Hedgerow's defaults, which depend on the
+        data.
 
     Returns
     -------
@@ -215,7 +216,7 @@ def from_lightgbm_params(params: Mapping[str, Any], *, defaults: bool = True) ->
     Raises
     ------
     ParameterError
-        For a name that LightGBM does not have, and for what cannot be done here.
+        For a name that LightGBM does not have, and for unsupported values.
 
     Examples
     --------

@@ -1,38 +1,38 @@
-"""Parameters of LightGBM that have no counterpart here, and what to do instead."""
+"""LightGBM's parameters without a counterpart, and what to use instead."""
 
 from __future__ import annotations
 
 from hedgerow.convert.settings.rules import Rule
 
-_OF_FILES = Rule(note="it is of files: use Dataset.from_files, or the command line of hedgerow.")
-_OF_MODELS = Rule(note="it is of model files: use save and load.")
+_OF_FILES = Rule(note="it concerns files: use Dataset.from_files or the command line.")
+_OF_MODELS = Rule(note="it concerns model files: use save and load.")
 _OF_PREDICTIONS = Rule(note="it is an argument of predict.")
-_OF_NETWORKS = Rule(note="it is of a cluster: see docs/distributed.md.")
-_OF_DEVICES = Rule(note="it has no counterpart: it changes speed or memory alone.")
-_QUANTIZED = Rule(note="gradients are always fixed-point numbers here.")
+_OF_NETWORKS = Rule(note="it concerns a cluster: see docs/distributed.md.")
+_OF_DEVICES = Rule(note="it affects only speed or memory, so it has no counterpart.")
+_QUANTIZED = Rule(note="gradients are always quantised to integers.")
 
 OTHERS: dict[str, Rule] = {
     "lambdarank_norm": Rule("normalize_pairs", convert=bool),
     "lambdarank_position_bias_regularization": Rule("position_bias_regularization"),
     "is_provide_training_metric": Rule("train_scores", convert=bool),
-    "eval_at": Rule(note="a metric has its number in its name: eval_metric='ndcg@5'."),
+    "eval_at": Rule(note="the name of the metric has the number: eval_metric='ndcg@5'."),
     "multi_error_top_k": Rule(harmless=(1,), note="use eval_metric='top_k_error@2'."),
-    "auc_mu_weights": Rule(harmless=(None, "", [], ()), note="pairs of classes count alike."),
-    "bagging_by_query": Rule(note="rows are drawn, not queries."),
-    "pos_bagging_fraction": Rule(harmless=(1, 1.0), note="classes are drawn alike."),
-    "neg_bagging_fraction": Rule(harmless=(1, 1.0), note="classes are drawn alike."),
+    "auc_mu_weights": Rule(harmless=(None, "", [], ()), note="pairs of classes weigh the same."),
+    "bagging_by_query": Rule(note="sampling draws rows, not queries."),
+    "pos_bagging_fraction": Rule(harmless=(1, 1.0), note="sampling treats all classes alike."),
+    "neg_bagging_fraction": Rule(harmless=(1, 1.0), note="sampling treats all classes alike."),
     "cegb_tradeoff": Rule(harmless=(1, 1.0), note="use gamma and feature_penalties."),
     **dict.fromkeys(
         ("cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled"),
         Rule(harmless=(None, "", [], ()), note="use feature_penalties."),
     ),
     "poisson_max_delta_step": Rule(note="use max_delta_step."),
-    "forcedbins_filename": Rule(harmless=(None, ""), note="give the cuts as forced_bins."),
+    "forcedbins_filename": Rule(harmless=(None, ""), note="use forced_bins."),
     "uniform_drop": Rule(note="trees are dropped uniformly."),
-    "xgboost_dart_mode": Rule(harmless=(False,), note="dropped trees are scaled as usual."),
+    "xgboost_dart_mode": Rule(harmless=(False,), note="dropped trees are scaled as in DART."),
     "refit_decay_rate": Rule(note="it is an argument of refit."),
     "snapshot_freq": Rule(harmless=(-1, 0, None), note="use checkpoint."),
-    "metric_freq": Rule(note="every round is scored."),
+    "metric_freq": Rule(note="every round is evaluated."),
     **dict.fromkeys(
         (
             *("predict_raw_score", "predict_leaf_index", "predict_contrib"),

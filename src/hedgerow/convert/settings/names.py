@@ -1,4 +1,4 @@
-"""What is said of a parameter that is not known here: its name, if another library has it."""
+"""Suggestions for unknown parameters, which may belong to another library."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _OF_FIT = {
     "baseline": "give offset.",
     "use_best_model": "early stopping keeps the best rounds.",
 }
-"""Arguments of the peers' ``fit``, and what to do here."""
+"""Arguments of other libraries' ``fit``, and what to use instead."""
 
 
 def name_hint(name: str, known: Iterable[str]) -> str:
-    """A sentence with a leading space, or nothing.
+    """Return a sentence with a leading space, or nothing.
 
-    The name here of a parameter of LightGBM, XGBoost or CatBoost, or why there is none; else
-    the nearest name.
+    The sentence has Hedgerow's name for a parameter of LightGBM, XGBoost or CatBoost, the
+    reason why there is none, or the nearest name.
 
     Examples
     --------
@@ -58,12 +58,12 @@ def name_hint(name: str, known: Iterable[str]) -> str:
         if rule.ours in every:
             return f" {library.name}'s {name!r} is {rule.ours!r} here."
         if rule.note and not rule.ours:
-            return f" {library.name}'s {name!r} is not here: {rule.note}"
+            return f" {library.name}'s {name!r} is not supported: {rule.note}"
     return did_you_mean(name, every)
 
 
 def argument_hint(name: str, known: Iterable[str], parameters: Iterable[str]) -> str:
-    """As :func:`name_hint`, of an argument of ``fit``.
+    """As :func:`name_hint`, for an argument of ``fit``.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def argument_hint(name: str, known: Iterable[str], parameters: Iterable[str]) ->
     known : iterable of str
         The arguments of ``fit``.
     parameters : iterable of str
-        Those of the constructor.
+        Parameters of the constructor.
 
     Examples
     --------
@@ -89,15 +89,15 @@ def argument_hint(name: str, known: Iterable[str], parameters: Iterable[str]) ->
 
 
 def unknown_names(names: Iterable[object], known: Iterable[str], where: str) -> str:
-    """One message for all names that are no parameters.
+    """Return one message for all unknown parameters.
 
     Parameters
     ----------
     names : iterable of str
-        The unknown ones, at least one.
+        The unknown names, at least one.
     known : iterable of str
     where : str
-        What has no such parameters.
+        The function or class without these parameters.
 
     Examples
     --------

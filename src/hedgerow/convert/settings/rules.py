@@ -1,4 +1,4 @@
-"""How a parameter of another library is said here, and what differs."""
+"""Translation of parameters of another library, and what differs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Rule:
     Attributes
     ----------
     ours : str
-        Name here; empty if there is none.
+        The name of Hedgerow; empty if there is none.
     default : object
-        What the library takes if it is not given; None if nothing is to be said.
+        Default of the library; None if it needs no translation.
     note : str
-        What differs, or why there is no such parameter here.
+        What differs, or why Hedgerow has no such parameter.
     convert : callable, optional
-        ``convert(value)`` is the value here, or a mapping of several names.
+        ``convert(value)`` returns the value for Hedgerow, or a mapping of several parameters.
     harmless : object
-        With no name here, a tuple of values that change nothing; with other values it is
-        an error.  None: no value matters for the model.
+        For a parameter without a name: values that change nothing.  Other values are an
+        error.  None: no value changes the model.
     """
 
     ours: str = ""
@@ -42,7 +42,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """Parameters here, and what differs.
+    """Parameters of Hedgerow, and what differs.
 
     Attributes
     ----------
@@ -72,37 +72,37 @@ class Library:
     aliases: Mapping[str, str] = field(default_factory=dict)
 
     def canonical(self, name: str) -> str | None:
-        """The name that rules have; None for an unknown one."""
+        """Return the name that the rules use; None for an unknown name."""
         if name in self.rules:
             return name
         return self.aliases.get(name)
 
 
 def united(*tables: Mapping[str, Value]) -> dict[str, Value]:
-    """One table of several.
+    """Join several tables.
 
     Raises
     ------
     ValueError
-        If a name stands in two of them: the second would hide the first.
+        If two tables have the same name: the second entry would hide the first.
     """
     found: dict[str, Value] = {}
     for table in tables:
         twice = sorted(found.keys() & table.keys())
         if twice:
-            raise ValueError(f"names that stand twice: {', '.join(twice)}.")
+            raise ValueError(f"names in two tables: {', '.join(twice)}.")
         found.update(table)
     return found
 
 
 def translate(library: Library, params: Mapping[str, Any], defaults: bool) -> Translation:
-    """Say parameters of another library in the names of ours.
+    """Translate the parameters of another library.
 
     Raises
     ------
     ParameterError
-        For a name that the library does not have, two names of one parameter with different
-        values, or what cannot be done here.
+        For an unknown name, two names of one parameter with different values, or a value that
+        Hedgerow does not support.
     """
     given = _by_canonical_name(library, params)
     found: Values = {}
@@ -140,7 +140,7 @@ def _say(library: Library, name: str, value: Any, found: Values, notes: list[str
     rule = library.rules[name]
     if not rule.ours and rule.convert is None:
         if rule.harmless is not None and value not in rule.harmless:
-            raise ParameterError(f"{library.name}'s {name}={value!r} is not here: {rule.note}")
+            raise ParameterError(f"{library.name}'s {name}={value!r} is not supported: {rule.note}")
         if rule.note:
             notes.append(f"{name}: {rule.note}")
         return
@@ -156,36 +156,36 @@ def _say(library: Library, name: str, value: Any, found: Values, notes: list[str
 
 
 def choice(name: str, known: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """A converter of words; a word that is not known is an error."""
+    """Return a converter for named values; an unknown name is an error."""
 
     def convert(value: Any) -> Any:
         key = str(value).lower()
         if key not in known:
             hint = did_you_mean(key, known)
-            raise ParameterError(f"{name}={value!r} is not here.{hint}")
+            raise ParameterError(f"{name}={value!r} is not supported.{hint}")
         return known[key]
 
     return convert
 
 
 def limit(value: Any) -> Any:
-    """A limit that the library switches off by 0 or -1."""
+    """Return a limit; 0 and -1 mean no limit."""
     return None if value in (0, -1) else value
 
 
 def as_list(value: Any) -> Any:
-    """Numbers separated by commas, perhaps in brackets, as a list."""
+    """Return a list of numbers from text with commas, with or without brackets."""
     if not isinstance(value, str):
         return value
     inside = value.strip().strip("()[]")
     try:
         return [int(part) for part in inside.split(",") if part.strip()]
     except ValueError:
-        raise ParameterError(f"{value!r} is no list of whole numbers.") from None
+        raise ParameterError(f"{value!r} is not a list of whole numbers.") from None
 
 
 def as_lists(value: Any) -> Any:
-    """Lists of columns, also as text: ``"[[0, 1], [2]]"``, or without the brackets around."""
+    """Return lists of columns, also from text: ``"[[0, 1], [2]]"`` or ``"[0, 1], [2]"``."""
     if not isinstance(value, str):
         return value
     text = value.strip()
@@ -195,14 +195,14 @@ def as_lists(value: Any) -> Any:
         return json.loads(text if text.startswith("[[") or text == "[]" else f"[{text}]")
     except json.JSONDecodeError:
         raise ParameterError(
-            f"{value!r} is no list of lists of columns, such as '[[0, 1], [2, 3]]'."
+            f"{value!r} is not a list of lists of columns, such as '[[0, 1], [2, 3]]'."
         ) from None
 
 
 def of_the_loss(library: Library, said: Values, differences: tuple[str, ...]) -> Translation:
-    """The translation without parameters of losses other than the one that is asked for.
+    """Return the translation without parameters of other objectives.
 
-    The library does not look at them; here they would be an error.
+    The library ignores them; Hedgerow would raise an error.
     """
     objective = said.get("objective", "squared_error")
     unused = [name for name in said if objective not in PARAMETERS.get(name, (objective,))]

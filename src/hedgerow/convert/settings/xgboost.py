@@ -37,7 +37,9 @@ def _one_metric(name: str) -> Any:
 def _booster(value: Any) -> Any:
     known = {"gbtree": "gbdt", "dart": "dart"}
     if value == "gblinear":
-        raise ParameterError("booster='gblinear' is not here: use a linear model.")
+        raise ParameterError(
+            "booster='gblinear' is not supported: Hedgerow has no linear boosters."
+        )
     return choice("booster", known)(value)
 
 
@@ -47,7 +49,7 @@ def _stopping(value: Any) -> Any:
     return {"early_stopping": True, "patience": int(value)}
 
 
-_SPEED = Rule(note="it has no counterpart: it changes speed or memory alone.")
+_SPEED = Rule(note="it affects only speed or memory, so it has no counterpart.")
 _RULES: dict[str, Rule] = {
     "objective": Rule("objective", convert=choice("objective", XGBOOST_OBJECTIVES)),
     "booster": Rule("boosting", "gbtree", convert=_booster),
@@ -61,7 +63,7 @@ _RULES: dict[str, Rule] = {
         convert=choice("grow_policy", {"depthwise": "depthwise", "lossguide": "leafwise"}),
     ),
     "min_child_weight": Rule("min_child_weight", 1.0),
-    "gamma": Rule("gamma", 0.0, "XGBoost prunes splits below it, here they are not made."),
+    "gamma": Rule("gamma", 0.0, "XGBoost prunes such splits; Hedgerow does not make them."),
     "reg_lambda": Rule("reg_lambda", 1.0),
     "reg_alpha": Rule("reg_alpha", 0.0),
     "max_delta_step": Rule("max_delta_step", 0.0),
@@ -89,27 +91,31 @@ _RULES: dict[str, Rule] = {
     "multi_strategy": Rule("multi_strategy"),
     "rate_drop": Rule("drop_rate"),
     "skip_drop": Rule("skip_drop"),
-    "one_drop": Rule(harmless=(0, False), note="a round may drop no tree."),
+    "one_drop": Rule(harmless=(0, False), note="a round may drop no trees."),
     "sample_type": Rule(harmless=("uniform",), note="trees are dropped uniformly."),
-    "normalize_type": Rule(harmless=("tree",), note="dropped trees are scaled as by 'tree'."),
+    "normalize_type": Rule(harmless=("tree",), note="dropped trees are scaled as with 'tree'."),
     "num_parallel_tree": Rule("num_parallel_tree", 1),
     "base_score": Rule(
-        harmless=(None,), note="models start from the best constant; give an offset to change it."
+        harmless=(None,), note="the model starts from the best constant; use offset to change it."
     ),
     "scale_pos_weight": Rule(
-        harmless=(1, 1.0), note="use class_weight, which keeps probabilities true."
+        harmless=(1, 1.0), note="use class_weight, which keeps probabilities calibrated."
     ),
-    "random_state": Rule("random_state", note="random numbers differ, so models differ in detail."),
+    "random_state": Rule(
+        "random_state", note="the random numbers differ, so models differ in detail."
+    ),
     "n_jobs": Rule("n_jobs", convert=limit),
     "early_stopping_rounds": Rule(convert=_stopping),
     "eval_metric": Rule("eval_metric", convert=_metric),
-    "num_class": Rule(note="classes are counted in y."),
-    "enable_categorical": Rule(note="categories are found by their type, or by name."),
+    "num_class": Rule(note="the number of classes comes from y."),
+    "enable_categorical": Rule(
+        note="columns of categories are found by type, or use categorical_features."
+    ),
     "feature_types": Rule(harmless=(None,), note="use categorical_features."),
-    "missing": Rule(note="NaN is missing; other values must be replaced, 0 by zero_as_missing."),
+    "missing": Rule(note="NaN is missing; replace other values, or set zero_as_missing for 0."),
     "process_type": Rule(harmless=("default",), note="to update leaves, use refit."),
-    "updater": Rule(harmless=(None,), note="tree_method chooses how trees are grown."),
-    "callbacks": Rule(harmless=(None,), note="callbacks here get a Round (training-control.md)."),
+    "updater": Rule(harmless=(None,), note="use tree_method and grow_policy."),
+    "callbacks": Rule(harmless=(None,), note="callbacks receive a Round (training-control.md)."),
     "tweedie_variance_power": Rule("tweedie_power"),
     "huber_slope": Rule("delta"),
     "quantile_alpha": Rule("quantile"),
@@ -118,12 +124,12 @@ _RULES: dict[str, Rule] = {
     "lambdarank_pair_method": Rule("pair_method"),
     "lambdarank_num_pair_per_sample": Rule("pairs_per_row"),
     "lambdarank_normalization": Rule("normalize_pairs", convert=bool),
-    "lambdarank_score_normalization": Rule(note="pairs are normalized by normalize_pairs."),
-    "lambdarank_unbiased": Rule(harmless=(False,), note="give position to the Dataset."),
-    "lambdarank_bias_norm": Rule(note="positions are weighed by position_bias_regularization."),
-    "ndcg_exp_gain": Rule(harmless=(True,), note="give label_gain."),
-    "feature_selector": Rule(note="it is of linear models, which are not here."),
-    "top_k": Rule(note="it is of linear models, which are not here."),
+    "lambdarank_score_normalization": Rule(note="use normalize_pairs."),
+    "lambdarank_unbiased": Rule(harmless=(False,), note="use position of the Dataset."),
+    "lambdarank_bias_norm": Rule(note="use position_bias_regularization."),
+    "ndcg_exp_gain": Rule(harmless=(True,), note="use label_gain."),
+    "feature_selector": Rule(note="it concerns linear models, which Hedgerow does not have."),
+    "top_k": Rule(note="it concerns linear models, which Hedgerow does not have."),
     **dict.fromkeys(
         (
             *("verbosity", "device", "disable_default_eval_metric", "importance_type"),
@@ -157,15 +163,15 @@ XGBOOST = Library("XGBoost", _RULES, _ALIASES)
 
 
 def from_xgboost_params(params: Mapping[str, Any], *, defaults: bool = True) -> Translation:
-    """Say parameters of XGBoost in the names of Hedgerow.
+    """Translate XGBoost's parameters to Hedgerow's.
 
     Parameters
     ----------
     params : mapping
         As for ``xgboost.train`` or an estimator of XGBoost.
     defaults : bool, default=True
-        Also set what XGBoost takes where nothing is given (depth 6, rate 0.3, ...), so that
-        trees are of the same kind; otherwise our defaults, which follow the data.
+        Also set XGBoost's defaults (depth 6, rate 0.3, ...), so that
+        the trees are of the same kind; otherwise Hedgerow's defaults, which depend on the data.
 
     Returns
     -------
@@ -175,7 +181,7 @@ def from_xgboost_params(params: Mapping[str, Any], *, defaults: bool = True) -> 
     Raises
     ------
     ParameterError
-        For a name that XGBoost does not have, and for what cannot be done here.
+        For a name that XGBoost does not have, and for unsupported values.
 
     Examples
     --------
@@ -186,9 +192,9 @@ def from_xgboost_params(params: Mapping[str, Any], *, defaults: bool = True) -> 
     found = _translate(XGBOOST, params, defaults)
     said = dict(found.params)
     if defaults:
-        said.setdefault("max_leaves", None)  # the depth alone limits a tree
+        said.setdefault("max_leaves", None)  # only the depth limits a tree
         said.setdefault("min_samples_leaf", 1)
-        # Categories of few rows are split by, and are not drawn towards the others.
+        # Splits may use categories with few rows, and do not regularise them.
         said |= {"min_data_per_group": 1, "cat_smooth": 0.0, "cat_l2": 0.0}
     if said.get("pair_method") != "mean" and "pairs_per_row" in said:
         said["truncation_level"] = said.pop("pairs_per_row")  # of "topk" it is the depth

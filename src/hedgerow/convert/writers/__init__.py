@@ -1,1 +1,1 @@
-"""A model of ours in the formats of others, one file for each."""
+"""Writers of models in other formats, one file for each."""

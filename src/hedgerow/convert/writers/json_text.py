@@ -1,6 +1,6 @@
-"""A model as JSON with a documented schema (docs/import-export.md): for readers of any language.
+"""Writer of JSON with a documented schema (docs/import-export.md), for any language.
 
-Numbers are the shortest decimals that give float64 back; infinite thresholds are ``"inf"``
+Numbers are the shortest decimals that restore the float64; infinite thresholds are ``"inf"``
 and ``"-inf"``.
 """
 
@@ -20,7 +20,7 @@ VERSION = 1
 
 
 def write_json(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
-    """The text of a model."""
+    """Return the text of a model."""
     schema = plain.schema
     document = {
         "format": "hedgerow-json",
@@ -65,7 +65,7 @@ def _number(value: float) -> float | str:
 
 
 def predict_json(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
-    """Raw scores by the document alone, row by row; ``matrix`` has codes for categories."""
+    """Compute raw scores from the document, row by row; ``matrix`` has codes of categories."""
     document = json.loads(data)
     sizes = [len(column.get("levels", ())) for column in document["columns"]]
     scores = np.tile(np.array(document["base_score"]), (len(matrix), 1))

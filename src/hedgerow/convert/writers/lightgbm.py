@@ -1,9 +1,9 @@
-"""A model as LightGBM's text (version 4).
+"""Writer of LightGBM's text format (version 4).
 
-Every number is written with the digits that give it back.  Missing values are of type NaN,
-with a side at each split.  Of a set LightGBM sends unknown and missing values right, so
-where they go left here the other categories are listed and the sides exchanged.  The base
-score is a first tree of one leaf: LightGBM's raw scores are equal to ours to the last bit.
+Every number has enough digits to restore it.  Missing values have type NaN,
+with a side at each split.  LightGBM sends unknown and missing values right at a category set, so
+if they go left in Hedgerow, the writer lists the other categories and exchanges the sides.  The
+base score is a first tree of one leaf: LightGBM's raw scores are equal to the last bit.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ _BY_LINK = {"identity": "regression", "log": "poisson", "logit": "binary sigmoid
 
 
 def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
-    """The text of a model.
+    """Return the text of a model.
 
     Raises
     ------
     ParameterError
-        If it has what LightGBM cannot express; the message names it.
+        If LightGBM's format cannot express the model; the message names the feature.
     """
     schema = plain.schema
     if schema.zero_missing and schema.zero_band != ZERO:
         if not approximate:
             raise refuse(
-                "zero_as_missing, where LightGBM takes all numbers up to 1e-35 for zeros,",
+                "zero_as_missing, where LightGBM treats all numbers up to 1e-35 as zeros,",
                 _TARGET,
                 ": approximate=True writes it",
             )
-        notes.add("numbers of a magnitude up to 1e-35 are missing values in LightGBM, as 0 is.")
+        notes.add("numbers up to 1e-35 in magnitude are missing values in LightGBM, as 0 is.")
     _tell_of_zeros(plain, notes)
     if plain.forest.n_parallel > 1:
-        notes.add("a round of several trees of an output is as many iterations of LightGBM.")
+        notes.add("a round with several trees per output becomes several iterations in LightGBM.")
     blocks = [_one_leaf(base) for base in _bases(plain)]
     blocks += [_tree(plain, tree) for tree in plain.trees()]
     k = plain.n_outputs
@@ -89,12 +89,12 @@ def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
 def _tell_of_zeros(plain: PlainModel, notes: Notes) -> None:
     for tree in plain.trees():
         if ((tree.threshold >= -ZERO) & (tree.threshold < ZERO)).any():
-            notes.add("LightGBM takes numbers of a magnitude up to 1e-35 for 0.")
+            notes.add("LightGBM treats numbers up to 1e-35 in magnitude as 0.")
             return
 
 
 def _bases(plain: PlainModel) -> list[float]:
-    """Base scores, if one of them is not 0."""
+    """Return the base scores, if one of them is not 0."""
     bases = plain.forest.base_score.tolist()
     return bases if any(base != 0.0 for base in bases) else []
 
@@ -117,22 +117,22 @@ def _objective(plain: PlainModel, notes: Notes) -> str:
 
 
 def _names(plain: PlainModel, notes: Notes) -> list[str]:
-    """Names without spaces, which LightGBM separates names by."""
+    """Return names without spaces, which separate names in LightGBM."""
     if not plain.schema.named:
         return [f"Column_{j}" for j in range(plain.schema.n_features)]
     names = ["_".join(name.split()) or "_" for name in plain.names]
     if len(set(names)) < len(names):
         raise ParameterError(
-            "two names of columns are the same without their spaces, which LightGBM does not "
-            "have in names: rename one."
+            "two column names are equal without their spaces, which LightGBM's names cannot "
+            "contain: rename one."
         )
     if names != list(plain.names):
-        notes.add("spaces in names of columns became underscores.")
+        notes.add("spaces in column names became underscores.")
     return names
 
 
 def _info(plain: PlainModel, j: int) -> str:
-    """Range of a column; LightGBM's readers take a column without one for categories."""
+    """Return the range of a column; without one, LightGBM treats the column as categories."""
     column = plain.columns[j]
     if column.kind != "category":
         return "[-inf:inf]"
@@ -177,7 +177,7 @@ def _tree(plain: PlainModel, tree: PlainTree) -> list[str]:
         if tree.unknown_left[node] != tree.missing_left[node]:
             raise refuse(
                 f"a split of column {plain.names[int(tree.column[node])]!r} that sends missing "
-                "categories to one side and unknown ones to the other",
+                "categories and unknown ones to different sides",
                 _TARGET,
             )
         chosen = tree.members[node]
@@ -213,7 +213,7 @@ def _tree(plain: PlainModel, tree: PlainTree) -> list[str]:
 
 
 def _bits(codes: Any) -> list[int]:
-    """A set as words of 32 bits, one at least."""
+    """Return a set as 32-bit words, at least one."""
     last = int(codes[-1]) if len(codes) else 0
     bits = np.zeros((last // _WORD + 1) * _WORD, dtype=np.uint8)
     bits[codes] = 1
@@ -225,12 +225,12 @@ def _ints(values: Iterable[int]) -> str:
 
 
 def _floats(values: FloatArray) -> str:
-    """Shortest decimals that give the numbers back; whole ones without a point."""
+    """Return the shortest decimals that restore the numbers; whole ones without a point."""
     return " ".join(repr(value) for value in values.tolist())
 
 
 def predict_lightgbm(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
-    """Raw scores by LightGBM itself, shape (n_rows, n_outputs)."""
+    """Predict raw scores with LightGBM, shape (n_rows, n_outputs)."""
     import lightgbm
 
     booster = lightgbm.Booster(model_str=data.decode(), params={"verbosity": -1})

@@ -1,6 +1,6 @@
-"""A model as writers read it: trees with one number in a leaf, thresholds as numbers.
+"""A model in the form of the writers: trees with one number per leaf, numeric thresholds.
 
-What a writer's format has no words for is an error here or there that names it.
+If a format cannot express a feature, an error names it, here or in the writer.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _LINKS = {
     **dict.fromkeys(("fair", "log_cosh", "expectile", "mape", "quantile"), "identity"),
     **dict.fromkeys(("lambdarank", "rank_map", "rank_pairwise", "rank_xendcg"), "identity"),
 }
-"""Way from raw score to prediction of the losses that other formats have words for."""
+"""Link from raw score to prediction of objectives that other formats know."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlainTree:
-    """One tree; nodes stand behind their parents, the root first.
+    """One tree; nodes come after their parents, the root first.
 
     Attributes
     ----------
     column : int64, one per node
-        Column of the user's table, -1 in a leaf.
+        Column of the user's table, -1 for a leaf.
     threshold : float64
-        Largest number that goes left; NaN in a leaf and at a set.
+        Largest number that goes left; NaN for a leaf and a set.
     missing_left : bool
     left, right : int64
     value, gain, cover : float64
@@ -53,7 +53,7 @@ class PlainTree:
     members : dict from node to int64
         Codes (positions of levels) that go left, ascending.
     unknown_left : dict from node to bool
-        Whether a value that is no level goes left.
+        Whether a value that is not a level goes left.
     """
 
     column: IntArray
@@ -74,13 +74,13 @@ class PlainTree:
         return len(self.column)
 
     def is_leaf(self) -> npt.NDArray[np.bool_]:
-        """For each node whether it is a leaf."""
+        """Whether each node is a leaf."""
         return self.column < 0
 
 
 @dataclass(frozen=True, eq=False)
 class PlainModel:
-    """A model and what writers ask of it.
+    """A model and its properties for writers.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class PlainModel:
     classes : ndarray or None
         Labels, by index.
     link : {"identity", "log", "logit", "softmax"} or None
-        None where the prediction is something else, or raw scores are asked.
+        None if the prediction is something else, or raw scores are requested.
     """
 
     model: Model
@@ -101,7 +101,7 @@ class PlainModel:
 
     @property
     def schema(self) -> Schema:
-        """Columns, and what is made of zeros and unknown categories."""
+        """Columns, and the treatment of zeros and unknown categories."""
         return self.model.schema
 
     @property
@@ -121,13 +121,13 @@ class PlainModel:
 
     @property
     def objective(self) -> str:
-        """Name of the loss, or of the user's own."""
+        """Name of the objective, or of the custom one."""
         if self.model.objective != CUSTOM:
             return self.model.objective
         return str(self.model.training.get("loss_parameters", {}).get("name", CUSTOM))
 
     def trees(self) -> list[PlainTree]:
-        """All trees, in their order."""
+        """All trees, in order."""
         return [self._tree(t) for t in range(self.forest.n_trees)]
 
     def _tree(self, number: int) -> PlainTree:
@@ -169,8 +169,8 @@ class PlainModel:
     def _whole(self, keys: IntArray) -> FloatArray:
         if (np.abs(keys.astype(np.float64)) > _EXACT).any():
             raise ParameterError(
-                "a column of 64-bit integers is split beyond 2**53, which float64 cannot express: "
-                "only formats with whole numbers could hold this model."
+                "a column of 64-bit integers is split beyond 2**53, which float64 cannot "
+                "represent: only formats with whole numbers could hold this model."
             )
         return keys.astype(np.float64)
 
@@ -185,11 +185,11 @@ class PlainModel:
         return members.astype(np.int64), unknown
 
     def n_levels(self, column: int) -> int:
-        """Number of levels of a column."""
+        """Return the number of levels of a column."""
         return self.schema.n_levels(column)
 
     def matrix(self, X: object) -> FloatArray:
-        """A table as float64 numbers: categories as codes, unknown ones as one code more."""
+        """Return a table as float64: categories as codes, unknown ones as the next code."""
         table = read_table(X, self.schema, reader="export")
         values = np.array(table.values)
         if values.dtype == np.int64:
@@ -206,7 +206,7 @@ class PlainModel:
         return values
 
     def scores(self, matrix: FloatArray) -> FloatArray:
-        """Raw scores of a table of :meth:`matrix`, shape (n_rows, n_outputs)."""
+        """Return raw scores of a table of :meth:`matrix`, shape (n_rows, n_outputs)."""
         forest, kept = self.model.forest, self._kept()[:-1]
         kinds = [self.schema.kinds[j] for j in kept.tolist()]
         values: AnyArray = matrix
@@ -227,14 +227,14 @@ def plain_model(model: Model, classes: AnyArray | None, raw: bool, target: str) 
     model : Model
     classes : ndarray, optional
     raw : bool
-        Write raw scores, whatever the prediction is.
+        Write raw scores instead of predictions.
     target : str
         Name of the format, for messages.
 
     Raises
     ------
     ParameterError
-        If the model has what no other format can express.
+        If no other format can express the model.
     """
     _check(model, target)
     link = None if raw else _link(model, target)
@@ -242,7 +242,7 @@ def plain_model(model: Model, classes: AnyArray | None, raw: bool, target: str) 
 
 
 def _check(model: Model, target: str) -> None:
-    """Refuse what no format but ours has."""
+    """Raise for features that only Hedgerow's format has."""
     reasons = []
     if model.forest.slopes is not None:
         reasons.append("linear leaves")
@@ -253,11 +253,11 @@ def _check(model: Model, target: str) -> None:
     if OFFSET_COLUMNS in model.training:
         reasons.append("offset columns")
     if CLASS_WEIGHT in model.training:
-        reasons.append("decisions weighted by class_weight")
+        reasons.append("labels that depend on class_weight")
     if reasons:
         raise ParameterError(
             f"{' and '.join(reasons)} cannot be written to {target}: save the model instead, or "
-            "train it without."
+            "train it without this feature."
         )
 
 
@@ -281,20 +281,20 @@ def _link(model: Model, target: str) -> str:
         return _LINKS[model.objective]
     raise ParameterError(
         f"predictions of objective {model.objective!r} with {model.forest.n_outputs} output(s) "
-        f"have no words in {target}: raw=True writes the raw scores."
+        f"cannot be expressed in {target}: raw=True writes the raw scores."
     )
 
 
 def refuse(what: str, target: str, advice: str = "") -> ParameterError:
-    """An error that names what a format cannot express."""
+    """Return an error that names what a format cannot express."""
     return ParameterError(f"{what} cannot be written to {target}{advice or ''}.")
 
 
 def one_way(tree: PlainTree, node: int, others_left: bool) -> bool:
-    """Whether the sides of a set must be exchanged so that unknown values go to one side."""
+    """Whether to exchange the sides of a set, so that unknown values go to one side."""
     return tree.unknown_left[node] != others_left
 
 
 def column_text(columns: Sequence[Column], j: int) -> str:
-    """Name of a column for messages."""
+    """Return the name of a column for messages."""
     return repr(columns[j].name)

@@ -1,6 +1,6 @@
-"""A model as a Python module without imports but ``math``: for reading, and for small devices.
+"""Writer of a Python module that imports only ``math``: for reading, and for small devices.
 
-Each tree is a function of nested questions.  The module's ``predict(row)`` takes a mapping
+Each tree is a function of nested conditions.  The module's ``predict(row)`` takes a mapping
 from column to value, or a sequence in the order of ``COLUMNS``.
 """
 
@@ -20,11 +20,11 @@ from hedgerow.convert.writers.report import Notes
 
 _TARGET = "Python"
 _MOST_DEPTH = 80
-"""Python reads at most 100 levels of indentation."""
+"""Python accepts at most 100 levels of indentation."""
 
 
 def write_python(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
-    """The text of a module.
+    """Return the text of a module.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def _head(plain: PlainModel) -> list[str]:
     lines = [
         f'"""{plain.forest.n_trees} trees, objective {plain.objective!a}.',
         "",
-        "predict(row) gives the prediction, raw_scores(row) the sums of the trees.",
+        "predict(row) returns the prediction, raw_scores(row) the sums of the trees.",
         '"""',
         "",
         "import math",
@@ -88,7 +88,7 @@ _READ = [
 
 
 def _tree(plain: PlainModel, number: int, tree: PlainTree) -> list[str]:
-    """One function; nodes are visited with a list, so that depth costs no recursion."""
+    """Return one function; a list replaces recursion."""
     lines = [f"def tree_{number}(x):"]
     waiting: list[tuple[int, int, str]] = [(0, 1, "")]
     while waiting:
@@ -109,7 +109,7 @@ def _tree(plain: PlainModel, number: int, tree: PlainTree) -> list[str]:
 
 
 def _question(plain: PlainModel, tree: PlainTree, node: int) -> str:
-    """The condition of the left side; a comparison with NaN is false."""
+    """Return the condition of the left side; a comparison with NaN is false."""
     x, missing = f"x[{tree.column[node]}]", bool(tree.missing_left[node])
     if node not in tree.members:
         cut = float(tree.threshold[node])
@@ -186,7 +186,7 @@ _PREDICT: dict[str, list[str]] = {
 
 
 def predict_python(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
-    """Raw scores by the module itself, row by row."""
+    """Compute raw scores with the module, row by row."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.py")
         with open(path, "wb") as file:
@@ -198,7 +198,7 @@ def predict_python(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatA
 
 
 def _row(plain: PlainModel, values: list[float]) -> list[Any]:
-    """A row with the categories themselves; an object is one that no model knows."""
+    """Return a row with the categories; an object represents an unknown one."""
     return [
         x
         if column.kind != "category" or math.isnan(x)

@@ -1,4 +1,4 @@
-"""What an export says of itself."""
+"""The report of an export."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ ExportFormat: TypeAlias = Literal["lightgbm", "xgboost", "onnx", "treelite", "py
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
-    """What was written, what differs, and what a check has found.
+    """What was written, what differs, and the result of a check.
 
     Attributes
     ----------
     path : str
     format : str
     notes : tuple of str
-        What differs from the model: what was rounded, and how much; what the reader must know.
+        Differences from the model: what was rounded and by how much; what the reader must know.
     rows_checked : int
-        Rows that the target has predicted; 0 without ``check``.
+        Rows that the target predicted; 0 without ``check``.
     largest_difference : float
-        Of raw scores, between target and model; 0.0 if nothing was checked.
+        Largest difference of raw scores; 0.0 if nothing was checked.
     """
 
     path: str
@@ -33,11 +33,11 @@ class ExportReport:
 
 @dataclass(slots=True)
 class Notes:
-    """Notes that a writer gathers, each once."""
+    """Notes of a writer, without duplicates."""
 
     lines: list[str] = field(default_factory=list)
 
     def add(self, line: str) -> None:
-        """Add a note that is not there yet."""
+        """Add a note unless it exists."""
         if line not in self.lines:
             self.lines.append(line)

@@ -1,7 +1,7 @@
-"""A model for treelite, through its builder; the file is a treelite checkpoint.
+"""Writer for treelite, through its builder; the file is a treelite checkpoint.
 
 Thresholds and leaves are float64.  Categories are codes, the positions of the levels; a
-split lists those of one side, and unknown ones are on the other.
+split lists the codes of one side, and unknown categories go to the other.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _POSTPROCESSORS = {
 
 
 def write_treelite(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
-    """The content of a checkpoint.
+    """Return the content of a checkpoint.
 
     Raises
     ------
     ParameterError
-        If the model has what treelite cannot express; the message names it.
+        If treelite cannot express the model; the message names the feature.
     ImportError
         If treelite is not installed.
     """
@@ -107,7 +107,7 @@ def _split(plain: PlainModel, tree: PlainTree, node: int, builder: Any) -> None:
         )
         return
     chosen, to_right = tree.members[node], tree.unknown_left[node]
-    if to_right:  # list those on the other side, so that unknown ones are not on it
+    if to_right:  # list the codes of the other side, so that unknown ones are not on it
         chosen = np.setdiff1d(np.arange(plain.n_levels(column)), chosen)
     builder.categorical_test(
         feature_id=column,
@@ -120,7 +120,7 @@ def _split(plain: PlainModel, tree: PlainTree, node: int, builder: Any) -> None:
 
 
 def predict_treelite(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
-    """Raw scores by treelite's own interpreter, shape (n_rows, n_outputs)."""
+    """Predict raw scores with treelite's own interpreter, shape (n_rows, n_outputs)."""
     import treelite
 
     with tempfile.TemporaryDirectory() as folder:

@@ -1,11 +1,11 @@
-"""A model as XGBoost's JSON (the schema of version 3).
+"""Writer of XGBoost's JSON (the schema of version 3).
 
-XGBoost holds thresholds and leaves in float32 and rounds values to it.  A threshold that
-another cut of float32 does not replace exactly, and a leaf that float32 does not hold, are
-errors without ``approximate=True``; with it thresholds are exact for float32 values.
-XGBoost takes no infinite values: a cut that all finite ones lie below is infinite.
-Categories that a split lists go right, all others, unknown ones too, left.  The base score
-is a first tree of one leaf for each output, and XGBoost's own is the one that adds 0.
+XGBoost stores thresholds and leaves in float32 and rounds values to float32.  A threshold
+without an equivalent float32 cut, and a leaf that float32 cannot represent, are
+errors without ``approximate=True``; with it, thresholds are exact for float32 values.
+XGBoost accepts no infinite values, so a cut above all finite values is infinite.
+Listed categories go right; all others, including unknown ones, go left.  The base score
+is a first tree of one leaf for each output, and XGBoost's own base score is the neutral one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hedgerow.kernels.keys import floats_of_keys
 _TARGET = "XGBoost's JSON"
 _NO_PARENT = 2147483647
 _I64, _F64 = 15, 8
-"""Types of arrays of categories in XGBoost."""
+"""Types of category arrays in XGBoost."""
 
 _OBJECTIVES = {
     "squared_error": "reg:squarederror",
@@ -53,14 +53,14 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 
 
 class _Rounding:
-    """What had to be rounded, and how much."""
+    """What was rounded, and by how much."""
 
     def __init__(self, approximate: bool) -> None:
         self.approximate = approximate
         self.cuts, self.leaves, self.most = 0, 0, 0.0
 
     def leaf(self, values: FloatArray) -> FloatArray:
-        """Values of leaves in float32."""
+        """Return leaf values in float32."""
         with np.errstate(over="ignore"):
             rounded = values.astype(np.float32).astype(np.float64)
         if not np.isfinite(rounded).all():
@@ -75,10 +75,10 @@ class _Rounding:
         return rounded
 
     def cut(self, threshold: FloatArray, whole: Any) -> FloatArray:
-        """The float32 ``c`` with ``float32(x) < c`` where ``x <= threshold``."""
+        """Return the float32 ``c`` with ``float32(x) < c`` if ``x <= threshold``."""
         cut = np.nextafter(rounded_down(threshold), np.float32(np.inf))
         exact = floats_of_keys(keys_below_float32(cut)) == threshold
-        # Whole numbers up to 2**24 are what they are in float32.
+        # float32 represents whole numbers up to 2**24 exactly.
         exact |= whole & (np.abs(threshold) < 2.0**24)
         exact |= np.isposinf(threshold)
         self.cuts += int(np.count_nonzero(~exact))
@@ -86,13 +86,13 @@ class _Rounding:
             raise refuse(
                 "cuts of float64 columns",
                 _TARGET,
-                " exactly, as it rounds values to float32: approximate=True writes cuts that are "
-                "exact for float32 values",
+                " exactly, because it rounds values to float32: approximate=True writes cuts that "
+                "are exact for float32 values",
             )
         return cut.astype(np.float64)
 
     def tell(self, notes: Notes) -> None:
-        """Say what was rounded."""
+        """Report what was rounded."""
         if self.cuts:
             notes.add(f"{self.cuts} cuts are exact for values in float32, to which XGBoost rounds.")
         if self.leaves:
@@ -101,18 +101,20 @@ class _Rounding:
 
 
 def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
-    """The text of a model.
+    """Return the text of a model.
 
     Raises
     ------
     ParameterError
-        If it has what XGBoost cannot express; the message names it.
+        If XGBoost cannot express the model; the message names the feature.
     """
     if plain.schema.zero_missing:
         raise refuse("zero_as_missing", _TARGET)
     for column in plain.columns:
         if column.rounding == "to_zero":
-            raise refuse(f"column {column.name!r}, whose numbers are cut towards zero,", _TARGET)
+            raise refuse(
+                f"column {column.name!r}, whose numbers are truncated towards zero,", _TARGET
+            )
     rounding, k = _Rounding(approximate), plain.n_outputs
     n_parallel = plain.forest.n_parallel
     trees = []
@@ -121,7 +123,7 @@ def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
         shares[0] = plain.forest.base_score
         trees = [_leaf_tree(plain, rounding, float(share)) for share in shares.flat]
     trees += [_tree(plain, tree, rounding) for tree in plain.trees()]
-    # In a round of XGBoost all trees of an output stand together.
+    # In a round of XGBoost, all trees of an output are consecutive.
     turns = np.arange(len(trees)).reshape(-1, n_parallel, k).swapaxes(1, 2).reshape(-1)
     trees = [trees[turn] for turn in turns]
     for number, tree in enumerate(trees):
@@ -215,7 +217,7 @@ def _tree(plain: PlainModel, tree: PlainTree, rounding: _Rounding) -> dict[str, 
 
 
 def _siblings_together(left: IntArray, right: IntArray) -> IntArray:
-    """Nodes level by level: XGBoost's right child of a number stands behind the left one."""
+    """Return nodes level by level: XGBoost's right child follows the left one."""
     order = [0]
     for node in order:  # which grows
         if left[node] >= 0:
@@ -229,7 +231,7 @@ def _rounded(values: FloatArray) -> list[float]:
 
 
 def _codes(column: Column, positions: IntArray) -> IntArray:
-    """What XGBoost calls levels: their positions, or the numbers themselves."""
+    """Return XGBoost's codes of levels: positions, or the numbers themselves."""
     if column.rounding != "down":
         return positions
     return np.array([column.levels[k] for k in positions.tolist()], dtype=np.int64)
@@ -275,7 +277,7 @@ def _arrays(
 
 
 def _cats(plain: PlainModel) -> dict[str, Any]:
-    """Categories that XGBoost encodes itself; none where numbers are the categories."""
+    """Return the categories that XGBoost encodes; none if numbers are the categories."""
     columns = plain.columns
     held = [c.kind == "category" and c.rounding == "none" for c in columns]
     if not any(held):
@@ -301,7 +303,7 @@ def _encoding(levels: list[Any]) -> dict[str, Any]:
 
 
 def predict_xgboost(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
-    """Raw scores by XGBoost itself, shape (n_rows, n_outputs)."""
+    """Predict raw scores with XGBoost, shape (n_rows, n_outputs)."""
     import xgboost
 
     booster = xgboost.Booster()
