@@ -75,7 +75,7 @@ class ChunkTree:
         self._n_columns, self._stride = n_columns, spec.stride
         self._max_leaves = int(settings.max_leaves)
         max_nodes = 2 * self._max_leaves + min(6 * self._max_leaves, _SPARE_NODES)
-        self._tree = tree_arrays(max_nodes, int(settings.n_slots))
+        self._tree = tree_arrays(max_nodes, int(settings.n_slots), self._max_leaves)
         self.table, self.scalars = self._tree.table, start_scalars(n_columns, n_columns, params)
         self.columns = columns_of(np.arange(n_columns, dtype=np.int32), n_columns)
         extras = extras_of(spec, params, team.n_threads, max_nodes)
@@ -153,8 +153,12 @@ class ChunkTree:
         stages.open_root(self._settings, self._rules, self._tree, scalars, self._extras)
         root[layout.NODE_G] = sums[SUM_PACKED_G if self.is_rounded else SUM_G]
         root[layout.NODE_H] = sums[SUM_PACKED_H if self.is_rounded else SUM_H]
-        jobs = self._tree.batch
         self._end_builds(building)
+        self._search_root()
+
+    def _search_root(self) -> None:
+        """Look for a split of the root."""
+        jobs, scalars = self._tree.batch, self.scalars
         if scalars[layout.IS_N_SEARCHED] > 0:
             self._search(jobs)
         else:
@@ -192,13 +196,18 @@ class ChunkTree:
             self._settings, self._rules, self._tree, self.scalars, parents, full, jobs,
             self._extras,
         )  # fmt: skip
+        return jobs, self._plan_builds(jobs)
+
+    def _plan_builds(self, jobs: IntArray) -> Building:
+        """What to build for some jobs."""
+        jobs = jobs[jobs[:, batch.JOB_HISTOGRAMS] != batch.KEPT]
         subtracted = jobs[:, batch.JOB_HISTOGRAMS] == batch.SUBTRACTED
         small = (jobs[:, batch.JOB_SEARCH_SMALL] == 1) | subtracted
         large = (jobs[:, batch.JOB_SEARCH_LARGE] == 1) & ~subtracted
         nodes = [jobs[small, batch.JOB_SMALL], jobs[large, batch.JOB_LARGE]]
         slots = [jobs[small, batch.JOB_SMALL_SLOT], jobs[large, batch.JOB_LARGE_SLOT]]
         columns = self._built_columns()
-        return jobs, self._space.plan(np.concatenate(nodes), np.concatenate(slots), columns)
+        return self._space.plan(np.concatenate(nodes), np.concatenate(slots), columns)
 
     def close(self, jobs: IntArray, building: Building) -> None:
         """Search the children."""

@@ -272,6 +272,13 @@ def measure_node(
 
 
 @kernel(inner=True)
+def end_measure(state: State, level: Level, totals: tuple[int, int, int, int]) -> None:
+    """Thread 0: the bins that go left, from the rows of the level."""
+    write_choice(state.bins, level.choice, level.sets, totals, level.bundles)
+    level.penalty[0] = split_penalty(level.choice, level.sets)
+
+
+@kernel(inner=True)
 def measure_cut(
     thread: int, state: State, level: Level, n_slotless: int, vectors: Vectors | None
 ) -> None:
@@ -296,7 +303,6 @@ def measure_cut(
         if is_built:
             barrier(state.crew)
     if thread == 0:
-        write_choice(state.bins, level.choice, level.sets, totals, level.bundles)
-        level.penalty[0] = split_penalty(level.choice, level.sets)
+        end_measure(state, level, totals)
     if n_slotless > 0:
         barrier(state.crew)
