@@ -182,7 +182,7 @@ def sum_root(columns: Columns, stride: int, wide: Wide, slot_start: int, root: I
     root[NODE_H] = h
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def build_rows(
     thread: int,
     state: State,

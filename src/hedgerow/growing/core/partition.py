@@ -60,7 +60,7 @@ def partition_node(
     barrier(crew)
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def partition_batch(
     thread: int,
     crew: Crew,

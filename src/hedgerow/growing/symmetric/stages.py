@@ -128,7 +128,7 @@ def units_of_level(state: State, vectors: Vectors | None) -> Units:
     return largest_units(constant, vectors.outputs)
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def begin_level(
     thread: int,
     mine: tuple[int, int],
@@ -154,7 +154,7 @@ def begin_level(
     )  # fmt: skip
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def add_job(
     thread: int,
     mine: tuple[int, int],
@@ -174,7 +174,7 @@ def add_job(
             add_gains(thread, mine, state, level, node, start, units, n_groups, asked, vectors)
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def find_best(
     thread: int,
     mine: tuple[int, int],
@@ -199,7 +199,7 @@ def find_best(
         find_given(units, (groups, n_groups), gains, given, found[OF_GIVEN], price, asked)
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def search_level(
     thread: int, mine: tuple[int, int], state: State, level: Level, n_jobs: int,
     asked: Constraints, vectors: Vectors | None,
@@ -244,7 +244,7 @@ def measure_vectors(
     )
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def measure_node(
     state: State,
     level: Level,
@@ -271,14 +271,14 @@ def measure_node(
     )
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def end_measure(state: State, level: Level, totals: tuple[int, int, int, int]) -> None:
     """Thread 0: the bins that go left, from the rows of the level."""
     write_choice(state.bins, level.choice, level.sets, totals, level.bundles)
     level.penalty[0] = split_penalty(level.choice, level.sets)
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def measure_cut(
     thread: int, state: State, level: Level, n_slotless: int, vectors: Vectors | None
 ) -> None:
