@@ -12,7 +12,8 @@ nodes::
     until the tree is known
     last pass   exact sums of the leaves for their values, where histograms are rounded
 
-Which nodes are split in a pass: :mod:`hedgerow.growing.chunks.order`.  A tree takes about
+Which nodes are split in a pass: :mod:`hedgerow.growing.chunks.order`, and in symmetric trees those
+of a level (:mod:`hedgerow.growing.chunks.levels`).  A tree takes about
 as many passes as it has levels, and two.  Its values are added to the scores when chunks are next
 visited, for the gradients of the next tree.
 

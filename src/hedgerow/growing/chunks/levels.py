@@ -23,6 +23,7 @@ from hedgerow.growing.chunks.team import ChunkTeam
 from hedgerow.growing.chunks.tree import ChunkTree
 from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.setup import make_batch
 from hedgerow.growing.symmetric.grower import make_level
 from hedgerow.growing.symmetric.level import N_NODES
 from hedgerow.kernels.lanes import WIDTH
@@ -68,6 +69,7 @@ class LevelTree(ChunkTree):
         check_slots(params, settings, sizes)
         super().__init__(spec, params, settings, sizes, exchange, team, n_copies)
         n_threads, n_features = team.n_threads, spec.n_features
+        self._tree = self._tree._replace(batch=make_batch(self._max_leaves))
         self._search_space = layout.Search(
             lanes=aligned_zeros((n_threads, 2, WIDTH), np.int64),
             found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),

@@ -75,7 +75,7 @@ class ChunkTree:
         self._n_columns, self._stride = n_columns, spec.stride
         self._max_leaves = int(settings.max_leaves)
         max_nodes = 2 * self._max_leaves + min(6 * self._max_leaves, _SPARE_NODES)
-        self._tree = tree_arrays(max_nodes, int(settings.n_slots), self._max_leaves)
+        self._tree = tree_arrays(max_nodes, int(settings.n_slots))
         self.table, self.scalars = self._tree.table, start_scalars(n_columns, n_columns, params)
         self.columns = columns_of(np.arange(n_columns, dtype=np.int32), n_columns)
         extras = extras_of(spec, params, team.n_threads, max_nodes)

@@ -93,14 +93,19 @@ def split_rules(params: BoostParams) -> SplitRules:
     )
 
 
-def tree_arrays(max_nodes: int, n_slots: int, n_jobs: int = 1) -> layout.Tree:
-    """Space for the nodes of a tree, and for batches of ``n_jobs`` jobs."""
+def tree_arrays(max_nodes: int, n_slots: int) -> layout.Tree:
+    """Space for the nodes of a tree, and for batches of one job."""
     return layout.Tree(
         table=np.zeros((max_nodes, layout.NODE_FIELDS), dtype=np.int64),
         numbers=np.zeros((max_nodes, layout.NUMBERS)),
         free_slots=np.zeros(n_slots, dtype=np.int64),
-        batch=np.zeros((n_jobs, JOB_FIELDS), dtype=np.int64),
+        batch=make_batch(1),
     )
+
+
+def make_batch(n_jobs: int) -> IntArray:
+    """Space for the jobs of a batch."""
+    return np.zeros((n_jobs, JOB_FIELDS), dtype=np.int64)
 
 
 def loss_data_of(

@@ -11,7 +11,7 @@ from hedgerow.data.bins import BinSpec
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
-from hedgerow.growing.core.setup import tree_arrays
+from hedgerow.growing.core.setup import make_batch
 from hedgerow.growing.symmetric.level import GROUP_CELLS, LEVEL_COUNTS, SEEN_FIELDS
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.category_split import CATEGORY_PLACES, SCRATCH_SIZE
@@ -38,14 +38,14 @@ class SymmetricGrower(TreeGrower):
         self._params = replace(self._params, max_leaves=None)
         state = super()._start(target, weight, raw, objective, n_threads, adds_scores, n_copies)
         # A level has at most as many nodes as the tree has leaves.
-        n_nodes = len(state.tree.table)
+        most, slot_size = (
+            int(state.settings.max_leaves),
+            self._matrix.n_columns * self._matrix.stride,
+        )
         return state._replace(
-            tree=tree_arrays(n_nodes, len(state.tree.free_slots), n_nodes // 2),
-            level=make_level(
-                self._matrix.spec, state.extras, n_threads, n_nodes // 2,
-                self._matrix.n_columns * self._matrix.stride,
-            ),
-        )  # fmt: skip
+            tree=state.tree._replace(batch=make_batch(most)),
+            level=make_level(self._matrix.spec, state.extras, n_threads, most, slot_size),
+        )
 
 
 class SymmetricVectorGrower(SymmetricGrower, VectorGrower):
