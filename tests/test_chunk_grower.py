@@ -325,14 +325,17 @@ def test_a_hessian_that_is_tiny_beside_the_largest() -> None:
     assert_same_everywhere(replace(problem, weight=weight), chunk_rows=2000, kind=StrictStore)
 
 
-def test_a_real_table(shared_data) -> None:
+@pytest.mark.parametrize("trees", [{}, {**LEVELS, "max_depth": 6}], ids=["leaf-wise", "symmetric"])
+def test_a_real_table(shared_data, trees) -> None:
     frame = pytest.importorskip("pandas").read_parquet(shared_data("adult") / "train.parquet")
     frame = frame.iloc[::4]
     table = read_table(frame.drop(columns="income"))
     target = (frame["income"].astype(str) == frame["income"].astype(str).max()).to_numpy(float)
     matrix = bin_table(table, fit_bins(table, 255))
     assert matrix.spec.is_category.any()
-    problem = Problem(matrix, target, None, None, make_objective("logistic", 1), BoostParams())
+    problem = Problem(
+        matrix, target, None, None, make_objective("logistic", 1), BoostParams(**trees)
+    )
     n_rows = len(target)
     for mode in ("data", "features"):
         ways = {"chunk_rows": 1000, "edges": [0, 3000, n_rows], "n_threads": 2, "mode": mode}
