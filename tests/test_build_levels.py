@@ -32,7 +32,6 @@ def test_only_kernels_without_lanes_have_the_same_digest_with_avx512() -> None:
     differing = {name.partition(":")[0] for name in narrow if narrow[name] != wide[name]}
     assert {
         "hedgerow.growing.core.grow",
-        "hedgerow.growing.symmetric.grow",
         "hedgerow.growing.chunks.nodes",
         "hedgerow.kernels.shapley_blocks",
         "hedgerow.kernels.shapley_pairs",

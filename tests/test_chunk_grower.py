@@ -22,7 +22,7 @@ from hedgerow.data.bundles import BundleRules
 from hedgerow.data.matrix import bin_bundled
 from hedgerow.data.memory_store import MemoryStore, rows_of
 from hedgerow.data.row_store import EVERYTHING, ChunkWork
-from hedgerow.errors import CommunicationError, DataError, ParameterError
+from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError, ParameterError
 from hedgerow.growing.chunks import order as chunk_order
 from hedgerow.growing.chunks import space as chunk_space
 from hedgerow.growing.chunks import tree as chunk_tree
@@ -34,7 +34,8 @@ from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import tree_arrays
 from hedgerow.growing.core.tree import GrownTree
-from hedgerow.growing.limits.constraints import resolve_constraints
+from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
+from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 
@@ -90,7 +91,8 @@ def make_problem(
         score = score + np.array([2, -1, 0, 1, -2, 0, 3, 0, -3])[colours]
         columns["colour"] = [f"c{k}" for k in colours]
     table = read_table(columns)
-    matrix = bin_table(table, fit_bins(table, max_bins))
+    forced = resolve_bins(BoostParams(**values), table.schema).forced_bins
+    matrix = bin_table(table, fit_bins(table, max_bins, forced=forced))
     n_outputs, target = 1, score
     if loss in ("logistic", "exponential"):
         target = (score > 0).astype(float)
@@ -100,6 +102,8 @@ def make_problem(
     if loss == "softmax":
         values.pop("monotone_constraints", None)
     params = BoostParams(**({"min_samples_leaf": 2, "max_leaves": 8} | values))
+    if params.grow_policy == "symmetric":
+        params = replace(params, max_leaves=None)
     if loss == "quantile" and params.leaf_estimation == "auto":
         params = replace(params, leaf_estimation="gradient")
     params = resolve_constraints(resolve(params, objective), table.schema, objective)
@@ -112,7 +116,8 @@ def grow_in_memory(problem, n_rounds=3) -> Grown:
     """The trees of the grower that all others are measured by."""
     data = TrainingData(problem.matrix, problem.target, problem.weight, problem.offset)
     scores = Scores(data, problem.base(), 1)
-    grower = TreeGrower(
+    kind = SymmetricGrower if problem.params.grow_policy == "symmetric" else TreeGrower
+    grower = kind(
         problem.matrix, problem.target, problem.weight, scores.raw, problem.objective,
         problem.params, 1,
     )  # fmt: skip
@@ -225,6 +230,29 @@ OPTIONS = {
     "penalties": {"feature_penalties": {"x0": 0.3}, "grow_policy": "depthwise"},
     "first order": {"leaf_estimation": "gradient"},
 }
+LEVELS = {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 4}
+OPTIONS_OF_LEVELS = {
+    "plain": {},
+    "deep": {"max_depth": 8, "min_samples_leaf": 1},
+    "one level": {"max_depth": 1},
+    "nodes that stay whole": {"min_samples_leaf": 15},
+    "no split": {"min_samples_leaf": 10_000},
+    "prices": {"reg_lambda": 3.0, "reg_alpha": 0.7, "gamma": 0.4, "max_delta_step": 0.3},
+    "columns": {"colsample_bytree": 0.7, "colsample_bylevel": 0.7, "colsample_bynode": 0.6},
+    "subsample": {"subsample": 0.5},
+    "monotone": {"monotone_constraints": {"x0": 1, "x2": -1}},
+    "groups": {"interaction_constraints": [["x0", "x1"], ["x2", "x3", "x4"]]},
+    "penalties": {"feature_penalties": {"x0": 0.3}},
+    "drawn cuts": {"extra_trees": True, "path_smooth": 2.0},
+    "given cuts": {
+        "forced_splits": {
+            "feature": "x1",
+            "threshold": 0.2,
+            "left": {"feature": "x3", "threshold": -0.3},
+        }
+    },
+    "first order": {"leaf_estimation": "gradient"},
+}
 
 
 def assert_same_everywhere(problem, n_rounds=2, mode="data", **ways) -> list[Grown]:
@@ -235,7 +263,10 @@ def assert_same_everywhere(problem, n_rounds=2, mode="data", **ways) -> list[Gro
 
 
 @given(
-    options=st.sampled_from(list(OPTIONS.values())),
+    options=st.one_of(
+        st.sampled_from(list(OPTIONS.values())),
+        st.sampled_from([LEVELS | more for more in OPTIONS_OF_LEVELS.values()]),
+    ),
     loss=st.sampled_from(LOSSES),
     n_rows=st.integers(1, 120),
     chunk_rows=st.sampled_from([1, 2, 7, 33, 1000]),
@@ -267,15 +298,24 @@ def test_trees_are_those_of_growth_in_memory(
         ("logistic", {"subsample": 0.6, "colsample_bynode": 0.5}),
         ("squared_error", {}),  # no hessian in histograms
         ("softmax", {"subsample": 0.5}),
+        ("logistic", {**LEVELS, "max_depth": 6}),
+        ("softmax", {**LEVELS, "subsample": 0.6, "colsample_bynode": 0.5}),
     ],
 )
 def test_many_rows(loss, values, mode) -> None:
-    problem = make_problem(9000, loss, n_features=40, max_leaves=31, **values)
+    problem = make_problem(9000, loss, n_features=40, **({"max_leaves": 31} | values))
     edges = [0, 2500, 2500, 9000]
     for kind in (MemoryStore, StrictStore):
         assert_same_everywhere(
             problem, chunk_rows=1700, edges=edges, n_threads=2, mode=mode, kind=kind
         )
+
+
+@pytest.mark.parametrize("name", OPTIONS_OF_LEVELS)
+def test_symmetric_trees_of_ranks(name) -> None:
+    problem = make_problem(400, categories=True, **(LEVELS | OPTIONS_OF_LEVELS[name]))
+    for mode in ("data", "features"):
+        assert_same_everywhere(problem, chunk_rows=90, edges=[0, 150, 150, 400], mode=mode)
 
 
 def test_a_hessian_that_is_tiny_beside_the_largest() -> None:
@@ -285,14 +325,17 @@ def test_a_hessian_that_is_tiny_beside_the_largest() -> None:
     assert_same_everywhere(replace(problem, weight=weight), chunk_rows=2000, kind=StrictStore)
 
 
-def test_a_real_table(shared_data) -> None:
+@pytest.mark.parametrize("trees", [{}, {**LEVELS, "max_depth": 6}], ids=["leaf-wise", "symmetric"])
+def test_a_real_table(shared_data, trees) -> None:
     frame = pytest.importorskip("pandas").read_parquet(shared_data("adult") / "train.parquet")
     frame = frame.iloc[::4]
     table = read_table(frame.drop(columns="income"))
     target = (frame["income"].astype(str) == frame["income"].astype(str).max()).to_numpy(float)
     matrix = bin_table(table, fit_bins(table, 255))
     assert matrix.spec.is_category.any()
-    problem = Problem(matrix, target, None, None, make_objective("logistic", 1), BoostParams())
+    problem = Problem(
+        matrix, target, None, None, make_objective("logistic", 1), BoostParams(**trees)
+    )
     n_rows = len(target)
     for mode in ("data", "features"):
         ways = {"chunk_rows": 1000, "edges": [0, 3000, n_rows], "n_threads": 2, "mode": mode}
@@ -340,6 +383,31 @@ def test_little_memory_for_histograms(monkeypatch, edges, policy) -> None:
     problem = make_problem(500, max_leaves=25, min_samples_leaf=1, grow_policy=policy)
     for mode in ("data", "features"):
         assert_same_everywhere(problem, edges=edges, mode=mode)
+
+
+def test_symmetric_trees_take_a_pass_for_each_level() -> None:
+    problem = make_problem(6000, **LEVELS)
+    grown = assert_same_everywhere(problem, n_rounds=3, chunk_rows=2000)[0]
+    for tree, passes, splits in zip(grown.trees, grown.passes, grown.splits, strict=True):
+        assert passes == depth_of(tree) + 2  # one for gradients, one for leaf values
+        assert splits == np.count_nonzero(tree.left)  # none is in vain
+
+
+def test_levels_that_are_built_in_several_passes(monkeypatch) -> None:
+    monkeypatch.setattr(chunk_space, "_BUILD_BYTES", 1)
+    problem = make_problem(500, min_samples_leaf=1, **LEVELS | {"max_depth": 6})
+    for edges in ([0, 500], [0, 200, 500]):
+        for mode in ("data", "features"):
+            grown = assert_same_everywhere(problem, edges=edges, mode=mode)[0]
+            assert max(grown.passes) > 8
+
+
+def test_levels_whose_histograms_cannot_be_kept(monkeypatch) -> None:
+    monkeypatch.setattr(chunk_space, "_SLOT_BYTES", 1)
+    problem = make_problem(500, min_samples_leaf=1, **LEVELS | {"max_depth": 6})
+    with pytest.raises(AllRowsNeededError, match="max_depth=6 keeps up to 32 histograms"):
+        grow_in_chunks(problem)
+    assert_same_everywhere(make_problem(500, **LEVELS | {"max_depth": 3}))
 
 
 def test_splits_that_are_made_ahead_are_taken_in_the_order_of_growth() -> None:

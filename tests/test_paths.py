@@ -260,10 +260,29 @@ def test_rows_that_do_not_fit_say_what_needs_them() -> None:
 
     rows = Dataset.from_batches(batches, memory_limit="32 MB")
     with pytest.raises(
-        hedgerow.ParameterError, match=r"grow_policy='symmetric' .* 33.6 MB, and memory_limit is 32"
+        hedgerow.ParameterError, match=r"bundle_features=True.* 33.6 MB, and memory_limit is 32"
     ):
-        train({"n_estimators": 2, "grow_policy": "symmetric"}, rows)
+        train({"n_estimators": 2, "bundle_features": True}, rows)
     assert train({"n_estimators": 2}, rows).num_rounds == 2
+
+
+@pytest.mark.parametrize("objective", ["squared_error", "softmax"])
+def test_symmetric_trees_of_rows_that_do_not_fit(objective: str) -> None:
+    def target(X: Any) -> Any:
+        y = X[:, 0] * X[:, 1] + X[:, 2]
+        return y if objective == "squared_error" else np.digitize(y, [-0.5, 0.5])
+
+    parts = [np.random.default_rng(seed).normal(size=(50_000, 8)) for seed in range(7)]
+    params = {
+        "n_estimators": 2,
+        "grow_policy": "symmetric",
+        "objective": objective,
+        "monotone_constraints": {"x2": 1} if objective == "squared_error" else None,
+    }
+    rows = Dataset.from_batches(lambda: ((X, target(X)) for X in parts), memory_limit="32 MB")
+    table = np.concatenate(parts)
+    found, memory = train(params, rows), train(params, Dataset(table, target(table)))
+    assert found.to_bytes() == memory.to_bytes()
 
 
 def test_reasons_are_parameter_errors() -> None:

@@ -10,7 +10,6 @@ from hedgerow.growing.exact.stored import check_supported
 from hedgerow.params import BoostParams
 
 _NEED_ALL_ROWS = (
-    ("grow_policy", "symmetric", "use grow_policy='depthwise' or 'leafwise'"),
     ("linear_leaves", True, "use linear_leaves=False"),
     ("multi_strategy", ALL_OUTPUTS, f"use multi_strategy={ONE_OUTPUT!r}"),
 )
@@ -29,9 +28,10 @@ def check_trees(params: BoostParams) -> None:
                 f"{name}={value!r} needs all rows in memory: give the rows as a table, or "
                 f"{instead}."
             )
-    if params.forced_splits is not None:
+    if params.forced_splits is not None and params.grow_policy != "symmetric":
         raise AllRowsNeededError(
-            "forced_splits need all rows in memory: give the rows as a table, or leave them out."
+            "forced_splits need all rows in memory: give the rows as a table, use "
+            "grow_policy='symmetric', or leave them out."
         )
 
 

@@ -6,10 +6,11 @@
     measures    a tree    largest gradients, sums of gradients, size of the sample
     histograms  a pass    sums of all builds; each rank gets its block of columns
     splits      a pass    best splits in the blocks
+    measured    a level   what the split of a symmetric tree sends left
     sums        a tree    exact sums of the leaves
 
 With the features divided, every rank has all rows: there is nothing to add up, and only
-``greet`` and ``splits`` are called.
+``greet``, ``splits`` and ``measured`` are called.
 """
 
 from __future__ import annotations
@@ -80,6 +81,12 @@ class Exchange:
         parts = self._gather(found.reshape(-1), "splits")
         splits = parts.reshape(self.size, len(found), *found.shape[2:])
         return np.array(splits.swapaxes(0, 1), order="C")
+
+    def measured(self, local: IntArray, owner: int) -> IntArray:
+        """What the rank ``owner`` has measured."""
+        if self.size == 1:
+            return local
+        return self._gather(local, "the split of a level")[owner]
 
     def sums(self, local: IntArray) -> IntArray:
         """The sum of the arrays of all ranks."""

@@ -12,7 +12,8 @@ nodes::
     until the tree is known
     last pass   exact sums of the leaves for their values, where histograms are rounded
 
-Which nodes are split in a pass: :mod:`hedgerow.growing.chunks.order`.  A tree takes about
+Which nodes are split in a pass: :mod:`hedgerow.growing.chunks.order`, and in symmetric trees those
+of a level (:mod:`hedgerow.growing.chunks.levels`).  A tree takes about
 as many passes as it has levels, and two.  Its values are added to the scores when chunks are next
 visited, for the gradients of the next tree.
 
@@ -34,6 +35,7 @@ from hedgerow.data.row_store import Chunk, RowStore, Uses
 from hedgerow.growing.chunks import passes
 from hedgerow.growing.chunks.exchange import Exchange, GrowMode
 from hedgerow.growing.chunks.gradients import ChunkGradients, WholeRows
+from hedgerow.growing.chunks.levels import LevelTree
 from hedgerow.growing.chunks.places import ChunkPlaces
 from hedgerow.growing.chunks.scores import (
     Base,
@@ -132,7 +134,8 @@ class ChunkGrower:
             params, objective, self.n_rows, spec.n_features, most, constant, sizes.n_slots
         )
         self._team = team = ChunkTeam(n_threads)
-        self._tree = ChunkTree(spec, params, self._settings, sizes, self._exchange, team, n_copies)
+        grown = LevelTree if params.grow_policy == "symmetric" else ChunkTree
+        self._tree = grown(spec, params, self._settings, sizes, self._exchange, team, n_copies)
         self._blocks = aligned_empty((n_threads, 2, BLOCK), np.float64)
         self._counts = aligned_zeros((n_threads, layout.COUNTS), np.int64)
         most_rows = max(store.chunk_sizes, default=0)
@@ -271,7 +274,7 @@ class ChunkGrower:
     def _split(self, parents: IntArray, full: IntArray, traffic: Traffic) -> None:
         """Divide the rows of the nodes, find the best splits of their children."""
         jobs, building = self._tree.open(parents, full)
-        self._make_room(2 * len(parents))
+        self._make_room(parents)
         with self._team.leading(self._plan(parents, building)) as lead:
             for chunk in self._visited(parents, len(building.nodes) > 0):
                 self._places.write(chunk, self._team.where)
@@ -377,15 +380,17 @@ class ChunkGrower:
         words = self._tree.packed_words
         return self._store.chunks(numbers, Uses(builds, columns, reads, ("rows",), words))
 
-    def _make_room(self, n_new: int) -> None:
-        """Segments for all nodes that have been made, empty for the last ``n_new``."""
+    def _make_room(self, parents: IntArray) -> None:
+        """Segments for all nodes that have been made, empty for the children of ``parents``."""
         n_nodes, n_kept = self._tree.n_nodes, len(self._segments)
         if n_nodes > n_kept:
             larger = np.zeros((max(n_nodes, 2 * n_kept), *self._segments.shape[1:]), np.int32)
             larger[:n_kept] = self._segments
             self._segments = larger
         # Chunks without rows of their parents are passed over.
-        self._segments[n_nodes - n_new : n_nodes] = 0
+        table = self._tree.table
+        self._segments[table[parents, layout.NODE_LEFT]] = 0
+        self._segments[table[parents, layout.NODE_RIGHT]] = 0
 
 
 _LEAF_SUMS = Uses(by_row=False, columns=(), reads=("fixed", "rows"), writes=())

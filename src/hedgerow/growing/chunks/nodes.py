@@ -15,45 +15,28 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.chunks.stages import Building, empty_cells, packing_of, share_columns
-from hedgerow.growing.core.batch import best_thread, clear_batch, member
+from hedgerow.growing.core.batch import (
+    JOB_HISTOGRAMS,
+    JOB_LARGE,
+    JOB_LARGE_SLOT,
+    JOB_SEARCH_LARGE,
+    JOB_SEARCH_SMALL,
+    JOB_SMALL,
+    JOB_SMALL_SLOT,
+    SUBTRACTED,
+    best_thread,
+    member,
+)
+from hedgerow.growing.core.building import subtract_node
 from hedgerow.growing.core.frontier import keep_best, open_children, release_slot, start_tree
 from hedgerow.growing.core.gradients import choose_packing
-from hedgerow.growing.core.grow import subtract_node
 from hedgerow.growing.core.leaves import set_values
 from hedgerow.growing.core.searching import search_node
-from hedgerow.growing.core.state import (
-    IS_LARGE,
-    IS_LARGE_SLOT,
-    IS_N_LEAVES,
-    IS_SEARCH_LARGE,
-    IS_SEARCH_SMALL,
-    IS_SMALL,
-    IS_SMALL_SLOT,
-    IS_SUBTRACT,
-    Extras,
-    Search,
-    Settings,
-    Tree,
-)
+from hedgerow.growing.core.state import Extras, Search, Settings, Tree
 from hedgerow.growing.sampling.draws import allow_children
 from hedgerow.kernels.barrier import Crew, barrier, share
 from hedgerow.kernels.histogram import Bins, Columns, Wide, add_wide
 from hedgerow.kernels.split import SplitRules
-
-# Columns of ``jobs``: what becomes of the children of a node that is split in this pass.
-(
-    JOB_SMALL,  # the child with fewer rows; -1: neither is searched
-    JOB_LARGE,
-    JOB_SMALL_SLOT,  # of its histogram
-    JOB_LARGE_SLOT,
-    JOB_SUBTRACT,  # 1: the large child's histogram is parent - small
-    JOB_SEARCH_SMALL,
-    JOB_SEARCH_LARGE,
-    JOB_FIELDS,
-) = range(8)
-
-NO_LIMIT = 1 << 40
-"""``max_leaves`` of :func:`open_batch`: nodes are opened that may not be in the tree."""
 
 
 def searched_children(jobs: IntArray) -> IntArray:
@@ -149,6 +132,24 @@ def read_message(
     barrier(crew)
 
 
+@kernel(inner=True)
+def subtract_job(
+    thread: int,
+    mine: tuple[int, int],
+    bins: Bins,
+    columns: Columns,
+    place: tuple[Wide, int, int],
+    job: IntArray,
+    extras: Extras,
+) -> None:
+    """Histogram of the larger child of a job in columns ``mine``, if it is to be subtracted."""
+    if job[JOB_HISTOGRAMS] == SUBTRACTED:
+        wide, slot_size, before = place
+        small = before + job[JOB_SMALL_SLOT] * slot_size
+        large = before + job[JOB_LARGE_SLOT] * slot_size
+        subtract_node(thread, mine, bins, columns, wide, large, small, extras.lists, None)
+
+
 @kernel
 def search_jobs(
     thread: int,
@@ -176,21 +177,16 @@ def search_jobs(
     first, last = share(block[1] - block[0], thread, crew.n_threads)
     mine = (block[0] + first, block[0] + last)
     for j in range(len(jobs)):
-        small, large = before + jobs[j, JOB_SMALL_SLOT] * slot_size, np.int64(0)
-        if jobs[j, JOB_LARGE] >= 0:
-            large = before + jobs[j, JOB_LARGE_SLOT] * slot_size
-        if jobs[j, JOB_SUBTRACT] == 1:
-            subtract_node(thread, mine, bins, columns, wide, large, small, extras.lists, None)
-        scalars[IS_SMALL] = jobs[j, JOB_SMALL] if jobs[j, JOB_SEARCH_SMALL] == 1 else -1
-        scalars[IS_LARGE] = jobs[j, JOB_LARGE] if jobs[j, JOB_SEARCH_LARGE] == 1 else -1
-        allow_children(settings, search.allowed, table, scalars, extras)
+        job = jobs[j]
+        subtract_job(thread, mine, bins, columns, place, job, extras)
+        allow_children(settings, search.allowed, table, job, scalars, extras)
         for child in range(2):
-            node = member(scalars, child).node
-            if node >= 0:
-                histogram = (wide, small if child == 0 else large)
+            node, slot, searched = member(job, child)
+            if searched == 1:
                 search_node(
-                    thread, mine, settings, rules, bins, columns, histogram, search, child,
-                    table[node], scalars, extras,
+                    thread, mine, settings, rules, bins, columns,
+                    (wide, before + slot * slot_size), search, child, (node, table[node]),
+                    scalars, extras,
                 )  # fmt: skip
                 for k in range(found.shape[3]):
                     found[j, thread, child, k] = search.found[thread, child, k]
@@ -242,16 +238,8 @@ def open_batch(
 ) -> None:
     """Make the children of ``parents``; ``full_after[k]`` is 1 if the tree is full with them."""
     for k in range(len(parents)):
-        clear_batch(scalars)
-        scalars[IS_N_LEAVES] = settings.max_leaves * full_after[k]
-        open_children(settings, rules, tree, scalars, parents[k], extras)
-        jobs[k, JOB_SMALL] = scalars[IS_SMALL]
-        jobs[k, JOB_LARGE] = scalars[IS_LARGE]
-        jobs[k, JOB_SMALL_SLOT] = scalars[IS_SMALL_SLOT]
-        jobs[k, JOB_LARGE_SLOT] = scalars[IS_LARGE_SLOT]
-        jobs[k, JOB_SUBTRACT] = scalars[IS_SUBTRACT]
-        jobs[k, JOB_SEARCH_SMALL] = scalars[IS_SEARCH_SMALL]
-        jobs[k, JOB_SEARCH_LARGE] = scalars[IS_SEARCH_LARGE]
+        is_last = full_after[k] == 1
+        open_children(settings, rules, tree, scalars, parents[k], is_last, jobs[k], extras)
 
 
 @kernel

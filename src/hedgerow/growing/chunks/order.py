@@ -145,4 +145,4 @@ def numbered(tree: layout.Tree, order: Order) -> layout.Tree:
     table = tree.table[found]
     table[:, layout.NODE_LEFT] = left
     table[:, layout.NODE_RIGHT] = np.where(left > 0, left + 1, 0)
-    return layout.Tree(table, tree.numbers[found], tree.free_slots)
+    return layout.Tree(table, tree.numbers[found], tree.free_slots, tree.batch)

@@ -15,7 +15,7 @@ from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError, P
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.space import Sizes, builds_for, slots_for
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.branches import make_constraints
+from hedgerow.growing.core.branches import given_cuts, make_constraints
 from hedgerow.growing.core.gradients import FIXED_BITS
 from hedgerow.growing.core.grower import make_categories
 from hedgerow.growing.sampling.goss import follows_gradients, uniform_sampler
@@ -168,11 +168,12 @@ def columns_of(chosen: np.ndarray, n_columns: int) -> Columns:
 
 def extras_of(spec: BinSpec, params: BoostParams, n_threads: int, max_nodes: int) -> layout.Extras:
     """What the compiled stages need beyond the usual fit."""
+    last_bin, given = spec.bin_counts() - 1, given_cuts(params.forced_splits, spec)
     return layout.Extras(
         features=np.arange(spec.n_features, dtype=np.int32),
         categories=make_categories(spec.is_category, params, n_threads),
         bundles=None,
         lists=None,
-        constraints=make_constraints(params, spec.n_features, spec.bin_counts() - 1, max_nodes),
+        constraints=make_constraints(params, spec.n_features, last_bin, max_nodes, given),
         sampler=uniform_sampler(),
     )

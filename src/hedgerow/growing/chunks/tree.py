@@ -18,6 +18,7 @@ from hedgerow.growing.chunks.setup import columns_of, extras_of, own_of
 from hedgerow.growing.chunks.space import Sizes, Space
 from hedgerow.growing.chunks.stages import SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, Building
 from hedgerow.growing.chunks.team import ChunkTeam
+from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import cuts_of, for_copies, thresholds_of
 from hedgerow.growing.core.setup import (
@@ -152,12 +153,13 @@ class ChunkTree:
         stages.open_root(self._settings, self._rules, self._tree, scalars, self._extras)
         root[layout.NODE_G] = sums[SUM_PACKED_G if self.is_rounded else SUM_G]
         root[layout.NODE_H] = sums[SUM_PACKED_H if self.is_rounded else SUM_H]
-        jobs = np.zeros((1, stages.JOB_FIELDS), dtype=np.int64)
-        jobs[0, stages.JOB_LARGE] = -1
-        jobs[0, stages.JOB_SMALL_SLOT] = root[layout.NODE_SLOT]
-        jobs[0, stages.JOB_SEARCH_SMALL] = scalars[layout.IS_SEARCH_SMALL]
         self._end_builds(building)
-        if scalars[layout.IS_SEARCH_SMALL] == 1:
+        self._search_root()
+
+    def _search_root(self) -> None:
+        """Look for a split of the root."""
+        jobs, scalars = self._tree.batch, self.scalars
+        if scalars[layout.IS_N_SEARCHED] > 0:
             self._search(jobs)
         else:
             self._settle(jobs, np.zeros((1, 1, 2, layout.FOUND_FIELDS), dtype=np.int64))
@@ -189,23 +191,28 @@ class ChunkTree:
 
     def open(self, parents: IntArray, full: IntArray) -> tuple[IntArray, Building]:
         """Make the children of ``parents``; what to search, and what to build for it."""
-        jobs = np.zeros((len(parents), stages.JOB_FIELDS), dtype=np.int64)
-        unlimited = self._settings._replace(max_leaves=stages.NO_LIMIT)
+        jobs = np.zeros((len(parents), batch.JOB_FIELDS), dtype=np.int64)
         stages.open_batch(
-            unlimited, self._rules, self._tree, self.scalars, parents, full, jobs, self._extras
-        )
-        subtracted = jobs[:, stages.JOB_SUBTRACT] == 1
-        small = (jobs[:, stages.JOB_SEARCH_SMALL] == 1) | subtracted
-        large = (jobs[:, stages.JOB_SEARCH_LARGE] == 1) & ~subtracted
-        nodes = [jobs[small, stages.JOB_SMALL], jobs[large, stages.JOB_LARGE]]
-        slots = [jobs[small, stages.JOB_SMALL_SLOT], jobs[large, stages.JOB_LARGE_SLOT]]
+            self._settings, self._rules, self._tree, self.scalars, parents, full, jobs,
+            self._extras,
+        )  # fmt: skip
+        return jobs, self._plan_builds(jobs)
+
+    def _plan_builds(self, jobs: IntArray) -> Building:
+        """What to build for some jobs."""
+        jobs = jobs[jobs[:, batch.JOB_HISTOGRAMS] != batch.KEPT]
+        subtracted = jobs[:, batch.JOB_HISTOGRAMS] == batch.SUBTRACTED
+        small = (jobs[:, batch.JOB_SEARCH_SMALL] == 1) | subtracted
+        large = (jobs[:, batch.JOB_SEARCH_LARGE] == 1) & ~subtracted
+        nodes = [jobs[small, batch.JOB_SMALL], jobs[large, batch.JOB_LARGE]]
+        slots = [jobs[small, batch.JOB_SMALL_SLOT], jobs[large, batch.JOB_LARGE_SLOT]]
         columns = self._built_columns()
-        return jobs, self._space.plan(np.concatenate(nodes), np.concatenate(slots), columns)
+        return self._space.plan(np.concatenate(nodes), np.concatenate(slots), columns)
 
     def close(self, jobs: IntArray, building: Building) -> None:
         """Search the children."""
         self._end_builds(building)
-        if (jobs[:, [stages.JOB_SEARCH_SMALL, stages.JOB_SEARCH_LARGE]] == 1).any():
+        if (jobs[:, [batch.JOB_SEARCH_SMALL, batch.JOB_SEARCH_LARGE]] == 1).any():
             self._search(jobs)
 
     def _needs(self, node: int) -> int:

@@ -1,9 +1,15 @@
 """Batches of nodes that are searched together, and splits from the search to the table.
 
-A batch is the root, or the two children of a node: the smaller one, whose histogram is
-built from its rows, and the larger one, whose histogram is what the parent's leaves.  It
-stands in ``scalars`` (``IS_SMALL`` ... ``IS_SEARCH_LARGE``), two cells side by side for
-each field.
+A batch is a list of jobs.  A job is what is done for the children of one node: the rows of the
+node are divided, the histogram of the smaller child is built from its rows, and the larger
+one's is what the parent's leaves.  The root, and a node of a symmetric tree that the split of
+its level does not divide, are jobs without a parent.
+
+::
+
+    leaf-wise, depth-wise    a batch is one job, and each child is searched for itself
+    symmetric                a batch is a level, for which one split is searched
+    chunks of rows           a batch is all jobs of one pass over the chunks
 
 A split is a row of integers, ``FOUND_...``, of which every search notes its best.  Thread 0
 takes the best of all threads and writes it to the row of its node, ``NODE_...``.
@@ -27,12 +33,6 @@ from hedgerow.growing.core.state import (
     FOUND_N_LEFT,
     FOUND_SCORE,
     FOUND_SET,
-    IS_LARGE,
-    IS_SEARCH_LARGE,
-    IS_SEARCH_SMALL,
-    IS_SMALL,
-    IS_SMALL_SLOT,
-    IS_SUBTRACT,
     NODE_BIN,
     NODE_COLUMN,
     NODE_FEATURE,
@@ -46,9 +46,26 @@ from hedgerow.growing.core.state import (
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.split import NodeSums
 
+# Cells of a job.
+(
+    JOB_PARENT,  # node whose rows are divided, or -1
+    JOB_SMALL,  # child with fewer rows, or the node itself; -1: neither child is searched
+    JOB_LARGE,  # its sibling, or -1
+    JOB_SMALL_SLOT,  # of its histogram
+    JOB_LARGE_SLOT,
+    JOB_SEARCH_SMALL,  # 1: look for a split of this child
+    JOB_SEARCH_LARGE,
+    JOB_HISTOGRAMS,  # how the histograms are made
+    JOB_FIELDS,
+) = range(9)
+
+BUILT = 0  # from the rows of each child that is searched
+SUBTRACTED = 1  # of the smaller child from its rows, of the larger one by subtraction
+KEPT = 2  # it is there
+
 
 class Member(NamedTuple):
-    """A node of the batch; -1: there is none."""
+    """A node of a job; -1: there is none."""
 
     node: np.int64
     slot: np.int64  # of its histogram
@@ -56,21 +73,28 @@ class Member(NamedTuple):
 
 
 @kernel(inline=True, inner=True)
-def member(scalars: IntArray, child: int) -> Member:
-    """The smaller (0) or the larger (1) child of the batch."""
+def member(job: IntArray, child: int) -> Member:
+    """The smaller (0) or the larger (1) child of a job."""
     return Member(
-        scalars[IS_SMALL + child], scalars[IS_SMALL_SLOT + child], scalars[IS_SEARCH_SMALL + child]
+        job[JOB_SMALL + child], job[JOB_SMALL_SLOT + child], job[JOB_SEARCH_SMALL + child]
     )
 
 
 @kernel(inner=True)
-def clear_batch(scalars: IntArray) -> None:
-    """Leave no node in the batch."""
-    scalars[IS_SMALL] = -1
-    scalars[IS_LARGE] = -1
-    scalars[IS_SUBTRACT] = 0
-    scalars[IS_SEARCH_SMALL] = 0
-    scalars[IS_SEARCH_LARGE] = 0
+def start_job(job: IntArray, parent: int) -> None:
+    """Leave no node in the job but the parent."""
+    job[JOB_PARENT] = parent
+    job[JOB_SMALL] = -1
+    job[JOB_LARGE] = -1
+    job[JOB_SEARCH_SMALL] = 0
+    job[JOB_SEARCH_LARGE] = 0
+    job[JOB_HISTOGRAMS] = BUILT
+
+
+@kernel(inner=True)
+def count_searched(job: IntArray) -> int:
+    """Nodes of the job of which a split is looked for."""
+    return job[JOB_SEARCH_SMALL] + job[JOB_SEARCH_LARGE]
 
 
 @kernel(inline=True, inner=True)

@@ -15,7 +15,21 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.batch import best_thread, clear_batch, member, write_split
+from hedgerow.growing.core.batch import (
+    JOB_HISTOGRAMS,
+    JOB_LARGE,
+    JOB_LARGE_SLOT,
+    JOB_SEARCH_LARGE,
+    JOB_SEARCH_SMALL,
+    JOB_SMALL,
+    JOB_SMALL_SLOT,
+    SUBTRACTED,
+    best_thread,
+    count_searched,
+    member,
+    start_job,
+    write_split,
+)
 from hedgerow.growing.core.branches import bound_children, bound_root
 from hedgerow.growing.core.gradients import units_of
 from hedgerow.growing.core.state import (
@@ -24,18 +38,12 @@ from hedgerow.growing.core.state import (
     FOUND_N_LEFT,
     FOUND_SCORE,
     IS_DROPPED_BITS,
-    IS_LARGE,
-    IS_LARGE_SLOT,
     IS_N_FREE,
+    IS_N_JOBS,
     IS_N_LEAVES,
     IS_N_NODES,
     IS_N_ROWS,
-    IS_PARENT,
-    IS_SEARCH_LARGE,
-    IS_SEARCH_SMALL,
-    IS_SMALL,
-    IS_SMALL_SLOT,
-    IS_SUBTRACT,
+    IS_N_SEARCHED,
     IS_TREE,
     NODE_COUNT,
     NODE_DEPTH,
@@ -110,6 +118,18 @@ def may_split(settings: Settings, least_rows: int, tree: Tree, node: int) -> boo
     return enough and tree.table[node, NODE_DEPTH] < settings.max_depth
 
 
+@kernel(inner=True)
+def start_root(tree: Tree, scalars: IntArray, root: int, searched: bool) -> None:
+    """Make the root the only job of the batch."""
+    job = tree.batch[0]
+    start_job(job, np.int64(-1))
+    job[JOB_SMALL] = root
+    job[JOB_SMALL_SLOT] = tree.table[root, NODE_SLOT]
+    job[JOB_SEARCH_SMALL] = 1 if searched else 0
+    scalars[IS_N_JOBS] = 1
+    scalars[IS_N_SEARCHED] = count_searched(job)
+
+
 @kernel(inline=True, inner=True)
 def start_tree(
     settings: Settings,
@@ -127,11 +147,7 @@ def start_tree(
     root = add_node(tree, scalars, 0, scalars[IS_N_ROWS], 0)
     tree.table[root, NODE_SLOT] = take_slot(tree, scalars)
     searched = may_split(settings, rules.min_samples_leaf, tree, root) and settings.max_leaves > 1
-    clear_batch(scalars)
-    scalars[IS_PARENT] = -1
-    scalars[IS_SMALL] = root
-    scalars[IS_SMALL_SLOT] = tree.table[root, NODE_SLOT]
-    scalars[IS_SEARCH_SMALL] = 1 if searched else 0
+    start_root(tree, scalars, root, searched)
     bound_root(extras.constraints, settings.seed, scalars[IS_TREE])
 
 
@@ -191,7 +207,7 @@ def settle(
 ) -> None:
     """Take over what the search of the batch has found."""
     for child in range(2):
-        node, _, searched = member(scalars, child)
+        node, _, searched = member(tree.batch[0], child)
         if searched == 1:
             keep_best(settings, rules, tree, scalars, found, node, child, extras, vectors)
         elif node >= 0:
@@ -251,19 +267,23 @@ def open_children(
     tree: Tree,
     scalars: IntArray,
     parent: int,
+    is_last: bool,
+    job: IntArray,
     extras: Extras,
 ) -> None:
-    """Make the two children of ``parent`` and plan their histograms."""
+    """Make the two children of ``parent`` and plan their histograms.
+
+    ``is_last``: neither will be split.
+    """
     small, large = add_children(tree, scalars, parent)
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     bound_children(extras.constraints, units, rules, tree, parent)
-    if scalars[IS_N_LEAVES] < settings.max_leaves and may_split(
-        settings, rules.min_samples_leaf, tree, large
-    ):
-        scalars[IS_SEARCH_LARGE] = 1
+    start_job(job, parent)
+    if not is_last and may_split(settings, rules.min_samples_leaf, tree, large):
+        job[JOB_SEARCH_LARGE] = 1
         search_small = may_split(settings, rules.min_samples_leaf, tree, small)
-        scalars[IS_SEARCH_SMALL] = 1 if search_small else 0
-        plan_histograms(settings.n_slots, tree, scalars, parent, (small, large))
+        job[JOB_SEARCH_SMALL] = 1 if search_small else 0
+        plan_histograms(settings.n_slots, tree, scalars, parent, (small, large), job)
     else:
         # The smaller child has no more rows and no less depth: neither is searched.
         release_slot(tree, scalars, parent)
@@ -271,7 +291,12 @@ def open_children(
 
 @kernel(inner=True)
 def plan_histograms(
-    n_slots: int, tree: Tree, scalars: IntArray, parent: int, children: tuple[int, int]
+    n_slots: int,
+    tree: Tree,
+    scalars: IntArray,
+    parent: int,
+    children: tuple[int, int],
+    job: IntArray,
 ) -> None:
     """Decide how the children's histograms are made, and in which slots.
 
@@ -282,14 +307,15 @@ def plan_histograms(
     table = tree.table
     slot = table[parent, NODE_SLOT]
     table[parent, NODE_SLOT] = -1
-    scalars[IS_SMALL] = small
-    scalars[IS_LARGE] = large
-    scalars[IS_SUBTRACT] = 1 if slot >= 0 else 0
+    job[JOB_SMALL] = small
+    job[JOB_LARGE] = large
+    if slot >= 0:
+        job[JOB_HISTOGRAMS] = SUBTRACTED
     table[large, NODE_SLOT] = slot if slot >= 0 else take_slot(tree, scalars)
     table[small, NODE_SLOT] = take_slot(tree, scalars)
     small_slot, large_slot = table[small, NODE_SLOT], table[large, NODE_SLOT]
-    scalars[IS_SMALL_SLOT] = small_slot if small_slot >= 0 else n_slots
-    scalars[IS_LARGE_SLOT] = large_slot if large_slot >= 0 else n_slots + 1
+    job[JOB_SMALL_SLOT] = small_slot if small_slot >= 0 else n_slots
+    job[JOB_LARGE_SLOT] = large_slot if large_slot >= 0 else n_slots + 1
 
 
 @kernel(inline=True, inner=True)
@@ -304,8 +330,10 @@ def advance(
 ) -> None:
     """Thread 0: settle the last search, choose the next node and open its children."""
     settle(settings, rules, tree, scalars, found, extras, vectors)
-    parent = next_node(settings, tree, scalars)
-    clear_batch(scalars)
-    scalars[IS_PARENT] = parent
+    parent, job = next_node(settings, tree, scalars), tree.batch[0]
+    scalars[IS_N_JOBS] = 1 if parent >= 0 else 0
+    start_job(job, parent)
     if parent >= 0:
-        open_children(settings, rules, tree, scalars, parent, extras)
+        is_last = scalars[IS_N_LEAVES] + 1 >= settings.max_leaves
+        open_children(settings, rules, tree, scalars, parent, is_last, job, extras)
+    scalars[IS_N_SEARCHED] = count_searched(job)

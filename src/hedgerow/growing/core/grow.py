@@ -3,62 +3,51 @@
 ::
 
     gradient pass, row sample
-    root:   build histogram -> search
-    until no node is worth a split or the tree is full:
-        thread 0: settle the last batch, choose a node, open its children: the next batch
-        partition its rows
-        build the smaller child's histogram, get the larger one's by subtraction
-        search both
+    the root is the first batch
+    while thread 0 has a batch:
+        partition the rows of the parents
+        build the smaller children's histograms, get the larger ones' by subtraction
+        search: the best split of each child, or of a whole level
+        thread 0: settle what was found, open the children of the nodes that are split next
     leaf values from exact sums -> raw scores
 
-The control flow is that of XGBoost's ``UpdateTree``; leaf-wise and depth-wise
-growth differ in the choice of the node only (:mod:`hedgerow.growing.core.frontier`).
+The control flow is that of XGBoost's ``UpdateTree``.  Leaf-wise and depth-wise growth differ in
+the choice of the node only (:mod:`hedgerow.growing.core.frontier`).  What differs more is an
+option: an argument that is None for other trees, so that what stands behind
+``if vectors is None`` is compiled or left out.
 
-Trees with vectors in their leaves are grown by the same stages: gradients, histograms and
-leaf values of each output, one row sample, one partition, and one search over summed scores
-(:mod:`hedgerow.growing.vectors.search`).  What is different stands behind
-``if vectors is None``, where ``vectors`` is an argument: one of the branches is compiled.
+========================  ===================================================================
+``vectors``               leaves hold a value for each output: gradients, histograms and leaf
+                          values of each, and one search over summed scores
+                          (:mod:`hedgerow.growing.vectors.search`)
+``sorted_columns``        exact and approximate trees: nodes have sorted lists of rows in place
+                          of histograms (:mod:`hedgerow.growing.exact.stages`)
+``level``                 symmetric trees: a batch is a level, and has one split
+                          (:mod:`hedgerow.growing.symmetric.stages`)
+========================  ===================================================================
+
 Random numbers (samples, rounding) depend on the tree and the row, never on the output:
 outputs that are equal have equal histograms, and the order of outputs has no part in a
 tree but for the rounding of sums over them.
-
-Exact and approximate trees are grown by the same stages, too: their nodes have sorted lists of
-rows in place of histograms (:mod:`hedgerow.growing.exact.stages`).  The code for lists stands
-behind ``sorted_columns``, as that for outputs behind ``vectors``.
-
-Work of a stage is divided in two ways.  Rows of a large node are divided
-between threads when a tile of features is all there is (each thread sums into
-sums of its own, which are then merged); otherwise features are divided, which
-needs no merge.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
-from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.batch import member
+from hedgerow.growing.core.building import bare, make_histogram
 from hedgerow.growing.core.frontier import advance, start_tree
 from hedgerow.growing.core.gradients import gradient_pass
 from hedgerow.growing.core.leaves import finish_tree, finish_vectors
-from hedgerow.growing.core.partition import ROWS_TO_SHARE, partition_node
+from hedgerow.growing.core.partition import partition_batch
 from hedgerow.growing.core.searching import search_node
 from hedgerow.growing.core.state import (
-    IS_COUNT_BITS,
-    IS_G_APART,
-    IS_HESSIAN_BITS,
     IS_N_COLUMNS,
-    IS_PARENT,
-    IS_SMALL,
-    IS_SMALL_SLOT,
-    IS_SUBTRACT,
-    NODE_COLUMN,
+    IS_N_JOBS,
+    IS_N_SEARCHED,
     NODE_COUNT,
-    NODE_G,
-    NODE_H,
-    NODE_START,
     Extras,
+    Level,
     Sorted,
     State,
     Vectors,
@@ -72,159 +61,15 @@ from hedgerow.growing.exact.stages import (
 )
 from hedgerow.growing.sampling.draws import allow_children
 from hedgerow.growing.sampling.goss import draw_rows
+from hedgerow.growing.symmetric.level import divide_level, open_level, start_levels
+from hedgerow.growing.symmetric.stages import search_level
 from hedgerow.growing.vectors.gradients import pass_gradients
 from hedgerow.growing.vectors.search import search_vector_node
 from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
-from hedgerow.kernels.histogram import (
-    Bins,
-    Columns,
-    Packing,
-    RowLists,
-    Wide,
-    add_column,
-    build_histogram,
-    filled_cells,
-)
-from hedgerow.kernels.vector_histogram import (
-    add_cells,
-    build_columns,
-    list_filled,
-    subtract_cells,
-)
+from hedgerow.kernels.histogram import Bins
 
 ORDER_STOP = 0
 ORDER_GROW = 1
-
-
-@kernel(inline=True, inner=True)
-def bare(state: State) -> State:
-    """The state without options: with them each call that takes a state copies 170 words more."""
-    return State(
-        state.crew,
-        state.settings,
-        state.rules,
-        state.bins,
-        state.loss_data,
-        state.columns,
-        state.rows,
-        state.threads,
-        state.search,
-        state.wide,
-        state.tree,
-        state.scalars,
-        None,
-        None,
-        None,
-    )
-
-
-@kernel(inline=True, inner=True)
-def add_sums(
-    thread: int,
-    bins: Bins,
-    column: int,
-    wide: Wide,
-    target: int,
-    source: int,
-    sign: int,
-    lists: RowLists | None,
-    vectors: Vectors | None,
-) -> None:
-    """Add the sums of a column at ``source`` to those at ``target``, or subtract them (-1)."""
-    if vectors is None:
-        filled = filled_cells(bins, column, lists is not None)
-        add_column(wide, target, source, filled, bins.stride, sign)
-    else:
-        sums, filled_bins = vectors.outputs.sums, vectors.trial.filled[thread]
-        n_bins = np.int64(bins.n_bins[column])
-        n_filled = list_filled(sums.n, source, n_bins, bins.stride, filled_bins)
-        if sign > 0:
-            add_cells(sums, target, source, filled_bins, n_filled)
-        else:
-            subtract_cells(sums, target, source, filled_bins, n_filled)
-
-
-@kernel(inner=True)
-def build_node(
-    thread: int,
-    state: State,
-    place: tuple[int, int],
-    slot: int,
-    lists: RowLists | None,
-    vectors: Vectors | None,
-) -> None:
-    """Histogram of the rows at ``place`` (start, count); each thread completes its columns."""
-    crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
-    columns, rows, wide = state.columns, state.rows, state.wide
-    start, count = place
-    n_columns = scalars[IS_N_COLUMNS]
-    slot_size = settings.n_columns * bins.stride
-    n_tiles = (n_columns + bins.features_per_tile - 1) // bins.features_per_tile
-    n_groups = crew.n_threads
-    if count >= ROWS_TO_SHARE:
-        n_groups = min(crew.n_threads, n_tiles)
-    n_parts = crew.n_threads // n_groups
-    group, part = thread % n_groups, thread // n_groups
-    private = settings.n_slots + 2
-    if part < n_parts:
-        chosen = share(n_columns, group, n_groups)
-        first, last = share(count, part, n_parts)
-        first, last = start + first, start + last
-        to = (slot if part == 0 else private + thread) * slot_size
-        if vectors is None:
-            packing = Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
-            cells = state.threads.cells[thread]
-            build_histogram(
-                bins, packing, rows.packed, columns, chosen, rows.rows, first, last, cells, wide,
-                to, lists,
-            )  # fmt: skip
-        else:
-            words, sums = vectors.outputs.words, vectors.outputs.sums
-            build_columns(bins, columns, chosen, rows.rows, (first, last), words, sums, to)
-    if n_groups == crew.n_threads:
-        return  # each thread has built the very columns that it will search
-    barrier(crew)
-    mine = share(n_columns, thread, crew.n_threads)
-    for other in range(n_groups, n_groups * n_parts):
-        theirs = share(n_columns, other % n_groups, n_groups)
-        for k in range(max(mine[0], theirs[0]), min(mine[1], theirs[1])):
-            column = np.int64(columns.feature[k])
-            at = column * bins.stride
-            source = (private + other) * slot_size + at
-            add_sums(thread, bins, column, wide, slot * slot_size + at, source, 1, lists, vectors)
-    # The sums of one thread may be its own again: a second node may need them at once.
-    barrier(crew)
-
-
-@kernel(inner=True)
-def subtract_node(
-    thread: int,
-    mine: tuple[int, int],
-    bins: Bins,
-    columns: Columns,
-    wide: Wide,
-    large: int,
-    small: int,
-    lists: RowLists | None,
-    vectors: Vectors | None,
-) -> None:
-    """Turn the parent's histogram at ``large`` into the larger child's, for columns ``mine``."""
-    for k in range(mine[0], mine[1]):
-        column = np.int64(columns.feature[k])
-        at = column * bins.stride
-        add_sums(thread, bins, column, wide, large + at, small + at, -1, lists, vectors)
-
-
-@kernel(inner=True)
-def sum_root(columns: Columns, stride: int, wide: Wide, slot_start: int, root: IntArray) -> None:
-    """Read the root's sums off the histogram of its first column."""
-    at = slot_start + columns.feature[0] * stride
-    g, h = np.int64(0), np.int64(0)
-    for b in range(at, at + stride):
-        g += wide.g[b]
-        h += wide.h[b]
-    root[NODE_G] = g
-    root[NODE_H] = h
 
 
 @kernel(inline=True, inner=True)
@@ -233,23 +78,24 @@ def search_member(
     mine: tuple[int, int],
     state: State,
     child: int,
-    slot_start: int,
     extras: Extras,
     vectors: Vectors | None,
 ) -> None:
     """Best split of a node of the batch in columns ``mine``."""
     settings, rules, bins, search = state.settings, state.rules, state.bins, state.search
-    columns, scalars, table = state.columns, state.scalars, state.tree.table
-    row = table[member(scalars, child).node]
+    node, slot, _ = member(state.tree.batch[0], child)
+    slot_start = slot * settings.n_columns * bins.stride
+    row = state.tree.table[node]
     if vectors is None:
         search_node(
-            thread, mine, settings, rules, bins, columns, (state.wide, slot_start), search, child,
-            row, scalars, extras,
+            thread, mine, settings, rules, bins, state.columns, (state.wide, slot_start), search,
+            child, (node, row), state.scalars, extras,
         )  # fmt: skip
     else:
         search_vector_node(
-            thread, mine, settings, rules, bins, columns.feature, (row[NODE_COUNT], slot_start),
-            search.allowed[child], child, search.found[thread, child], vectors,
+            thread, mine, settings, rules, bins, state.columns.feature,
+            (row[NODE_COUNT], slot_start), search.allowed[child], child,
+            search.found[thread, child], vectors,
         )  # fmt: skip
 
 
@@ -257,30 +103,13 @@ def search_member(
 def search_histograms(
     thread: int, mine: tuple[int, int], state: State, extras: Extras, vectors: Vectors | None
 ) -> None:
-    """Histograms and best splits of the nodes of the batch, in columns ``mine``."""
-    crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
-    columns, wide, table = state.columns, state.wide, state.tree.table
-    slot_size = settings.n_columns * bins.stride
-    subtract = scalars[IS_SUBTRACT] == 1
+    """Histograms and best splits of the children of the batch, in columns ``mine``."""
+    job = state.tree.batch[0]
     for child in range(2):
-        node, slot, searched = member(scalars, child)
-        if node < 0:
-            continue
-        if child == 1 and subtract:
-            small = scalars[IS_SMALL_SLOT] * slot_size
-            subtract_node(
-                thread, mine, bins, columns, wide, slot * slot_size, small, extras.lists, vectors
-            )
-        elif searched == 1 or subtract:
-            place = (table[node, NODE_START], table[node, NODE_COUNT])
-            build_node(thread, bare(state), place, slot, extras.lists, vectors)
-        if vectors is None and node == 0:
-            if mine[0] == 0 and mine[1] > 0:
-                sum_root(columns, bins.stride, wide, slot * slot_size, table[0])
-            barrier(crew)
-        if searched == 1:
-            search_member(thread, mine, state, child, slot * slot_size, extras, vectors)
-    barrier(crew)
+        make_histogram(thread, mine, bare(state), job, child, extras.lists, vectors)
+        if member(job, child).searched == 1:
+            search_member(thread, mine, state, child, extras, vectors)
+    barrier(state.crew)
 
 
 @kernel(inline=True, inner=True)
@@ -307,8 +136,14 @@ def finish(thread: int, state: State, extras: Extras, vectors: Vectors | None) -
 
 
 @kernel(inline=True, inner=True)
-def open_tree(thread: int, state: State, extras: Extras, sorted_columns: Sorted | None) -> None:
-    """Empty the tree."""
+def open_tree(
+    thread: int,
+    state: State,
+    extras: Extras,
+    sorted_columns: Sorted | None,
+    level: Level | None,
+) -> None:
+    """Empty the tree: the root is the first batch."""
     tree, scalars = state.tree, state.scalars
     if sorted_columns is not None:
         settings, rows, threads = state.settings, state.rows, state.threads
@@ -317,6 +152,8 @@ def open_tree(thread: int, state: State, extras: Extras, sorted_columns: Sorted 
         start_tree(state.settings, state.rules, tree, scalars, extras)
         if sorted_columns is not None:
             set_root(tree, state.threads.leaf_sums, scalars)
+        if level is not None:
+            start_levels(level, extras.constraints)
 
 
 @kernel(inline=True, inner=True)
@@ -331,21 +168,51 @@ def own_columns(
 
 
 @kernel(inline=True, inner=True)
+def allow_batch(state: State, extras: Extras, level: Level | None) -> None:
+    """Thread 0: the columns in which the batch is searched."""
+    settings, tree, scalars = state.settings, state.tree, state.scalars
+    allowed, table = state.search.allowed, state.tree.table
+    if level is None:
+        allow_children(settings, allowed, table, tree.batch[0], scalars, extras)
+    else:
+        open_level(settings, allowed, level, tree, scalars, extras.constraints)
+
+
+@kernel(inline=True, inner=True)
 def split_rows(
     thread: int,
     mine: tuple[int, int],
     state: State,
-    parent: int,
+    n_jobs: int,
     bins: Bins | None,
     sorted_columns: Sorted | None,
 ) -> None:
-    """Divide the rows of ``parent`` between its children."""
+    """Divide the rows of the parents of the batch between their children."""
+    tree = state.tree
     if bins is not None:
-        row = state.tree.table[parent]
-        column = bins.by_column[row[NODE_COLUMN]]
-        partition_node(thread, state.crew, state.rows, column, row, state.threads.counts)
+        partition_batch(
+            thread, state.crew, state.rows, bins.by_column, tree.table, tree.batch, n_jobs,
+            state.threads.counts,
+        )  # fmt: skip
     if sorted_columns is not None:
-        split_lists(thread, mine, state, parent, sorted_columns)
+        split_lists(thread, mine, state, tree.batch[0], sorted_columns)
+
+
+@kernel(inline=True, inner=True)
+def search_bins(
+    thread: int,
+    mine: tuple[int, int],
+    state: State,
+    n_jobs: int,
+    extras: Extras,
+    vectors: Vectors | None,
+    level: Level | None,
+) -> None:
+    """Best splits in histograms: one of each node, or one of the level."""
+    if level is None:
+        search_histograms(thread, mine, state, extras, vectors)
+    else:
+        search_level(thread, mine, bare(state), level, n_jobs, extras.constraints, vectors)
 
 
 @kernel(inline=True, inner=True)
@@ -353,16 +220,28 @@ def search_batch(
     thread: int,
     mine: tuple[int, int],
     state: State,
+    n_jobs: int,
     extras: Extras,
     vectors: Vectors | None,
     bins: Bins | None,
     sorted_columns: Sorted | None,
+    level: Level | None,
 ) -> None:
     """Best splits of the nodes of the batch in columns ``mine``."""
     if bins is not None:
-        search_histograms(thread, mine, state, extras, vectors)
+        search_bins(thread, mine, state, n_jobs, extras, vectors, level)
     if sorted_columns is not None:
         search_lists(thread, mine, state, extras, sorted_columns)
+
+
+@kernel(inline=True, inner=True)
+def next_batch(state: State, extras: Extras, vectors: Vectors | None, level: Level | None) -> None:
+    """Thread 0: settle what was searched, and open the children of the next batch."""
+    settings, rules, tree, scalars = state.settings, state.rules, state.tree, state.scalars
+    if level is None:
+        advance(settings, rules, tree, scalars, state.search.found, extras, vectors)
+    else:
+        divide_level(settings, rules, tree, scalars, level, extras, vectors)
 
 
 @kernel(inline=True, inner=True)
@@ -372,28 +251,29 @@ def grow_tree(
     vectors: Vectors | None,
     bins: Bins | None,
     sorted_columns: Sorted | None,
+    level: Level | None,
 ) -> None:
     """Grow one tree, all threads together."""
-    crew, settings, rules = state.crew, state.settings, state.rules
-    tree, scalars, search = state.tree, state.scalars, state.search
+    crew, scalars = state.crew, state.scalars
     sum_gradients(thread, state, vectors)
-    draw_rows(thread, crew, settings, state.rows, state.threads.counts, scalars, state.extras)
-    open_tree(thread, state, state.extras, sorted_columns)
+    draw_rows(thread, crew, state.settings, state.rows, state.threads.counts, scalars, state.extras)
+    open_tree(thread, state, state.extras, sorted_columns, level)
     mine = own_columns(thread, crew, scalars[IS_N_COLUMNS], sorted_columns)
     while True:
         if thread == 0:
-            allow_children(settings, search.allowed, tree.table, scalars, state.extras)
+            allow_batch(state, state.extras, level)
         barrier(crew)
         # Read before the partition: behind its last barrier thread 0 may run ahead.
-        parent, search_next = scalars[IS_PARENT], scalars[IS_SMALL] >= 0
-        if parent >= 0:
-            split_rows(thread, mine, state, parent, bins, sorted_columns)
-        elif not search_next:
+        n_jobs, is_searched = scalars[IS_N_JOBS], scalars[IS_N_SEARCHED] > 0
+        if n_jobs == 0:
             break
-        if search_next:
-            search_batch(thread, mine, state, state.extras, vectors, bins, sorted_columns)
+        split_rows(thread, mine, state, n_jobs, bins, sorted_columns)
+        if is_searched:
+            search_batch(
+                thread, mine, state, n_jobs, state.extras, vectors, bins, sorted_columns, level
+            )
         if thread == 0:
-            advance(settings, rules, tree, scalars, search.found, state.extras, vectors)
+            next_batch(state, state.extras, vectors, level)
     finish(thread, state, state.extras, vectors)
 
 
@@ -409,6 +289,6 @@ def work(thread: int, state: State, order: int) -> None:
             number += 1
         if order == ORDER_STOP:
             return
-        grow_tree(thread, state, state.vectors, state.bins, state.sorted_columns)
+        grow_tree(thread, state, state.vectors, state.bins, state.sorted_columns, state.level)
         if thread == 0:
             return

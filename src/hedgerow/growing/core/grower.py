@@ -300,6 +300,7 @@ def make_state(
         extras=extras,
         vectors=None,
         sorted_columns=None,
+        level=None,
     )
 
 

@@ -6,8 +6,10 @@ import numpy as np
 
 from hedgerow.arrays import BinArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core.batch import JOB_PARENT
 from hedgerow.growing.core.state import (
     COUNT_LEFT,
+    NODE_COLUMN,
     NODE_COUNT,
     NODE_N_LEFT,
     NODE_SET,
@@ -55,4 +57,29 @@ def partition_node(
     copy_forward(ids, scratch, start + left_before, start + first, middle)
     right_at = start + row[NODE_N_LEFT] + first - left_before
     copy_reversed(ids, scratch, right_at, middle, start + last)
+    barrier(crew)
+
+
+@kernel(inline=True, inner=True)
+def partition_batch(
+    thread: int,
+    crew: Crew,
+    rows: Rows,
+    by_column: BinArray,
+    table: IntArray,
+    batch: IntArray,
+    n_jobs: int,
+    counts: IntArray,
+) -> None:
+    """Divide the rows of all parents of a batch: of large nodes together, of small ones alone."""
+    for j in range(n_jobs):
+        parent = batch[j, JOB_PARENT]
+        if parent < 0:
+            continue
+        row = table[parent]
+        column = by_column[row[NODE_COLUMN]]
+        if row[NODE_COUNT] >= ROWS_TO_SHARE and crew.n_threads > 1:
+            partition_node(thread, crew, rows, column, row, counts)
+        elif j % crew.n_threads == thread:
+            partition_alone(rows, column, row)
     barrier(crew)

@@ -14,7 +14,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.batch import is_better, member, note_split
+from hedgerow.growing.core.batch import is_better, note_split
 from hedgerow.growing.core.bundle_search import (
     column_of,
     feature_alone,
@@ -214,17 +214,17 @@ def search_node(
     place: tuple[Wide, int],
     search: Search,
     child: int,
-    row: IntArray,
+    member: tuple[int, IntArray],
     scalars: IntArray,
     extras: Extras,
 ) -> None:
-    """Find the best split in columns ``mine`` of the node with table row ``row``.
+    """Find the best split in columns ``mine`` of the node ``member``: its number and table row.
 
     ``place`` is where its histogram lies: the wide sums, and its first cell in them.
     """
+    number, row = member
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     node = (NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT]), units)
-    number = member(scalars, child).node
     allowed, found = search.allowed[child], search.found[thread, child]
     best = search_plain(
         mine,

@@ -15,6 +15,7 @@ from hedgerow.arrays import FloatArray, IntArray, aligned_empty
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.batch import JOB_FIELDS
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, row_share, unit_scale
 from hedgerow.kernels.hashing import hash_range
@@ -93,12 +94,18 @@ def split_rules(params: BoostParams) -> SplitRules:
 
 
 def tree_arrays(max_nodes: int, n_slots: int) -> layout.Tree:
-    """Space for the nodes of a tree."""
+    """Space for the nodes of a tree, and for batches of one job."""
     return layout.Tree(
         table=np.zeros((max_nodes, layout.NODE_FIELDS), dtype=np.int64),
         numbers=np.zeros((max_nodes, layout.NUMBERS)),
         free_slots=np.zeros(n_slots, dtype=np.int64),
+        batch=make_batch(1),
     )
+
+
+def make_batch(n_jobs: int) -> IntArray:
+    """Space for the jobs of a batch."""
+    return np.zeros((n_jobs, JOB_FIELDS), dtype=np.int64)
 
 
 def loss_data_of(

@@ -60,14 +60,8 @@ NODE_FIELDS = NODE_SET + SET_WORDS
     IS_N_ROWS,  # rows it is grown on (fewer than all with subsample < 1)
     IS_N_NODES,
     IS_N_LEAVES,
-    IS_PARENT,  # node being split; -1: the tree is finished
-    IS_SMALL,  # child whose histogram is built from rows; -1: none needed
-    IS_LARGE,  # its sibling, by subtraction
-    IS_SMALL_SLOT,
-    IS_LARGE_SLOT,
-    IS_SUBTRACT,  # 1: the large child's histogram is parent - small
-    IS_SEARCH_SMALL,  # 1: look for a split of this child
-    IS_SEARCH_LARGE,
+    IS_N_JOBS,  # jobs of the batch; 0: the tree is finished
+    IS_N_SEARCHED,  # nodes of the batch of which a split is looked for
     IS_G_EXPONENT,  # |g| <= 2**exponent, |fixed g| <= 2**30
     IS_H_EXPONENT,
     IS_DROPPED_BITS,  # packed = fixed >> dropped bits
@@ -81,7 +75,7 @@ NODE_FIELDS = NODE_SET + SET_WORDS
     IS_N_FEATURES,  # features that it may use: as many, but for bundles
     IS_FIRST_ROW,  # rows before these, in chunks before: random draws count from the first of all
     N_SCALARS,
-) = range(27)
+) = range(21)
 
 # Columns of ``numbers``.
 NUMBER_GAIN, NUMBER_VALUE, NUMBER_COVER, NUMBERS = range(4)
@@ -206,11 +200,13 @@ class Tree(NamedTuple):
     table       int64 (nodes, NODE_FIELDS)
     numbers     float64 (nodes, NUMBERS)
     free_slots  int64: histogram slots that are not taken
+    batch       int64 (jobs, JOB_FIELDS), see :mod:`hedgerow.growing.core.batch`
     """
 
     table: IntArray
     numbers: FloatArray
     free_slots: IntArray
+    batch: IntArray
 
 
 class Categories(NamedTuple):
@@ -382,6 +378,54 @@ class Sorted(NamedTuple):
     choice: Choice
 
 
+class Sets(NamedTuple):
+    """Category columns, each with the order of its categories in this tree.
+
+    categories  as for other trees
+    number      int32 (n_features,): place of a category column among them, -1 for others
+    places      int64 (columns, CATEGORY_PLACES, 256), see ``kernels.symmetric_category``
+    info        int64 (columns, INFO)
+    gains       float64 (columns, 256)
+    """
+
+    categories: Categories
+    number: np.ndarray
+    places: IntArray
+    info: IntArray
+    gains: FloatArray
+
+
+class Level(NamedTuple):
+    """What symmetric trees need, in which one split divides all nodes of a level.
+
+    gains      float64 (threads, cells): gains of all cuts of the thread's columns
+    groups     int64 (threads, cells): its groups of ``WIDTH`` columns, GROUP_CELLS each
+    seen       int32 (n_features, SEEN_FIELDS): what the tree's rows have in each column
+    nodes      int64 (nodes,): those of the level, from left to right
+    choice     int64 (FOUND_FIELDS,): the split of the level
+    counts     int64 (LEVEL_COUNTS,)
+    penalty    float64 (1,): what the split adds to lambda on both sides; -1: one of numbers
+    sets       for category columns
+    slot_size  cells of a histogram
+    before     first cell of slot 0, less those of the columns before the ones that are kept
+    features, bundles, lists  as in ``Extras``
+    """
+
+    gains: FloatArray
+    groups: IntArray
+    seen: np.ndarray
+    nodes: IntArray
+    choice: IntArray
+    counts: IntArray
+    penalty: FloatArray
+    sets: Sets
+    slot_size: np.int64
+    before: np.int64
+    features: np.ndarray
+    bundles: Bundles | None
+    lists: RowLists | None
+
+
 class State(NamedTuple):
     """Everything.
 
@@ -392,7 +436,7 @@ class State(NamedTuple):
     ``vectors`` is None for trees of one output, and ``scalars`` else those of the first.  As
     of ``Extras``, what stands behind ``if vectors is None`` is compiled or left out.
     ``sorted_columns`` is None for histograms; otherwise ``bins``, ``columns`` and ``wide``
-    are, and the categories and bundles of ``Extras``.
+    are, and the categories and bundles of ``Extras``.  ``level`` is None but for symmetric trees.
     """
 
     crew: Crew
@@ -410,3 +454,4 @@ class State(NamedTuple):
     extras: Extras
     vectors: Vectors | None
     sorted_columns: Sorted | None
+    level: Level | None

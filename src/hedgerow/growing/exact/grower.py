@@ -248,6 +248,7 @@ def _make_state(
         extras=make_extras(params, n_rows, columns, n_threads, 2 * max_leaves),
         vectors=None,
         sorted_columns=sorted_columns,
+        level=None,
     )
 
 

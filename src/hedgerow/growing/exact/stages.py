@@ -35,16 +35,20 @@ import numpy as np
 
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.batch import member, note_split
+from hedgerow.growing.core.batch import (
+    JOB_LARGE_SLOT,
+    JOB_PARENT,
+    JOB_SMALL,
+    JOB_SMALL_SLOT,
+    member,
+    note_split,
+)
 from hedgerow.growing.core.gradients import units_of
 from hedgerow.growing.core.partition import ROWS_TO_SHARE, partition_node
 from hedgerow.growing.core.state import (
     FOUND_SET,
     IS_DROPPED_BITS,
-    IS_LARGE_SLOT,
     IS_N_ROWS,
-    IS_SMALL,
-    IS_SMALL_SLOT,
     NODE_BIN,
     NODE_COUNT,
     NODE_FEATURE,
@@ -241,24 +245,22 @@ def divide_lists(
 
 @kernel(inner=True)
 def split_lists(
-    thread: int, mine: tuple[int, int], state: State, parent: int, sorted_columns: Sorted
+    thread: int, mine: tuple[int, int], state: State, job: IntArray, sorted_columns: Sorted
 ) -> None:
-    """Divide the rows of ``parent`` and, if a child is searched, its lists."""
-    crew, scalars, lists, choice = (
-        state.crew,
-        state.scalars,
-        sorted_columns.lists,
-        sorted_columns.choice,
-    )
+    """Divide the rows of the parent of ``job`` and, if a child is searched, its lists."""
+    parent = job[JOB_PARENT]
+    if parent < 0:
+        return
+    crew, lists, choice = state.crew, sorted_columns.lists, sorted_columns.choice
     row = state.tree.table[parent]
     source = lists.work
     if reads_entries(parent, state.settings, choice):
         source = lists.entries
     mark_rows(thread, crew, state.rows, lists, source, row, parent)
     partition_node(thread, crew, state.rows, lists.sides, row, state.threads.counts)
-    if scalars[IS_SMALL] >= 0:
-        small, large = scalars[IS_SMALL_SLOT], scalars[IS_LARGE_SLOT]
-        if scalars[IS_SMALL] == row[NODE_LEFT]:
+    if job[JOB_SMALL] >= 0:
+        small, large = job[JOB_SMALL_SLOT], job[JOB_LARGE_SLOT]
+        if job[JOB_SMALL] == row[NODE_LEFT]:
             slots = (lists.slot_of[parent], small, large)
         else:
             slots = (lists.slot_of[parent], large, small)
@@ -376,10 +378,10 @@ def search_lists(
     thread: int, mine: tuple[int, int], state: State, extras: Extras, sorted_columns: Sorted
 ) -> None:
     """Best splits of the nodes of the batch."""
-    scalars, lists = state.scalars, sorted_columns.lists
+    lists = sorted_columns.lists
     for child in range(2):
-        node, slot, searched = member(scalars, child)
-        if node < 0 or searched == 0:
+        node, slot, searched = member(state.tree.batch[0], child)
+        if searched == 0:
             continue
         if thread == 0:
             lists.slot_of[node] = slot

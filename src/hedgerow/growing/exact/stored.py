@@ -37,6 +37,7 @@ from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks import nodes
 from hedgerow.growing.chunks.order import Order, numbered
 from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.batch import JOB_FIELDS
 from hedgerow.growing.core.branches import is_constrained
 from hedgerow.growing.core.gradients import BLOCK
 from hedgerow.growing.core.setup import (
@@ -245,7 +246,7 @@ class StoredExactGrower:
         nodes.open_root(self._settings, self._rules, self._tree, scalars, self._extras)
         root[[layout.NODE_G, layout.NODE_H]] = sums[:2]
         self._limits = stages.common_limits(self._settings, self._rules, self._scalars)
-        return bool(scalars[layout.IS_SEARCH_SMALL])
+        return bool(scalars[layout.IS_N_SEARCHED] > 0)
 
     def _grow_further(self, order: Order) -> bool:
         """Split what may be split next and search the children; False if the tree is finished."""
@@ -260,10 +261,10 @@ class StoredExactGrower:
         numbers = np.array(parents, dtype=np.int64)
         full_after = np.zeros(len(parents), dtype=np.int64)
         full_after[-1] = full
-        jobs = np.zeros((len(parents), nodes.JOB_FIELDS), dtype=np.int64)
+        jobs = np.zeros((len(parents), JOB_FIELDS), dtype=np.int64)
         nodes.open_batch(
-            self._settings._replace(max_leaves=nodes.NO_LIMIT), self._rules, self._tree,
-            self._scalars, numbers, full_after, jobs, self._extras,
+            self._settings, self._rules, self._tree, self._scalars, numbers, full_after, jobs,
+            self._extras,
         )  # fmt: skip
         self._divide(numbers)
         searched = nodes.searched_children(jobs)

@@ -166,6 +166,7 @@ def allow_children(
     settings: Settings,
     allowed: np.ndarray,
     table: IntArray,
+    job: IntArray,
     scalars: IntArray,
     extras: Extras,
 ) -> None:
@@ -173,6 +174,6 @@ def allow_children(
     if takes_all(settings, allowed, scalars, extras.constraints):
         return
     for child in range(2):
-        node = member(scalars, child).node
-        if node >= 0:
+        node, _, searched = member(job, child)
+        if searched == 1:
             allow_columns(settings, allowed, child, node, table, scalars, extras)

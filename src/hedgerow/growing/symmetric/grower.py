@@ -7,20 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray, aligned_zeros
-from hedgerow.compile import entry_of
-from hedgerow.data.matrix import BinnedMatrix
+from hedgerow.data.bins import BinSpec
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
-from hedgerow.growing.symmetric.grow import work_symmetric
-from hedgerow.growing.symmetric.level import (
-    ENTRY_FIELDS,
-    GROUP_CELLS,
-    LEVEL_COUNTS,
-    SEEN_FIELDS,
-    Level,
-    Sets,
-)
+from hedgerow.growing.core.setup import make_batch
+from hedgerow.growing.symmetric.level import GROUP_CELLS, LEVEL_COUNTS, SEEN_FIELDS
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.category_split import CATEGORY_PLACES, SCRATCH_SIZE
 from hedgerow.kernels.histogram import Wide
@@ -45,13 +37,15 @@ class SymmetricGrower(TreeGrower):
         # The number of leaves bounds the space for other trees.
         self._params = replace(self._params, max_leaves=None)
         state = super()._start(target, weight, raw, objective, n_threads, adds_scores, n_copies)
-        self._level = _make_level(self._matrix, state, n_threads)
-        return state
-
-    def _work(self, thread: int, order: int) -> None:
-        if self._compiled is None:
-            self._compiled = entry_of(work_symmetric, thread, self._state, self._level, order)
-        self._compiled(thread, self._state, self._level, order)
+        # A level has at most as many nodes as the tree has leaves.
+        most, slot_size = (
+            int(state.settings.max_leaves),
+            self._matrix.n_columns * self._matrix.stride,
+        )
+        return state._replace(
+            tree=state.tree._replace(batch=make_batch(most)),
+            level=make_level(self._matrix.spec, state.extras, n_threads, most, slot_size),
+        )
 
 
 class SymmetricVectorGrower(SymmetricGrower, VectorGrower):
@@ -81,36 +75,45 @@ class SymmetricVectorGrower(SymmetricGrower, VectorGrower):
         return state._replace(wide=Wide(counts, counts, counts))
 
 
-def _make_level(matrix: BinnedMatrix, state: layout.State, n_threads: int) -> Level:
-    """Space for the search of a level."""
-    n_features, extras = matrix.n_features, state.extras
+def make_level(
+    spec: BinSpec,
+    extras: layout.Extras,
+    n_threads: int,
+    max_leaves: int,
+    slot_size: int,
+) -> layout.Level:
+    """Space for the search of a level of up to ``max_leaves`` nodes."""
+    n_features, n_bins = spec.n_features, spec.bin_counts()
     # Without bundles threads have as many features each; a bundle may hold nearly all.
     most_features = n_features if extras.bundles is not None else -(-n_features // n_threads)
     n_groups = -(-most_features // WIDTH)
-    n_gains = n_groups * 2 * matrix.stride * WIDTH
+    n_gains = n_groups * 2 * spec.stride * WIDTH
     if extras.bundles is not None:
         # Most have few bins: at worst each stands in a group with such as have fewer.
-        rounded = -(-matrix.spec.bin_counts() // WIDTH) * WIDTH
+        rounded = -(-n_bins // WIDTH) * WIDTH
         n_gains = min(n_gains, int(2 * WIDTH * rounded.sum()))
-    return Level(
+    return layout.Level(
         gains=aligned_zeros((n_threads, n_gains), np.float64),
         groups=aligned_zeros((n_threads, n_groups * GROUP_CELLS), np.int64),
-        seen=np.zeros((matrix.n_features, SEEN_FIELDS), dtype=np.int32),
-        entries=aligned_zeros((2, len(state.tree.table), ENTRY_FIELDS), np.int64),
+        seen=np.zeros((n_features, SEEN_FIELDS), dtype=np.int32),
+        nodes=np.zeros(max_leaves, dtype=np.int64),
         choice=np.zeros(layout.FOUND_FIELDS, dtype=np.int64),
         counts=np.zeros(LEVEL_COUNTS, dtype=np.int64),
+        penalty=np.zeros(1),
         sets=_make_sets(extras.categories),
+        slot_size=slot_size,
+        before=0,
         features=extras.features,
         bundles=extras.bundles,
         lists=extras.lists,
     )
 
 
-def _make_sets(categories: layout.Categories) -> Sets:
+def _make_sets(categories: layout.Categories) -> layout.Sets:
     """Space for the orders of the category columns."""
     chosen = categories.chosen == 1
     n_columns = int(chosen.sum())
-    return Sets(
+    return layout.Sets(
         categories=categories,
         number=np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32),
         places=aligned_zeros((n_columns, CATEGORY_PLACES, SCRATCH_SIZE), np.int64),

@@ -1,10 +1,10 @@
-"""The level of a symmetric tree: which nodes are open, and what their common cut divides.
+"""The level of a symmetric tree: its nodes, and what their common cut divides.
 
 Glossary
 --------
-open     a leaf that the cuts to come may divide: it has rows for two leaves
-entry    what the level before has made of one of its open nodes: two children, or,
-         where its cut has not divided it, the node itself, which stays open
+node     a leaf that the cut of the level may divide: it has rows for two leaves
+job      what the level before has made of one of its nodes: two children, or, where its
+         cut has not divided it, the node itself, which is there again
 choice   the cut of the level, a row as of ``Search.found``
 
 Thread 0 alone runs what is here, between two barriers.
@@ -13,16 +13,28 @@ Thread 0 alone runs what is here, between two barriers.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.batch import best_thread, write_cut
-from hedgerow.growing.core.branches import bound_children, keep_permitted
+from hedgerow.growing.core.batch import (
+    BUILT,
+    JOB_HISTOGRAMS,
+    JOB_LARGE,
+    JOB_SEARCH_SMALL,
+    JOB_SMALL,
+    JOB_SMALL_SLOT,
+    KEPT,
+    best_thread,
+    count_searched,
+    member,
+    start_job,
+    write_cut,
+)
+from hedgerow.growing.core.branches import keep_permitted
 from hedgerow.growing.core.bundle_search import column_of, feature_alone, write_cells
-from hedgerow.growing.core.frontier import add_children, release_slot, start_tree, take_slot
+from hedgerow.growing.core.frontier import open_children, release_slot
 from hedgerow.growing.core.gradients import units_of
 from hedgerow.growing.core.searching import add_bin, write_range
 from hedgerow.growing.core.state import (
@@ -35,20 +47,19 @@ from hedgerow.growing.core.state import (
     FOUND_SCORE,
     FOUND_SET,
     IS_DROPPED_BITS,
-    NODE_COUNT,
+    IS_N_JOBS,
+    IS_N_SEARCHED,
     NODE_G,
     NODE_G_LEFT,
     NODE_H,
     NODE_H_LEFT,
-    NODE_LEFT,
     NODE_N_LEFT,
-    NODE_OPEN,
-    NODE_RIGHT,
     NODE_SLOT,
     NUMBER_GAIN,
     Bundles,
-    Categories,
     Extras,
+    Level,
+    Sets,
     Settings,
     Tree,
     Vectors,
@@ -56,7 +67,7 @@ from hedgerow.growing.core.state import (
 from hedgerow.growing.sampling.draws import draw_level, draw_node, mark_columns, takes_all
 from hedgerow.growing.symmetric.gain import gain_of_node, level_factor
 from hedgerow.kernels.growth import GIVEN_LEFT
-from hedgerow.kernels.histogram import Bins, RowLists, Wide, filled_cells
+from hedgerow.kernels.histogram import Bins, Wide, filled_cells
 from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.monotone import Constraints
@@ -66,30 +77,14 @@ from hedgerow.kernels.symmetric_category import IS_ONE_HOT, SetSums, write_group
 # Cells of ``counts``.
 (
     LEVEL,  # number of the level that is searched, from 0
-    N_ENTRIES,
-    N_OPEN,
-    N_SLOTLESS,  # open nodes whose histogram is not kept
+    N_NODES,
+    N_SLOTLESS,  # nodes whose histogram is not kept
     GIVEN,  # number of the cut that the level is to take, or -1
     LEVEL_COUNTS,
-) = range(6)
-
-# Cells of an entry.
-(
-    ENTRY_PARENT,  # node that has just been divided; -1: none
-    ENTRY_FIRST,  # its left child; the node itself if there is no parent
-    ENTRY_SECOND,  # its right child, or -1
-    ENTRY_HISTOGRAMS,  # how the histograms are made
-    ENTRY_FIELDS,
 ) = range(5)
 
 # Where in ``Search.found`` threads note the best cut of all, and the one that is given.
 OF_ALL, OF_GIVEN = range(2)
-
-KEPT = 0  # they are there
-ONE_BUILT = 1  # of the first node from its rows
-SUBTRACTED = 2  # of the smaller child from its rows, of the larger by subtraction
-BOTH_BUILT = 3
-UNUSED = 4  # neither node is open
 
 # Cells of ``seen``.
 (
@@ -108,87 +103,51 @@ UNUSED = 4  # neither node is open
 ) = range(WIDTH, WIDTH + 4)
 
 
-class Sets(NamedTuple):
-    """Category columns, each with the order of its categories in this tree.
-
-    categories  as for other trees
-    number      int32 (n_features,): place of a category column among them, -1 for others
-    places      int64 (columns, CATEGORY_PLACES, 256), see ``kernels.symmetric_category``
-    info        int64 (columns, INFO)
-    gains       float64 (columns, 256)
-    """
-
-    categories: Categories
-    number: np.ndarray
-    places: IntArray
-    info: IntArray
-    gains: FloatArray
-
-
-class Level(NamedTuple):
-    """What symmetric growth needs beside the state.
-
-    gains    float64 (threads, cells): gains of all cuts of the thread's columns
-    groups   int64 (threads, cells): its groups of ``WIDTH`` columns, GROUP_CELLS each
-    seen     int32 (n_features, SEEN_FIELDS): what the tree's rows have in each column
-    entries  int64 (2, nodes, ENTRY_FIELDS): of this level and of the next, in turns
-    choice   int64 (FOUND_FIELDS,)
-    counts   int64 (LEVEL_COUNTS,)
-    sets     for category columns
-    features, bundles, lists  as in ``Extras``
-    """
-
-    gains: FloatArray
-    groups: IntArray
-    seen: np.ndarray
-    entries: IntArray
-    choice: IntArray
-    counts: IntArray
-    sets: Sets
-    features: np.ndarray
-    bundles: Bundles | None
-    lists: RowLists | None
+@kernel(inner=True)
+def start_levels(level: Level, asked: Constraints) -> None:
+    """The tree has no level yet."""
+    level.counts[LEVEL] = 0
+    level.counts[GIVEN] = 0 if len(asked.growth.given) > 0 else -1
 
 
 @kernel(inner=True)
-def start_levels(
-    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, level: Level,
-    extras: Extras,
-) -> None:  # fmt: skip
-    """Empty the tree; the root is the only node of the first level."""
-    start_tree(settings, rules, tree, scalars, extras)
-    row, entry, counts = tree.table[0], level.entries[0, 0], level.counts
-    may_divide = row[NODE_COUNT] >= 2 * rules.min_samples_leaf and settings.max_depth > 0
-    row[NODE_OPEN] = 1 if may_divide else 0
-    entry[ENTRY_PARENT] = -1
-    entry[ENTRY_FIRST] = 0
-    entry[ENTRY_SECOND] = -1
-    entry[ENTRY_HISTOGRAMS] = ONE_BUILT
-    counts[LEVEL] = 0
-    counts[N_ENTRIES] = 1
-    counts[N_OPEN] = row[NODE_OPEN]
+def list_nodes(level: Level, tree: Tree, n_jobs: int) -> None:
+    """List the nodes of the batch that are searched, from left to right."""
+    counts, n = level.counts, np.int64(0)
     counts[N_SLOTLESS] = 0
-    counts[GIVEN] = 0 if len(extras.constraints.growth.given) > 0 else -1
+    for j in range(n_jobs):
+        for side in range(2):
+            node, _, searched = member(tree.batch[j], child_at(tree.batch[j], side))
+            if searched == 1:
+                level.nodes[n] = node
+                n += 1
+                counts[N_SLOTLESS] += np.int64(tree.table[node, NODE_SLOT] < 0)
+    counts[N_NODES] = n
+
+
+@kernel(inline=True, inner=True)
+def child_at(job: IntArray, side: int) -> int:
+    """Which child of a job is on the left (0) or on the right (1): the left one was made first."""
+    return side if job[JOB_SMALL] < job[JOB_LARGE] else 1 - side
 
 
 @kernel(inner=True)
-def allow_level(
-    settings: Settings, allowed: np.ndarray, level: Level, entries: IntArray, table: IntArray,
-    scalars: IntArray, asked: Constraints,
+def open_level(
+    settings: Settings, allowed: np.ndarray, level: Level, tree: Tree, scalars: IntArray,
+    asked: Constraints,
 ) -> None:  # fmt: skip
-    """Draw the columns of the level; a level is also what ``colsample_bynode`` draws for.
+    """List the nodes of the level and draw its columns.
 
-    A column may split the level if it may split each of its nodes.
+    A level is also what ``colsample_bynode`` draws for.  A column may split the level if it
+    may split each of its nodes.
     """
+    list_nodes(level, tree, scalars[IS_N_JOBS])
     if takes_all(settings, allowed, scalars, asked):
         return
     order, number = allowed[2], level.counts[LEVEL]
     n = draw_level(settings, level.features, order, number, scalars, asked)
-    for e in range(level.counts[N_ENTRIES]):
-        for side in range(2):
-            node = entries[e, ENTRY_FIRST + side]
-            if node >= 0 and table[node, NODE_OPEN] == 1:
-                n = keep_permitted(asked, table, node, order, n)
+    for k in range(level.counts[N_NODES]):
+        n = keep_permitted(asked, tree.table, level.nodes[k], order, n)
     n = draw_node(settings, order, n, number, scalars, asked)
     mark_columns(allowed, 0, n)
 
@@ -200,24 +159,12 @@ def set_number(sets: Sets, feature: int) -> int:
 
 
 @kernel(inner=True)
-def place_of_slot(table: IntArray, node: int, side: int, n_slots: int) -> int:
-    """Slot of a node's histogram; ``side``: which of the two spare ones if it has none."""
-    slot = table[node, NODE_SLOT]
-    return slot if slot >= 0 else np.int64(n_slots + side)
-
-
-@kernel(inner=True)
-def level_score(
-    tree: Tree, units: Units, rules: SplitRules, level: Level, entries: IntArray
-) -> float:
-    """Score of the open nodes as leaves."""
+def level_score(tree: Tree, units: Units, rules: SplitRules, level: Level) -> float:
+    """Score of the nodes of the level as leaves."""
     table, total = tree.table, 0.0
-    for e in range(level.counts[N_ENTRIES]):
-        for side in range(2):
-            node = entries[e, ENTRY_FIRST + side]
-            if node >= 0 and table[node, NODE_OPEN] == 1:
-                g, h = float(table[node, NODE_G]), float(table[node, NODE_H])
-                total += node_score(g * units.g, h * units.h, rules)
+    for k in range(level.counts[N_NODES]):
+        row = table[level.nodes[k]]
+        total += node_score(float(row[NODE_G]) * units.g, float(row[NODE_H]) * units.h, rules)
     return total
 
 
@@ -229,7 +176,6 @@ def choose_cut(
     scalars: IntArray,
     found: IntArray,
     level: Level,
-    entries: IntArray,
     asked: Constraints,
     vectors: Vectors | None,
 ) -> None:
@@ -240,11 +186,11 @@ def choose_cut(
     given = level.counts[GIVEN]
     level.counts[GIVEN] = -1
     if given >= 0:
-        take_best(settings, rules, tree, scalars, found, OF_GIVEN, level, entries, asked, vectors)
+        take_best(settings, rules, tree, scalars, found, OF_GIVEN, level, asked, vectors)
         if level.choice[FOUND_FEATURE] >= 0:
             level.counts[GIVEN] = asked.growth.given[given, GIVEN_LEFT]
             return
-    take_best(settings, rules, tree, scalars, found, OF_ALL, level, entries, asked, vectors)
+    take_best(settings, rules, tree, scalars, found, OF_ALL, level, asked, vectors)
 
 
 @kernel(inner=True)
@@ -256,7 +202,6 @@ def take_best(
     found: IntArray,
     place: int,
     level: Level,
-    entries: IntArray,
     asked: Constraints,
     vectors: Vectors | None,
 ) -> None:
@@ -268,7 +213,7 @@ def take_best(
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     if vectors is None:
         score = float_of_bits(choice[FOUND_SCORE]) * units.scale
-        own, price = level_score(tree, units, rules, level, entries), rules.gamma
+        own, price = level_score(tree, units, rules, level), rules.gamma
     else:
         score, own = float_of_bits(choice[FOUND_SCORE]), vectors.trial.parent[best, 0]
         price = len(vectors.outputs.scalars) * rules.gamma
@@ -377,84 +322,64 @@ def split_penalty(choice: IntArray, sets: Sets) -> float:
 
 
 @kernel(inner=True)
-def open_pair(
-    settings: Settings,
-    rules: SplitRules,
-    tree: Tree,
-    scalars: IntArray,
-    parent: int,
-    is_last: bool,
-    entry: IntArray,
-) -> None:
-    """Make the two children of ``parent`` and plan their histograms."""
-    table = tree.table
-    row = table[parent]
-    small, large = add_children(tree, scalars, parent)
-    entry[ENTRY_PARENT] = parent
-    entry[ENTRY_FIRST] = row[NODE_LEFT]
-    entry[ENTRY_SECOND] = row[NODE_RIGHT]
-    least = 2 * rules.min_samples_leaf
-    if is_last or table[large, NODE_COUNT] < least:
-        entry[ENTRY_HISTOGRAMS] = UNUSED
-        release_slot(tree, scalars, parent)
-        return
-    table[large, NODE_OPEN] = 1
-    table[small, NODE_OPEN] = 1 if table[small, NODE_COUNT] >= least else 0
-    slot = row[NODE_SLOT]
-    row[NODE_SLOT] = -1
-    entry[ENTRY_HISTOGRAMS] = SUBTRACTED if slot >= 0 else BOTH_BUILT
-    table[large, NODE_SLOT] = slot if slot >= 0 else take_slot(tree, scalars)
-    if table[small, NODE_OPEN] == 1:
-        table[small, NODE_SLOT] = take_slot(tree, scalars)
+def release_unsearched(tree: Tree, scalars: IntArray) -> None:
+    """Give back the slots of the nodes that were built for subtraction alone."""
+    for j in range(scalars[IS_N_JOBS]):
+        for child in range(2):
+            node, _, searched = member(tree.batch[j], child)
+            if node >= 0 and searched == 0:
+                release_slot(tree, scalars, node)
 
 
 @kernel(inner=True)
+def keep_node(n_slots: int, table: IntArray, node: int, job: IntArray) -> None:
+    """Leave a node that is not divided to the next level."""
+    start_job(job, np.int64(-1))
+    slot = table[node, NODE_SLOT]
+    job[JOB_SMALL] = node
+    job[JOB_SMALL_SLOT] = slot if slot >= 0 else n_slots
+    job[JOB_SEARCH_SMALL] = 1
+    job[JOB_HISTOGRAMS] = KEPT if slot >= 0 else BUILT
+
+
+@kernel(inline=True, inner=True)
 def divide_level(
     settings: Settings,
     rules: SplitRules,
     tree: Tree,
     scalars: IntArray,
     level: Level,
-    entries: IntArray,
-    coming: IntArray,
-    asked: Constraints,
+    extras: Extras,
     vectors: Vectors | None,
 ) -> None:
-    """Divide the open nodes of ``entries`` where the choice allows; the next level's entries."""
-    table, choice, counts = tree.table, level.choice, level.counts
+    """Divide the nodes of the level where its cut allows: the batch of the next level."""
+    table, choice, counts, asked = tree.table, level.choice, level.counts, extras.constraints
+    release_unsearched(tree, scalars)
+    is_over = scalars[IS_N_SEARCHED] == 0 or choice[FOUND_FEATURE] < 0
+    scalars[IS_N_JOBS], scalars[IS_N_SEARCHED] = 0, 0
+    if is_over:
+        return
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
-    penalty = split_penalty(choice, level.sets)
     factor = level_factor(asked, choice[FOUND_FEATURE], counts[LEVEL])
-    is_last = counts[LEVEL] + 1 >= settings.max_depth
-    n_coming, n_open, n_slotless = np.int64(0), np.int64(0), np.int64(0)
-    for e in range(counts[N_ENTRIES]):
-        for side in range(2):
-            node = entries[e, ENTRY_FIRST + side]
-            if node < 0 or table[node, NODE_OPEN] == 0:
-                continue
-            row, entry = table[node], coming[n_coming]
-            if vectors is None:
-                divides, gain = gain_of_node(row, units, rules, penalty, node, choice, asked)
-            else:
-                gain = tree.numbers[node, NUMBER_GAIN]  # as it was measured
-                divides = gain > -np.inf
-            n_coming += 1
-            if divides:
-                tree.numbers[node, NUMBER_GAIN] = factor * gain
-                write_cut(row, choice)
-                open_pair(settings, rules, tree, scalars, node, is_last, entry)
-                bound_children(asked, units, rules, tree, node)
-            else:
-                entry[ENTRY_PARENT] = -1
-                entry[ENTRY_FIRST] = node
-                entry[ENTRY_SECOND] = -1
-                entry[ENTRY_HISTOGRAMS] = KEPT if row[NODE_SLOT] >= 0 else ONE_BUILT
-            for k in range(2):
-                child = entry[ENTRY_FIRST + k]
-                if child >= 0 and table[child, NODE_OPEN] == 1:
-                    n_open += 1
-                    n_slotless += np.int64(table[child, NODE_SLOT] < 0)
     counts[LEVEL] += 1
-    counts[N_ENTRIES] = n_coming
-    counts[N_OPEN] = np.int64(0) if is_last else n_open
-    counts[N_SLOTLESS] = n_slotless
+    is_last, n_jobs = counts[LEVEL] >= settings.max_depth, np.int64(0)
+    for k in range(counts[N_NODES]):
+        node, job = level.nodes[k], tree.batch[n_jobs]
+        if vectors is None:
+            divides, gain = gain_of_node(
+                table[node], units, rules, level.penalty[0], node, choice, asked
+            )
+        else:
+            gain = tree.numbers[node, NUMBER_GAIN]  # as it was measured
+            divides = gain > -np.inf
+        if divides:
+            tree.numbers[node, NUMBER_GAIN] = factor * gain
+            write_cut(table[node], choice)
+            open_children(settings, rules, tree, scalars, node, is_last, job, extras)
+        elif is_last:
+            continue
+        else:
+            keep_node(settings.n_slots, table, node, job)
+        n_jobs += 1
+        scalars[IS_N_SEARCHED] += count_searched(job)
+    scalars[IS_N_JOBS] = n_jobs

@@ -22,7 +22,7 @@ from hedgerow.growing.core.bundle_search import (
     scratch_of,
     sums_of_feature,
 )
-from hedgerow.growing.core.state import FOUND_SET, Bundles
+from hedgerow.growing.core.state import FOUND_SET, Bundles, Sets
 from hedgerow.growing.symmetric.gain import Price, worth_of
 from hedgerow.growing.symmetric.level import (
     GROUP_BINS,
@@ -32,7 +32,6 @@ from hedgerow.growing.symmetric.level import (
     SEEN_CUTS,
     SEEN_FIRST,
     SEEN_LACKS,
-    Sets,
     set_number,
 )
 from hedgerow.kernels.growth import GIVEN_BIN, GIVEN_FEATURE, draw_of, range_of_cuts

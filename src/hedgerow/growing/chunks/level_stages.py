@@ -1,0 +1,92 @@
+"""The search of a level of a symmetric tree, in the histograms of rows in chunks.
+
+The stages are those of :mod:`hedgerow.growing.symmetric.stages`.  Histograms of the level are
+all kept, each rank has those of its block of columns, and what the rank with the best cut
+measures in the nodes is told to the others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.chunks.nodes import subtract_job
+from hedgerow.growing.core.state import IS_N_JOBS, NODE_SLOT, Level, State
+from hedgerow.growing.symmetric.level import (
+    N_NODES,
+    choose_cut,
+    divide_level,
+    open_level,
+    start_levels,
+)
+from hedgerow.growing.symmetric.stages import (
+    add_job,
+    begin_level,
+    end_measure,
+    find_best,
+    measure_node,
+    start_of,
+    units_of_level,
+)
+from hedgerow.kernels.barrier import Crew, barrier, share
+
+
+@kernel(inner=True)
+def open_batch_of_level(state: State, level: Level) -> None:
+    """List the nodes of the level and draw its columns."""
+    asked = state.extras.constraints
+    open_level(state.settings, state.search.allowed, level, state.tree, state.scalars, asked)
+
+
+@kernel
+def begin_levels(state: State, level: Level) -> None:
+    """The root is the first level."""
+    start_levels(level, state.extras.constraints)
+    open_batch_of_level(state, level)
+
+
+@kernel
+def search_chunk_level(
+    thread: int, crew: Crew, state: State, level: Level, block: tuple[int, int]
+) -> None:
+    """Histograms of the larger children, and the best cut of the level in columns ``block``."""
+    asked = state.extras.constraints
+    first, last = share(block[1] - block[0], thread, crew.n_threads)
+    mine = (block[0] + first, block[0] + last)
+    place = (state.wide, level.slot_size, level.before)
+    units, n_groups = units_of_level(state, None), np.int64(0)
+    for j in range(state.scalars[IS_N_JOBS]):
+        job = state.tree.batch[j]
+        subtract_job(thread, mine, state.bins, state.columns, place, job, state.extras)
+        if j == 0:
+            n_groups = begin_level(thread, mine, state, level, units, asked)
+        add_job(thread, mine, state, level, job, units, n_groups, asked, None)
+    find_best(thread, mine, state, level, units, n_groups, asked)
+    barrier(crew)
+
+
+@kernel
+def choose_of_ranks(state: State, level: Level, found: IntArray) -> None:
+    """Take the best cut of all ranks; ``found`` is int64 (ranks, 2, FOUND_FIELDS)."""
+    asked = state.extras.constraints
+    choose_cut(state.settings, state.rules, state.tree, state.scalars, found, level, asked, None)
+
+
+@kernel
+def measure_kept(state: State, level: Level) -> None:
+    """What the choice sends left in every node, and the bins that go left."""
+    none = np.int64(0)
+    totals = (none, none, none, none)
+    for k in range(level.counts[N_NODES]):
+        node = level.nodes[k]
+        start = start_of(level, state.tree.table[node, NODE_SLOT])
+        totals = measure_node(state, level, node, start, totals, None)
+    end_measure(state, level, totals)
+
+
+@kernel
+def divide_nodes(state: State, level: Level) -> None:
+    """Divide the nodes of the level, and open the next one."""
+    divide_level(state.settings, state.rules, state.tree, state.scalars, level, state.extras, None)
+    open_batch_of_level(state, level)

@@ -1,0 +1,183 @@
+"""The nodes of a symmetric tree that grows over chunks.
+
+A level is the batch of one pass over the chunks (of several, where not all histograms can be
+built in one).  Every rank adds up the gains of the cuts of its columns over the nodes of the
+level; the best cut of all ranks is taken.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import IntArray, aligned_zeros
+from hedgerow.data.bins import BinSpec
+from hedgerow.errors import AllRowsNeededError
+from hedgerow.growing.chunks import level_stages
+from hedgerow.growing.chunks import nodes as stages
+from hedgerow.growing.chunks.exchange import Exchange
+from hedgerow.growing.chunks.space import Sizes
+from hedgerow.growing.chunks.stages import Building
+from hedgerow.growing.chunks.team import ChunkTeam
+from hedgerow.growing.chunks.tree import ChunkTree
+from hedgerow.growing.core import batch
+from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.setup import make_batch
+from hedgerow.growing.symmetric.grower import make_level
+from hedgerow.growing.symmetric.level import N_NODES
+from hedgerow.kernels.lanes import WIDTH
+from hedgerow.params import BoostParams
+
+_BOTH: IntArray = np.ones((1, batch.JOB_FIELDS), dtype=np.int64)
+"""A job of two searches: the best cut, and that which is given."""
+
+_LEFT_SUMS = [layout.NODE_G_LEFT, layout.NODE_H_LEFT, layout.NODE_N_LEFT]
+
+
+class NodesAsMade:
+    """The order of a tree all of whose nodes were made in the order of their numbers."""
+
+    def __init__(self, table: IntArray, n_nodes: int) -> None:
+        self._table, self._n_nodes = table, n_nodes
+
+    def nodes(self) -> tuple[IntArray, IntArray]:
+        """The number of each node, and that of its left child or 0."""
+        left = self._table[: self._n_nodes, layout.NODE_LEFT].copy()
+        return np.arange(self._n_nodes, dtype=np.int64), left
+
+
+class LevelTree(ChunkTree):
+    """A :class:`ChunkTree` in which one cut divides all nodes of a level.
+
+    Raises
+    ------
+    AllRowsNeededError
+        If the histograms of a level are too large to be kept.
+    """
+
+    def __init__(
+        self,
+        spec: BinSpec,
+        params: BoostParams,
+        settings: layout.Settings,
+        sizes: Sizes,
+        exchange: Exchange,
+        team: ChunkTeam,
+        n_copies: int,
+    ) -> None:
+        check_slots(params, settings, sizes)
+        super().__init__(spec, params, settings, sizes, exchange, team, n_copies)
+        n_threads, n_features = team.n_threads, spec.n_features
+        self._tree = self._tree._replace(batch=make_batch(self._max_leaves))
+        self._search_space = layout.Search(
+            lanes=aligned_zeros((n_threads, 2, WIDTH), np.int64),
+            found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
+            allowed=np.ones((3, n_features), dtype=np.int32),
+        )
+        self._level = make_level(spec, self._extras, n_threads, self._max_leaves, sizes.slot_size)
+        self._place = 0  # jobs of the batch whose rows are divided
+
+    def begin(self, tree: int, output: int, n_outputs: int) -> None:
+        super().begin(tree, output, n_outputs)
+        nothing: Any = None  # stages that read rows are not compiled
+        self._level = self._level._replace(before=self._space.before)
+        self._state = layout.State(
+            crew=nothing,
+            settings=self._settings,
+            rules=self._rules,
+            bins=self._bins,
+            loss_data=nothing,
+            columns=self.columns,
+            rows=nothing,
+            threads=nothing,
+            search=self._search_space,
+            wide=self._space.kept,
+            tree=self._tree,
+            scalars=self.scalars,
+            extras=self._extras,
+            vectors=None,
+            sorted_columns=None,
+            level=None,
+        )
+
+    # -- levels -------------------------------------------------------------------------
+
+    def next_batch(self) -> tuple[IntArray, IntArray]:
+        """Nodes whose rows are divided in the next pass; all leave the tree as it is."""
+        jobs = self._part()
+        parents = jobs[:, batch.JOB_PARENT]
+        parents = parents[parents >= 0]
+        return parents, np.zeros(len(parents), dtype=np.int64)
+
+    def open(self, parents: IntArray, full: IntArray) -> tuple[IntArray, Building]:
+        """The jobs of ``parents``, whose children are made, and what to build for them."""
+        jobs = self._part()
+        return jobs, self._plan_builds(jobs)
+
+    def close(self, jobs: IntArray, building: Building) -> None:
+        """Search the level once all of its histograms are there."""
+        self._end_builds(building)
+        self._place += len(jobs)
+        if self._place == self.scalars[layout.IS_N_JOBS]:
+            self._search_levels()
+
+    def _part(self) -> IntArray:
+        """Jobs of the batch that are next: as many as can be built in one pass."""
+        stop = min(self._place + self._space.sizes.n_builds, self.scalars[layout.IS_N_JOBS])
+        return self._tree.batch[self._place : stop]
+
+    def _search_root(self) -> None:
+        level_stages.begin_levels(self._state, self._level)
+        self._place = int(self.scalars[layout.IS_N_JOBS])
+        self._search_levels()
+
+    def _search_levels(self) -> None:
+        """Search levels until one divides nodes, whose rows are divided next."""
+        scalars = self.scalars
+        while scalars[layout.IS_N_SEARCHED] > 0:
+            self._choose()
+            if self._level.choice[layout.FOUND_FEATURE] >= 0:
+                self._measure()
+            level_stages.divide_nodes(self._state, self._level)
+            self._place = 0
+            if len(self.next_batch()[0]) > 0:
+                break
+        self.order = NodesAsMade(self.table, self.n_nodes)
+
+    def _choose(self) -> None:
+        """The best cut in the block of columns, then of all ranks."""
+        self._team.run(level_stages.search_chunk_level, self._state, self._level, self._block)
+        found = self._search_space.found[None]
+        best = np.zeros((1, 1, *found.shape[2:]), dtype=np.int64)
+        stages.best_of_threads(_BOTH, found, best)
+        level_stages.choose_of_ranks(self._state, self._level, self._exchange.splits(best)[0])
+
+    def _measure(self) -> None:
+        """What the cut sends left in each node, from the rank that has its column."""
+        level, n_columns, size = self._level, len(self.columns.feature), self._exchange.size
+        place = int(np.searchsorted(self.columns.feature, level.choice[layout.FOUND_FEATURE]))
+        last = n_columns * (np.arange(size) + 1) // size
+        owner = int(np.searchsorted(last, place, side="right"))
+        if owner == self._exchange.rank:
+            level_stages.measure_kept(self._state, self._level)
+        nodes = level.nodes[: level.counts[N_NODES]]
+        left = self.table[nodes[:, None], _LEFT_SUMS]
+        message = np.concatenate((level.choice, level.penalty.view(np.int64), left.reshape(-1)))
+        message = self._exchange.measured(message, owner)
+        n_fields = len(level.choice)
+        level.choice[:] = message[:n_fields]
+        level.penalty.view(np.int64)[:] = message[n_fields]
+        self.table[nodes[:, None], _LEFT_SUMS] = message[n_fields + 1 :].reshape(-1, 3)
+
+
+def check_slots(params: BoostParams, settings: layout.Settings, sizes: Sizes) -> None:
+    """Raise ``AllRowsNeededError`` if the histograms of a level cannot all be kept."""
+    levels = max(int(settings.max_depth), 1)
+    needed = min(int(settings.max_leaves), 1 << min(levels - 1, 40))
+    if needed > sizes.n_slots:
+        raise AllRowsNeededError(
+            f"grow_policy='symmetric' with max_depth={params.max_depth} keeps up to {needed:,} "
+            f"histograms, and for {sizes.n_columns:,} columns {sizes.n_slots:,} can be kept while "
+            "rows are read in parts: use a lower max_depth, fewer columns or fewer bins (max_bins)."
+        )

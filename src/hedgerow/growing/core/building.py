@@ -1,0 +1,224 @@
+"""Histograms of the nodes of a batch, each thread in its own columns.
+
+Work is divided in two ways.  Rows of a large node are divided between threads when a tile of
+features is all there is: each thread adds up sums of its own, which are then merged.
+Otherwise features are divided, which needs no merge.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.core.batch import (
+    JOB_HISTOGRAMS,
+    JOB_SMALL_SLOT,
+    KEPT,
+    SUBTRACTED,
+    member,
+)
+from hedgerow.growing.core.partition import ROWS_TO_SHARE
+from hedgerow.growing.core.state import (
+    IS_COUNT_BITS,
+    IS_G_APART,
+    IS_HESSIAN_BITS,
+    IS_N_COLUMNS,
+    NODE_COUNT,
+    NODE_G,
+    NODE_H,
+    NODE_START,
+    State,
+    Vectors,
+)
+from hedgerow.kernels.barrier import barrier, share
+from hedgerow.kernels.histogram import (
+    Bins,
+    Columns,
+    Packing,
+    RowLists,
+    Wide,
+    add_column,
+    build_histogram,
+    filled_cells,
+)
+from hedgerow.kernels.vector_histogram import (
+    add_cells,
+    build_columns,
+    list_filled,
+    subtract_cells,
+)
+
+
+@kernel(inline=True, inner=True)
+def bare(state: State) -> State:
+    """The state without options: with them each call that takes a state copies 170 words more."""
+    return State(
+        state.crew,
+        state.settings,
+        state.rules,
+        state.bins,
+        state.loss_data,
+        state.columns,
+        state.rows,
+        state.threads,
+        state.search,
+        state.wide,
+        state.tree,
+        state.scalars,
+        None,
+        None,
+        None,
+        None,
+    )
+
+
+@kernel(inline=True, inner=True)
+def add_sums(
+    thread: int,
+    bins: Bins,
+    column: int,
+    wide: Wide,
+    target: int,
+    source: int,
+    sign: int,
+    lists: RowLists | None,
+    vectors: Vectors | None,
+) -> None:
+    """Add the sums of a column at ``source`` to those at ``target``, or subtract them (-1)."""
+    if vectors is None:
+        filled = filled_cells(bins, column, lists is not None)
+        add_column(wide, target, source, filled, bins.stride, sign)
+    else:
+        sums, filled_bins = vectors.outputs.sums, vectors.trial.filled[thread]
+        n_bins = np.int64(bins.n_bins[column])
+        n_filled = list_filled(sums.n, source, n_bins, bins.stride, filled_bins)
+        if sign > 0:
+            add_cells(sums, target, source, filled_bins, n_filled)
+        else:
+            subtract_cells(sums, target, source, filled_bins, n_filled)
+
+
+@kernel(inner=True)
+def build_node(
+    thread: int,
+    state: State,
+    place: tuple[int, int],
+    slot: int,
+    lists: RowLists | None,
+    vectors: Vectors | None,
+) -> None:
+    """Histogram of the rows at ``place`` (start, count); each thread completes its columns."""
+    crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
+    columns, rows, wide = state.columns, state.rows, state.wide
+    start, count = place
+    n_columns = scalars[IS_N_COLUMNS]
+    slot_size = settings.n_columns * bins.stride
+    n_tiles = (n_columns + bins.features_per_tile - 1) // bins.features_per_tile
+    n_groups = crew.n_threads
+    if count >= ROWS_TO_SHARE:
+        n_groups = min(crew.n_threads, n_tiles)
+    n_parts = crew.n_threads // n_groups
+    group, part = thread % n_groups, thread // n_groups
+    private = settings.n_slots + 2
+    if part < n_parts:
+        chosen = share(n_columns, group, n_groups)
+        first, last = share(count, part, n_parts)
+        first, last = start + first, start + last
+        to = (slot if part == 0 else private + thread) * slot_size
+        if vectors is None:
+            packing = Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
+            cells = state.threads.cells[thread]
+            build_histogram(
+                bins, packing, rows.packed, columns, chosen, rows.rows, first, last, cells, wide,
+                to, lists,
+            )  # fmt: skip
+        else:
+            words, sums = vectors.outputs.words, vectors.outputs.sums
+            build_columns(bins, columns, chosen, rows.rows, (first, last), words, sums, to)
+    if n_groups == crew.n_threads:
+        return  # each thread has built the very columns that it will search
+    barrier(crew)
+    mine = share(n_columns, thread, crew.n_threads)
+    for other in range(n_groups, n_groups * n_parts):
+        theirs = share(n_columns, other % n_groups, n_groups)
+        for k in range(max(mine[0], theirs[0]), min(mine[1], theirs[1])):
+            column = np.int64(columns.feature[k])
+            at = column * bins.stride
+            source = (private + other) * slot_size + at
+            add_sums(thread, bins, column, wide, slot * slot_size + at, source, 1, lists, vectors)
+    # The sums of one thread may be its own again: a second node may need them at once.
+    barrier(crew)
+
+
+@kernel(inner=True)
+def subtract_node(
+    thread: int,
+    mine: tuple[int, int],
+    bins: Bins,
+    columns: Columns,
+    wide: Wide,
+    large: int,
+    small: int,
+    lists: RowLists | None,
+    vectors: Vectors | None,
+) -> None:
+    """Turn the parent's histogram at ``large`` into the larger child's, for columns ``mine``."""
+    for k in range(mine[0], mine[1]):
+        column = np.int64(columns.feature[k])
+        at = column * bins.stride
+        add_sums(thread, bins, column, wide, large + at, small + at, -1, lists, vectors)
+
+
+@kernel(inner=True)
+def sum_root(columns: Columns, stride: int, wide: Wide, slot_start: int, root: IntArray) -> None:
+    """Read the root's sums off the histogram of its first column."""
+    at = slot_start + columns.feature[0] * stride
+    g, h = np.int64(0), np.int64(0)
+    for b in range(at, at + stride):
+        g += wide.g[b]
+        h += wide.h[b]
+    root[NODE_G] = g
+    root[NODE_H] = h
+
+
+@kernel(inline=True, inner=True)
+def build_rows(
+    thread: int,
+    state: State,
+    node: int,
+    slot: int,
+    lists: RowLists | None,
+    vectors: Vectors | None,
+) -> None:
+    """Histogram of a node from its rows, in a slot."""
+    table = state.tree.table
+    place = (table[node, NODE_START], table[node, NODE_COUNT])
+    build_node(thread, state, place, slot, lists, vectors)
+
+
+@kernel(inline=True, inner=True)
+def make_histogram(
+    thread: int,
+    mine: tuple[int, int],
+    state: State,
+    job: IntArray,
+    child: int,
+    lists: RowLists | None,
+    vectors: Vectors | None,
+) -> None:
+    """Histogram of the smaller (0) or the larger (1) child of a job, as the job says."""
+    bins, columns, wide = state.bins, state.columns, state.wide
+    (node, slot, searched), how = member(job, child), job[JOB_HISTOGRAMS]
+    if node < 0 or how == KEPT:
+        return
+    size = state.settings.n_columns * bins.stride
+    if child == 1 and how == SUBTRACTED:
+        small = job[JOB_SMALL_SLOT] * size
+        subtract_node(thread, mine, bins, columns, wide, slot * size, small, lists, vectors)
+    elif searched == 1 or how == SUBTRACTED:
+        build_rows(thread, state, node, slot, lists, vectors)
+    if vectors is None and node == 0:
+        if mine[0] == 0 and mine[1] > 0:
+            sum_root(columns, bins.stride, wide, slot * size, state.tree.table[0])
+        barrier(state.crew)

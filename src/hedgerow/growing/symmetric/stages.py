@@ -1,0 +1,308 @@
+"""The search of a level of a symmetric tree: one cut, which divides all of its nodes.
+
+::
+
+    for each job of the batch:
+        histograms of its nodes
+        for each of its nodes, from left to right: add the gains of all cuts
+    thread 0: the cut with the largest gain, and what it sends left in each node
+
+A node in which the cut would leave a side with too few rows or too little hessian is not
+divided, and is there again on the next level: the tree is stored like any other.
+
+Threads have columns of their own for histograms and gains.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.core.batch import member
+from hedgerow.growing.core.building import build_rows, make_histogram
+from hedgerow.growing.core.bundle_search import scratch_of, sums_of_feature
+from hedgerow.growing.core.gradients import units_of
+from hedgerow.growing.core.state import (
+    FOUND_BIN,
+    FOUND_FEATURE,
+    FOUND_MISSING_LEFT,
+    IS_DROPPED_BITS,
+    IS_TREE,
+    NODE_COUNT,
+    NODE_G,
+    NODE_H,
+    NODE_N_LEFT,
+    NODE_SLOT,
+    NUMBER_GAIN,
+    Level,
+    State,
+    Vectors,
+)
+from hedgerow.growing.symmetric.gain import Price
+from hedgerow.growing.symmetric.level import (
+    GIVEN,
+    LEVEL,
+    N_NODES,
+    N_SLOTLESS,
+    OF_ALL,
+    OF_GIVEN,
+    child_at,
+    choose_cut,
+    set_number,
+    split_penalty,
+    sum_left,
+    write_choice,
+)
+from hedgerow.growing.symmetric.search import (
+    add_node_gains,
+    add_node_sets,
+    add_vector_gains,
+    find_cut,
+    find_given,
+    find_set,
+    look_at_root,
+    plan_groups,
+)
+from hedgerow.growing.vectors.gradients import largest_units
+from hedgerow.growing.vectors.search import node_of, prepare_node
+from hedgerow.kernels.barrier import barrier
+from hedgerow.kernels.growth import key_of_level
+from hedgerow.kernels.monotone import Constraints
+from hedgerow.kernels.split import NodeSums, Units
+from hedgerow.kernels.vector_split import gain_of_cut
+
+
+@kernel(inline=True, inner=True)
+def start_of(level: Level, slot: int) -> int:
+    """First cell of the histogram in a slot."""
+    return level.before + slot * level.slot_size
+
+
+@kernel(inline=True, inner=True)
+def sums_of_node(row: IntArray) -> NodeSums:
+    """The sums in the table row of a node."""
+    return NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
+
+
+@kernel(inner=True)
+def add_gains(
+    thread: int,
+    mine: tuple[int, int],
+    state: State,
+    level: Level,
+    node: int,
+    start: int,
+    units: Units,
+    n_groups: int,
+    asked: Constraints,
+    vectors: Vectors | None,
+) -> None:
+    """Add what every cut of a thread's columns gains in a node with a histogram at ``start``."""
+    row, rules, bins = state.tree.table[node], state.rules, state.bins
+    groups, gains = (level.groups[thread], n_groups), level.gains[thread]
+    columns = state.columns.feature
+    if vectors is None:
+        place, searched = (state.wide, start), (sums_of_node(row), units, node)
+        lanes, allowed = state.search.lanes[thread], state.search.allowed[0]
+        add_node_gains(
+            thread, rules, bins, place, searched, lanes, groups, gains, asked, level.bundles
+        )
+        add_node_sets(mine, rules, bins, (columns, allowed), place, searched, level.sets, asked)
+    else:
+        outputs = vectors.outputs
+        several = node_of(thread, state.settings, (row[NODE_COUNT], start), vectors)
+        first = np.int64(columns[mine[0]]) if mine[1] > mine[0] else np.int64(-1)
+        limits, parent = prepare_node(state.settings, rules, bins, first, several, outputs)
+        vectors.trial.parent[thread, 0] += parent
+        parent /= units.g * (units.g / units.h)
+        add_vector_gains(several, limits, parent, bins, outputs.sums, groups, gains)
+
+
+@kernel(inline=True, inner=True)
+def units_of_level(state: State, vectors: Vectors | None) -> Units:
+    """Units of the sums in histograms."""
+    constant = state.settings.constant_hessian
+    if vectors is None:
+        return units_of(state.scalars, constant, state.scalars[IS_DROPPED_BITS])
+    return largest_units(constant, vectors.outputs)
+
+
+@kernel(inline=True, inner=True)
+def begin_level(
+    thread: int,
+    mine: tuple[int, int],
+    state: State,
+    level: Level,
+    units: Units,
+    asked: Constraints,
+) -> int:
+    """The thread's columns in groups, their gains 0; how many groups.
+
+    The histogram of the first job is there: in the first level, that of the root.
+    """
+    table, bins, columns = state.tree.table, state.bins, state.columns.feature
+    if level.counts[LEVEL] == 0:
+        start = start_of(level, member(state.tree.batch[0], 0).slot)
+        look_at_root(
+            thread, mine, bins, columns, (state.wide, start), sums_of_node(table[0]), units,
+            level.seen, level.sets, asked.growth.drawn, level.bundles,
+        )  # fmt: skip
+    return plan_groups(
+        mine, bins, columns, state.search.allowed[0], level.seen, level.groups[thread],
+        level.gains[thread], level.sets, level.bundles,
+    )  # fmt: skip
+
+
+@kernel(inline=True, inner=True)
+def add_job(
+    thread: int,
+    mine: tuple[int, int],
+    state: State,
+    level: Level,
+    job: IntArray,
+    units: Units,
+    n_groups: int,
+    asked: Constraints,
+    vectors: Vectors | None,
+) -> None:
+    """Add the gains of the nodes of a job, the left one first."""
+    for side in range(2):
+        node, slot, searched = member(job, child_at(job, side))
+        if searched == 1:
+            start = start_of(level, slot)
+            add_gains(thread, mine, state, level, node, start, units, n_groups, asked, vectors)
+
+
+@kernel(inline=True, inner=True)
+def find_best(
+    thread: int,
+    mine: tuple[int, int],
+    state: State,
+    level: Level,
+    units: Units,
+    n_groups: int,
+    asked: Constraints,
+) -> None:
+    """The best cut of the thread's columns, and that which is given to the level."""
+    allowed, lanes = state.search.allowed[0], state.search.lanes[thread]
+    groups, gains = level.groups[thread], level.gains[thread]
+    found, given = state.search.found[thread], level.counts[GIVEN]
+    key = key_of_level(state.settings.seed, state.scalars[IS_TREE], level.counts[LEVEL])
+    price = Price(level.counts[LEVEL], 2.0 * state.rules.gamma, key)
+    find_cut(units, (groups, n_groups), gains, lanes, found[OF_ALL], price, asked, level.seen)
+    find_set(
+        mine, state.bins, state.columns.feature, allowed, units, found[OF_ALL], level.sets, price,
+        asked,
+    )  # fmt: skip
+    if given >= 0:
+        find_given(units, (groups, n_groups), gains, given, found[OF_GIVEN], price, asked)
+
+
+@kernel(inline=True, inner=True)
+def search_level(
+    thread: int, mine: tuple[int, int], state: State, level: Level, n_jobs: int,
+    asked: Constraints, vectors: Vectors | None,
+) -> None:  # fmt: skip
+    """Histograms of the level's nodes, their common cut, and what it sends left in each."""
+    batch, n_slotless = state.tree.batch, level.counts[N_SLOTLESS]
+    units, n_groups = units_of_level(state, vectors), np.int64(0)
+    if vectors is not None:
+        vectors.trial.parent[thread, 0] = 0.0
+    for j in range(n_jobs):
+        for child in range(2):
+            make_histogram(thread, mine, state, batch[j], child, level.lists, vectors)
+        if j == 0:
+            n_groups = begin_level(thread, mine, state, level, units, asked)
+        add_job(thread, mine, state, level, batch[j], units, n_groups, asked, vectors)
+    find_best(thread, mine, state, level, units, n_groups, asked)
+    barrier(state.crew)
+    if thread == 0:
+        found = state.search.found
+        choose_cut(
+            state.settings, state.rules, state.tree, state.scalars, found, level, asked, vectors
+        )
+    barrier(state.crew)
+    if level.choice[FOUND_FEATURE] >= 0:
+        measure_cut(thread, state, level, n_slotless, vectors)
+
+
+@kernel(inner=True)
+def measure_vectors(
+    state: State, row: IntArray, start: int, choice: IntArray, vectors: Vectors
+) -> float:
+    """Thread 0: what the choice gains in a node, or minus infinity if it does not divide it."""
+    outputs, bins, feature = vectors.outputs, state.bins, choice[FOUND_FEATURE]
+    node = node_of(0, state.settings, (row[NODE_COUNT], start), vectors)
+    limits, parent = prepare_node(state.settings, state.rules, bins, feature, node, outputs)
+    at, n_bins = start + feature * bins.stride, np.int64(bins.n_bins[feature])
+    cut = (choice[FOUND_BIN], choice[FOUND_MISSING_LEFT])
+    unit = node.largest.g * (node.largest.g / node.largest.h)
+    parent /= unit
+    return (
+        0.5 * unit * gain_of_cut(outputs.sums, at, n_bins, bins.stride, node, limits, parent, cut)
+    )
+
+
+@kernel(inline=True, inner=True)
+def measure_node(
+    state: State,
+    level: Level,
+    node: int,
+    start: int,
+    totals: tuple[int, int, int, int],
+    vectors: Vectors | None,
+) -> tuple[int, int, int, int]:
+    """Thread 0: what the choice sends left in a node, added to the rows of the level."""
+    row, bins, choice, bundles = state.tree.table[node], state.bins, level.choice, level.bundles
+    feature, to = choice[FOUND_FEATURE], scratch_of(bundles, 0, bins.stride)
+    at = sums_of_feature(state.wide, start, feature, bins, sums_of_node(row), to, bundles)
+    is_set = set_number(level.sets, feature) >= 0
+    counts = sum_left(state.wide, at, bins.stride, choice, is_set, row)
+    if vectors is not None:
+        gain = measure_vectors(state, row, start, choice, vectors)
+        state.tree.numbers[node, NUMBER_GAIN] = gain
+    n_rows, present, n_missing, n_left = totals
+    return (
+        n_rows + row[NODE_COUNT],
+        present + counts[0],
+        n_missing + counts[1],
+        n_left + row[NODE_N_LEFT],
+    )
+
+
+@kernel(inline=True, inner=True)
+def end_measure(state: State, level: Level, totals: tuple[int, int, int, int]) -> None:
+    """Thread 0: the bins that go left, from the rows of the level."""
+    write_choice(state.bins, level.choice, level.sets, totals, level.bundles)
+    level.penalty[0] = split_penalty(level.choice, level.sets)
+
+
+@kernel(inline=True, inner=True)
+def measure_cut(
+    thread: int, state: State, level: Level, n_slotless: int, vectors: Vectors | None
+) -> None:
+    """Thread 0: what the choice sends left in every node, and the bins that go left.
+
+    A histogram that was not kept is built again, by all threads.
+    """
+    none = np.int64(0)
+    table, totals, n_nodes = state.tree.table, (none, none, none, none), level.counts[N_NODES]
+    for k in range(n_nodes):
+        if thread > 0 and n_slotless == 0:
+            break
+        node = level.nodes[k]
+        slot = table[node, NODE_SLOT]
+        is_built = slot < 0
+        if is_built:
+            slot = state.settings.n_slots
+            build_rows(thread, state, node, slot, level.lists, vectors)
+            barrier(state.crew)
+        if thread == 0:
+            totals = measure_node(state, level, node, start_of(level, slot), totals, vectors)
+        if is_built:
+            barrier(state.crew)
+    if thread == 0:
+        end_measure(state, level, totals)
+    if n_slotless > 0:
+        barrier(state.crew)
