@@ -181,7 +181,7 @@ def grow_in_chunks(
             grower.start(problem.base())
             numbers = range(n_rounds * n_outputs)
             trees = [grower.grow(number, number % n_outputs) for number in numbers]
-            grower.settle()
+            grower.update_scores()
             parts = [chunk.work.raw.copy() for chunk in store.chunks()]
         raw = np.concatenate([np.zeros((n_outputs, 0)), *parts], axis=1)
         log = grower.traffic
@@ -559,13 +559,13 @@ def test_rows_by_leaf_and_rows_outside() -> None:
         new = tree.with_values(np.arange(len(tree.value), dtype=float))
         seen = []
         grower.add(new, 0)
-        grower.settle(
+        grower.update_scores(
             before=lambda chunk: seen.append(chunk.work.raw.copy()),
             after=lambda chunk: seen.append(chunk.work.raw - seen.pop()),
         )
         added = np.concatenate(seen, axis=1)[0]
         np.testing.assert_allclose(added[inside], leaf_of[inside])
-        grower.settle()  # nothing waits
+        grower.update_scores()  # nothing waits
         again = np.concatenate([chunk.work.raw for chunk in store.chunks()], axis=1)
         np.testing.assert_allclose(again[0] - problem.base()[0], added)
 
