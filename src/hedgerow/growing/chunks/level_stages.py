@@ -29,48 +29,50 @@ from hedgerow.growing.symmetric.stages import (
     start_of,
     units_of_level,
 )
-from hedgerow.kernels.barrier import Crew, barrier, share
+from hedgerow.kernels.barrier import ThreadTeam, barrier, share
 
 
 @kernel(inner=True)
 def open_batch_of_level(state: State, level: Level) -> None:
     """List the nodes of the level and draw its columns."""
-    asked = state.extras.constraints
-    open_level(state.settings, state.search.allowed, level, state.tree, state.scalars, asked)
+    constraints = state.options.constraints
+    open_level(state.settings, state.search.allowed, level, state.tree, state.scalars, constraints)
 
 
 @kernel
 def begin_levels(state: State, level: Level) -> None:
     """The root is the first level."""
-    start_levels(level, state.extras.constraints)
+    start_levels(level, state.options.constraints)
     open_batch_of_level(state, level)
 
 
 @kernel
 def search_chunk_level(
-    thread: int, crew: Crew, state: State, level: Level, block: tuple[int, int]
+    thread: int, team: ThreadTeam, state: State, level: Level, block: tuple[int, int]
 ) -> None:
     """Histograms of the larger children, and the best cut of the level in columns ``block``."""
-    asked = state.extras.constraints
-    first, last = share(block[1] - block[0], thread, crew.n_threads)
+    constraints = state.options.constraints
+    first, last = share(block[1] - block[0], thread, team.n_threads)
     mine = (block[0] + first, block[0] + last)
-    place = (state.wide, level.slot_size, level.before)
+    place = (state.histograms, level.slot_size, level.before)
     units, n_groups = units_of_level(state, None), np.int64(0)
     for j in range(state.scalars[IS_N_JOBS]):
         job = state.tree.batch[j]
-        subtract_job(thread, mine, state.bins, state.columns, place, job, state.extras)
+        subtract_job(thread, mine, state.bins, state.columns, place, job, state.options)
         if j == 0:
-            n_groups = begin_level(thread, mine, state, level, units, asked)
-        add_job(thread, mine, state, level, job, units, n_groups, asked, None)
-    find_best(thread, mine, state, level, units, n_groups, asked)
-    barrier(crew)
+            n_groups = begin_level(thread, mine, state, level, units, constraints)
+        add_job(thread, mine, state, level, job, units, n_groups, constraints, None)
+    find_best(thread, mine, state, level, units, n_groups, constraints)
+    barrier(team)
 
 
 @kernel
 def choose_of_ranks(state: State, level: Level, found: IntArray) -> None:
     """Take the best cut of all ranks; ``found`` is int64 (ranks, 2, FOUND_FIELDS)."""
-    asked = state.extras.constraints
-    choose_cut(state.settings, state.rules, state.tree, state.scalars, found, level, asked, None)
+    constraints = state.options.constraints
+    choose_cut(
+        state.settings, state.rules, state.tree, state.scalars, found, level, constraints, None
+    )
 
 
 @kernel
@@ -88,5 +90,5 @@ def measure_kept(state: State, level: Level) -> None:
 @kernel
 def divide_nodes(state: State, level: Level) -> None:
     """Divide the nodes of the level, and open the next one."""
-    divide_level(state.settings, state.rules, state.tree, state.scalars, level, state.extras, None)
+    divide_level(state.settings, state.rules, state.tree, state.scalars, level, state.options, None)
     open_batch_of_level(state, level)

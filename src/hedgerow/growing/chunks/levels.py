@@ -75,7 +75,7 @@ class LevelTree(ChunkTree):
             found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
             allowed=np.ones((3, n_features), dtype=np.int32),
         )
-        self._level = make_level(spec, self._extras, n_threads, self._max_leaves, sizes.slot_size)
+        self._level = make_level(spec, self._options, n_threads, self._max_leaves, sizes.slot_size)
         self._place = 0  # jobs of the batch whose rows are divided
 
     def begin(self, tree: int, output: int, n_outputs: int) -> None:
@@ -83,7 +83,7 @@ class LevelTree(ChunkTree):
         nothing: Any = None  # stages that read rows are not compiled
         self._level = self._level._replace(before=self._space.before)
         self._state = layout.State(
-            crew=nothing,
+            team=nothing,
             settings=self._settings,
             rules=self._rules,
             bins=self._bins,
@@ -92,10 +92,10 @@ class LevelTree(ChunkTree):
             rows=nothing,
             threads=nothing,
             search=self._search_space,
-            wide=self._space.kept,
+            histograms=self._space.kept,
             tree=self._tree,
             scalars=self.scalars,
-            extras=self._extras,
+            options=self._options,
             vectors=None,
             sorted_columns=None,
             level=None,

@@ -32,10 +32,10 @@ from hedgerow.growing.core.frontier import keep_best, open_children, release_slo
 from hedgerow.growing.core.gradients import choose_packing
 from hedgerow.growing.core.leaves import set_values
 from hedgerow.growing.core.searching import search_node
-from hedgerow.growing.core.state import Extras, Search, Settings, Tree
+from hedgerow.growing.core.state import Options, Search, Settings, Tree
 from hedgerow.growing.sampling.draws import allow_children
-from hedgerow.kernels.barrier import Crew, barrier, share
-from hedgerow.kernels.histogram import Bins, Columns, Wide, add_wide
+from hedgerow.kernels.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.histogram import Bins, Columns, HistogramSums, add_histogram_sums
 from hedgerow.kernels.split import SplitRules
 
 
@@ -49,7 +49,7 @@ def searched_children(jobs: IntArray) -> IntArray:
 @kernel(inner=True)
 def end_builds(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     columns: Columns,
     stride: int,
     scalars: IntArray,
@@ -57,27 +57,27 @@ def end_builds(
 ) -> None:
     """Empty all cells; add the sums of all parts to those of part 0."""
     packing = packing_of(scalars)
-    n_parts = crew.n_threads // building.n_groups
+    n_parts = team.n_threads // building.n_groups
     if thread // building.n_groups < n_parts:
         mine = share_columns(thread, building)
         for build in range(len(building.nodes)):
             empty_cells(thread, build, packing, columns, mine, stride, building)
             building.filled[thread, build] = 0
-    barrier(crew)
-    mine = share(building.last - building.first, thread, crew.n_threads)
+    barrier(team)
+    mine = share(building.last - building.first, thread, team.n_threads)
     for build in range(len(building.nodes)):
         for part in range(1, n_parts):
             for k in range(building.first + mine[0], building.first + mine[1]):
                 at = columns.feature[k] * stride
                 to, source = building.at[0, build] + at, building.at[part, build] + at
-                add_wide(building.wide, to, source, stride, 1)
-    barrier(crew)
+                add_histogram_sums(building.histograms, to, source, stride, 1)
+    barrier(team)
 
 
 @kernel
 def write_message(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     columns: Columns,
     stride: int,
     building: Building,
@@ -87,49 +87,49 @@ def write_message(
 ) -> None:
     """Lay the sums of all builds out by rank: its columns of each build, g, n, and h if asked."""
     n_columns, n_builds = building.last, len(building.nodes)
-    wide = building.wide
+    histograms = building.histograms
     for rank in range(n_ranks):
         first, last = share(n_columns, rank, n_ranks)
         start = first * n_builds * n_fields * stride
-        mine = share(last - first, thread, crew.n_threads)
+        mine = share(last - first, thread, team.n_threads)
         for build in range(n_builds):
             for k in range(first + mine[0], first + mine[1]):
                 to = start + (build * (last - first) + k - first) * n_fields * stride
                 at = building.at[0, build] + columns.feature[k] * stride
                 for b in range(stride):
-                    message[to + b] = wide.g[at + b]
-                    message[to + stride + b] = wide.n[at + b]
+                    message[to + b] = histograms.g[at + b]
+                    message[to + stride + b] = histograms.n[at + b]
                 if n_fields == 3:
                     for b in range(stride):
-                        message[to + 2 * stride + b] = wide.h[at + b]
-    barrier(crew)
+                        message[to + 2 * stride + b] = histograms.h[at + b]
+    barrier(team)
 
 
 @kernel
 def read_message(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     columns: Columns,
     stride: int,
     block: tuple[int, int],
     n_fields: int,
     message: IntArray,
-    wide: Wide,
+    histograms: HistogramSums,
     places: IntArray,
 ) -> None:
     """Write the sums of the columns ``block`` of each build to its place."""
     first, last = block
-    mine = share(last - first, thread, crew.n_threads)
+    mine = share(last - first, thread, team.n_threads)
     h_field = np.int64(2 if n_fields == 3 else 1)
     for build in range(len(places)):
         for k in range(first + mine[0], first + mine[1]):
             start = (build * (last - first) + k - first) * n_fields * stride
             at = places[build] + columns.feature[k] * stride
             for b in range(stride):
-                wide.g[at + b] = message[start + b]
-                wide.n[at + b] = message[start + stride + b]
-                wide.h[at + b] = message[start + h_field * stride + b]
-    barrier(crew)
+                histograms.g[at + b] = message[start + b]
+                histograms.n[at + b] = message[start + stride + b]
+                histograms.h[at + b] = message[start + h_field * stride + b]
+    barrier(team)
 
 
 @kernel(inner=True)
@@ -138,59 +138,59 @@ def subtract_job(
     mine: tuple[int, int],
     bins: Bins,
     columns: Columns,
-    place: tuple[Wide, int, int],
+    place: tuple[HistogramSums, int, int],
     job: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Histogram of the larger child of a job in columns ``mine``, if it is to be subtracted."""
     if job[JOB_HISTOGRAMS] == SUBTRACTED:
-        wide, slot_size, before = place
+        histograms, slot_size, before = place
         small = before + job[JOB_SMALL_SLOT] * slot_size
         large = before + job[JOB_LARGE_SLOT] * slot_size
-        subtract_node(thread, mine, bins, columns, wide, large, small, extras.lists, None)
+        subtract_node(thread, mine, bins, columns, histograms, large, small, options.lists, None)
 
 
 @kernel
 def search_jobs(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     rules: SplitRules,
     bins: Bins,
     columns: Columns,
     block: tuple[int, int],
-    place: tuple[Wide, int, int],
+    place: tuple[HistogramSums, int, int],
     nodes: tuple[IntArray, IntArray, IntArray],
     search: Search,
     scalars: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Histograms of the larger children, and best splits of all, in columns ``block``.
 
     ``place`` is where slots are: wide sums, cells of a slot, and what stands before column
     0 of slot 0; ``nodes`` are the table of nodes, the jobs and, to be written, what was
     found: int64 (jobs, threads, 2, FOUND_FIELDS).  ``search``, ``scalars`` and space in
-    ``extras`` are this thread's own.
+    ``options`` are this thread's own.
     """
     table, jobs, found = nodes
-    wide, slot_size, before = place
-    first, last = share(block[1] - block[0], thread, crew.n_threads)
+    histograms, slot_size, before = place
+    first, last = share(block[1] - block[0], thread, team.n_threads)
     mine = (block[0] + first, block[0] + last)
     for j in range(len(jobs)):
         job = jobs[j]
-        subtract_job(thread, mine, bins, columns, place, job, extras)
-        allow_children(settings, search.allowed, table, job, scalars, extras)
+        subtract_job(thread, mine, bins, columns, place, job, options)
+        allow_children(settings, search.allowed, table, job, scalars, options)
         for child in range(2):
             node, slot, searched = member(job, child)
             if searched == 1:
                 search_node(
                     thread, mine, settings, rules, bins, columns,
-                    (wide, before + slot * slot_size), search, child, (node, table[node]),
-                    scalars, extras,
+                    (histograms, before + slot * slot_size), search, child, (node, table[node]),
+                    scalars, options,
                 )  # fmt: skip
                 for k in range(found.shape[3]):
                     found[j, thread, child, k] = search.found[thread, child, k]
-    barrier(crew)
+    barrier(team)
 
 
 @kernel
@@ -206,21 +206,21 @@ def best_of_threads(jobs: IntArray, found: IntArray, best: IntArray) -> None:
 
 
 @kernel
-def settle_jobs(
+def commit_splits(
     settings: Settings,
     rules: SplitRules,
     tree: Tree,
     scalars: IntArray,
     jobs: IntArray,
     found: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Write the best splits into the table of nodes; int64 (jobs, any, 2, FOUND_FIELDS)."""
     for j in range(len(jobs)):
         for child in range(2):
             node = jobs[j, JOB_SMALL if child == 0 else JOB_LARGE]
             if jobs[j, JOB_SEARCH_SMALL if child == 0 else JOB_SEARCH_LARGE] == 1:
-                keep_best(settings, rules, tree, scalars, found[j], node, child, extras, None)
+                keep_best(settings, rules, tree, scalars, found[j], node, child, options, None)
             elif node >= 0:
                 release_slot(tree, scalars, node)
 
@@ -234,24 +234,24 @@ def open_batch(
     parents: IntArray,
     full_after: IntArray,
     jobs: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Make the children of ``parents``; ``full_after[k]`` is 1 if the tree is full with them."""
     for k in range(len(parents)):
         is_last = full_after[k] == 1
-        open_children(settings, rules, tree, scalars, parents[k], is_last, jobs[k], extras)
+        open_children(settings, rules, tree, scalars, parents[k], is_last, jobs[k], options)
 
 
 @kernel
 def open_root(
-    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, extras: Extras
+    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, options: Options
 ) -> None:
     """Empty the tree; ``IS_N_ROWS`` rows are in the sample."""
-    start_tree(settings, rules, tree, scalars, extras)
+    start_tree(settings, rules, tree, scalars, options)
 
 
 @kernel
-def settle_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: int) -> None:
+def check_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: int) -> None:
     """Check units and packing against what all ranks have measured."""
     choose_packing(counts, scalars, constant, n_rows)
 
@@ -263,7 +263,7 @@ def value_nodes(
     tree: Tree,
     sums: IntArray,
     scalars: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Values and covers of all nodes, from the sums (1, 2, nodes) of the leaves."""
-    set_values(settings, rules, tree, sums, scalars, extras)
+    set_values(settings, rules, tree, sums, scalars, options)

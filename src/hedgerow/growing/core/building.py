@@ -35,9 +35,9 @@ from hedgerow.kernels.barrier import barrier, share
 from hedgerow.kernels.histogram import (
     Bins,
     Columns,
+    HistogramSums,
     Packing,
     RowLists,
-    Wide,
     add_column,
     build_histogram,
     filled_cells,
@@ -54,7 +54,7 @@ from hedgerow.kernels.vector_histogram import (
 def bare(state: State) -> State:
     """The state without options: with them each call that takes a state copies 170 words more."""
     return State(
-        state.crew,
+        state.team,
         state.settings,
         state.rules,
         state.bins,
@@ -63,7 +63,7 @@ def bare(state: State) -> State:
         state.rows,
         state.threads,
         state.search,
-        state.wide,
+        state.histograms,
         state.tree,
         state.scalars,
         None,
@@ -78,7 +78,7 @@ def add_sums(
     thread: int,
     bins: Bins,
     column: int,
-    wide: Wide,
+    histograms: HistogramSums,
     target: int,
     source: int,
     sign: int,
@@ -88,7 +88,7 @@ def add_sums(
     """Add the sums of a column at ``source`` to those at ``target``, or subtract them (-1)."""
     if vectors is None:
         filled = filled_cells(bins, column, lists is not None)
-        add_column(wide, target, source, filled, bins.stride, sign)
+        add_column(histograms, target, source, filled, bins.stride, sign)
     else:
         sums, filled_bins = vectors.outputs.sums, vectors.trial.filled[thread]
         n_bins = np.int64(bins.n_bins[column])
@@ -109,16 +109,16 @@ def build_node(
     vectors: Vectors | None,
 ) -> None:
     """Histogram of the rows at ``place`` (start, count); each thread completes its columns."""
-    crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
-    columns, rows, wide = state.columns, state.rows, state.wide
+    team, settings, bins, scalars = state.team, state.settings, state.bins, state.scalars
+    columns, rows, histograms = state.columns, state.rows, state.histograms
     start, count = place
     n_columns = scalars[IS_N_COLUMNS]
     slot_size = settings.n_columns * bins.stride
     n_tiles = (n_columns + bins.features_per_tile - 1) // bins.features_per_tile
-    n_groups = crew.n_threads
+    n_groups = team.n_threads
     if count >= ROWS_TO_SHARE:
-        n_groups = min(crew.n_threads, n_tiles)
-    n_parts = crew.n_threads // n_groups
+        n_groups = min(team.n_threads, n_tiles)
+    n_parts = team.n_threads // n_groups
     group, part = thread % n_groups, thread // n_groups
     private = settings.n_slots + 2
     if part < n_parts:
@@ -130,25 +130,27 @@ def build_node(
             packing = Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
             cells = state.threads.cells[thread]
             build_histogram(
-                bins, packing, rows.packed, columns, chosen, rows.rows, first, last, cells, wide,
+                bins, packing, rows.packed, columns, chosen, rows.rows, first, last, cells, histograms,
                 to, lists,
             )  # fmt: skip
         else:
             words, sums = vectors.outputs.words, vectors.outputs.sums
             build_columns(bins, columns, chosen, rows.rows, (first, last), words, sums, to)
-    if n_groups == crew.n_threads:
+    if n_groups == team.n_threads:
         return  # each thread has built the very columns that it will search
-    barrier(crew)
-    mine = share(n_columns, thread, crew.n_threads)
+    barrier(team)
+    mine = share(n_columns, thread, team.n_threads)
     for other in range(n_groups, n_groups * n_parts):
         theirs = share(n_columns, other % n_groups, n_groups)
         for k in range(max(mine[0], theirs[0]), min(mine[1], theirs[1])):
             column = np.int64(columns.feature[k])
             at = column * bins.stride
             source = (private + other) * slot_size + at
-            add_sums(thread, bins, column, wide, slot * slot_size + at, source, 1, lists, vectors)
+            add_sums(
+                thread, bins, column, histograms, slot * slot_size + at, source, 1, lists, vectors
+            )
     # The sums of one thread may be its own again: a second node may need them at once.
-    barrier(crew)
+    barrier(team)
 
 
 @kernel(inner=True)
@@ -157,7 +159,7 @@ def subtract_node(
     mine: tuple[int, int],
     bins: Bins,
     columns: Columns,
-    wide: Wide,
+    histograms: HistogramSums,
     large: int,
     small: int,
     lists: RowLists | None,
@@ -167,17 +169,19 @@ def subtract_node(
     for k in range(mine[0], mine[1]):
         column = np.int64(columns.feature[k])
         at = column * bins.stride
-        add_sums(thread, bins, column, wide, large + at, small + at, -1, lists, vectors)
+        add_sums(thread, bins, column, histograms, large + at, small + at, -1, lists, vectors)
 
 
 @kernel(inner=True)
-def sum_root(columns: Columns, stride: int, wide: Wide, slot_start: int, root: IntArray) -> None:
+def sum_root(
+    columns: Columns, stride: int, histograms: HistogramSums, slot_start: int, root: IntArray
+) -> None:
     """Read the root's sums off the histogram of its first column."""
     at = slot_start + columns.feature[0] * stride
     g, h = np.int64(0), np.int64(0)
     for b in range(at, at + stride):
-        g += wide.g[b]
-        h += wide.h[b]
+        g += histograms.g[b]
+        h += histograms.h[b]
     root[NODE_G] = g
     root[NODE_H] = h
 
@@ -208,17 +212,17 @@ def make_histogram(
     vectors: Vectors | None,
 ) -> None:
     """Histogram of the smaller (0) or the larger (1) child of a job, as the job says."""
-    bins, columns, wide = state.bins, state.columns, state.wide
+    bins, columns, histograms = state.bins, state.columns, state.histograms
     (node, slot, searched), how = member(job, child), job[JOB_HISTOGRAMS]
     if node < 0 or how == KEPT:
         return
     size = state.settings.n_columns * bins.stride
     if child == 1 and how == SUBTRACTED:
         small = job[JOB_SMALL_SLOT] * size
-        subtract_node(thread, mine, bins, columns, wide, slot * size, small, lists, vectors)
+        subtract_node(thread, mine, bins, columns, histograms, slot * size, small, lists, vectors)
     elif searched == 1 or how == SUBTRACTED:
         build_rows(thread, state, node, slot, lists, vectors)
     if vectors is None and node == 0:
         if mine[0] == 0 and mine[1] > 0:
-            sum_root(columns, bins.stride, wide, slot * size, state.tree.table[0])
-        barrier(state.crew)
+            sum_root(columns, bins.stride, histograms, slot * size, state.tree.table[0])
+        barrier(state.team)

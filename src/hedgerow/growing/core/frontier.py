@@ -61,12 +61,12 @@ from hedgerow.growing.core.state import (
     NODE_SLOT,
     NODE_START,
     NUMBER_GAIN,
-    Extras,
+    Options,
     Settings,
     Tree,
     Vectors,
 )
-from hedgerow.kernels.asked_gains import found_gain
+from hedgerow.kernels.constrained_gains import found_gain
 from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.split import NodeSums, SplitRules, split_gain
 from hedgerow.kernels.vector_split import vector_gain
@@ -136,7 +136,7 @@ def start_tree(
     rules: SplitRules,
     tree: Tree,
     scalars: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Thread 0: empty the tree and make the root the node to be searched."""
     for slot in range(settings.n_slots):
@@ -148,7 +148,7 @@ def start_tree(
     tree.table[root, NODE_SLOT] = take_slot(tree, scalars)
     searched = may_split(settings, rules.min_samples_leaf, tree, root) and settings.max_leaves > 1
     start_root(tree, scalars, root, searched)
-    bound_root(extras.constraints, settings.seed, scalars[IS_TREE])
+    bound_root(options.constraints, settings.seed, scalars[IS_TREE])
 
 
 @kernel(inner=True)
@@ -171,7 +171,7 @@ def keep_best(
     found: IntArray,
     node: int,
     child: int,
-    extras: Extras,
+    options: Options,
     vectors: Vectors | None,
 ) -> None:
     """Write the best split that any thread found into the table."""
@@ -189,27 +189,27 @@ def keep_best(
     score = float_of_bits(split[FOUND_SCORE]) * units.scale
     gain = split_gain(score, sums, units, rules)
     left = NodeSums(split[FOUND_G_LEFT], split[FOUND_H_LEFT], split[FOUND_N_LEFT])
-    gain = found_gain(extras.constraints, node, score, gain, left, sums, units, rules)
+    gain = found_gain(options.constraints, node, score, gain, left, sums, units, rules)
     take_split(tree, scalars, node, split, gain)
     if score == np.inf:
         tree.table[node, NODE_OPEN] = 2
 
 
 @kernel(inline=True, inner=True)
-def settle(
+def commit_batch(
     settings: Settings,
     rules: SplitRules,
     tree: Tree,
     scalars: IntArray,
     found: IntArray,
-    extras: Extras,
+    options: Options,
     vectors: Vectors | None,
 ) -> None:
     """Take over what the search of the batch has found."""
     for child in range(2):
         node, _, searched = member(tree.batch[0], child)
         if searched == 1:
-            keep_best(settings, rules, tree, scalars, found, node, child, extras, vectors)
+            keep_best(settings, rules, tree, scalars, found, node, child, options, vectors)
         elif node >= 0:
             release_slot(tree, scalars, node)
 
@@ -269,7 +269,7 @@ def open_children(
     parent: int,
     is_last: bool,
     job: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Make the two children of ``parent`` and plan their histograms.
 
@@ -277,7 +277,7 @@ def open_children(
     """
     small, large = add_children(tree, scalars, parent)
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
-    bound_children(extras.constraints, units, rules, tree, parent)
+    bound_children(options.constraints, units, rules, tree, parent)
     start_job(job, parent)
     if not is_last and may_split(settings, rules.min_samples_leaf, tree, large):
         job[JOB_SEARCH_LARGE] = 1
@@ -325,15 +325,15 @@ def advance(
     tree: Tree,
     scalars: IntArray,
     found: IntArray,
-    extras: Extras,
+    options: Options,
     vectors: Vectors | None,
 ) -> None:
     """Thread 0: settle the last search, choose the next node and open its children."""
-    settle(settings, rules, tree, scalars, found, extras, vectors)
+    commit_batch(settings, rules, tree, scalars, found, options, vectors)
     parent, job = next_node(settings, tree, scalars), tree.batch[0]
     scalars[IS_N_JOBS] = 1 if parent >= 0 else 0
     start_job(job, parent)
     if parent >= 0:
         is_last = scalars[IS_N_LEAVES] + 1 >= settings.max_leaves
-        open_children(settings, rules, tree, scalars, parent, is_last, job, extras)
+        open_children(settings, rules, tree, scalars, parent, is_last, job, options)
     scalars[IS_N_SEARCHED] = count_searched(job)

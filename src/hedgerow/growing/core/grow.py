@@ -46,8 +46,8 @@ from hedgerow.growing.core.state import (
     IS_N_JOBS,
     IS_N_SEARCHED,
     NODE_COUNT,
-    Extras,
     Level,
+    Options,
     Sorted,
     State,
     Vectors,
@@ -65,7 +65,7 @@ from hedgerow.growing.symmetric.level import divide_level, open_level, start_lev
 from hedgerow.growing.symmetric.stages import search_level
 from hedgerow.growing.vectors.gradients import pass_gradients
 from hedgerow.growing.vectors.search import search_vector_node
-from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
+from hedgerow.kernels.barrier import ThreadTeam, await_order, barrier, give_order, share
 from hedgerow.kernels.histogram import Bins
 
 ORDER_STOP = 0
@@ -78,7 +78,7 @@ def search_member(
     mine: tuple[int, int],
     state: State,
     child: int,
-    extras: Extras,
+    options: Options,
     vectors: Vectors | None,
 ) -> None:
     """Best split of a node of the batch in columns ``mine``."""
@@ -88,8 +88,8 @@ def search_member(
     row = state.tree.table[node]
     if vectors is None:
         search_node(
-            thread, mine, settings, rules, bins, state.columns, (state.wide, slot_start), search,
-            child, (node, row), state.scalars, extras,
+            thread, mine, settings, rules, bins, state.columns, (state.histograms, slot_start), search,
+            child, (node, row), state.scalars, options,
         )  # fmt: skip
     else:
         search_vector_node(
@@ -101,45 +101,45 @@ def search_member(
 
 @kernel(inline=True, inner=True)
 def search_histograms(
-    thread: int, mine: tuple[int, int], state: State, extras: Extras, vectors: Vectors | None
+    thread: int, mine: tuple[int, int], state: State, options: Options, vectors: Vectors | None
 ) -> None:
     """Histograms and best splits of the children of the batch, in columns ``mine``."""
     job = state.tree.batch[0]
     for child in range(2):
-        make_histogram(thread, mine, bare(state), job, child, extras.lists, vectors)
+        make_histogram(thread, mine, bare(state), job, child, options.lists, vectors)
         if member(job, child).searched == 1:
-            search_member(thread, mine, state, child, extras, vectors)
-    barrier(state.crew)
+            search_member(thread, mine, state, child, options, vectors)
+    barrier(state.team)
 
 
 @kernel(inline=True, inner=True)
 def sum_gradients(thread: int, state: State, vectors: Vectors | None) -> None:
     """Gradients of all rows, as the integers that histograms add up."""
-    crew, settings, data = state.crew, state.settings, state.loss_data
+    team, settings, data = state.team, state.settings, state.loss_data
     rows, threads = state.rows, state.threads
     if vectors is None:
-        gradient_pass(thread, crew, settings, data, rows, threads, state.scalars)
+        gradient_pass(thread, team, settings, data, rows, threads, state.scalars)
     else:
-        pass_gradients(thread, crew, settings, data, rows, threads, vectors.outputs)
+        pass_gradients(thread, team, settings, data, rows, threads, vectors.outputs)
 
 
 @kernel(inline=True, inner=True)
-def finish(thread: int, state: State, extras: Extras, vectors: Vectors | None) -> None:
+def finish(thread: int, state: State, options: Options, vectors: Vectors | None) -> None:
     """Leaf values and new raw scores."""
-    crew, settings, rules, tree = state.crew, state.settings, state.rules, state.tree
+    team, settings, rules, tree = state.team, state.settings, state.rules, state.tree
     rows, raw, sums = state.rows, state.loss_data.raw, state.threads.leaf_sums
     if vectors is None:
-        finish_tree(thread, crew, settings, rules, rows, raw, sums, tree, state.scalars, extras)
+        finish_tree(thread, team, settings, rules, rows, raw, sums, tree, state.scalars, options)
     else:
         outputs = vectors.outputs
-        finish_vectors(thread, crew, settings, rules, rows, raw, sums, tree, outputs, extras)
+        finish_vectors(thread, team, settings, rules, rows, raw, sums, tree, outputs, options)
 
 
 @kernel(inline=True, inner=True)
 def open_tree(
     thread: int,
     state: State,
-    extras: Extras,
+    options: Options,
     sorted_columns: Sorted | None,
     level: Level | None,
 ) -> None:
@@ -147,35 +147,35 @@ def open_tree(
     tree, scalars = state.tree, state.scalars
     if sorted_columns is not None:
         settings, rows, threads = state.settings, state.rows, state.threads
-        sum_sample(thread, state.crew, settings, rows, sorted_columns, threads, scalars)
+        sum_sample(thread, state.team, settings, rows, sorted_columns, threads, scalars)
     if thread == 0:
-        start_tree(state.settings, state.rules, tree, scalars, extras)
+        start_tree(state.settings, state.rules, tree, scalars, options)
         if sorted_columns is not None:
             set_root(tree, state.threads.leaf_sums, scalars)
         if level is not None:
-            start_levels(level, extras.constraints)
+            start_levels(level, options.constraints)
 
 
 @kernel(inline=True, inner=True)
 def own_columns(
-    thread: int, crew: Crew, n_columns: int, sorted_columns: Sorted | None
+    thread: int, team: ThreadTeam, n_columns: int, sorted_columns: Sorted | None
 ) -> tuple[int, int]:
     """First and last column of those that the thread searches."""
-    mine = share(n_columns, thread, crew.n_threads)
+    mine = share(n_columns, thread, team.n_threads)
     if sorted_columns is not None:
-        mine = share_entries(thread, crew, sorted_columns, n_columns)
+        mine = share_entries(thread, team, sorted_columns, n_columns)
     return mine
 
 
 @kernel(inline=True, inner=True)
-def allow_batch(state: State, extras: Extras, level: Level | None) -> None:
+def allow_batch(state: State, options: Options, level: Level | None) -> None:
     """Thread 0: the columns in which the batch is searched."""
     settings, tree, scalars = state.settings, state.tree, state.scalars
     allowed, table = state.search.allowed, state.tree.table
     if level is None:
-        allow_children(settings, allowed, table, tree.batch[0], scalars, extras)
+        allow_children(settings, allowed, table, tree.batch[0], scalars, options)
     else:
-        open_level(settings, allowed, level, tree, scalars, extras.constraints)
+        open_level(settings, allowed, level, tree, scalars, options.constraints)
 
 
 @kernel(inline=True, inner=True)
@@ -191,7 +191,7 @@ def split_rows(
     tree = state.tree
     if bins is not None:
         partition_batch(
-            thread, state.crew, state.rows, bins.by_column, tree.table, tree.batch, n_jobs,
+            thread, state.team, state.rows, bins.by_column, tree.table, tree.batch, n_jobs,
             state.threads.counts,
         )  # fmt: skip
     if sorted_columns is not None:
@@ -204,15 +204,15 @@ def search_bins(
     mine: tuple[int, int],
     state: State,
     n_jobs: int,
-    extras: Extras,
+    options: Options,
     vectors: Vectors | None,
     level: Level | None,
 ) -> None:
     """Best splits in histograms: one of each node, or one of the level."""
     if level is None:
-        search_histograms(thread, mine, state, extras, vectors)
+        search_histograms(thread, mine, state, options, vectors)
     else:
-        search_level(thread, mine, bare(state), level, n_jobs, extras.constraints, vectors)
+        search_level(thread, mine, bare(state), level, n_jobs, options.constraints, vectors)
 
 
 @kernel(inline=True, inner=True)
@@ -221,7 +221,7 @@ def search_batch(
     mine: tuple[int, int],
     state: State,
     n_jobs: int,
-    extras: Extras,
+    options: Options,
     vectors: Vectors | None,
     bins: Bins | None,
     sorted_columns: Sorted | None,
@@ -229,19 +229,21 @@ def search_batch(
 ) -> None:
     """Best splits of the nodes of the batch in columns ``mine``."""
     if bins is not None:
-        search_bins(thread, mine, state, n_jobs, extras, vectors, level)
+        search_bins(thread, mine, state, n_jobs, options, vectors, level)
     if sorted_columns is not None:
-        search_lists(thread, mine, state, extras, sorted_columns)
+        search_lists(thread, mine, state, options, sorted_columns)
 
 
 @kernel(inline=True, inner=True)
-def next_batch(state: State, extras: Extras, vectors: Vectors | None, level: Level | None) -> None:
+def next_batch(
+    state: State, options: Options, vectors: Vectors | None, level: Level | None
+) -> None:
     """Thread 0: settle what was searched, and open the children of the next batch."""
     settings, rules, tree, scalars = state.settings, state.rules, state.tree, state.scalars
     if level is None:
-        advance(settings, rules, tree, scalars, state.search.found, extras, vectors)
+        advance(settings, rules, tree, scalars, state.search.found, options, vectors)
     else:
-        divide_level(settings, rules, tree, scalars, level, extras, vectors)
+        divide_level(settings, rules, tree, scalars, level, options, vectors)
 
 
 @kernel(inline=True, inner=True)
@@ -254,15 +256,17 @@ def grow_tree(
     level: Level | None,
 ) -> None:
     """Grow one tree, all threads together."""
-    crew, scalars = state.crew, state.scalars
+    team, scalars = state.team, state.scalars
     sum_gradients(thread, state, vectors)
-    draw_rows(thread, crew, state.settings, state.rows, state.threads.counts, scalars, state.extras)
-    open_tree(thread, state, state.extras, sorted_columns, level)
-    mine = own_columns(thread, crew, scalars[IS_N_COLUMNS], sorted_columns)
+    draw_rows(
+        thread, team, state.settings, state.rows, state.threads.counts, scalars, state.options
+    )
+    open_tree(thread, state, state.options, sorted_columns, level)
+    mine = own_columns(thread, team, scalars[IS_N_COLUMNS], sorted_columns)
     while True:
         if thread == 0:
-            allow_batch(state, state.extras, level)
-        barrier(crew)
+            allow_batch(state, state.options, level)
+        barrier(team)
         # Read before the partition: behind its last barrier thread 0 may run ahead.
         n_jobs, is_searched = scalars[IS_N_JOBS], scalars[IS_N_SEARCHED] > 0
         if n_jobs == 0:
@@ -270,11 +274,11 @@ def grow_tree(
         split_rows(thread, mine, state, n_jobs, bins, sorted_columns)
         if is_searched:
             search_batch(
-                thread, mine, state, n_jobs, state.extras, vectors, bins, sorted_columns, level
+                thread, mine, state, n_jobs, state.options, vectors, bins, sorted_columns, level
             )
         if thread == 0:
-            next_batch(state, state.extras, vectors, level)
-    finish(thread, state, state.extras, vectors)
+            next_batch(state, state.options, vectors, level)
+    finish(thread, state, state.options, vectors)
 
 
 @kernel
@@ -283,9 +287,9 @@ def work(thread: int, state: State, order: int) -> None:
     number = 0
     while True:
         if thread == 0:
-            give_order(state.crew, order)
+            give_order(state.team, order)
         else:
-            order = await_order(state.crew, number)
+            order = await_order(state.team, number)
             number += 1
         if order == ORDER_STOP:
             return

@@ -15,7 +15,7 @@ from hedgerow.growing.core.setup import make_batch
 from hedgerow.growing.symmetric.level import GROUP_CELLS, LEVEL_COUNTS, SEEN_FIELDS
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.category_split import CATEGORY_PLACES, SCRATCH_SIZE
-from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.histogram import HistogramSums
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.symmetric_category import INFO
 from hedgerow.objectives.base import Objective
@@ -44,7 +44,7 @@ class SymmetricGrower(TreeGrower):
         )
         return state._replace(
             tree=state.tree._replace(batch=make_batch(most)),
-            level=make_level(self._matrix.spec, state.extras, n_threads, most, slot_size),
+            level=make_level(self._matrix.spec, state.options, n_threads, most, slot_size),
         )
 
 
@@ -72,12 +72,12 @@ class SymmetricVectorGrower(SymmetricGrower, VectorGrower):
         assert state.vectors is not None
         # Beside the sums of the outputs, those of the rows alone are read.
         counts = state.vectors.outputs.sums.n
-        return state._replace(wide=Wide(counts, counts, counts))
+        return state._replace(histograms=HistogramSums(counts, counts, counts))
 
 
 def make_level(
     spec: BinSpec,
-    extras: layout.Extras,
+    options: layout.Options,
     n_threads: int,
     max_leaves: int,
     slot_size: int,
@@ -85,10 +85,10 @@ def make_level(
     """Space for the search of a level of up to ``max_leaves`` nodes."""
     n_features, n_bins = spec.n_features, spec.bin_counts()
     # Without bundles threads have as many features each; a bundle may hold nearly all.
-    most_features = n_features if extras.bundles is not None else -(-n_features // n_threads)
+    most_features = n_features if options.bundles is not None else -(-n_features // n_threads)
     n_groups = -(-most_features // WIDTH)
     n_gains = n_groups * 2 * spec.stride * WIDTH
-    if extras.bundles is not None:
+    if options.bundles is not None:
         # Most have few bins: at worst each stands in a group with such as have fewer.
         rounded = -(-n_bins // WIDTH) * WIDTH
         n_gains = min(n_gains, int(2 * WIDTH * rounded.sum()))
@@ -100,12 +100,12 @@ def make_level(
         choice=np.zeros(layout.FOUND_FIELDS, dtype=np.int64),
         counts=np.zeros(LEVEL_COUNTS, dtype=np.int64),
         penalty=np.zeros(1),
-        sets=_make_sets(extras.categories),
+        sets=_make_sets(options.categories),
         slot_size=slot_size,
         before=0,
-        features=extras.features,
-        bundles=extras.bundles,
-        lists=extras.lists,
+        features=options.features,
+        bundles=options.bundles,
+        lists=options.lists,
     )
 
 

@@ -57,8 +57,8 @@ from hedgerow.growing.core.state import (
     NODE_SLOT,
     NUMBER_GAIN,
     Bundles,
-    Extras,
     Level,
+    Options,
     Sets,
     Settings,
     Tree,
@@ -66,8 +66,8 @@ from hedgerow.growing.core.state import (
 )
 from hedgerow.growing.sampling.draws import draw_level, draw_node, mark_columns, takes_all
 from hedgerow.growing.symmetric.gain import gain_of_node, level_factor
-from hedgerow.kernels.growth import GIVEN_LEFT
-from hedgerow.kernels.histogram import Bins, Wide, filled_cells
+from hedgerow.kernels.growth import FORCED_LEFT
+from hedgerow.kernels.histogram import Bins, HistogramSums, filled_cells
 from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.monotone import Constraints
@@ -79,12 +79,12 @@ from hedgerow.kernels.symmetric_category import IS_ONE_HOT, SetSums, write_group
     LEVEL,  # number of the level that is searched, from 0
     N_NODES,
     N_SLOTLESS,  # nodes whose histogram is not kept
-    GIVEN,  # number of the cut that the level is to take, or -1
+    FORCED_CUT,  # number of the cut that the level is to take, or -1
     LEVEL_COUNTS,
 ) = range(5)
 
 # Where in ``Search.found`` threads note the best cut of all, and the one that is given.
-OF_ALL, OF_GIVEN = range(2)
+OF_ALL, OF_FORCED = range(2)
 
 # Cells of ``seen``.
 (
@@ -104,10 +104,10 @@ OF_ALL, OF_GIVEN = range(2)
 
 
 @kernel(inner=True)
-def start_levels(level: Level, asked: Constraints) -> None:
+def start_levels(level: Level, constraints: Constraints) -> None:
     """The tree has no level yet."""
     level.counts[LEVEL] = 0
-    level.counts[GIVEN] = 0 if len(asked.growth.given) > 0 else -1
+    level.counts[FORCED_CUT] = 0 if len(constraints.growth.forced) > 0 else -1
 
 
 @kernel(inner=True)
@@ -134,7 +134,7 @@ def child_at(job: IntArray, side: int) -> int:
 @kernel(inner=True)
 def open_level(
     settings: Settings, allowed: np.ndarray, level: Level, tree: Tree, scalars: IntArray,
-    asked: Constraints,
+    constraints: Constraints,
 ) -> None:  # fmt: skip
     """List the nodes of the level and draw its columns.
 
@@ -142,13 +142,13 @@ def open_level(
     may split each of its nodes.
     """
     list_nodes(level, tree, scalars[IS_N_JOBS])
-    if takes_all(settings, allowed, scalars, asked):
+    if takes_all(settings, allowed, scalars, constraints):
         return
     order, number = allowed[2], level.counts[LEVEL]
-    n = draw_level(settings, level.features, order, number, scalars, asked)
+    n = draw_level(settings, level.features, order, number, scalars, constraints)
     for k in range(level.counts[N_NODES]):
-        n = keep_permitted(asked, tree.table, level.nodes[k], order, n)
-    n = draw_node(settings, order, n, number, scalars, asked)
+        n = keep_permitted(constraints, tree.table, level.nodes[k], order, n)
+    n = draw_node(settings, order, n, number, scalars, constraints)
     mark_columns(allowed, 0, n)
 
 
@@ -176,21 +176,21 @@ def choose_cut(
     scalars: IntArray,
     found: IntArray,
     level: Level,
-    asked: Constraints,
+    constraints: Constraints,
     vectors: Vectors | None,
 ) -> None:
     """Take the cut that is given to the level, or else the best one.
 
     If neither is worth it the tree is finished.
     """
-    given = level.counts[GIVEN]
-    level.counts[GIVEN] = -1
-    if given >= 0:
-        take_best(settings, rules, tree, scalars, found, OF_GIVEN, level, asked, vectors)
+    forced = level.counts[FORCED_CUT]
+    level.counts[FORCED_CUT] = -1
+    if forced >= 0:
+        take_best(settings, rules, tree, scalars, found, OF_FORCED, level, constraints, vectors)
         if level.choice[FOUND_FEATURE] >= 0:
-            level.counts[GIVEN] = asked.growth.given[given, GIVEN_LEFT]
+            level.counts[FORCED_CUT] = constraints.growth.forced[forced, FORCED_LEFT]
             return
-    take_best(settings, rules, tree, scalars, found, OF_ALL, level, asked, vectors)
+    take_best(settings, rules, tree, scalars, found, OF_ALL, level, constraints, vectors)
 
 
 @kernel(inner=True)
@@ -202,7 +202,7 @@ def take_best(
     found: IntArray,
     place: int,
     level: Level,
-    asked: Constraints,
+    constraints: Constraints,
     vectors: Vectors | None,
 ) -> None:
     """Write the best of what the threads have found to the choice; feature -1: none is worthy."""
@@ -218,9 +218,9 @@ def take_best(
         score, own = float_of_bits(choice[FOUND_SCORE]), vectors.trial.parent[best, 0]
         price = len(vectors.outputs.scalars) * rules.gamma
     gain = 0.5 * score - price
-    if asked.scored == 1 and score > 0.0:  # it has paid its price
+    if constraints.scored == 1 and score > 0.0:  # it has paid its price
         gain = 0.5 * score
-        factor = level_factor(asked, choice[FOUND_FEATURE], level.counts[LEVEL])
+        factor = level_factor(constraints, choice[FOUND_FEATURE], level.counts[LEVEL])
         score = score / factor + 2.0 * rules.gamma
     # As of single nodes: what is no more than rounding is no gain.
     noise = 1e-10 * own
@@ -230,7 +230,7 @@ def take_best(
 
 @kernel(inner=True)
 def sum_left(
-    wide: Wide, at: int, stride: int, choice: IntArray, is_set: bool, row: IntArray
+    histograms: HistogramSums, at: int, stride: int, choice: IntArray, is_set: bool, row: IntArray
 ) -> tuple[int, int]:
     """Sums of the left side of the choice in a node; its rows with and without a value there.
 
@@ -243,19 +243,19 @@ def sum_left(
         for b in range(stride - 1):
             word = np.uint64(choice[FOUND_SET + (b >> 6)])
             if (word >> np.uint64(b & 63)) & np.uint64(1) == np.uint64(1):
-                g += wide.g[at + b]
-                h += wide.h[at + b]
-                n += np.int64(wide.n[at + b])
+                g += histograms.g[at + b]
+                h += histograms.h[at + b]
+                n += np.int64(histograms.n[at + b])
     else:
         for b in range(at, at + min(choice[FOUND_BIN] + 1, stride - 1)):
-            g += wide.g[b]
-            h += wide.h[b]
-            n += np.int64(wide.n[b])
+            g += histograms.g[b]
+            h += histograms.h[b]
+            n += np.int64(histograms.n[b])
     present = n
-    n_missing = np.int64(wide.n[absent])
+    n_missing = np.int64(histograms.n[absent])
     if choice[FOUND_MISSING_LEFT] == 1:
-        g += wide.g[absent]
-        h += wide.h[absent]
+        g += histograms.g[absent]
+        h += histograms.h[absent]
         n += n_missing
     row[NODE_G_LEFT] = g
     row[NODE_H_LEFT] = h
@@ -349,25 +349,25 @@ def divide_level(
     tree: Tree,
     scalars: IntArray,
     level: Level,
-    extras: Extras,
+    options: Options,
     vectors: Vectors | None,
 ) -> None:
     """Divide the nodes of the level where its cut allows: the batch of the next level."""
-    table, choice, counts, asked = tree.table, level.choice, level.counts, extras.constraints
+    table, choice, counts, constraints = tree.table, level.choice, level.counts, options.constraints
     release_unsearched(tree, scalars)
     is_over = scalars[IS_N_SEARCHED] == 0 or choice[FOUND_FEATURE] < 0
     scalars[IS_N_JOBS], scalars[IS_N_SEARCHED] = 0, 0
     if is_over:
         return
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
-    factor = level_factor(asked, choice[FOUND_FEATURE], counts[LEVEL])
+    factor = level_factor(constraints, choice[FOUND_FEATURE], counts[LEVEL])
     counts[LEVEL] += 1
     is_last, n_jobs = counts[LEVEL] >= settings.max_depth, np.int64(0)
     for k in range(counts[N_NODES]):
         node, job = level.nodes[k], tree.batch[n_jobs]
         if vectors is None:
             divides, gain = gain_of_node(
-                table[node], units, rules, level.penalty[0], node, choice, asked
+                table[node], units, rules, level.penalty[0], node, choice, constraints
             )
         else:
             gain = tree.numbers[node, NUMBER_GAIN]  # as it was measured
@@ -375,7 +375,7 @@ def divide_level(
         if divides:
             tree.numbers[node, NUMBER_GAIN] = factor * gain
             write_cut(table[node], choice)
-            open_children(settings, rules, tree, scalars, node, is_last, job, extras)
+            open_children(settings, rules, tree, scalars, node, is_last, job, options)
         elif is_last:
             continue
         else:

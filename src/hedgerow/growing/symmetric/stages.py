@@ -41,12 +41,12 @@ from hedgerow.growing.core.state import (
 )
 from hedgerow.growing.symmetric.gain import Price
 from hedgerow.growing.symmetric.level import (
-    GIVEN,
+    FORCED_CUT,
     LEVEL,
     N_NODES,
     N_SLOTLESS,
     OF_ALL,
-    OF_GIVEN,
+    OF_FORCED,
     child_at,
     choose_cut,
     set_number,
@@ -59,7 +59,7 @@ from hedgerow.growing.symmetric.search import (
     add_node_sets,
     add_vector_gains,
     find_cut,
-    find_given,
+    find_forced,
     find_set,
     look_at_root,
     plan_groups,
@@ -95,7 +95,7 @@ def add_gains(
     start: int,
     units: Units,
     n_groups: int,
-    asked: Constraints,
+    constraints: Constraints,
     vectors: Vectors | None,
 ) -> None:
     """Add what every cut of a thread's columns gains in a node with a histogram at ``start``."""
@@ -103,12 +103,14 @@ def add_gains(
     groups, gains = (level.groups[thread], n_groups), level.gains[thread]
     columns = state.columns.feature
     if vectors is None:
-        place, searched = (state.wide, start), (sums_of_node(row), units, node)
+        place, searched = (state.histograms, start), (sums_of_node(row), units, node)
         lanes, allowed = state.search.lanes[thread], state.search.allowed[0]
         add_node_gains(
-            thread, rules, bins, place, searched, lanes, groups, gains, asked, level.bundles
+            thread, rules, bins, place, searched, lanes, groups, gains, constraints, level.bundles
         )
-        add_node_sets(mine, rules, bins, (columns, allowed), place, searched, level.sets, asked)
+        add_node_sets(
+            mine, rules, bins, (columns, allowed), place, searched, level.sets, constraints
+        )
     else:
         outputs = vectors.outputs
         several = node_of(thread, state.settings, (row[NODE_COUNT], start), vectors)
@@ -135,7 +137,7 @@ def begin_level(
     state: State,
     level: Level,
     units: Units,
-    asked: Constraints,
+    constraints: Constraints,
 ) -> int:
     """The thread's columns in groups, their gains 0; how many groups.
 
@@ -145,8 +147,8 @@ def begin_level(
     if level.counts[LEVEL] == 0:
         start = start_of(level, member(state.tree.batch[0], 0).slot)
         look_at_root(
-            thread, mine, bins, columns, (state.wide, start), sums_of_node(table[0]), units,
-            level.seen, level.sets, asked.growth.drawn, level.bundles,
+            thread, mine, bins, columns, (state.histograms, start), sums_of_node(table[0]), units,
+            level.seen, level.sets, constraints.growth.drawn, level.bundles,
         )  # fmt: skip
     return plan_groups(
         mine, bins, columns, state.search.allowed[0], level.seen, level.groups[thread],
@@ -163,7 +165,7 @@ def add_job(
     job: IntArray,
     units: Units,
     n_groups: int,
-    asked: Constraints,
+    constraints: Constraints,
     vectors: Vectors | None,
 ) -> None:
     """Add the gains of the nodes of a job, the left one first."""
@@ -171,7 +173,9 @@ def add_job(
         node, slot, searched = member(job, child_at(job, side))
         if searched == 1:
             start = start_of(level, slot)
-            add_gains(thread, mine, state, level, node, start, units, n_groups, asked, vectors)
+            add_gains(
+                thread, mine, state, level, node, start, units, n_groups, constraints, vectors
+            )
 
 
 @kernel(inline=True, inner=True)
@@ -182,27 +186,27 @@ def find_best(
     level: Level,
     units: Units,
     n_groups: int,
-    asked: Constraints,
+    constraints: Constraints,
 ) -> None:
     """The best cut of the thread's columns, and that which is given to the level."""
     allowed, lanes = state.search.allowed[0], state.search.lanes[thread]
     groups, gains = level.groups[thread], level.gains[thread]
-    found, given = state.search.found[thread], level.counts[GIVEN]
+    found, forced = state.search.found[thread], level.counts[FORCED_CUT]
     key = key_of_level(state.settings.seed, state.scalars[IS_TREE], level.counts[LEVEL])
     price = Price(level.counts[LEVEL], 2.0 * state.rules.gamma, key)
-    find_cut(units, (groups, n_groups), gains, lanes, found[OF_ALL], price, asked, level.seen)
+    find_cut(units, (groups, n_groups), gains, lanes, found[OF_ALL], price, constraints, level.seen)
     find_set(
         mine, state.bins, state.columns.feature, allowed, units, found[OF_ALL], level.sets, price,
-        asked,
+        constraints,
     )  # fmt: skip
-    if given >= 0:
-        find_given(units, (groups, n_groups), gains, given, found[OF_GIVEN], price, asked)
+    if forced >= 0:
+        find_forced(units, (groups, n_groups), gains, forced, found[OF_FORCED], price, constraints)
 
 
 @kernel(inline=True, inner=True)
 def search_level(
     thread: int, mine: tuple[int, int], state: State, level: Level, n_jobs: int,
-    asked: Constraints, vectors: Vectors | None,
+    constraints: Constraints, vectors: Vectors | None,
 ) -> None:  # fmt: skip
     """Histograms of the level's nodes, their common cut, and what it sends left in each."""
     batch, n_slotless = state.tree.batch, level.counts[N_SLOTLESS]
@@ -213,16 +217,23 @@ def search_level(
         for child in range(2):
             make_histogram(thread, mine, state, batch[j], child, level.lists, vectors)
         if j == 0:
-            n_groups = begin_level(thread, mine, state, level, units, asked)
-        add_job(thread, mine, state, level, batch[j], units, n_groups, asked, vectors)
-    find_best(thread, mine, state, level, units, n_groups, asked)
-    barrier(state.crew)
+            n_groups = begin_level(thread, mine, state, level, units, constraints)
+        add_job(thread, mine, state, level, batch[j], units, n_groups, constraints, vectors)
+    find_best(thread, mine, state, level, units, n_groups, constraints)
+    barrier(state.team)
     if thread == 0:
         found = state.search.found
         choose_cut(
-            state.settings, state.rules, state.tree, state.scalars, found, level, asked, vectors
+            state.settings,
+            state.rules,
+            state.tree,
+            state.scalars,
+            found,
+            level,
+            constraints,
+            vectors,
         )
-    barrier(state.crew)
+    barrier(state.team)
     if level.choice[FOUND_FEATURE] >= 0:
         measure_cut(thread, state, level, n_slotless, vectors)
 
@@ -256,9 +267,9 @@ def measure_node(
     """Thread 0: what the choice sends left in a node, added to the rows of the level."""
     row, bins, choice, bundles = state.tree.table[node], state.bins, level.choice, level.bundles
     feature, to = choice[FOUND_FEATURE], scratch_of(bundles, 0, bins.stride)
-    at = sums_of_feature(state.wide, start, feature, bins, sums_of_node(row), to, bundles)
+    at = sums_of_feature(state.histograms, start, feature, bins, sums_of_node(row), to, bundles)
     is_set = set_number(level.sets, feature) >= 0
-    counts = sum_left(state.wide, at, bins.stride, choice, is_set, row)
+    counts = sum_left(state.histograms, at, bins.stride, choice, is_set, row)
     if vectors is not None:
         gain = measure_vectors(state, row, start, choice, vectors)
         state.tree.numbers[node, NUMBER_GAIN] = gain
@@ -297,12 +308,12 @@ def measure_cut(
         if is_built:
             slot = state.settings.n_slots
             build_rows(thread, state, node, slot, level.lists, vectors)
-            barrier(state.crew)
+            barrier(state.team)
         if thread == 0:
             totals = measure_node(state, level, node, start_of(level, slot), totals, vectors)
         if is_built:
-            barrier(state.crew)
+            barrier(state.team)
     if thread == 0:
         end_measure(state, level, totals)
     if n_slotless > 0:
-        barrier(state.crew)
+        barrier(state.team)
