@@ -32,6 +32,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from hedgerow import CARTClassifier, CARTRegressor, HedgerowClassifier
+from hedgerow.advanced import grouped
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.blocks import sort_columns
 
@@ -61,7 +62,7 @@ def measure(sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, tuple
 
 def classifier(**params: Any) -> HedgerowClassifier:
     settings = {"n_estimators": 50, "min_samples_leaf": 1, "early_stopping": False, "n_jobs": 2}
-    return HedgerowClassifier(**{**settings, **params})
+    return HedgerowClassifier(**grouped({**settings, **params}))
 
 
 def compare(title: str, sides: dict[str, dict[str, Any]], data: Any, rounds: int) -> Rows:

@@ -164,7 +164,7 @@ def _statistics(X: pd.DataFrame, y: np.ndarray, problem: Problem) -> Predict:
 
 
 def _singles(X: pd.DataFrame, y: np.ndarray, problem: Problem) -> Predict:
-    return _hedgerow(X, y, problem, statistics_order=1)
+    return _hedgerow(X, y, problem, advanced={"statistics_order": 1})
 
 
 def _copies(most: int) -> Callable[[pd.DataFrame, np.ndarray, Problem], Predict]:

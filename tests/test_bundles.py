@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import naive_bundles as naive
 from engine import TREE_FIELDS, rounds
 from hedgerow import HedgerowClassifier, HedgerowRegressor
+from hedgerow.advanced import grouped
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.data import Column, Schema, bin_table, fit_bins, read_any
 from hedgerow.data.bundles import (
@@ -239,8 +240,8 @@ def test_equal_gains_go_to_the_lower_feature(policy):
     y = X[:, 3] * 2.0 + X[:, 1]
     for order in ("count", "degree"):
         model = HedgerowRegressor(
-            n_estimators=4, bundle_features=True, bundle_order=order, early_stopping=False,
-            grow_policy=policy,
+            n_estimators=4, bundle_features=True, early_stopping=False,
+            grow_policy=policy, advanced={"bundle_order": order},
         ).fit(X, y)  # fmt: skip
         used = np.flatnonzero(model.booster_.feature_importance("split"))
         assert used.max() < 6
@@ -262,7 +263,9 @@ def test_conflicts_change_training_only_and_alike_for_dense_tables(seed, rules, 
     }
     if rules.max_conflict_rate > 0.0:
         params["bundle_conflicts"] = rules.conflicts
-    dense, model = (HedgerowRegressor(**params).fit(t, y) for t in (X, sparse.csr_array(X)))
+    dense, model = (
+        HedgerowRegressor(**grouped(params)).fit(t, y) for t in (X, sparse.csr_array(X))
+    )
     assert model_to_bytes(dense.booster_.model) == model_to_bytes(model.booster_.model)
     np.testing.assert_array_equal(model.predict(sparse.csr_array(X)), model.predict(X))
     forest = model.booster_.model.forest
@@ -349,7 +352,7 @@ def test_bundles_and_categories_do_not_mix():
 )
 def test_parameters_are_checked(params, words):
     with pytest.raises(ParameterError, match=words):
-        HedgerowRegressor(**params).fit(np.eye(30), np.arange(30.0))
+        HedgerowRegressor(**grouped(params)).fit(np.eye(30), np.arange(30.0))
 
 
 @pytest.mark.slow

@@ -172,7 +172,7 @@ def test_cuts_are_those_of_all_rows() -> None:
 def test_rows_that_bundles_do_not_hold_are_scored_by_their_values() -> None:
     X, y, _ = _table("sparse")
     estimator = HedgerowRegressor(
-        **SMALL, min_samples_leaf=5, bundle_features=True, max_conflict_rate=0.2
+        **SMALL, min_samples_leaf=5, bundle_features=True, advanced={"max_conflict_rate": 0.2}
     )
     result = cross_fit(estimator, X, y, FOLDS, model=None)
     for (_, test), booster in zip(result.splits, result.boosters, strict=True):

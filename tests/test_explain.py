@@ -95,7 +95,7 @@ def classifier(**parameters: Any) -> Booster:
 def model(name: str) -> Booster:
     """A small model of each kind."""
     both = np.column_stack([target(), table()["size"].fillna(0.0) - target()])
-    stats: dict[str, Any] = {"target_statistics": True, "statistics_order": 2}
+    stats: dict[str, Any] = {"target_statistics": True, "advanced": {"statistics_order": 2}}
     pairs = {"objective": "normal", **FAST}
     symmetric = {"grow_policy": "symmetric", "max_leaves": "auto", "max_depth": 4}
     symmetric["target_statistics"] = False

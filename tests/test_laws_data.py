@@ -40,6 +40,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
+from hedgerow.advanced import grouped
 from hedgerow.boosting.loop import memory_rows
 from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.boosting.validation.hold_out import split_rows
@@ -718,6 +719,7 @@ def test_estimators_come_back_with_their_columns(path, library, tmp_path) -> Non
     X, rows = (frame(table) if library == "pandas" else frame(table, strict=False)
                for table in (X, rows))  # fmt: skip
     given_ = {"n_estimators": 4, "min_samples_leaf": 5, "n_jobs": 1, **path.params, **path.data}
+    given_ = grouped(given_)
     for estimator in (HedgerowClassifier(**given_), HedgerowRegressor(**given_)):
         estimator.fit(X, y)
         estimator.save(tmp_path / "model")

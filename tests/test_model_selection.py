@@ -505,7 +505,7 @@ def test_the_same_bytes_for_any_threads(kind: Any, monkeypatch: pytest.MonkeyPat
         {"bundle_features": True},
         {"target_statistics": True, "categorical_features": [3]},
         {"max_cat_to_onehot": 30, "categorical_features": [3]},
-        {"max_conflict_rate": 0.1},
+        {"advanced": {"max_conflict_rate": 0.1}},
         {"min_samples_leaf": 100},
         {"max_bins_by_feature": {0: 4}},
     ],
@@ -524,7 +524,7 @@ def test_whatever_is_asked_for_the_alternatives_go_with_it(
         kind, y = HedgerowRegressor, np.column_stack([X[:, 0], X[:, 1]])
     model = kind(**asked, n_jobs=2).fit(X, y)
     found = model.booster_.model.training["parameters"]
-    for name, value in asked.items():
+    for name, value in (asked | asked.get("advanced", {})).items():
         assert isinstance(value, list | dict) or found.get(name, value) == value
     settled = "max_leaves" in asked or asked.get("grow_policy") == "symmetric"
     assert (len(model.chosen_params_["tried"]) == 1) == settled

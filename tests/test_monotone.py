@@ -278,7 +278,7 @@ WAYS = [
     {"grow_policy": "depthwise", "max_depth": 5, "max_delta_step": 0.4},
     {"subsample": 0.5, "colsample_bynode": 0.6, "reg_lambda": 0.0, "gamma": 0.1},
     {"tree_method": "exact"},
-    {"tree_method": "approx", "sketch": "local"},
+    {"tree_method": "approx", "advanced": {"sketch": "local"}},
     {"grow_policy": "symmetric", "max_depth": 5},
     {"grow_policy": "symmetric", "path_smooth": 5.0, "leaf_estimation": "gradient"},
     {"grow_policy": "symmetric", "leaf_estimation": "line_search", "reg_alpha": 0.5},

@@ -16,6 +16,7 @@ from hedgerow import (
     from_xgboost_params,
     train,
 )
+from hedgerow.advanced import ADVANCED_NAMES
 from hedgerow.convert.settings.catboost import CATBOOST
 from hedgerow.convert.settings.lightgbm import LIGHTGBM
 from hedgerow.convert.settings.names import name_hint
@@ -185,7 +186,7 @@ def test_what_is_not_here_is_named(function, given, words) -> None:
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.name)
 def test_every_name_here_is_one(library) -> None:
     known = set(HedgerowClassifier().get_params()) | set(HedgerowRegressor().get_params())
-    known |= set(hedgerow.HedgerowRanker().get_params())
+    known |= set(hedgerow.HedgerowRanker().get_params()) | set(ADVANCED_NAMES)
     for name, rule in library.rules.items():
         assert rule.ours == "" or rule.ours in known, (name, rule.ours)
     assert set(library.aliases.values()) <= set(library.rules)

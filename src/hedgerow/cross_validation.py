@@ -29,7 +29,7 @@ from hedgerow.errors import ParameterError
 from hedgerow.estimators.splits import folds_of
 from hedgerow.metrics import Metric, make_metrics, task_of
 from hedgerow.threads import resolve_threads
-from hedgerow.training import check_datasets, check_names, fit_spec, stopping_of
+from hedgerow.training import check_datasets, fit_spec, read_settings, stopping_of
 
 Curves = Mapping[str, Mapping[str, FloatArray]]
 
@@ -160,8 +160,7 @@ def cv(
     >>> sorted(found.best_scores), len(found.to_frame())
     (['auc', 'loss'], 40)
     """
-    settings = dict(params or {})
-    check_names(settings)
+    settings = read_settings(params)
     check_datasets(dataset, None)
     stopping = stopping_of(settings)
     _check(dataset, stopping, stratified)

@@ -19,7 +19,7 @@ from hedgerow.metrics import MetricChoice
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.schedules import is_number
-from hedgerow.training import FitSpec, check_datasets, check_names, fit_spec, without_training
+from hedgerow.training import FitSpec, check_datasets, fit_spec, read_settings, without_training
 
 _MOST_ROUNDS = 10_000_000
 """The largest ``n_estimators``."""
@@ -110,8 +110,7 @@ class Training:
         *,
         init_model: Any = None,
     ) -> None:
-        settings = dict(params or {})
-        check_names(settings)
+        settings = read_settings(params)
         valid, settings = without_training(dataset, valid, settings)
         check_datasets(dataset, valid)
         _check(settings, dataset)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from hedgerow.advanced import flat
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.external.stored_sample import StoredData, ValidRows, named_valid
@@ -63,13 +64,13 @@ def train(
     Parameters
     ----------
     params : mapping or None
-        Parameters of :class:`hedgerow.HedgerowRegressor` by name; ``seed`` is another name
-        of ``random_state``.  A parameter that is ``"auto"`` there has a plain default here,
-        such as 100 rounds, and does not depend on the data.  ``objective`` is one of the
-        losses for regression (default ``"squared_error"``); ``"logistic"``,
-        ``"exponential"``, ``"focal"`` or ``"hinge"`` for targets 0 and 1; ``"softmax"`` or
-        ``"one_vs_all"`` for targets 0, 1, ... K - 1; or a custom loss
-        (:mod:`hedgerow.objectives.own`).
+        Parameters of :class:`hedgerow.HedgerowRegressor` by name, those of ``advanced`` also
+        directly; ``seed`` is another name of ``random_state``.  A parameter that is
+        ``"auto"`` there has a plain default here, such as 100 rounds, and does not depend
+        on the data.  ``objective`` is one of the losses for regression (default
+        ``"squared_error"``); ``"logistic"``, ``"exponential"``, ``"focal"`` or ``"hinge"``
+        for targets 0 and 1; ``"softmax"`` or ``"one_vs_all"`` for targets 0, 1, ... K - 1;
+        or a custom loss (:mod:`hedgerow.objectives.own`).
     dataset : Dataset or StoredData
         Training rows with ``y``.
     valid : Dataset, StoredData, or mapping from str to these, optional
@@ -120,8 +121,7 @@ def train(
     >>> booster.predict(X, kind="probability").shape
     (768, 2)
     """
-    settings = dict(params or {})
-    check_names(settings)
+    settings = read_settings(params)
     valid, settings = without_training(dataset, valid, settings)
     check_datasets(dataset, valid)
     stopping = stopping_of(settings)  # starts the clock of the time budget
@@ -394,9 +394,10 @@ def stopping_of(settings: Mapping[str, Any]) -> StoppingParams:
     return StoppingParams(**{name: settings[name] for name in _STOPPING_NAMES if name in settings})
 
 
-def check_names(params: Mapping[str, Any]) -> None:
-    """Raise for names that are not parameters of :func:`train`."""
-    wrong = [name for name in params if name not in _TRAIN_NAMES]
+def read_settings(params: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the parameters of :func:`train`, flat; raise for names that it does not have."""
+    settings = flat(params or {}, _TRAIN_NAMES)
+    wrong = [name for name in settings if name not in _TRAIN_NAMES]
     for name in wrong:
         if name in ("categorical_features", "unknown_category"):
             raise ParameterError(f"{name} is a parameter of the data: pass it to the Dataset.")
@@ -406,6 +407,7 @@ def check_names(params: Mapping[str, Any]) -> None:
         from hedgerow.convert.settings.names import unknown_names
 
         raise ParameterError(unknown_names(wrong, _TRAIN_NAMES, "train"))
+    return settings
 
 
 def _loss_values(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from scipy import sparse
 
 import hedgerow
 from hedgerow import Booster, Dataset, DataTypeError, HedgerowError, cross_fit, train
+from hedgerow.advanced import grouped
 from hedgerow.boosting.loop import rounds
 from hedgerow.growing.cart import grower as cart_grower
 from hedgerow.growing.core import grower
@@ -78,7 +79,7 @@ def make(configuration: Configuration, n_jobs: int, **other: Any) -> Any:
     """The estimator, not fitted."""
     name = configuration.estimator
     kind = getattr(hedgerow, name if name.startswith("CART") else f"Hedgerow{name}")
-    return kind(**{**configuration.params, "n_jobs": n_jobs, **other})
+    return kind(**grouped({**configuration.params, "n_jobs": n_jobs, **other}))
 
 
 def arguments(configuration: Configuration, form: str | None = None) -> dict[str, Any]:

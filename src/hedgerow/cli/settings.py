@@ -7,19 +7,22 @@ import inspect
 from collections.abc import Iterable
 from typing import Any
 
+from hedgerow.advanced import ADVANCED_NAMES, grouped
 from hedgerow.cli.usage import UsageError
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
-_OWN_OPTIONS = {"callbacks", "progress"}
+_OWN_OPTIONS = {"callbacks", "progress", "advanced"}
 
 
 def parse_settings(pairs: Iterable[str], estimator: type) -> dict[str, Any]:
     """Return values by name; an unknown name is an error with a suggestion.
 
+    Advanced parameters are set like the others.
+
     A value is a Python number, list or quoted text; ``true``, ``false`` and
     ``none`` in any case; anything else is plain text.
     """
-    known = set(inspect.signature(estimator).parameters) - _OWN_OPTIONS
+    known = {*inspect.signature(estimator).parameters, *ADVANCED_NAMES} - _OWN_OPTIONS
     settings: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -29,12 +32,13 @@ def parse_settings(pairs: Iterable[str], estimator: type) -> dict[str, Any]:
         if name not in known:
             from hedgerow.convert.settings.names import name_hint
 
-            hint = name_hint(name, known)
+            one = " Set its parameters one by one, such as --set sketch=local."
+            hint = one if name == "advanced" else name_hint(name, known)
             raise UsageError(f"--set {pair}: unknown parameter {name!r}.{hint}")
         if name in settings:
             raise UsageError(f"--set {pair}: {name} was already set to {settings[name]!r}")
         settings[name] = parse_value(text)
-    return settings
+    return grouped(settings)
 
 
 def parse_value(text: str) -> Any:

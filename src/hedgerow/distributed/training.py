@@ -22,7 +22,7 @@ from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.io import model_from_bytes
 from hedgerow.model.model import Model
 from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
-from hedgerow.training import check_names, loss_of, stopping_of
+from hedgerow.training import loss_of, read_settings, stopping_of
 
 
 def train(
@@ -112,8 +112,7 @@ def train(
     >>> booster = train(client, {"n_estimators": 500}, X, y)             # doctest: +SKIP
     """
     check_parallelism(parallelism)
-    given = dict(params or {})
-    check_names(given)
+    given = read_settings(params)
     if "random_state" in given:
         if "seed" in given:
             raise ParameterError("seed and random_state are the same parameter: give one of them.")

@@ -6,7 +6,7 @@ estimator, or loads one to predict, skips some 80 modules and half of the import
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from hedgerow.advanced import ADVANCED_NAMES, read_advanced
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.sample import Sample
@@ -37,8 +38,6 @@ from hedgerow.params import (
     BOOST_PARAMETER_NAMES,
     Boosting,
     BoostParams,
-    BundleConflicts,
-    BundleOrder,
     ByFeature,
     ForcedBins,
     ForcedSplits,
@@ -48,7 +47,6 @@ from hedgerow.params import (
     MonotoneConstraints,
     MultiStrategy,
     Sampling,
-    Sketch,
     TargetStatistics,
     TreeMethod,
     boost_params,
@@ -122,8 +120,6 @@ class HedgerowEstimator(
         max_bins: int | Auto = "auto",
         grow_policy: GrowPolicy | Auto = "auto",
         tree_method: TreeMethod = "hist",
-        sketch: Sketch = "global",
-        sketch_eps: float = 0.03,
         boosting: Boosting = "gbdt",
         leaf_estimation: LeafEstimation = "auto",
         multi_strategy: MultiStrategy = "auto",
@@ -134,9 +130,6 @@ class HedgerowEstimator(
         oob_score: bool = False,
         zero_as_missing: bool = False,
         bundle_features: bool | Literal["auto"] = "auto",
-        bundle_order: BundleOrder = "count",
-        bundle_conflicts: BundleConflicts = "sum",
-        max_conflict_rate: float = 0.0,
         categorical_features: CategoricalFeatures = "auto",
         unknown_category: UnknownCategory = "missing",
         max_cat_to_onehot: int | Auto = "auto",
@@ -145,7 +138,6 @@ class HedgerowEstimator(
         cat_l2: float = 10.0,
         min_data_per_group: int | Auto = "auto",
         target_statistics: TargetStatistics = "auto",
-        statistics_order: int = 2,
         linear_leaves: bool | Auto = "auto",
         linear_lambda: float = 1.0,
         monotone_constraints: MonotoneConstraints = None,
@@ -158,6 +150,7 @@ class HedgerowEstimator(
         forced_splits: ForcedSplits = None,
         max_bins_by_feature: ByFeature = None,
         forced_bins: ForcedBins = None,
+        advanced: Mapping[str, object] | None = None,
         objective: OwnObjective = "auto",
         eval_metric: EvalMetric = None,
         early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
@@ -192,8 +185,6 @@ class HedgerowEstimator(
         self.max_bins = max_bins
         self.grow_policy = grow_policy
         self.tree_method = tree_method
-        self.sketch = sketch
-        self.sketch_eps = sketch_eps
         self.boosting = boosting
         self.leaf_estimation = leaf_estimation
         self.multi_strategy = multi_strategy
@@ -204,9 +195,6 @@ class HedgerowEstimator(
         self.oob_score = oob_score
         self.zero_as_missing = zero_as_missing
         self.bundle_features = bundle_features
-        self.bundle_order = bundle_order
-        self.bundle_conflicts = bundle_conflicts
-        self.max_conflict_rate = max_conflict_rate
         self.categorical_features = categorical_features
         self.unknown_category = unknown_category
         self.max_cat_to_onehot = max_cat_to_onehot
@@ -215,7 +203,6 @@ class HedgerowEstimator(
         self.cat_l2 = cat_l2
         self.min_data_per_group = min_data_per_group
         self.target_statistics = target_statistics
-        self.statistics_order = statistics_order
         self.linear_leaves = linear_leaves
         self.linear_lambda = linear_lambda
         self.monotone_constraints = monotone_constraints
@@ -228,6 +215,7 @@ class HedgerowEstimator(
         self.forced_splits = forced_splits
         self.max_bins_by_feature = max_bins_by_feature
         self.forced_bins = forced_bins
+        self.advanced = advanced
         self.objective = objective
         self.eval_metric = eval_metric
         self.early_stopping = early_stopping
@@ -256,8 +244,9 @@ class HedgerowEstimator(
 
     def _params(self) -> BoostParams:
         """Return the validated parameters of tree growing and boosting."""
-        names = [name for name in BOOST_PARAMETER_NAMES if name != "seed"]
-        values = {name: self._plain(name) for name in names}
+        values = read_advanced(self.advanced, self._get_param_names())
+        direct = {*BOOST_PARAMETER_NAMES} - {"seed", *ADVANCED_NAMES}
+        values |= {name: self._plain(name) for name in BOOST_PARAMETER_NAMES if name in direct}
         params = boost_params({**values, "seed": seed_of(self.random_state)})
         if self.boosting != "gbdt" or self.warm_start or "learning_rate" not in self._automatic():
             return params

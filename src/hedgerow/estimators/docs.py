@@ -75,12 +75,6 @@ tree_method : {"hist", "approx", "exact"}, default="hist"
     of each feature, chosen once per fit (Ke et al. 2017).  ``"exact"``: all distinct
     values, on presorted columns.  ``"approx"``: quantiles of each column, weighted by
     hessians (Chen and Guestrin 2016).
-sketch : {"global", "local"}, default="global"
-    Whether ``tree_method="approx"`` proposes quantiles once per tree or again at every
-    node.
-sketch_eps : float in (0, 1), default=0.03
-    Largest fraction of the weight between two quantiles of ``tree_method="approx"``;
-    each feature has about ``1 / sketch_eps`` of them.
 boosting : {"gbdt", "dart", "rf"}, default="gbdt"
     ``"gbdt"``: each tree corrects the sum of the previous trees.  ``"dart"``: each tree
     corrects that sum without some randomly dropped trees (Rashmi and Gilad-Bachrach
@@ -125,16 +119,6 @@ bundle_features : bool or "auto", default="auto"
     one category, share a histogram column: exclusive feature bundling (Ke et al. 2017).
     ``"auto"`` bundles if this saves a quarter of the columns or more.  Without conflicts
     the bytes of the model do not depend on this parameter.
-bundle_order : {"count", "degree"}, default="count"
-    Which features are bundled first: those with the most nonzero rows, or those with the
-    most rows in conflict with other features (the degree in the conflict graph).
-bundle_conflicts : {"sum", "max"}, default="sum"
-    Whether ``max_conflict_rate`` above 0 limits the sum of the conflicts that the members
-    add to a bundle, or the largest number that one member adds.
-max_conflict_rate : float in [0, 1), default=0.0
-    Conflicts allowed in a bundle, as a fraction of the rows.  In a row with a conflict,
-    training uses the feature that comes later in the bundle and treats the other as 0;
-    prediction uses the values of both.
 categorical_features : "auto", list of names or positions, bool mask, or None, default="auto"
     Columns of categories, whose values have no order.  ``"auto"`` selects text columns and
     columns of the frame library's categorical types.  A selected column of numbers is
@@ -165,9 +149,6 @@ target_statistics : bool or "auto", default="auto"
     Not available for more than ten classes.  Small data are repeated four times with
     different orders, and ``subsample`` draws from all copies.  A row of weight 2 is not
     exactly equivalent to two rows.
-statistics_order : int in 1 .. 2, default=2
-    With 2, target statistics include the mean target of pairs of levels if at least one
-    of the two columns is replaced.
 linear_leaves : bool or "auto", default="auto"
     With True, a leaf adds a linear function of the numeric columns split last on its
     path, at most three (docs/linear-leaves.md).  ``"auto"`` uses linear leaves if a recipe
@@ -216,6 +197,27 @@ max_bins_by_feature : dict of column to int, sequence of n_features ints, or Non
     Most bins of each column, from 2 to 255, instead of ``max_bins``.
 forced_bins : dict of column to ascending numbers, or None
     Cuts that a column has whatever the data; its other cuts are chosen between them.
+advanced : dict or None, default=None
+    Parameters for experiments, by name, such as ``{"sketch": "local"}``; those that are
+    left out have their defaults.
+
+    - ``"sketch"``, ``"global"`` (default) or ``"local"``: whether
+      ``tree_method="approx"`` proposes quantiles once per tree or again at every node.
+    - ``"sketch_eps"``, float in (0, 1), default 0.03: largest fraction of the weight
+      between two quantiles of ``tree_method="approx"``; each feature has about
+      ``1 / sketch_eps`` of them.
+    - ``"bundle_order"``, ``"count"`` (default) or ``"degree"``: which features are
+      bundled first, those with the most nonzero rows, or those with the most rows in
+      conflict with other features (the degree in the conflict graph).
+    - ``"max_conflict_rate"``, float in [0, 1), default 0: conflicts allowed in a bundle,
+      as a fraction of the rows.  In a row with a conflict, training uses the feature that
+      comes later in the bundle and treats the other as 0; prediction uses the values of
+      both.
+    - ``"bundle_conflicts"``, ``"sum"`` (default) or ``"max"``: whether
+      ``max_conflict_rate`` above 0 limits the sum of the conflicts that the members add
+      to a bundle, or the largest number that one member adds.
+    - ``"statistics_order"``, 1 or 2 (default): with 2, target statistics include the mean
+      target of pairs of levels if at least one of the two columns is replaced.
 """
 
 TRAINING = """

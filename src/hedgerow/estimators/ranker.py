@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
@@ -31,8 +31,6 @@ from hedgerow.objectives.ranking import PairMethod
 from hedgerow.params import (
     CHECKPOINT_SECONDS,
     Boosting,
-    BundleConflicts,
-    BundleOrder,
     ByFeature,
     ForcedBins,
     ForcedSplits,
@@ -42,7 +40,6 @@ from hedgerow.params import (
     MonotoneConstraints,
     MultiStrategy,
     Sampling,
-    Sketch,
     TargetStatistics,
     TreeMethod,
 )
@@ -149,8 +146,6 @@ class HedgerowRanker(HedgerowEstimator):
         max_bins: int | Auto = "auto",
         grow_policy: GrowPolicy | Auto = "auto",
         tree_method: TreeMethod = "hist",
-        sketch: Sketch = "global",
-        sketch_eps: float = 0.03,
         boosting: Boosting = "gbdt",
         leaf_estimation: LeafEstimation = "auto",
         multi_strategy: MultiStrategy = "auto",
@@ -161,9 +156,6 @@ class HedgerowRanker(HedgerowEstimator):
         oob_score: bool = False,
         zero_as_missing: bool = False,
         bundle_features: bool | Literal["auto"] = "auto",
-        bundle_order: BundleOrder = "count",
-        bundle_conflicts: BundleConflicts = "sum",
-        max_conflict_rate: float = 0.0,
         categorical_features: CategoricalFeatures = "auto",
         unknown_category: UnknownCategory = "missing",
         max_cat_to_onehot: int | Auto = "auto",
@@ -172,7 +164,6 @@ class HedgerowRanker(HedgerowEstimator):
         cat_l2: float = 10.0,
         min_data_per_group: int | Auto = "auto",
         target_statistics: TargetStatistics = "auto",
-        statistics_order: int = 2,
         linear_leaves: bool | Auto = "auto",
         linear_lambda: float = 1.0,
         monotone_constraints: MonotoneConstraints = None,
@@ -185,6 +176,7 @@ class HedgerowRanker(HedgerowEstimator):
         forced_splits: ForcedSplits = None,
         max_bins_by_feature: ByFeature = None,
         forced_bins: ForcedBins = None,
+        advanced: Mapping[str, object] | None = None,
         objective: RankingObjective = "auto",
         eval_metric: EvalMetric = None,
         truncation_level: int | None = None,
@@ -227,8 +219,6 @@ class HedgerowRanker(HedgerowEstimator):
             max_bins=max_bins,
             grow_policy=grow_policy,
             tree_method=tree_method,
-            sketch=sketch,
-            sketch_eps=sketch_eps,
             boosting=boosting,
             leaf_estimation=leaf_estimation,
             multi_strategy=multi_strategy,
@@ -239,9 +229,6 @@ class HedgerowRanker(HedgerowEstimator):
             oob_score=oob_score,
             zero_as_missing=zero_as_missing,
             bundle_features=bundle_features,
-            bundle_order=bundle_order,
-            bundle_conflicts=bundle_conflicts,
-            max_conflict_rate=max_conflict_rate,
             categorical_features=categorical_features,
             unknown_category=unknown_category,
             max_cat_to_onehot=max_cat_to_onehot,
@@ -250,7 +237,6 @@ class HedgerowRanker(HedgerowEstimator):
             cat_l2=cat_l2,
             min_data_per_group=min_data_per_group,
             target_statistics=target_statistics,
-            statistics_order=statistics_order,
             linear_leaves=linear_leaves,
             linear_lambda=linear_lambda,
             monotone_constraints=monotone_constraints,
@@ -263,6 +249,7 @@ class HedgerowRanker(HedgerowEstimator):
             forced_splits=forced_splits,
             max_bins_by_feature=max_bins_by_feature,
             forced_bins=forced_bins,
+            advanced=advanced,
             objective=objective,
             eval_metric=eval_metric,
             early_stopping=early_stopping,

@@ -184,7 +184,7 @@ def rungs_for(split: Split) -> tuple[Rung, ...]:
         rung("Newton", "Second derivatives choose splits and leaves, with an L2 penalty; every "
              "value is a candidate (XGBoost's exact).", **_NEWTON),
         rung("approximate search", "Candidates are weighted quantiles in each node.",
-             **{**_NEWTON, "tree_method": "approx"}, sketch="local"),
+             **{**_NEWTON, "tree_method": "approx"}, advanced={"sketch": "local"}),
         rung("histograms", "Candidates are fixed bins; integer sums.", **_HISTOGRAMS),
         rung("leaf-wise", "The leaf with the largest gain is split first.", **_LEAFWISE),
         rung("DART", "Earlier trees are dropped while a tree is grown.",

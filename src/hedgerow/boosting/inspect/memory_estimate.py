@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.advanced import flat
 from hedgerow.boosting.loop.rounds import threads_for
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.bins import SMALLEST_STRIDE, sampled_rows
@@ -339,11 +340,11 @@ def _is_count(size: object) -> bool:
 def _read_params(
     params: Mapping[str, Any] | None, n_outputs: int
 ) -> tuple[BoostParams, StoppingParams, Any, int | None]:
-    given = dict(params or {})
     if not _is_count(n_outputs):
         raise ParameterError(f"n_outputs must be an integer above 0; got {n_outputs!r}.")
     for_stopping = [field.name for field in fields(StoppingParams) if field.name != "began"]
     known: Sequence[str] = (*BOOST_PARAMETER_NAMES, *for_stopping, *_OTHERS)
+    given = flat(params or {}, known)
     for name in given:
         if name not in known:
             raise ParameterError(f"unknown parameter {name!r}.{did_you_mean(str(name), known)}")

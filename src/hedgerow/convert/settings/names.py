@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hedgerow.advanced import ADVANCED_NAMES, advanced_hint
 from hedgerow.convert.settings.catboost import CATBOOST
 from hedgerow.convert.settings.lightgbm import LIGHTGBM
 from hedgerow.convert.settings.xgboost import XGBOOST
@@ -55,11 +56,24 @@ def name_hint(name: str, known: Iterable[str]) -> str:
         if theirs is None:
             continue
         rule = library.rules[theirs]
+        if rule.ours in ADVANCED_NAMES and "advanced" in every:
+            return f" {library.name}'s {name!r} is {advanced_hint(rule.ours)} here."
         if rule.ours in every:
             return f" {library.name}'s {name!r} is {rule.ours!r} here."
         if rule.note and not rule.ours:
             return f" {library.name}'s {name!r} is not supported: {rule.note}"
-    return did_you_mean(name, every)
+    return _nearest(name, every)
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    """Return the way to pass an advanced parameter, or the nearest name."""
+    if "advanced" not in known:
+        return did_you_mean(name, known)
+    if name in ADVANCED_NAMES:
+        return f" {name!r} is an advanced parameter: pass {advanced_hint(name)}."
+    hint = did_you_mean(name, [*known, *ADVANCED_NAMES])
+    meant = next((each for each in ADVANCED_NAMES if repr(each) in hint), None)
+    return f"{hint} Pass {advanced_hint(meant)}." if meant else hint
 
 
 def argument_hint(name: str, known: Iterable[str], parameters: Iterable[str]) -> str:

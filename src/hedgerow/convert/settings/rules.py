@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from hedgerow.advanced import grouped
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.objectives import PARAMETERS
 
@@ -116,7 +117,7 @@ def translate(library: Library, params: Mapping[str, Any], defaults: bool) -> Tr
             said: Values = {}
             _say(library, name, rule.default, said, [])
             found = {**said, **found}
-    return Translation(found, tuple(notes))
+    return Translation(grouped(found), tuple(notes))
 
 
 def _by_canonical_name(library: Library, params: Mapping[str, Any]) -> Values:

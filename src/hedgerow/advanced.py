@@ -1,0 +1,106 @@
+"""Parameters of research interest, which estimators take in one mapping, ``advanced``.
+
+The functions of training, such as :func:`hedgerow.train`, take them beside the others, too::
+
+    HedgerowClassifier(max_leaves=15, advanced={"statistics_order": 1})
+    train({"max_leaves": 15, "statistics_order": 1}, dataset)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from hedgerow.errors import ParameterError, did_you_mean
+
+ADVANCED_NAMES: tuple[str, ...] = (
+    *("sketch", "sketch_eps", "bundle_order", "bundle_conflicts", "max_conflict_rate"),
+    "statistics_order",
+)
+
+
+def read_advanced(advanced: Any, ordinary: Collection[str]) -> dict[str, Any]:
+    """Return the parameters in ``advanced``, whose names have been checked.
+
+    Parameters
+    ----------
+    advanced : mapping or None
+    ordinary : collection of str
+        Names of the other parameters.
+
+    Raises
+    ------
+    ParameterError
+        If ``advanced`` is not a mapping, or for a name that does not belong there.
+
+    Examples
+    --------
+    >>> read_advanced({"sketch": "local"}, ["max_leaves"])
+    {'sketch': 'local'}
+    """
+    if advanced is None:
+        return {}
+    if not isinstance(advanced, Mapping):
+        raise ParameterError(
+            'advanced must be a mapping of parameters, such as {"sketch": "local"}, or None; '
+            f"got {advanced!r}."
+        )
+    wrong = [name for name in advanced if name not in ADVANCED_NAMES]
+    if wrong:
+        hints = "".join(_hint(name, advanced[name], ordinary) for name in wrong)
+        raise ParameterError(
+            f"advanced has no parameter {', '.join(map(repr, wrong))}; it takes "
+            f"{', '.join(ADVANCED_NAMES)}.{hints}"
+        )
+    return dict(advanced)
+
+
+def _hint(name: object, value: object, ordinary: Collection[str]) -> str:
+    if name in ordinary and name != "advanced":
+        return f" {name!r} is an ordinary parameter: pass it directly, {name}={value!r}."
+    return did_you_mean(str(name), ADVANCED_NAMES)
+
+
+def flat(params: Mapping[str, Any], ordinary: Collection[str]) -> dict[str, Any]:
+    """Return the parameters of a function, with those in ``advanced`` beside the others.
+
+    Raises
+    ------
+    ParameterError
+        As for :func:`read_advanced`, or if a parameter is given both ways.
+
+    Examples
+    --------
+    >>> flat({"max_leaves": 15, "advanced": {"sketch": "local"}}, ["max_leaves"])
+    {'max_leaves': 15, 'sketch': 'local'}
+    """
+    direct = {name: value for name, value in params.items() if name != "advanced"}
+    inside = read_advanced(params.get("advanced"), ordinary)
+    twice = [name for name in inside if name in direct]
+    if twice:
+        raise ParameterError(f"{twice[0]} is given directly and in advanced: leave one out.")
+    return direct | inside
+
+
+def grouped(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of an estimator, with the advanced ones in ``advanced``.
+
+    Examples
+    --------
+    >>> grouped({"max_leaves": 15, "sketch": "local"})
+    {'max_leaves': 15, 'advanced': {'sketch': 'local'}}
+    """
+    inside = {name: value for name, value in params.items() if name in ADVANCED_NAMES}
+    others = {name: value for name, value in params.items() if name not in ADVANCED_NAMES}
+    return others | {"advanced": inside} if inside else others
+
+
+def advanced_hint(name: str) -> str:
+    """Return the way to pass an advanced parameter to an estimator.
+
+    Examples
+    --------
+    >>> advanced_hint("sketch")
+    'advanced={"sketch": ...}'
+    """
+    return f'advanced={{"{name}": ...}}'
