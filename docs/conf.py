@@ -14,6 +14,10 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 os.environ["MPLBACKEND"] = "Agg"
 os.environ["HEDGEROW_QUIET"] = "1"
+# Programs of the gallery start others in folders of their own.
+if os.environ.get("PYTHONPATH"):
+    folders = os.environ["PYTHONPATH"].split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, folders))
 
 import hedgerow  # noqa: E402
 
@@ -45,6 +49,7 @@ autosummary_generate = True
 templates_path = ["_templates"]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"  # the column on the right is narrow
 numpydoc_show_class_members = False
 numpydoc_attributes_as_param_list = True
 numpydoc_xref_param_type = False

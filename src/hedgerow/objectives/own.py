@@ -34,7 +34,7 @@ import numpy as np
 from scipy.special import expit
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import LossError, ParameterError
+from hedgerow.errors import HedgerowWarning, LossError, ParameterError
 from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.objectives.derivatives import GIVEN
 from hedgerow.objectives.domain import check_spread
@@ -416,7 +416,7 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
         warnings.warn(
             f"objective {label!r} cannot be compiled, so Python calls it and differentiates it "
             "numerically. Plain arithmetic and functions of math can be compiled.",
-            UserWarning,
+            HedgerowWarning,
             stacklevel=2,
         )
     return OwnRowLoss(label, link, task, 1, loops)
