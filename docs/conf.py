@@ -14,12 +14,11 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 os.environ["MPLBACKEND"] = "Agg"
 os.environ["HEDGEROW_QUIET"] = "1"
-# Programs of the gallery start others in folders of their own.
-if os.environ.get("PYTHONPATH"):
-    folders = os.environ["PYTHONPATH"].split(os.pathsep)
-    os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, folders))
 
 import hedgerow  # noqa: E402
+
+# Programs of the gallery start others, in folders of their own: these find the same package.
+os.environ["PYTHONPATH"] = str(Path(hedgerow.__file__).parents[1])
 
 project = "Hedgerow"
 author = "the Hedgerow developers"

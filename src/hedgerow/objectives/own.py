@@ -415,7 +415,7 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
     if not loops.compiled:
         warnings.warn(
             f"objective {label!r} cannot be compiled, so Python calls it and differentiates it "
-            "numerically. Plain arithmetic and functions of math can be compiled.",
+            "numerically. Numba (hedgerow[jit]) compiles plain arithmetic and functions of math.",
             HedgerowWarning,
             stacklevel=2,
         )
