@@ -20,7 +20,8 @@ y = X[:, 0] + X[:, 1] * X[:, 2]
 theirs = xgboost.XGBRegressor(n_estimators=50, max_depth=4).fit(X, y)
 ours = hedgerow.from_xgboost(theirs)
 print("largest difference:", np.abs(ours.predict(X) - theirs.predict(X)).max())
-print(hedgerow.from_xgboost_params({"eta": 0.1, "max_depth": 4, "lambda": 2.0}, defaults=False).params)
+params = {"eta": 0.1, "max_depth": 4, "lambda": 2.0}
+print(hedgerow.from_xgboost_params(params, defaults=False).params)
 
 # %%
 theirs = catboost.CatBoostRegressor(iterations=50, verbose=0, allow_writing_files=False).fit(X, y)
