@@ -14,6 +14,7 @@ import pytest
 import hedgerow
 from hedgerow import errors
 from hedgerow.errors import HedgerowWarning
+from hedgerow.plot.notebook import most_used
 
 PACKAGE = Path(hedgerow.__file__).parent
 
@@ -76,6 +77,23 @@ def test_estimators_have_a_view_for_notebooks() -> None:
     model = hedgerow.HedgerowClassifier(n_estimators=3)
     assert repr(model) == "HedgerowClassifier(n_estimators=3)"
     assert "HedgerowClassifier" in model._repr_html_()
+
+
+def test_boosters_have_a_view_for_notebooks() -> None:
+    rng = np.random.default_rng(0)
+    X = {"<b>age": rng.normal(size=200), "noise": np.zeros(200)}
+    model = hedgerow.HedgerowRegressor(n_estimators=3).fit(X, X["<b>age"]).booster_
+    view = model._repr_html_()
+    splits = int(model.feature_importance("split")[0])
+    assert f"&lt;b&gt;age ({splits} splits)</td>" in view
+    assert "<b>" not in view
+    assert "<th>trees</th><td>3</td>" in view
+
+
+def test_the_view_names_columns_by_their_splits() -> None:
+    splits = np.array([3.0, 0.0, 9.0, 3.0, 1.0, 2.0, 4.0])
+    named = "c (9 splits), g (4 splits), a (3 splits), d (3 splits), f (2 splits)"
+    assert most_used("abcdefg", splits) == named
 
 
 def test_types_are_published() -> None:
