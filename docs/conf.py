@@ -17,6 +17,9 @@ os.environ["HEDGEROW_QUIET"] = "1"
 
 import hedgerow  # noqa: E402
 
+# Programs of the gallery start others, in folders of their own: these find the same package.
+os.environ["PYTHONPATH"] = str(Path(hedgerow.__file__).parents[1])
+
 project = "Hedgerow"
 author = "the Hedgerow developers"
 copyright = author
@@ -45,6 +48,7 @@ autosummary_generate = True
 templates_path = ["_templates"]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"  # the column on the right is narrow
 numpydoc_show_class_members = False
 numpydoc_attributes_as_param_list = True
 numpydoc_xref_param_type = False

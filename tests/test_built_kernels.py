@@ -263,7 +263,7 @@ def test_library_that_does_not_fit_is_one_warning(spoil, tmp_path) -> None:
     # Whether anything can be compiled afterwards is not asked here.
     done = fit(folder, HEDGEROW_COMPILE="never")
     assert done.returncode == 1
-    assert done.stderr.count("RuntimeWarning: the built kernels in") == 1, done.stderr
+    assert done.stderr.count("HedgerowWarning: the built kernels in") == 1, done.stderr
     assert reason in done.stderr
     assert "CompilationError" in done.stderr
 
@@ -274,7 +274,7 @@ def test_manifest_of_no_json_is_one_warning(tmp_path) -> None:
     shutil.copytree(library.FOLDER, folder)
     (folder / library.MANIFEST).write_bytes(b"\xff{")
     done = fit(folder, HEDGEROW_COMPILE="never")
-    assert done.stderr.count("RuntimeWarning: the built kernels in") == 1, done.stderr
+    assert done.stderr.count("HedgerowWarning: the built kernels in") == 1, done.stderr
 
 
 def test_processor_that_is_not_there_is_an_error() -> None:

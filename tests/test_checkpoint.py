@@ -32,7 +32,13 @@ from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Rounds, joined, one_round
 from hedgerow.boosting.row_data.dataset import Dataset as Rows
 from hedgerow.cli.main import main
-from hedgerow.errors import HedgerowError, InterruptedFitWarning, ParameterError, StorageError
+from hedgerow.errors import (
+    HedgerowError,
+    HedgerowWarning,
+    InterruptedFitWarning,
+    ParameterError,
+    StorageError,
+)
 from hedgerow.io import checkpoint_folder, checkpoint_parts, model_to_bytes
 from hedgerow.io.checkpoint_folder import FIT_FILE, LOCK_FILE, CheckpointFolder
 from hedgerow.objectives import make_objective
@@ -667,7 +673,7 @@ def test_parts_of_another_fit_are_not_taken(tmp_path) -> None:
     run(other, tmp_path / "other")
     name = parts_of(tmp_path / "one")[0]
     (tmp_path / "one" / name).write_bytes((tmp_path / "other" / name).read_bytes())
-    with pytest.warns(RuntimeWarning, match=f"{name} is of another fit. Training .* round 0"):
+    with pytest.warns(HedgerowWarning, match=f"{name} is of another fit. Training .* round 0"):
         assert run(one, tmp_path / "one") == run(one)
     (tmp_path / "other" / FIT_FILE).unlink()
     with pytest.raises(ParameterError, match=r"rounds of another fit .* no record of what it is"):

@@ -30,7 +30,7 @@ from hedgerow.boosting.resume.checkpoint import (
 )
 from hedgerow.boosting.resume.fingerprint import Fingerprint, array_digest, schema_digest
 from hedgerow.data import Column, Schema
-from hedgerow.errors import HedgerowError, ModelFormatError, StorageError
+from hedgerow.errors import HedgerowError, HedgerowWarning, ModelFormatError, StorageError
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.io import container, model_to_bytes
 from hedgerow.io.atomic import write_atomically
@@ -562,6 +562,6 @@ def test_a_fit_writes_through_no_link_of_its_checkpoint(tmp_path) -> None:
         if file.name != "hedgerow.lock":
             file.unlink()
             file.symlink_to(victim)
-    with pytest.warns(RuntimeWarning, match="is damaged"):
+    with pytest.warns(HedgerowWarning, match="is damaged"):
         model.fit(X, X[:, 0], checkpoint=folder, checkpoint_every=0)
     assert victim.read_text() == "all that there is"

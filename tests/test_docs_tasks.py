@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from sklearn.model_selection import cross_validate
+from sklearn.model_selection import RandomizedSearchCV, TimeSeriesSplit, cross_validate
 
 import hedgerow
 
@@ -37,6 +37,8 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "customer": np.arange(240) // 4, "two_targets": np.column_stack([amount, -amount]),
         "grade": y.astype(int), "query": np.arange(240) // 12, "folder": folder,
         "sparse_matrix": scipy.sparse.csr_matrix(X), "cross_validate": cross_validate,
+        "RandomizedSearchCV": RandomizedSearchCV, "TimeSeriesSplit": TimeSeriesSplit,
+        "times": rng.exponential(size=240) * rng.choice([-1.0, 1.0], 240),
         "squared_loss": lambda target, raw: (raw - target, np.ones_like(raw)),
         "model": hedgerow.HedgerowClassifier(random_state=0).fit(X, y),
     }  # fmt: skip
@@ -53,5 +55,7 @@ def test_each_call_runs(row: Any, names: dict[str, Any], request: Any) -> None:
         request.getfixturevalue("compiler")
     if "plot" in row["call"]:
         pytest.importorskip("matplotlib", reason="matplotlib is not installed (hedgerow[plot])")
+    if "onnx" in row["call"]:
+        pytest.importorskip("onnx", reason="onnx is not installed (hedgerow[export])")
     assert (PAGE.parent / row["page"]).exists()
     eval(row["call"], dict(names))

@@ -1,6 +1,6 @@
 """
-Survival times, some of them censored
-=====================================
+Survival times with censoring
+=============================
 
 Cox's proportional hazards: a row whose event has not happened yet counts for as long as it was
 watched.

@@ -2,7 +2,8 @@
 Quantiles that do not cross
 ===========================
 
-One model gives several quantiles of each row; they share their trees and stay in order.
+One model predicts several quantiles of each row. Each level has its own trees, and the predictions
+of a row are sorted.
 """
 
 # %%

@@ -1,9 +1,9 @@
 """
-Intervals that keep their word
-==============================
+Intervals with guaranteed coverage
+==================================
 
-Conformal prediction: intervals around any estimator that hold the share of new rows that is asked
-for, whatever the model's mistakes.
+Conformal intervals hold the requested share of new rows for any estimator, however wrong its model
+is. The only condition: new rows come from the same distribution as the calibration rows.
 """
 
 # %%

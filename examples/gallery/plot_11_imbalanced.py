@@ -1,6 +1,6 @@
 """
-Rare classes
-============
+Imbalanced classes
+==================
 
 Weights make a rare class count for more.  Probabilities are corrected for the weights, so that they
 stay probabilities.

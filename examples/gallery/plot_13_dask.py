@@ -1,6 +1,6 @@
 """
-A cluster: Dask
-===============
+Training on a Dask cluster
+==========================
 
 The estimators for Dask train where the partitions are, and give the bytes that one machine gives.
 """

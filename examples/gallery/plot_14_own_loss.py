@@ -1,6 +1,6 @@
 """
-A loss of your own
-==================
+A custom loss
+=============
 
 Write the loss of a row as a function: it is compiled, with its two derivatives.
 """

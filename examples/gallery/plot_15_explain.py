@@ -1,6 +1,6 @@
 """
-Why: exact Shapley values
-=========================
+Explanations: exact Shapley values
+==================================
 
 What each column adds to each prediction, for every kind of model.
 """

@@ -1,6 +1,6 @@
 """
-How a model uses its columns
-============================
+Partial dependence
+==================
 
 Partial dependence of all columns in one pass, two columns together, single rows, and Friedman's H.
 """

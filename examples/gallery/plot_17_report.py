@@ -1,6 +1,6 @@
 """
-A page about a model
-====================
+A report page
+=============
 
 ``hedgerow report`` writes one self-contained page: scores with intervals, learning curve,
 calibration, importances, the rows that surprise most, and warnings.

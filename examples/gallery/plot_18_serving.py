@@ -1,6 +1,6 @@
 """
-One row at a time
-=================
+Predict one row at a time
+=========================
 
 What a service needs: a row as a dict, microseconds, and safety in many threads.
 """

@@ -8,6 +8,7 @@ neither Numba nor scikit-learn.
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         DataTypeError,
         FoldsWarning,
         HedgerowError,
+        HedgerowWarning,
         InterruptedFitWarning,
         LossError,
         ModelFormatError,
@@ -78,6 +80,7 @@ __all__ = [
     "HedgerowError",
     "HedgerowRanker",
     "HedgerowRegressor",
+    "HedgerowWarning",
     "InterruptedFitWarning",
     "LossError",
     "ModelFormatError",
@@ -115,6 +118,7 @@ _HOMES = {
         "DataTypeError",
         "FoldsWarning",
         "HedgerowError",
+        "HedgerowWarning",
         "InterruptedFitWarning",
         "LossError",
         "ModelFormatError",
@@ -157,4 +161,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """Public names, the special ones, and the modules that are loaded: no helpers of this file."""
+    modules = [name for name, value in globals().items() if isinstance(value, ModuleType)]
+    special = [name for name in globals() if name.startswith("__")]
+    return sorted({*__all__, *modules, *special})

@@ -54,11 +54,15 @@ class LossError(HedgerowError, ValueError):
     """A user-written objective or metric returned something unusable."""
 
 
-class InterruptedFitWarning(UserWarning):
+class HedgerowWarning(UserWarning):
+    """Base of all warnings of Hedgerow: one filter shows, hides or raises them all."""
+
+
+class InterruptedFitWarning(HedgerowWarning):
     """An interrupt (Ctrl-C) ended a fit: its model holds the rounds up to then."""
 
 
-class FoldsWarning(UserWarning):
+class FoldsWarning(HedgerowWarning):
     """The folds of early stopping contradict each other, so what they choose is doubtful."""
 
 

@@ -29,6 +29,7 @@ import numpy as np
 
 from hedgerow.compile import digests
 from hedgerow.compile.policy import target_levels, target_system
+from hedgerow.errors import HedgerowWarning
 
 if TYPE_CHECKING:
     from hedgerow.compile.kernels import Kernel
@@ -174,7 +175,7 @@ def _loaded() -> tuple[ctypes.PyDLL, dict[str, Any], bool] | None:
             f"the built kernels in {FOLDER} are not used: {error}. Kernels are compiled when "
             "they are first called, which takes up to a minute; install hedgerow again to "
             "mend it.",
-            RuntimeWarning,
+            HedgerowWarning,
             stacklevel=2,
         )
         return None

@@ -86,8 +86,8 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
     classes_ : ndarray of shape (n_classes,)
         Sorted class labels, of the type of y.
     n_classes_ : int
-    n_features_in_ : int
-        Number of features.
+    n_features_in_, n_outputs_ : int
+        Number of features, and of columns of y.
     feature_names_in_ : ndarray of str, shape (n_features,)
         Names of the columns, if X was a frame with column names.
     max_features_ : int
@@ -353,8 +353,8 @@ class CARTRegressor(RegressorMixin, CartEstimator):
 
     Attributes
     ----------
-    n_features_in_ : int
-        Number of features.
+    n_features_in_, n_outputs_ : int
+        Number of features, and of columns of y.
     feature_names_in_ : ndarray of str, shape (n_features,)
         Names of the columns; only if X was a frame with names.
     max_features_ : int

@@ -11,7 +11,7 @@ from hedgerow.data import Schema
 from hedgerow.data.rows import is_named
 from hedgerow.data.short_frames import labels_of
 from hedgerow.data.sparse import is_sparse
-from hedgerow.errors import ParameterError
+from hedgerow.errors import HedgerowWarning, ParameterError
 from hedgerow.params import Interval
 
 _SEED = Interval(0, 2**63 - 1, integer=True)
@@ -49,7 +49,7 @@ def warn_about_names(X: Any, schema: Schema, name: str) -> None:
         text = f"X does not have valid feature names, but {name} was fitted with feature names"
     else:
         return
-    warnings.warn(text, UserWarning, stacklevel=5)
+    warnings.warn(text, HedgerowWarning, stacklevel=5)
 
 
 def _has_names(X: Any) -> bool:

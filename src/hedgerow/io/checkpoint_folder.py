@@ -30,7 +30,7 @@ from collections.abc import Iterable
 
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Rounds, joined
 from hedgerow.boosting.resume.fingerprint import Fingerprint
-from hedgerow.errors import ModelFormatError, ParameterError, StorageError
+from hedgerow.errors import HedgerowWarning, ModelFormatError, ParameterError, StorageError
 from hedgerow.io.atomic import write_atomically
 from hedgerow.io.checkpoint_parts import (
     OtherFitError,
@@ -124,7 +124,7 @@ class CheckpointFolder:
             warnings.warn(
                 f"checkpoint folder {self.path!r}: {'; '.join(faults)}. Training goes on from "
                 f"round {done}.",
-                RuntimeWarning,
+                HedgerowWarning,
                 stacklevel=2,
             )
         if not described:

@@ -34,7 +34,7 @@ import numpy as np
 from scipy.special import expit
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import LossError, ParameterError
+from hedgerow.errors import HedgerowWarning, LossError, ParameterError
 from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.domain import check_spread
@@ -415,8 +415,8 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
     if not loops.compiled:
         warnings.warn(
             f"objective {label!r} cannot be compiled, so Python calls it and differentiates it "
-            "numerically. Plain arithmetic and functions of math can be compiled.",
-            UserWarning,
+            "numerically. Numba (hedgerow[jit]) compiles plain arithmetic and functions of math.",
+            HedgerowWarning,
             stacklevel=2,
         )
     return OwnRowLoss(label, link, task, 1, loops)

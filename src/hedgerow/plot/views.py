@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.data.schema import Schema
+from hedgerow.model.importance import feature_importance
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
+from hedgerow.plot.notebook import html_table, most_used
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +22,17 @@ class TreeViews:
     model: Model
     _schema: Schema
     _objective: Objective
+
+    def _repr_html_(self) -> str:
+        # Notebooks show this, and Python's own repr elsewhere.
+        facts = {
+            "objective": self.model.objective,
+            "rounds": f"{self.model.forest.n_rounds:,}",
+            "trees": f"{self.model.forest.n_trees:,}",
+            "columns": f"{self._schema.n_features:,}",
+            "most used": most_used(self._schema.names, feature_importance(self.model, "split")),
+        }
+        return html_table(type(self).__name__, facts)
 
     def split_table(
         self,

@@ -17,7 +17,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.errors import DataError
+from hedgerow.errors import DataError, HedgerowWarning
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets
@@ -109,7 +109,7 @@ def warn_of_no_split(
         f"{objective.name!r} add up to {mass:g} over all rows, and each side of a split needs "
         f"min_child_weight={params.min_child_weight:g}. Multiply weights or targets by a factor, "
         "or lower min_child_weight (and reg_lambda).",
-        UserWarning,
+        HedgerowWarning,
         stacklevel=2,
     )
 
@@ -139,7 +139,7 @@ def warn_of_short_steps(
         f"quarters of y lie {middle:g} apart, so the model is next to a constant. delta is a "
         "distance in units "
         "of y: give a larger one, or use objective='absolute_error'.",
-        UserWarning,
+        HedgerowWarning,
         stacklevel=2,
     )
 
@@ -159,7 +159,7 @@ def warn_of_infinite(model: Model, raw: FloatArray, values: FloatArray) -> None:
         f"{model.objective!r} makes them of raw scores from {shown.min():g} to {shown.max():g}, "
         "which is more than float64 holds. Scores grow like this with a learning_rate that is too "
         f"large (the model has {rate!r}), or with an offset far from those of the training rows.",
-        UserWarning,
+        HedgerowWarning,
         stacklevel=3,
     )
 

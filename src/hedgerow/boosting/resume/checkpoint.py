@@ -40,7 +40,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.resume.fingerprint import Fingerprint
-from hedgerow.errors import StorageError
+from hedgerow.errors import HedgerowWarning, StorageError
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.params import CHECKPOINT_SECONDS
 
@@ -263,7 +263,7 @@ class Recorder:
             after = "." if last else "; training goes on, and they are tried again with the next."
             warnings.warn(
                 f"the last {lost} rounds could not be added to the checkpoint: {error}{after}",
-                RuntimeWarning,
+                HedgerowWarning,
                 stacklevel=2,
             )
         now = self._clock()

@@ -102,6 +102,14 @@ class Dataset:
         self.unknown_category = unknown_category
         self._names = None if feature_names is None else tuple(feature_names)
 
+    def __repr__(self) -> str:
+        # The table may be unread, so the text tells only what its container tells for free.
+        shape = getattr(self.X, "shape", None)
+        size = f" of shape {tuple(shape)}" if isinstance(shape, tuple) else ""
+        fields = ("y", "weight", "offset", "qid", "position", "groups")
+        present = [name for name in fields if getattr(self, name) is not None]
+        return f"<Dataset: {type(self.X).__name__}{size}; {', '.join(present) or 'no target'}>"
+
     @staticmethod
     def from_files(
         paths: PathLike | Sequence[PathLike],

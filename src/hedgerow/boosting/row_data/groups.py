@@ -21,7 +21,7 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.row_data.factorize import number_values
 from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, StoppingParams, hash_numbers
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, HedgerowWarning, ParameterError
 
 GroupKeys: TypeAlias = npt.NDArray[np.uint64]
 
@@ -93,7 +93,7 @@ def check_groups(
         warnings.warn(
             f"each of the {len(keys)} groups has one row, so that groups changes nothing: it must "
             "be the same for rows that belong together.",
-            UserWarning,
+            HedgerowWarning,
             stacklevel=2,
         )
 

@@ -20,7 +20,7 @@ from hedgerow.boosting.row_data.groups import check_groups, split_groups
 from hedgerow.boosting.validation.hold_out import queries_aside, split_rows
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, HedgerowWarning, ParameterError
 from hedgerow.metrics import Metric, scored_as, task_of
 from hedgerow.metrics.queries import first_seen, query_rows
 from hedgerow.objectives import Objective
@@ -170,7 +170,7 @@ def check_queries(
         warnings.warn(
             f"each of the {len(query)} queries in qid has one row, so there is nothing to put in "
             "order: qid must be the same for rows that compete with each other.",
-            UserWarning,
+            HedgerowWarning,
             stacklevel=2,
         )
 

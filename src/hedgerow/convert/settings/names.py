@@ -38,6 +38,9 @@ _OF_FIT = {
 }
 """Arguments of other libraries' ``fit``, and what to use instead."""
 
+_MESSAGES = ("verbose", "verbosity", "verbose_eval", "silent", "logging_level")
+"""Parameters of other libraries for what a fit prints; a Hedgerow fit prints nothing."""
+
 
 def name_hint(name: str, known: Iterable[str]) -> str:
     """Return a sentence with a leading space, or nothing.
@@ -49,8 +52,12 @@ def name_hint(name: str, known: Iterable[str]) -> str:
     --------
     >>> name_hint("num_leaves", ["max_leaves", "max_depth"])
     " LightGBM's 'num_leaves' is 'max_leaves' here."
+    >>> name_hint("verbose", ["max_leaves", "progress"])
+    " In place of 'verbose', progress=True shows a bar, and callbacks get each round."
     """
     every = list(known)
+    if name in _MESSAGES and "progress" in every:
+        return f" In place of {name!r}, progress=True shows a bar, and callbacks get each round."
     for library in _LIBRARIES:
         theirs = library.canonical(name)
         if theirs is None:

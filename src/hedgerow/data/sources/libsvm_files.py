@@ -28,7 +28,7 @@ from hedgerow.data.encodings import check_encoding
 from hedgerow.data.sources.base import Batch
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.data.sources.paths import DataFile, check_unchanged, fingerprint
-from hedgerow.errors import DataError, StorageError
+from hedgerow.errors import DataError, HedgerowWarning, StorageError
 
 _BYTES_PER_BYTE = 16
 """Memory that a byte of text takes while it is read, at most."""
@@ -98,6 +98,7 @@ def _parse(text: bytes, path: str, first_line: int) -> Batch:
         text = _QID.sub(b"", text)
         warnings.warn(
             f"{path} says which rows belong to a query (qid); they are trained on one by one.",
+            HedgerowWarning,
             stacklevel=2,
         )
     colons, words = _counts(text)
