@@ -50,12 +50,12 @@ from hedgerow.growing.core.state import (
     Settings,
 )
 from hedgerow.growing.sampling.draws import sample_rows
-from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
+from hedgerow.kernels.barrier import ThreadTeam, await_order, barrier, give_order, share
 from hedgerow.kernels.histogram import (
     Bins,
     Columns,
+    HistogramSums,
     Packing,
-    Wide,
     add_rows,
     unpack_g,
     unpack_h,
@@ -72,11 +72,11 @@ class Building(NamedTuple):
     """The histograms that are built in a pass.
 
     nodes    int64 (builds,)
-    at       int64 (parts, builds): first cell in ``wide``, less that of column 0
+    at       int64 (parts, builds): first cell in ``histograms``, less that of column 0
     cells    int64 (threads, builds, words, cells): packed sums
     held     int64 (threads, builds): rows that they hold
-    filled   int64 (threads, builds): 1 once they have been written to ``wide``
-    wide     sums taken apart
+    filled   int64 (threads, builds): 1 once they have been written to ``histograms``
+    histograms  sums taken apart
     n_groups groups of columns that are built side by side
     first    columns ``first`` to ``last - 1`` of the tree's are built
     last
@@ -87,22 +87,22 @@ class Building(NamedTuple):
     cells: IntArray
     held: IntArray
     filled: IntArray
-    wide: Wide
+    histograms: HistogramSums
     n_groups: np.int64
     first: np.int64
     last: np.int64
 
 
 @kernel
-def tell(crew: Crew, order: int) -> None:
+def send_order(team: ThreadTeam, order: int) -> None:
     """Give the helpers an order."""
-    give_order(crew, order)
+    give_order(team, order)
 
 
 @kernel
-def listen(crew: Crew, last_number: int) -> int:
+def next_order(team: ThreadTeam, last_number: int) -> int:
     """Wait for an order later than number ``last_number``."""
-    return await_order(crew, last_number)
+    return await_order(team, last_number)
 
 
 @kernel(inner=True)
@@ -174,7 +174,7 @@ def fix_rows(
 @kernel(inner=True)
 def start_chunk(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     loss_data: LossData,
     rows: Rows,
@@ -187,20 +187,20 @@ def start_chunk(
 ) -> None:
     """Gradients, sample and the root's segments; ``settings.n_rows`` are the chunk's."""
     n_rows, ids = settings.n_rows, rows.rows
-    place = share(n_rows, thread, crew.n_threads)
+    place = share(n_rows, thread, team.n_threads)
     fix_rows(settings, loss_data, rows, place, blocks[thread], counts[thread], scalars)
     if thread == 0:
         for i in range(n_rows, len(ids)):
             ids[i] = 0
-    sample_rows(thread, crew, settings, ids, counts, scalars)
-    first, last = share(scalars[IS_N_ROWS], thread, crew.n_threads)
+    sample_rows(thread, team, settings, ids, counts, scalars)
+    first, last = share(scalars[IS_N_ROWS], thread, team.n_threads)
     segments[0, first_piece + thread, 0] = first
     segments[0, first_piece + thread, 1] = last - first
     add_segment_sums(rows.fixed, ids, first, last - first, sums[thread])
     if scalars[IS_DROPPED_BITS] > 0:
         packing = packing_of(scalars)
         add_packed_sums(packing, rows.packed, ids, first, last - first, sums[thread])
-    barrier(crew)
+    barrier(team)
 
 
 @kernel(inner=True)
@@ -236,11 +236,11 @@ def empty_cells(
     for k in range(mine[0], mine[1]):
         at = columns.feature[k] * SPACING
         shifted = to + columns.feature[k] * stride - at
-        unpack_g(first, shift, building.wide, shifted, at, at + stride, keep)
+        unpack_g(first, shift, building.histograms, shifted, at, at + stride, keep)
         if packing.g_apart == 1:
             for c in range(at, at + stride):
                 first[c] = 0
-        unpack_h(last, packing, building.wide, shifted, at, at + stride, keep)
+        unpack_h(last, packing, building.histograms, shifted, at, at + stride, keep)
     building.held[thread, build] = 0
     building.filled[thread, build] = 1
 
@@ -292,7 +292,7 @@ def share_columns(thread: int, building: Building) -> tuple[int, int]:
 @kernel(inner=True)
 def visit_chunk(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     bins: Bins,
     columns: Columns,
     rows: Rows,
@@ -308,12 +308,12 @@ def visit_chunk(
     for k in range(len(parents)):
         divide_piece(bins, table[parents[k]], segments, parents[k], piece, rows)
     if building.n_groups > 1:
-        barrier(crew)
-    n_parts = crew.n_threads // building.n_groups
+        barrier(team)
+    n_parts = team.n_threads // building.n_groups
     part = thread // building.n_groups
     if part < n_parts:
         packing, mine = packing_of(scalars), share_columns(thread, building)
-        pieces = share(crew.n_threads, part, n_parts)
+        pieces = share(team.n_threads, part, n_parts)
         for build in range(len(building.nodes)):
             node = building.nodes[build]
             for piece in range(first_piece + pieces[0], first_piece + pieces[1]):
@@ -323,13 +323,13 @@ def visit_chunk(
                     thread, build, bins, packing, rows.packed, columns, mine, rows.rows, place,
                     building,
                 )  # fmt: skip
-    barrier(crew)
+    barrier(team)
 
 
 @kernel(inner=True)
 def sum_leaves(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     fixed: np.ndarray,
     ids: RowArray,
     segments: np.ndarray,
@@ -342,13 +342,13 @@ def sum_leaves(
     for k in range(len(leaves)):
         start, count = segments[leaves[k], piece, 0], segments[leaves[k], piece, 1]
         add_segment_sums(fixed, ids, np.int64(start), np.int64(count), sums[thread, k])
-    barrier(crew)
+    barrier(team)
 
 
 @kernel(inner=True)
 def add_values(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     ids: RowArray,
     segments: np.ndarray,
     first_piece: int,
@@ -363,4 +363,4 @@ def add_values(
         value = values[k]
         for i in range(np.uint64(start), np.uint64(start + count)):
             raw[np.uint64(ids[i])] += value
-    barrier(crew)
+    barrier(team)

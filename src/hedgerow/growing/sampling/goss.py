@@ -61,13 +61,13 @@ from hedgerow.growing.core.state import (
     IS_TREE,
     MVS,
     UNIFORM,
-    Extras,
+    Options,
     Rows,
     Sampler,
     Settings,
 )
 from hedgerow.growing.sampling.draws import ROW_STREAM, sample_rows
-from hedgerow.kernels.barrier import Crew, barrier, share
+from hedgerow.kernels.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.hashing import hash64
 from hedgerow.params import BoostParams
 
@@ -190,19 +190,24 @@ def find_digit(method: int, tallies: IntArray, level: int, found: Found, goal: f
 
 @kernel(inner=True)
 def find_threshold(
-    thread: int, crew: Crew, sampler: Sampler, keys: RowArray, goal: float, place: tuple[int, int]
+    thread: int,
+    team: ThreadTeam,
+    sampler: Sampler,
+    keys: RowArray,
+    goal: float,
+    place: tuple[int, int],
 ) -> Found:
     """All digits of the threshold: each thread tallies the keys at ``place``."""
     tallies = sampler.tallies
     total = np.int64(0)
-    barrier(crew)
-    for t in range(crew.n_threads):
+    barrier(team)
+    for t in range(team.n_threads):
         for digit in range(_CELLS):
             total += tallies[t, 0, 1, digit]
     found = find_digit(sampler.method, tallies, 0, Found(0, 0, total), goal)
     for level in range(1, _LEVELS):
         tally_digits(level, found.prefix, keys, tallies[thread, level], place[0], place[1])
-        barrier(crew)
+        barrier(team)
         found = find_digit(sampler.method, tallies, level, found, goal)
     return found
 
@@ -284,14 +289,14 @@ def take_mvs(
 
 @kernel(inner=True)
 def bring_forward(
-    thread: int, crew: Crew, rows: Rows, counts: IntArray, place: tuple[int, int]
+    thread: int, team: ThreadTeam, rows: Rows, counts: IntArray, place: tuple[int, int]
 ) -> tuple[int, int]:
     """Write sampled rows to the front of the row ids, the others behind; where this thread's are.
 
     As :func:`sample_rows` does, but from marks.
     """
     before, total = np.int64(0), np.int64(0)
-    for t in range(crew.n_threads):
+    for t in range(team.n_threads):
         if t < thread:
             before += counts[t, COUNT_SAMPLED]
         total += counts[t, COUNT_SAMPLED]
@@ -328,7 +333,7 @@ def pack_sample(scalars: IntArray, seed: int, rows: Rows, first: int, last: int)
 @kernel(inner=True)
 def sample_by_gradient(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     sampler: Sampler,
     rows: Rows,
@@ -337,7 +342,7 @@ def sample_by_gradient(
 ) -> None:
     """Choose the tree's rows by their fixed numbers and multiply these by the weights."""
     n_rows, keys = settings.n_rows, rows.scratch
-    place = share(n_rows, thread, crew.n_threads)
+    place = share(n_rows, thread, team.n_threads)
     tally = sampler.tallies[thread]
     for level in range(_LEVELS):
         for digit in range(_CELLS):
@@ -347,7 +352,7 @@ def sample_by_gradient(
     if sampler.method == GOSS:
         keys_of_goss(rows.fixed, keys, tally[0], place[0], place[1])
         goal = np.rint(sampler.top_rate * n_rows)
-        found = find_threshold(thread, crew, sampler, keys, goal, place)
+        found = find_threshold(thread, team, sampler, keys, goal, place)
         ties = np.int64(goal) - found.above
         for t in range(thread):
             ties -= sampler.tallies[t, _LEVELS - 1, 0, found.prefix & ((1 << _DIGIT_BITS) - 1)]
@@ -356,37 +361,37 @@ def sample_by_gradient(
         factors = mvs_factors(sampler.rate, counts, n_rows)
         keys_of_mvs(rows.fixed, factors, keys, tally[0], place[0], place[1])
         goal = sampler.rate * n_rows
-        found = find_threshold(thread, crew, sampler, keys, goal, place)
+        found = find_threshold(thread, team, sampler, keys, goal, place)
         threshold = float(found.below) / (goal - float(found.above))
         taken = take_mvs(settings, sampler, rows, stream, threshold, place)
     counts[thread, COUNT_SAMPLED] = taken
-    barrier(crew)
-    mine = bring_forward(thread, crew, rows, counts, place)
+    barrier(team)
+    mine = bring_forward(thread, team, rows, counts, place)
     if sampler.packs == 1:
         pack_sample(scalars, settings.seed, rows, mine[0], mine[1])
     if thread == 0:
         total = np.int64(0)
-        for t in range(crew.n_threads):
+        for t in range(team.n_threads):
             total += counts[t, COUNT_SAMPLED]
         scalars[IS_N_ROWS] = total
-    barrier(crew)
+    barrier(team)
 
 
 @kernel(inline=True, inner=True)
 def draw_rows(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     rows: Rows,
     counts: IntArray,
     scalars: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Put the tree's rows to the front of the row ids."""
-    if extras.sampler.method != UNIFORM:
-        sample_by_gradient(thread, crew, settings, extras.sampler, rows, counts, scalars)
+    if options.sampler.method != UNIFORM:
+        sample_by_gradient(thread, team, settings, options.sampler, rows, counts, scalars)
     else:
-        sample_rows(thread, crew, settings, rows.rows, counts, scalars)
+        sample_rows(thread, team, settings, rows.rows, counts, scalars)
 
 
 def follows_gradients(params: BoostParams) -> bool:
@@ -444,7 +449,7 @@ def make_sampler(params: BoostParams, n_rows: int, n_threads: int, packs: bool) 
     )
 
 
-def weights_of(extras: Extras, rows: RowArray) -> FloatArray | None:
+def weights_of(options: Options, rows: RowArray) -> FloatArray | None:
     """What each of some sampled rows stands for; None where it is the same for all.
 
     Parameters
@@ -457,6 +462,6 @@ def weights_of(extras: Extras, rows: RowArray) -> FloatArray | None:
     float64 (len(rows),) or None
         Known with ``leaf_estimation="line_search"`` only.
     """
-    if len(extras.sampler.weights) == 0:
+    if len(options.sampler.weights) == 0:
         return None
-    return np.asarray(extras.sampler.weights[rows])
+    return np.asarray(options.sampler.weights[rows])
