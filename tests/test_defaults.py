@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from clocks import keeps_to_budget
@@ -67,6 +68,22 @@ def test_defaults_are_automatic_and_told() -> None:
     assert model.stopped_by_ == "early_stopping"
     n_rounds = len(model.evals_result_["cv"]["loss"]) * told["stride"]
     assert n_rounds * told["rounds_factor"] >= model.n_iter_
+
+
+def test_many_classes_have_rounds_enough() -> None:
+    rng = np.random.default_rng(0)
+    centers = 1.5 * rng.normal(size=(20, 16))
+    y = np.arange(2_600) % 20
+    X = centers[y] + rng.normal(size=(2_600, 16))
+    model = HedgerowClassifier(random_state=0, n_jobs=1).fit(X[:600], y[:600])
+    told = model.chosen_params_
+    # Once, the folds ended at a third of 1,000 rounds, while their curve still fell.
+    assert told["tried"][0]["rounds"] * told["stride"] > 1_000
+    capped = HedgerowClassifier(
+        **{**model.repeat_params_, "n_estimators": 709, "learning_rate": 0.1128}
+    ).fit(X[:600], y[:600])
+    losses = [log_loss(y[600:], each.predict_proba(X[600:])) for each in (model, capped)]
+    assert losses[0] < 0.95 * losses[1]
 
 
 @pytest.mark.parametrize("name", sorted(set(AUTOMATIC) - {"early_stopping", "multi_strategy"}))

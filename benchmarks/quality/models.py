@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from tables import Problem
+from threadpoolctl import threadpool_limits
 
 THREADS = 2
 Predict = Callable[[pd.DataFrame], np.ndarray]
@@ -45,23 +46,23 @@ def _predict(model: Any, task: str) -> Predict:
     return model.predict if task == "regression" else model.predict_proba
 
 
-def _hedgerow(problem: Problem, parameters: dict[str, Any]) -> Predict:
+def _hedgerow(problem: Problem, parameters: dict[str, Any], n_threads: int = THREADS) -> Predict:
     import hedgerow
 
     regression = problem.task == "regression"
     kind = hedgerow.HedgerowRegressor if regression else hedgerow.HedgerowClassifier
-    given = {"categorical_features": problem.categories, "n_jobs": THREADS, "random_state": 0}
+    given = {"categorical_features": problem.categories, "n_jobs": n_threads, "random_state": 0}
     model = kind(**{**given, **parameters}).fit(problem.X, problem.y)
     return _predict(model, problem.task)
 
 
-def _lightgbm(problem: Problem, parameters: dict[str, Any]) -> Predict:
+def _lightgbm(problem: Problem, parameters: dict[str, Any], n_threads: int = THREADS) -> Predict:
     import lightgbm
 
     regression = problem.task == "regression"
     kind = lightgbm.LGBMRegressor if regression else lightgbm.LGBMClassifier
     convert = _as_categories(problem)
-    model = kind(n_jobs=THREADS, random_state=0, verbosity=-1, **parameters)
+    model = kind(n_jobs=n_threads, random_state=0, verbosity=-1, **parameters)
     X = convert(problem.X)
     X.columns = [f"c{i}" for i in range(X.shape[1])]  # it takes no punctuation
     model.fit(X, problem.y)
@@ -69,13 +70,13 @@ def _lightgbm(problem: Problem, parameters: dict[str, Any]) -> Predict:
     return lambda frame: predict(convert(frame).set_axis(X.columns, axis=1))
 
 
-def _xgboost(problem: Problem, parameters: dict[str, Any]) -> Predict:
+def _xgboost(problem: Problem, parameters: dict[str, Any], n_threads: int = THREADS) -> Predict:
     import xgboost
 
     regression = problem.task == "regression"
     kind = xgboost.XGBRegressor if regression else xgboost.XGBClassifier
     convert = _as_categories(problem)
-    model = kind(n_jobs=THREADS, random_state=0, enable_categorical=True, **parameters)
+    model = kind(n_jobs=n_threads, random_state=0, enable_categorical=True, **parameters)
     X = convert(problem.X)
     X.columns = [f"c{i}" for i in range(X.shape[1])]
     model.fit(X, problem.y)
@@ -83,23 +84,25 @@ def _xgboost(problem: Problem, parameters: dict[str, Any]) -> Predict:
     return lambda frame: predict(convert(frame).set_axis(X.columns, axis=1))
 
 
-def _hgb(problem: Problem, parameters: dict[str, Any]) -> Predict:
+def _hgb(problem: Problem, parameters: dict[str, Any], n_threads: int = THREADS) -> Predict:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     regression = problem.task == "regression"
     kind = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
     convert = _as_categories(problem, most=255)
-    model = kind(random_state=0, **parameters).fit(convert(problem.X), problem.y)
+    model = kind(random_state=0, **parameters)
+    with threadpool_limits(n_threads, "openmp"):
+        model.fit(convert(problem.X), problem.y)
     predict = _predict(model, problem.task)
     return lambda frame: predict(convert(frame))
 
 
-def _catboost(problem: Problem, parameters: dict[str, Any]) -> Predict:
+def _catboost(problem: Problem, parameters: dict[str, Any], n_threads: int = THREADS) -> Predict:
     import catboost
 
     regression = problem.task == "regression"
     kind = catboost.CatBoostRegressor if regression else catboost.CatBoostClassifier
-    given = {"thread_count": THREADS, "random_seed": 0, "verbose": False, **parameters}
+    given = {"thread_count": n_threads, "random_seed": 0, "verbose": False, **parameters}
     model = kind(**given, allow_writing_files=False)
 
     def convert(frame: pd.DataFrame) -> pd.DataFrame:
@@ -110,13 +113,28 @@ def _catboost(problem: Problem, parameters: dict[str, Any]) -> Predict:
     return lambda frame: predict(convert(frame))
 
 
-LIBRARIES: dict[str, tuple[Callable[[Problem, dict[str, Any]], Predict], str]] = {
+def _chimeraboost(
+    problem: Problem, parameters: dict[str, Any], n_threads: int = THREADS
+) -> Predict:
+    import chimeraboost
+
+    regression = problem.task == "regression"
+    kind = chimeraboost.ChimeraBoostRegressor if regression else chimeraboost.ChimeraBoostClassifier
+    model = kind(**{"thread_count": n_threads, "random_state": 0, **parameters})
+    model.fit(problem.X, problem.y, cat_features=problem.categories)
+    return _predict(model, problem.task)
+
+
+LIBRARIES: dict[str, tuple[Callable[..., Predict], str]] = {
     "hedgerow": (_hedgerow, "hedgerow"),
     "lightgbm": (_lightgbm, "lightgbm"),
     "xgboost": (_xgboost, "xgboost-cpu"),
     "hgb": (_hgb, "scikit-learn"),
     "catboost": (_catboost, "catboost"),
+    "chimeraboost": (_chimeraboost, "chimeraboost"),
 }
+USUAL = tuple(name for name in LIBRARIES if name != "chimeraboost")
+"""Those that are compared unless others are named."""
 
 
 def parse(name: str) -> tuple[str, dict[str, Any]]:
@@ -127,10 +145,10 @@ def parse(name: str) -> tuple[str, dict[str, Any]]:
     return library, json.loads(given) if given else {}
 
 
-def fit(name: str, problem: Problem) -> Predict:
+def fit(name: str, problem: Problem, n_threads: int = THREADS) -> Predict:
     """Fit the model called ``name``."""
     library, parameters = parse(name)
-    return LIBRARIES[library][0](problem, parameters)
+    return LIBRARIES[library][0](problem, parameters, n_threads)
 
 
 def version_of(name: str) -> str:

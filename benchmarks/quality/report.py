@@ -24,6 +24,7 @@ from pathlib import Path
 import models
 import numpy as np
 import tables
+import unseen
 from scipy.stats import rankdata, wilcoxon
 
 import run
@@ -33,12 +34,16 @@ TIE = 1e-3
 
 
 def gather(
-    names: list[str], folds_asked: list[int], seconds_of: str = "fit_cpu_s"
+    names: list[str],
+    folds_asked: list[int],
+    seconds_of: str = "fit_cpu_s",
+    is_unseen: bool = False,
 ) -> tuple[list[str], np.ndarray, np.ndarray, list[str]]:
     """Tables, scores and seconds (tables x models), and what failed."""
     found = {name: run.known(name, models.version_of(name)) for name in names}
     jobs = sorted(set.intersection(*(set(results) for results in found.values())))
     jobs = [job for job in jobs if not folds_asked or job[1] in folds_asked]
+    jobs = [job for job in jobs if (job[0] in unseen.NAMES) == is_unseen]
     failed = [
         f"{name} on {table}, fold {fold}: {found[name][table, fold]['failed']}"
         for table, fold in jobs for name in names if "failed" in found[name][table, fold]
@@ -128,16 +133,18 @@ def _sizes(kept: list[str]) -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--models", nargs="+", default=list(models.LIBRARIES))
+    parser.add_argument("--models", nargs="+", default=list(models.USUAL))
     parser.add_argument("--folds", nargs="+", type=int, default=[], help="default: all there are")
     parser.add_argument("--wall", action="store_true", help="elapsed instead of processor seconds")
+    parser.add_argument("--unseen", action="store_true", help="tables no default was chosen on")
     parser.add_argument("--halves", action="store_true", help="tables chosen on, and others, apart")
     parser.add_argument("--by-size", action="store_true", help="tables of few and many rows apart")
     parser.add_argument("--all", action="store_true", help="every score as well")
     parser.add_argument("--plot", type=Path, help="write the plots to this PNG file")
     options = parser.parse_args()
+    seconds_of = "fit_s" if options.wall else "fit_cpu_s"
     kept, scores, seconds, failed = gather(
-        options.models, options.folds, "fit_s" if options.wall else "fit_cpu_s"
+        options.models, options.folds, seconds_of, options.unseen
     )
     print(f"{len(kept)} tables\n")
     print("\n".join(summary(options.models, scores, seconds)))
@@ -156,6 +163,12 @@ def main() -> None:
             part = (sizes >= low) & (sizes < high)
             if part.any():
                 print(f"\n{part.sum()} tables of {low:,} to {high:,} rows\n")
+                print("\n".join(summary(options.models, scores[part], seconds[part])))
+    if options.unseen:
+        for kind in ("generated", "sklearn", "R"):
+            part = np.array([unseen.kind_of(name) == kind for name in kept])
+            if part.any():
+                print(f"\n{part.sum()} tables: {kind}\n")
                 print("\n".join(summary(options.models, scores[part], seconds[part])))
     if options.all:
         print("\n" + "\n".join(by_table(options.models, kept, scores)))

@@ -28,6 +28,7 @@ from typing import Any
 
 import models
 import tables
+import unseen
 
 RESULTS = Path(__file__).with_name("results")
 # Processor seconds hardly depend on what else the machine does; elapsed seconds do.
@@ -51,17 +52,22 @@ def known(model: str, version: str, folder: Path = RESULTS) -> dict[tuple[str, i
     return {(r["table"], r["fold"]): r for r in results if r["version"] == version}
 
 
-def work(model: str, pipe: Connection) -> None:
+def load(name: str, fold: int) -> tables.Problem:
+    """One division of a table of the suite, a larger one, or one that was never chosen on."""
+    return unseen.load(name, fold) if name in unseen.NAMES else tables.load(name, fold)
+
+
+def work(model: str, n_threads: int, pipe: Connection) -> None:
     """The process of a model: fits what it is told, one after the other."""
     warnings.filterwarnings("ignore")
     warm = tables.load("r_abalone", 0)
-    models.fit(model, warm)(warm.X_test)
+    models.fit(model, warm, n_threads)(warm.X_test)
     pipe.send("ready")
     while (job := pipe.recv()) is not None:
-        problem = tables.load(*job)
+        problem = load(*job)
         try:
             start, busy = time.perf_counter(), time.process_time()
-            predict = models.fit(model, problem)
+            predict = models.fit(model, problem, n_threads)
             middle, worked = time.perf_counter(), time.process_time()
             prediction = predict(problem.X_test)
             end = time.perf_counter()
@@ -74,14 +80,15 @@ def work(model: str, pipe: Connection) -> None:
 class Worker:
     """The process of one model, started anew after a failure."""
 
-    def __init__(self, model: str) -> None:
-        self._model = model
+    def __init__(self, model: str, n_threads: int = models.THREADS) -> None:
+        self._model, self._n_threads = model, n_threads
         self._start()
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=work, args=(self._model, theirs), daemon=True)
+        args = (self._model, self._n_threads, theirs)
+        self._process = context.Process(target=work, args=args, daemon=True)
         self._process.start()
         theirs.close()
         if not self._pipe.poll(300) or self._pipe.recv() != "ready":
@@ -110,7 +117,13 @@ class Worker:
         self._process.join(10)
 
 
-def run(model: str, jobs: list[tuple[str, int]], limit: float, folder: Path = RESULTS) -> None:
+def run(
+    model: str,
+    jobs: list[tuple[str, int]],
+    limit: float,
+    folder: Path = RESULTS,
+    n_threads: int = models.THREADS,
+) -> None:
     """Fit what is not known yet."""
     version = models.version_of(model)
     there = known(model, version, folder)
@@ -120,7 +133,7 @@ def run(model: str, jobs: list[tuple[str, int]], limit: float, folder: Path = RE
         return
     path = path_of(model, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    worker = Worker(model)
+    worker = Worker(model, n_threads)
     for table, fold in missing:
         result = worker.run(table, fold, limit)
         line = {"model": model, "version": version, "table": table, "fold": fold, **result}
@@ -133,14 +146,17 @@ def run(model: str, jobs: list[tuple[str, int]], limit: float, folder: Path = RE
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--models", nargs="+", default=list(models.LIBRARIES))
+    parser.add_argument("--models", nargs="+", default=list(models.USUAL))
     parser.add_argument("--tables", nargs="+", help="default: the suite and the larger ones")
+    parser.add_argument("--unseen", action="store_true", help="tables no default was chosen on")
     parser.add_argument("--folds", nargs="+", type=int, default=[0])
     parser.add_argument("--limit", type=float, default=600.0, help="seconds a fit (default 600)")
+    parser.add_argument("--threads", type=int, default=models.THREADS, help="default: 2")
     options = parser.parse_args()
-    names = options.tables or [*tables.suite_names(), *tables.LARGER]
+    usual = unseen.NAMES if options.unseen else [*tables.suite_names(), *tables.LARGER]
+    names = options.tables or usual
     for model in options.models:
-        run(model, tables.jobs(names, options.folds), options.limit)
+        run(model, tables.jobs(names, options.folds), options.limit, n_threads=options.threads)
 
 
 if __name__ == "__main__":

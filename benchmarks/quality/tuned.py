@@ -21,14 +21,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -36,6 +33,7 @@ import models
 import numpy as np
 import report
 import tables
+from own_process import in_process
 from sklearn.model_selection import KFold, StratifiedKFold
 
 KEPT = Path(__file__).with_name("results") / "tuned.jsonl"
@@ -279,31 +277,8 @@ def defaults(budget: float | None, problem: tables.Problem) -> Values:
     return {"score": found, "seconds": seconds, "elapsed": elapsed, "budget": budget}
 
 
-def _work(pipe: Connection, call: Callable[..., Values], asked: Any, job: tuple[str, int]) -> None:
-    """What a process does."""
-    warnings.filterwarnings("ignore")
-    try:
-        pipe.send(call(asked, tables.load(*job)))
-    except Exception as error:  # a library that fails is a result
-        pipe.send({"failed": f"{type(error).__name__}: {error}"[:300]})
-
-
-def in_process(
-    call: Callable[..., Values], asked: Any, job: tuple[str, int], limit: float
-) -> Values:
-    """The result of a call in a process of its own."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(theirs, call, asked, job), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        return ours.recv() if ours.poll(limit) else {"failed": "over the time limit"}
-    except EOFError:
-        return {"failed": "the process died"}
-    finally:
-        process.kill()
-        process.join()
+def _of_table(call: Callable[..., Values], asked: Any, job: tuple[str, int]) -> Values:
+    return call(asked, tables.load(*job))
 
 
 @cache
@@ -333,7 +308,7 @@ def run(path: Path, names: list[str], folds: list[int], rivals: list[str], limit
     def once(library: str, model: str, call: Any, asked: Any, job: tuple[str, int]) -> Values:
         if (line := there[library].get((model, *job))) is not None:
             return line
-        found = in_process(call, asked, job, limit)
+        found = in_process(_of_table, (call, asked, job), limit)
         line = {"library": library, "version": _version(library), "model": model,
                 "table": job[0], "fold": job[1], **found}  # fmt: skip
         path.parent.mkdir(exist_ok=True)

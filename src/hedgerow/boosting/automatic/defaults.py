@@ -203,7 +203,7 @@ def _of_size(size: DataSize) -> Values:
         # Few bins cost a third of the time less, at the same scores.
         tiny, few = size.n_rows < _TINY, size.n_rows < _FEW
         return {
-            "n_estimators": 1000 if tiny or strategy == ALL_OUTPUTS else 3000,
+            "n_estimators": 1000 if tiny else 3000,
             "learning_rate": 0.05 if few else 0.08,
             "max_leaves": 8,
             "max_depth": None,
