@@ -93,7 +93,7 @@ def time_histograms() -> None:
     from hedgerow.data.pairs import pair_columns
     from hedgerow.growing.core.grower import _bins, _make_threads
     from hedgerow.growing.core.setup import list_columns
-    from hedgerow.growing.core.sums_pool import make_wide
+    from hedgerow.growing.core.sums_pool import make_histogram_sums
     from hedgerow.kernels.histogram import Packing, build_histogram
 
     n_rows = 1_000_000
@@ -111,7 +111,7 @@ def time_histograms() -> None:
         for matrix in (full, plain, pair_columns(plain)):
             columns = list_columns(matrix, np.arange(FEATURES, dtype=np.int32))
             wide, cells = (
-                make_wide(FEATURES * matrix.stride, False),
+                make_histogram_sums(FEATURES * matrix.stride, False),
                 _make_threads(matrix, 1, 1).cells[0],
             )
             bins, ids = _bins(matrix), rows.astype(np.uint32)

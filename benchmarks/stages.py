@@ -67,7 +67,7 @@ def search_children(s: layout.State, clock: Clock) -> None:
             clock.rows_visited += int(place[1])
             clock.run(
                 "histogram", grow.build_node,
-                0, s.crew, s.settings, s.bins, s.columns, s.rows, s.threads.cells[0],
+                0, s.team, s.settings, s.bins, s.columns, s.rows, s.threads.cells[0],
                 s.wide, place, slot, scalars, None,
             )  # fmt: skip
         if node == 0:
@@ -86,9 +86,9 @@ def grow_tree(s: layout.State, clock: Clock, number: int) -> None:
     scalars[layout.IS_TREE] = number
     clock.run(
         "gradient", gradients.gradient_pass,
-        0, s.crew, s.settings, s.loss_data, s.rows, s.threads, scalars,
+        0, s.team, s.settings, s.loss_data, s.rows, s.threads, scalars,
     )  # fmt: skip
-    sampling.sample_rows(0, s.crew, s.settings, s.rows.rows, s.threads.counts, scalars)
+    sampling.sample_rows(0, s.team, s.settings, s.rows.rows, s.threads.counts, scalars)
     frontier.start_tree(s.settings, s.rules, tree, scalars, None)
     while True:
         parent, search_next = scalars[layout.IS_PARENT], scalars[layout.IS_SMALL] >= 0
@@ -97,7 +97,7 @@ def grow_tree(s: layout.State, clock: Clock, number: int) -> None:
             column = s.bins.by_column[row[layout.NODE_COLUMN]]
             clock.run(
                 "partition", grow.partition_node,
-                0, s.crew, s.rows, column, row, s.threads.counts,
+                0, s.team, s.rows, column, row, s.threads.counts,
             )  # fmt: skip
         elif not search_next:
             break
@@ -109,7 +109,7 @@ def grow_tree(s: layout.State, clock: Clock, number: int) -> None:
         )  # fmt: skip
     clock.run(
         "leaves", leaves.finish_tree,
-        0, s.crew, s.settings, s.rules, s.rows, s.loss_data.raw, s.threads.leaf_sums,
+        0, s.team, s.settings, s.rules, s.rows, s.loss_data.raw, s.threads.leaf_sums,
         tree, scalars, None,
     )  # fmt: skip
 

@@ -29,7 +29,13 @@ from hedgerow.kernels.category_split import (
     complete_set,
     find_set,
 )
-from hedgerow.kernels.histogram import Packing, Wide, add_wide, build_histogram, filled_cells
+from hedgerow.kernels.histogram import (
+    HistogramSums,
+    Packing,
+    add_histogram_sums,
+    build_histogram,
+    filled_cells,
+)
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.pairs import SPACING
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
@@ -143,7 +149,9 @@ def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
     cells = _make_threads(matrix, 1, 1).cells[0]
     size = matrix.n_features * stride
     slot = 3  # anywhere but at the start
-    wide = Wide(*(np.full(size + slot, -7, dtype) for dtype in (np.int64, np.int64, np.int32)))
+    wide = HistogramSums(
+        *(np.full(size + slot, -7, dtype) for dtype in (np.int64, np.int64, np.int32))
+    )
     build_histogram(
         bins,
         packed.packing,
@@ -174,8 +182,8 @@ def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
 def add_histograms(a, b, sign):
     """``a + sign * b`` of two histograms, by the engine."""
     flat = [np.concatenate([x.reshape(-1), y.reshape(-1)]) for x, y in zip(a, b, strict=True)]
-    wide = Wide(*flat)
-    add_wide(wide, 0, a[0].size, a[0].size, sign)
+    wide = HistogramSums(*flat)
+    add_histogram_sums(wide, 0, a[0].size, a[0].size, sign)
     return tuple(sums[: a[0].size].reshape(a[0].shape) for sums in wide)
 
 
@@ -197,7 +205,7 @@ def split_rules(rules):
 def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
     """Best split of a node with these histograms, and its gain (-1: none)."""
     stride = len(g[0])
-    wide = Wide(
+    wide = HistogramSums(
         np.array(g, np.int64).reshape(-1),
         np.array(h, np.int64).reshape(-1),
         np.array(n, np.int32).reshape(-1),
@@ -214,7 +222,7 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
 
 def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0)):
     """Best set of the bins of a category column with this histogram."""
-    wide = Wide(np.array(g, np.int64), np.array(h, np.int64), np.array(n, np.int32))
+    wide = HistogramSums(np.array(g, np.int64), np.array(h, np.int64), np.array(n, np.int32))
     places = np.zeros((CATEGORY_PLACES, SCRATCH_SIZE), np.int64)
     sums = NodeSums(*map(np.int64, node))
     chosen = CategoryRules(

@@ -13,7 +13,7 @@ import pytest
 from sklearn.metrics import mean_absolute_error, roc_auc_score
 
 from hedgerow import HedgerowClassifier, load
-from hedgerow.cli.dialects import Dialect, Told, decimal_columns, dialect_of
+from hedgerow.cli.dialects import Dialect, DialectOptions, decimal_columns, dialect_of
 from hedgerow.cli.main import main
 
 pytest.importorskip("pyarrow")
@@ -112,10 +112,10 @@ def test_plain_files_stay_where_they_are(tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     for content in (b"a,b\n1,2\n", b"a\n1\n", b"a;x,b\n1,2\n", b'a,b\n"1,5",2\n', b"", b"a,b\n1\n"):
         file.write_bytes(content)
-        assert dialect_of(str(file), Told()).is_plain(str(file)), content
+        assert dialect_of(str(file), DialectOptions()).is_plain(str(file)), content
     named = tmp_path / "rows.tsv"
     named.write_bytes(b"a\tb\n1\t2\n")
-    assert dialect_of(str(named), Told()) == Dialect(separator="\t")
+    assert dialect_of(str(named), DialectOptions()) == Dialect(separator="\t")
 
 
 def test_decimal_commas_are_judged_by_whole_columns() -> None:

@@ -443,7 +443,7 @@ def test_constraints_need_no_code_of_their_own() -> None:
         BoostParams(interaction_constraints=((0, 1), (2, 3))),
     ):
         grower = TreeGrower(matrix, y, None, np.zeros((1, len(y))), loss, params, 1)
-        parts = grower._state.extras.constraints
+        parts = grower._state.options.constraints
         flat = [*parts[:-1], *parts[-1]]  # the last is a record of its own
         kinds.append([(np.asarray(part).dtype, np.ndim(part)) for part in flat])
         grower.close()

@@ -19,9 +19,9 @@ from hedgerow.metrics.distributions import coverage, crps, nll, winkler
 from hedgerow.objectives import distributions as known
 from hedgerow.objectives import make_objective
 from hedgerow.objectives.distributional import size_information
-from hedgerow.objectives.given import LossRows, gradients_at
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows
-from hedgerow.objectives.whole import AllRows
+from hedgerow.objectives.precomputed import LossRows, gradients_at
 from test_stored import TableData
 
 NAMES = ("normal", "log_normal", "gamma_dist", "negative_binomial")

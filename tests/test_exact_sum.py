@@ -21,7 +21,7 @@ from hedgerow.kernels.exact_sum import (
 )
 from hedgerow.metrics import METRICS
 from hedgerow.objectives import OBJECTIVES, make_objective
-from hedgerow.objectives.whole import AllRows
+from hedgerow.objectives.global_sums import AllRows
 from losses import CASES
 
 RNG = np.random.default_rng(0)

@@ -27,7 +27,7 @@ from hedgerow.growing.core.setup import row_arrays, settings_of, start_scalars
 from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.growing.sampling.goss import make_sampler, sample_by_gradient, unit_scale
 from hedgerow.io import model_to_bytes
-from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
+from hedgerow.kernels.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import wait_addresses
@@ -78,8 +78,8 @@ def draw(fixed, params, n_threads=1, number=0, narrow=False):
     parts = np.array_split(np.abs(np.asarray(fixed, dtype=np.int64)), n_threads)
     counts[:, layout.COUNT_G_SUM] = [part[:, 0].sum() for part in parts]
     counts[:, layout.COUNT_H_SUM] = [part[:, 1].sum() for part in parts]
-    crew = Crew(n_threads, np.zeros(SIGNAL_SIZE, dtype=np.int64), *wait_addresses())
-    shared = (crew, settings, sampler, rows, counts, scalars)
+    thread_team = ThreadTeam(n_threads, np.zeros(SIGNAL_SIZE, dtype=np.int64), *wait_addresses())
+    shared = (thread_team, settings, sampler, rows, counts, scalars)
     team = [
         threading.Thread(target=sample_by_gradient, args=(t, *shared)) for t in range(n_threads)
     ]
@@ -337,9 +337,9 @@ def test_values_and_covers_come_from_weighted_sums(settings, loss) -> None:
     grower = TreeGrower(matrix, y, weight, raw.copy(), objective, params, 1)
     with contextlib.closing(grower):
         # Weights are kept for the line search only; the sample is the same.
-        extras = grower._state.extras
-        extras = extras._replace(sampler=extras.sampler._replace(weights=np.zeros(len(y))))
-        grower._state = grower._state._replace(extras=extras)
+        options = grower._state.options
+        options = options._replace(sampler=options.sampler._replace(weights=np.zeros(len(y))))
+        grower._state = grower._state._replace(options=options)
         tree = grower.grow(0, 0)
         rows, leaves, starts = grower.leaf_segments()
         weights, outside = grower.row_weights(rows), grower.rows_outside().copy()

@@ -20,7 +20,7 @@ from hedgerow.data.schema import Column, Schema
 from hedgerow.growing.core.branches import make_constraints
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.isotonic import common_bound, order_leaves
-from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.histogram import HistogramSums
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.monotone import bounds_of, search_constrained
@@ -156,7 +156,7 @@ def constrained(g, h, n, n_bins, node, rules, bounds, signs, factors):
     params = BoostParams(monotone_constraints=tuple(signs), feature_penalties=tuple(factors))
     asked = make_constraints(params, n_features, np.array(n_bins) - 1, 2)
     asked.bounds[1] = *bounds, 0.0, 1.0
-    wide = Wide(g.reshape(-1), h.reshape(-1), n.astype(np.int32).reshape(-1))
+    wide = HistogramSums(g.reshape(-1), h.reshape(-1), n.astype(np.int32).reshape(-1))
     sums, units = NodeSums(*map(np.int64, node)), Units(1.0, 1.0)
     engine_rules = engine.split_rules(rules)
     limits = limits_of(sums, units, engine_rules)

@@ -14,9 +14,9 @@ from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
 from hedgerow.errors import DataError, LossError, ModelFormatError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import RowLoss, make_objective
-from hedgerow.objectives.given import gradients_at
 from hedgerow.objectives.own import make_own_loss
 from hedgerow.objectives.own_kernels import _by_numpy, _compiled
+from hedgerow.objectives.precomputed import gradients_at
 from marking import mostly_slow
 
 RNG = np.random.default_rng(0)

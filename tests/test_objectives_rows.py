@@ -14,9 +14,9 @@ from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegres
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives import OBJECTIVES, PARAMETERS, RANKING, make_objective
 from hedgerow.objectives.catalogue import DISTRIBUTIONAL
-from hedgerow.objectives.derivatives import GIVEN
-from hedgerow.objectives.given import gradients_at
+from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.precomputed import gradients_at
 from hedgerow.objectives.ranking import RankingLoss
 from losses import CASES, IDS, mean_loss
 
@@ -59,7 +59,7 @@ def test_the_catalogue_names_each_loss_as_its_class_does() -> None:
 
 
 def test_every_loss_has_a_case() -> None:
-    given_ones = {name for name, loss in OBJECTIVES.items() if loss.kernel_id == GIVEN}
+    given_ones = {name for name, loss in OBJECTIVES.items() if loss.kernel_id == PRECOMPUTED}
     given_ones -= {"normal", "log_normal", "gamma_dist", "negative_binomial"}  # two scores
     given_ones -= {"lambdarank", "rank_map", "rank_pairwise", "rank_xendcg"}  # test_ranking_*.py
     assert given_ones - {"one_vs_all", "cox", "aft", "custom"} == {case.name for case in CASES}

@@ -10,8 +10,8 @@ from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
 from hedgerow.errors import DataError, ModelFormatError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
-from hedgerow.objectives.given import gradients_at
 from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.precomputed import gradients_at
 
 LEVELS = [0.05, 0.45, 0.5, 0.55, 0.95]
 RNG = np.random.default_rng(0)

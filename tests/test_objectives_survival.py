@@ -15,8 +15,8 @@ from hedgerow.errors import DataError, DataTypeError, ModelFormatError, Paramete
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.objectives.cox import survival_of_baseline
-from hedgerow.objectives.given import gradients_at
 from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.precomputed import gradients_at
 
 COX = make_objective("cox")
 DISTRIBUTIONS = {"normal": stats.norm, "logistic": stats.logistic, "extreme": stats.gumbel_l}

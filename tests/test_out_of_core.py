@@ -22,7 +22,7 @@ from hedgerow.boosting.validation.hold_out import HoldOut
 from hedgerow.cli import batches as cli_batches
 from hedgerow.cli.main import main
 from hedgerow.comm.threads import run_ranks
-from hedgerow.data.sources import Asked, Roles, Source, open_files
+from hedgerow.data.sources import ReadRequest, Roles, Source, open_files
 from hedgerow.io import model_to_bytes
 from hedgerow.params import BoostParams
 
@@ -323,7 +323,7 @@ def test_ranks_with_files_of_their_own(
             source = open_files(own, roles) if own else Source((), roles)
             data = FileDataset(
                 source,
-                Asked(roles),
+                ReadRequest(roles),
                 memory_limit=LIMIT,
                 cache_dir=[str(tmp_path)],
                 communicator=communicator,

@@ -13,7 +13,7 @@ from hedgerow.kernels.ranking import QueryRows, make_space, sort_descending
 from hedgerow.metrics.queries import first_seen, query_rows
 from hedgerow.metrics.ranking import ranking_metric
 from hedgerow.objectives import make_objective
-from hedgerow.objectives.given import LossRows
+from hedgerow.objectives.precomputed import LossRows
 
 RNG = np.random.default_rng(5)
 KINDS = {"lambdarank": "ndcg", "rank_map": "map", "rank_pairwise": "plain"}

@@ -17,7 +17,7 @@ from hedgerow import (
     load,
     train,
 )
-from hedgerow.boosting.validation.row_sets import given_sets, stack_tables
+from hedgerow.boosting.validation.row_sets import stack_tables, validation_sets
 from hedgerow.data import read_any
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.metrics.groups import GroupedMetric
@@ -340,7 +340,7 @@ def test_train_scores_must_be_a_truth_value() -> None:
 def test_columns_in_a_dict_are_a_table() -> None:
     """A dict with ``y_val`` beside it holds columns, tuples too."""
     table = {"a": (1.0, 2.0), "b": (3.0, 4.0)}
-    (rows,) = given_sets(table, [1.0, 2.0])
+    (rows,) = validation_sets(table, [1.0, 2.0])
     assert rows.X is table
 
 

@@ -21,7 +21,7 @@ from hedgerow.comm.base import Alone
 from hedgerow.data import fit_bins
 from hedgerow.data.bins import SAMPLE_ROWS, sampled_rows
 from hedgerow.data.memory import available_memory, memory_bytes, shown_bytes
-from hedgerow.data.sources import Asked, Roles, Survey, TextTypes, merge_surveys
+from hedgerow.data.sources import ReadRequest, Roles, Survey, TextTypes, merge_surveys
 from hedgerow.data.sources.batches import FunctionPart
 from hedgerow.data.sources.binning import BatchReader
 from hedgerow.data.sources.libsvm_files import LibsvmPart
@@ -42,7 +42,7 @@ def found_in(paths: Sequence[Path], block: int = LIMIT) -> tuple[Any, Any]:
     types = TextTypes()
     for part in parts:
         types.merge(TextTypes.from_json(part.find_types(block).to_json()))
-    survey = Survey(Asked(), seed=0, memory_limit=LIMIT)
+    survey = Survey(ReadRequest(), seed=0, memory_limit=LIMIT)
     for part in parts:
         part.types = types
         survey.begin(part.column_names(), True, True)
@@ -232,7 +232,7 @@ def test_hashes_of_a_range() -> None:
 
 
 def survey_of(table: pa.Table, first_row: int, n_total: int, batch: int) -> Survey:
-    asked = Asked(Roles("y", "w"), categorical="auto")
+    asked = ReadRequest(Roles("y", "w"), categorical="auto")
     survey = Survey(
         asked, seed=1, memory_limit=LIMIT, first_row=first_row, n_total=n_total, largest_weight=2.5
     )

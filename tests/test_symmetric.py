@@ -22,7 +22,7 @@ from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.cli.main import main
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import grower as grower_module
-from hedgerow.growing.core.branches import given_cuts
+from hedgerow.growing.core.branches import forced_cuts
 from hedgerow.growing.sampling.draws import LEVEL_STREAM, NODE_STREAM
 from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
@@ -61,7 +61,7 @@ def naive_trees(matrix, y, params, loss, base, weight=None, n_rounds=1, draw=Non
         learning_rate=params.learning_rate, draw=draw,
         signs=params.monotone_constraints, factors=params.feature_penalties,
         draw_cut=partial(hashed_cut, params.seed) if params.extra_trees else None,
-        given=given_cuts(params.forced_splits, matrix.spec)[:, :2].tolist(),
+        given=forced_cuts(params.forced_splits, matrix.spec)[:, :2].tolist(),
     )  # fmt: skip
 
 

@@ -103,11 +103,11 @@ def test_subclasses_with_names_of_their_own() -> None:
             super().__init__(n_estimators=n_estimators)
             self.extra = extra
 
-    class Wide(HedgerowRegressor):
+    class HistogramSums(HedgerowRegressor):
         def __init__(self, **params: Any) -> None:
             super().__init__(**params)
 
     assert clone(Ours(extra=3)).extra == 3
-    assert Wide(max_leaves=3).max_leaves == 3
+    assert HistogramSums(max_leaves=3).max_leaves == 3
     with pytest.raises(TypeError, match="Ours has no parameter 'max_leaves'"):
         Ours(max_leaves=3)  # type: ignore[call-arg]

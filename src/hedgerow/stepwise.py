@@ -188,7 +188,7 @@ class Training:
             self._state = next(self._rounds)
             watch.after_round(self._state)
         except BaseException:
-            watch.keep_whole_rounds()
+            watch.keep_complete_rounds()
             self.close()
             raise
         n_first = self._state.n_first

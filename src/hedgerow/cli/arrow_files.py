@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.csv_files import settled
-from hedgerow.cli.tables import settle_integers
+from hedgerow.cli.tables import infer_integers
 from hedgerow.cli.usage import UsageError, one_line
 from hedgerow.data.encodings import check_encoding
 from hedgerow.data.files import check_names
@@ -108,7 +108,7 @@ def _column(path: str, name: str, column: Any) -> AnyArray:
         values = column.fill_null(0)
         if pa.types.is_uint64(kind) and len(values) and pa.compute.max(values).as_py() > 2**63 - 1:
             raise UsageError(f"{path}: column {name!r} holds whole numbers beyond 2**63")
-        return settle_integers(values.to_numpy(zero_copy_only=False).astype(np.int64), missing)
+        return infer_integers(values.to_numpy(zero_copy_only=False).astype(np.int64), missing)
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
     if pa.types.is_decimal(kind):  # rounded once, as in training; Arrow rounds twice
@@ -124,11 +124,11 @@ def _column(path: str, name: str, column: Any) -> AnyArray:
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         # Microseconds since 1970, the unit of dates in training.
         micros = column.cast(pa.timestamp("us")).fill_null(0).cast(pa.int64())
-        return settle_integers(micros.to_numpy(zero_copy_only=False), missing)
+        return infer_integers(micros.to_numpy(zero_copy_only=False), missing)
     if pa.types.is_time(kind) or pa.types.is_duration(kind):
         unit = pa.time64("us") if pa.types.is_time(kind) else pa.duration("us")
         micros = column.cast(unit, safe=False).cast(pa.int64()).fill_null(0)
-        return settle_integers(micros.to_numpy(zero_copy_only=False), missing)
+        return infer_integers(micros.to_numpy(zero_copy_only=False), missing)
     raise UsageError(
         f"{path}: column {name!r} has type {kind}, which cannot be read; drop or convert it"
     )

@@ -11,7 +11,7 @@ from collections.abc import Collection
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.cli.tables import settle_integers
+from hedgerow.cli.tables import infer_integers
 from hedgerow.data.csv_rows import csv_batches, header
 from hedgerow.data.encodings import check_encoding
 from hedgerow.data.files import check_names, reading
@@ -43,5 +43,5 @@ def settled(texts: AnyArray) -> AnyArray:
     """Convert texts to numbers, dates or text."""
     parsed = parse_texts(texts)
     if parsed.values.dtype == np.int64:
-        return settle_integers(parsed.values, parsed.missing)
+        return infer_integers(parsed.values, parsed.missing)
     return texts if parsed.sort == "text" else np.asarray(parsed.numbers("float"))

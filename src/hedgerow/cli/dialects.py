@@ -66,7 +66,7 @@ class Dialect:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DialectOptions:
     """The user's options for text files; None: detect."""
 
     encoding: str | None = None
@@ -74,7 +74,7 @@ class Told:
     decimal: str | None = None
 
 
-def told_by(encoding: str | None, separator: str | None, decimal: str | None) -> Told:
+def told_by(encoding: str | None, separator: str | None, decimal: str | None) -> DialectOptions:
     """Check the options.
 
     Raises
@@ -96,7 +96,7 @@ def told_by(encoding: str | None, separator: str | None, decimal: str | None) ->
             )
     if decimal not in (None, ".", ","):
         raise UsageError(f"--decimal {decimal}: it is . or ,")
-    return Told(encoding, separator, decimal)
+    return DialectOptions(encoding, separator, decimal)
 
 
 def own_separator(path: str) -> str:
@@ -104,7 +104,7 @@ def own_separator(path: str) -> str:
     return "\t" if ".tsv" in path.lower()[-7:] else ","
 
 
-def dialect_of(path: str, told: Told, shown: str | None = None) -> Dialect:
+def dialect_of(path: str, told: DialectOptions, shown: str | None = None) -> Dialect:
     """Detect the dialect of a CSV or TSV file from its first megabyte.
 
     Parameters
@@ -241,4 +241,4 @@ def _with_points(row: list[str], chosen: Sequence[bool]) -> list[str]:
     ]
 
 
-__all__ = ["Dialect", "Told", "dialect_of", "told_by", "write_plain"]
+__all__ = ["Dialect", "DialectOptions", "dialect_of", "told_by", "write_plain"]

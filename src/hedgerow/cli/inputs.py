@@ -22,7 +22,7 @@ from hedgerow.cli.usage import UsageError, remark, say
 from hedgerow.errors import HedgerowError
 
 if TYPE_CHECKING:
-    from hedgerow.cli.dialects import Told
+    from hedgerow.cli.dialects import DialectOptions
 
 STANDARD = "-"
 
@@ -62,7 +62,7 @@ def readable(options: argparse.Namespace, *names: str) -> Iterator[None]:
 class _Copies:
     """Copies of files in a folder, with the names of the originals."""
 
-    def __init__(self, folder: str, told: Told) -> None:
+    def __init__(self, folder: str, told: DialectOptions) -> None:
         self._folder, self._told = Path(folder), told
         self._originals: dict[str, str] = {}
 

@@ -100,8 +100,8 @@ def _fold_lines(folds: dict[str, Any]) -> list[str]:
     for entry in tried:
         values = [f"{name}={value}" for name, value in entry.items() if name not in _OF_ENTRY]
         score = "no score" if entry["score"] is None else f"{entry['score']:.6g}"
-        asked = ", ".join(values) or "as given or automatic"
-        lines.append(f"  {score} after {entry['rounds']} rounds: {asked}")
+        requested = ", ".join(values) or "as given or automatic"
+        lines.append(f"  {score} after {entry['rounds']} rounds: {requested}")
     return lines
 
 

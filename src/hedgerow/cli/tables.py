@@ -161,7 +161,7 @@ def replacing(path: str | Path) -> Iterator[str]:
         raise
 
 
-def settle_integers(values: AnyArray, missing: AnyArray | None = None) -> AnyArray:
+def infer_integers(values: AnyArray, missing: AnyArray | None = None) -> AnyArray:
     """Return an int64 column as float64 if exact or if values are missing, else unchanged."""
     if missing is not None and missing.any():
         floats = values.astype(np.float64)

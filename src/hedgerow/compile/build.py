@@ -281,8 +281,8 @@ def _sources(
 ) -> dict[str, list[tuple[str, Variant]]]:
     """The level whose object file each level takes, for each variant."""
     names = [variant.kernel for variant in variants]
-    asked = {level: pool.submit(_digests, names) for level, pool in pools.items()}
-    found = {level: future.result() for level, future in asked.items()}
+    requested = {level: pool.submit(_digests, names) for level, pool in pools.items()}
+    found = {level: future.result() for level, future in requested.items()}
     sources = {}
     for level in pools:
         base = _SHARES_WITH.get(level)

@@ -49,10 +49,10 @@ def write_entry(module: Any, compiled: Any, symbol: str) -> None:
     context, signature = compiled.target_context, compiled.signature
     function = ir.Function(module, ir.FunctionType(POINTER, [POINTER, POINTER]), symbol)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    asked, arguments = function.args
+    requested, arguments = function.args
     python = Interpreter(builder, declare_table(module))
     words = _read(builder, python, types.Tuple(signature.args), arguments)
-    with builder.if_then(python.is_object(asked, "True"), likely=False):
+    with builder.if_then(python.is_object(requested, "True"), likely=False):
         builder.ret(python.new_reference("True"))
     values = [_value_of(context, builder, kind, words) for kind in signature.args]
 

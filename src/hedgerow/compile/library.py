@@ -120,7 +120,9 @@ def _make_entry(library: ctypes.PyDLL, symbol: str, name: str) -> Entry:
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
-    return Entry(*(make(ctypes.addressof(definition), asked, name) for asked in (None, True)))
+    return Entry(
+        *(make(ctypes.addressof(definition), requested, name) for requested in (None, True))
+    )
 
 
 _DEFINITIONS: list[_MethodDefinition] = []

@@ -114,8 +114,10 @@ def set_tables_of(
             for k in copy.sets:
                 node = int(nodes[k])
                 new_feature[node] = first[j] + number
-                asked = int(threshold[node])
-                words[k] = _words(copy.bins[sets.members[asked]], bool(sets.unknown_left[asked]))
+                requested = int(threshold[node])
+                words[k] = _words(
+                    copy.bins[sets.members[requested]], bool(sets.unknown_left[requested])
+                )
     threshold[nodes] = np.arange(len(nodes))
     return SetTables(
         new_feature,

@@ -96,7 +96,7 @@ class ChunkSink:
         self._layout = None if layout is None or layout.is_identity else layout
         n_columns = spec.n_features if self._layout is None else self._layout.n_columns
         self._n_columns, self._tile = n_columns, tile_shape(n_columns)
-        self._spec, self._limit, self._asked_rows = spec, memory_limit, chunk_rows
+        self._spec, self._limit, self._requested_rows = spec, memory_limit, chunk_rows
         self._for_fit = (n_outputs, keeps_probability)
         self._lz4 = None if compression == "none" else find_lz4()
         uncoded = {"auto": file_cache_bytes(), "none": 1 << 62, "always": 0}
@@ -214,7 +214,7 @@ class ChunkSink:
         """Rows of a chunk."""
         n_tiles, _, width = self._tile
         shape = RowShape(self._n_columns, n_tiles, width, weighted, n_offsets, *self._for_fit)
-        return divide_memory(self._limit, shape, n_lanes, self._asked_rows).chunk_rows
+        return divide_memory(self._limit, shape, n_lanes, self._requested_rows).chunk_rows
 
     def _check(
         self,

@@ -64,7 +64,7 @@ class Uses(NamedTuple):
 
 EVERYTHING = Uses()
 NO_BINS = Uses(by_row=False, columns=())
-GIVEN = Uses(by_row=False, columns=(), reads=(), writes=())
+TARGETS_ONLY = Uses(by_row=False, columns=(), reads=(), writes=())
 """Only target, weight and offset."""
 
 

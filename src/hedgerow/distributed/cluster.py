@@ -295,8 +295,8 @@ def present_workers(
         if there:
             return there
         if time.monotonic() > deadline:
-            asked = "" if workers is None else f" of those asked for ({', '.join(workers)})"
-            raise CommunicationError(f"the cluster has no workers{asked}")
+            requested = "" if workers is None else f" of those asked for ({', '.join(workers)})"
+            raise CommunicationError(f"the cluster has no workers{requested}")
         time.sleep(_POLL_SECONDS)
 
 

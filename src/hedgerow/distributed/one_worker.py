@@ -36,7 +36,7 @@ _SHARE = 0.7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WholeTable:
+class TableOnOneWorker:
     """All rows of a training, in the memory of one process."""
 
     X: Any
@@ -48,10 +48,10 @@ class WholeTable:
     position: Any = None
 
     @staticmethod
-    def of(partitions: Sequence[Partition]) -> WholeTable:
+    def of(partitions: Sequence[Partition]) -> TableOnOneWorker:
         """Concatenate partitions in their order."""
         parts = Partition(*(list(column) for column in zip(*partitions, strict=True)))
-        return WholeTable(
+        return TableOnOneWorker(
             _joined(parts.X),
             _joined(parts.y) if column_count(parts.y[0]) > 1 else _column(parts.y, "y"),
             _column(parts.weight, "sample_weight"),
@@ -92,7 +92,9 @@ class TrainAlone:
     reading: dict[str, Any]
     init_model: bytes | None = None
 
-    def __call__(self, rows: WholeTable, valid: WholeTable | None, n_threads: int) -> Booster:
+    def __call__(
+        self, rows: TableOnOneWorker, valid: TableOnOneWorker | None, n_threads: int
+    ) -> Booster:
         """Train."""
         start = None if self.init_model is None else Booster.from_bytes(self.init_model)
         return train(
@@ -109,10 +111,12 @@ class FitAlone:
 
     estimator: Any
 
-    def __call__(self, rows: WholeTable, valid: WholeTable | None, n_threads: int) -> Any:
+    def __call__(
+        self, rows: TableOnOneWorker, valid: TableOnOneWorker | None, n_threads: int
+    ) -> Any:
         """Fit."""
-        asked = self.estimator.n_jobs
-        self.estimator.n_jobs = asked or n_threads
+        requested = self.estimator.n_jobs
+        self.estimator.n_jobs = requested or n_threads
         more: dict[str, Any] = {
             "qid": rows.query,
             "offset": rows.offset,
@@ -126,7 +130,7 @@ class FitAlone:
         try:
             return self.estimator.fit(rows.X, rows.y, rows.weight, **more)
         finally:
-            self.estimator.n_jobs = asked
+            self.estimator.n_jobs = requested
 
 
 def run_alone(
@@ -178,8 +182,8 @@ def _run(work: TrainAlone | FitAlone, n_train: int, *partitions: Partition) -> A
     """Run on a worker."""
     from distributed import get_worker
 
-    rows = WholeTable.of(partitions[:n_train])
-    valid = WholeTable.of(partitions[n_train:]) if partitions[n_train:] else None
+    rows = TableOnOneWorker.of(partitions[:n_train])
+    valid = TableOnOneWorker.of(partitions[n_train:]) if partitions[n_train:] else None
     return work(rows, valid, get_worker().state.nthreads)
 
 
@@ -231,4 +235,4 @@ def _joined(parts: list[Any]) -> Any:
     return pd.concat(parts, ignore_index=True)
 
 
-__all__ = ["FitAlone", "TrainAlone", "WholeTable", "run_alone"]
+__all__ = ["FitAlone", "TableOnOneWorker", "TrainAlone", "run_alone"]

@@ -51,7 +51,7 @@ def check_parallelism(value: object) -> None:
 
 
 def choose_mode(
-    asked: Parallelism,
+    requested: Parallelism,
     params: BoostParams,
     n_rows: int,
     n_features: int,
@@ -77,8 +77,8 @@ def choose_mode(
     >>> choose_mode("auto", BoostParams(), 2_000, 5_000, 4, 8 * 10**9)
     'features'
     """
-    if asked != "auto":
-        return asked
+    if requested != "auto":
+        return requested
     leaves = params.max_leaves or (2**params.max_depth if params.max_depth else _MOST_LEAVES)
     leaves = max(2, min(leaves, _MOST_LEAVES, n_rows // params.min_samples_leaf + 1))
     traffic = (leaves - 1) * n_features * (params.max_bins + 1) * _CELL_BYTES

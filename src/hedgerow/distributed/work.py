@@ -27,7 +27,7 @@ from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
-from hedgerow.data.sources import Asked, Roles, Source
+from hedgerow.data.sources import ReadRequest, Roles, Source
 from hedgerow.distributed.checkpoints import ClusterStore
 from hedgerow.distributed.partition import (
     Labels,
@@ -115,19 +115,19 @@ class TrainWork:
             data = dataset(shard.partitions, shard.numbers)
             target = _targets(data, self.params)
             objective = self._objective(target, others)
-            asked = self._asked(target, shard, others)
+            requested = self._request(target, shard, others)
             plan = StorePlan(
                 self.params,
                 objective.n_outputs,
                 keeps_probability=objective.name == "softmax",
-                set_aside=asked.set_aside,
+                set_aside=requested.set_aside,
                 n_threads=n_threads,
             )
             valid = {}
             if self.has_validation:
                 valid[ONLY] = dataset(shard.more, shard.more_numbers)
             train, sets = binned(data, valid, plan, stack)
-            seen, validation = asked.with_queries(train, sets.get(ONLY))
+            seen, validation = requested.with_queries(train, sets.get(ONLY))
             if validation is not None and self.has_validation and self.loss.has_queries:
                 query = _queries(shard.more, shard.more_numbers, others)
                 validation = replace(validation, query=query)
@@ -142,7 +142,7 @@ class TrainWork:
                 objective,
                 self.params,
                 validation=validation,
-                stopping=replace(asked.stopping, began=began),
+                stopping=replace(requested.stopping, began=began),
                 eval_metric=self.eval_metric,
                 n_jobs=n_threads,
                 communicator=ranks,
@@ -160,31 +160,31 @@ class TrainWork:
             if shard.checkpoint and known:
                 check_unchanged(partitions, numbers, [known[number] for number in numbers])
 
-    def _asked(self, target: FloatArray, shard: Shard, others: Communicator) -> _Asked:
+    def _request(self, target: FloatArray, shard: Shard, others: Communicator) -> _Request:
         """Return early stopping, and the held-out rows."""
         if self.loss.has_queries:
-            return self._asked_of_queries(shard, others)
+            return self._request_of_queries(shard, others)
         if self.has_validation:
-            return _Asked(self.stopping)
-        return _Asked(self.stopping, self._set_aside(target, others))
+            return _Request(self.stopping)
+        return _Request(self.stopping, self._set_aside(target, others))
 
-    def _asked_of_queries(self, shard: Shard, others: Communicator) -> _Asked:
+    def _request_of_queries(self, shard: Shard, others: Communicator) -> _Request:
         """Check early stopping for rankings, which hold out whole queries."""
         query = _queries(shard.partitions, shard.numbers, others)
         if self.has_validation:
-            return _Asked(self.stopping, None, query)
+            return _Request(self.stopping, None, query)
         aside = queries_aside(query, self.stopping, self.params.seed, others)
         if aside is None:
             stopping = self.stopping
             if stopping.early_stopping == "auto":  # a single query cannot be divided
                 stopping = replace(stopping, early_stopping=False)
-            return _Asked(stopping, None, query)
+            return _Request(stopping, None, query)
         chosen, (before, _) = aside, count_rows(len(query), others)
 
         def choose(first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
             return chosen[first_row - before : first_row - before + len(target)]
 
-        return _Asked(self.stopping, choose, query, aside)
+        return _Request(self.stopping, choose, query, aside)
 
     def _dataset(
         self,
@@ -203,7 +203,7 @@ class TrainWork:
             limit = _MEMORY if memory is None else int(_MEMORY_SHARE * memory)
         return FileDataset(
             Source(tuple(parts) or (NoRows(),), Roles(offset=self.offsets)),
-            Asked(categorical=self.categorical, unknown=self.unknown),
+            ReadRequest(categorical=self.categorical, unknown=self.unknown),
             memory_limit=limit,
             cache_dir=[folder],
             communicator=others,
@@ -236,7 +236,7 @@ class TrainWork:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
+class _Request:
     """Early stopping and its held-out rows.
 
     Attributes

@@ -32,7 +32,7 @@ from hedgerow.inspection.views import Inspected
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, Objective
-from hedgerow.objectives.given import GivenLoss
+from hedgerow.objectives.precomputed import PrecomputedLoss
 from hedgerow.params import (
     BOOST_PARAMETER_NAMES,
     Boosting,
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from hedgerow.boosting.resume.checkpoint import Checkpoint
     from hedgerow.boosting.resume.continuing import Start
 
-OwnObjective: TypeAlias = "str | Callable[..., Any] | GivenLoss"
+OwnObjective: TypeAlias = "str | Callable[..., Any] | PrecomputedLoss"
 Auto: TypeAlias = "Literal['auto']"
 EvalMetric: TypeAlias = MetricChoice
 

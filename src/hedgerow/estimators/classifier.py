@@ -18,7 +18,7 @@ from hedgerow.boosting.row_data.classes import classes_of_record, indices_of, la
 from hedgerow.boosting.row_data.groups import read_groups
 from hedgerow.boosting.row_data.offsets import Offsets
 from hedgerow.boosting.row_data.targets import has_columns, refuse_for_several
-from hedgerow.boosting.validation.row_sets import GivenRows, given_sets, stacked
+from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import ModelFormatError, ParameterError
@@ -313,7 +313,7 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         self._check_objective()
         reader = type(self).__name__
         start, source = self._start(init_model)
-        sets = given_sets(X_val, y_val, sample_weight_val, offset_val)
+        sets = validation_sets(X_val, y_val, sample_weight_val, offset_val)
         offsets = Offsets.of(X, offset)
         table = self._read(offsets.X, params, start)
         if has_columns(y):
@@ -325,7 +325,7 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         by_class = labels.class_weights(self.class_weight, classes, codes, weight)
         objective = self._make_objective(classes, codes)
 
-        def validation_sample(rows: GivenRows) -> Sample:
+        def validation_sample(rows: ValidationRows) -> Sample:
             own, name = offsets.of_rows(rows), rows.called("y")
             own_table = read_any(own.X, table.schema, reader=reader)
             own_y = labels.read_labels(rows.y, own_table.n_rows, name, reader)

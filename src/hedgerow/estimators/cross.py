@@ -35,7 +35,7 @@ from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.cross import FoldStopping, GrownFolds, grow_folds, in_time
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
-from hedgerow.boosting.validation.row_sets import GivenRows
+from hedgerow.boosting.validation.row_sets import ValidationRows
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import SparseTable, Table, numbers_of
 from hedgerow.errors import DataError, ParameterError
@@ -189,15 +189,15 @@ def cross_fit(
     (2, 2)
     """
     _check(estimator, stopping, model)
-    asked: StoppingParams = estimator._stopping()  # the clock begins
+    requested: StoppingParams = estimator._stopping()  # the clock begins
     threads = resolve_threads(estimator.n_jobs if n_jobs is None else n_jobs)
     given = Offsets.of(X, offset)
     problem = _read(estimator, given, y, sample_weight, qid)
     kept = problem.sample.without_zero_weights()
     problem.objective.check_target(kept.target)
-    check_queries(kept, None, problem.objective, problem.params, asked)
+    check_queries(kept, None, problem.objective, problem.params, requested)
     check_positions(kept, problem.objective, problem.params)
-    limits = _limits(asked, stopping, problem, kept.n_rows)
+    limits = _limits(requested, stopping, problem, kept.n_rows)
     held = _groups(groups, problem)
     folds = folds_of(
         cv, X, y, problem.sample.target, problem.classes is not None, problem.params.seed, held,
@@ -211,7 +211,7 @@ def cross_fit(
     rows = FoldRows(kept, problem.objective, params, threads)
     inner = _without_zero_weights(folds, problem.sample)
     weights = _weights_of_folds(problem, rows, inner)
-    with budget_of(asked) as budget:
+    with budget_of(requested) as budget:
         n_refit = kept.n_rows if model == "refit" else 0
         limits = limits if budget is None else in_time(limits, budget, inner, n_refit, threads)
         grown = grow_folds(
@@ -231,7 +231,7 @@ def cross_fit(
         best_rounds=np.array(cross_models.rounds_of(grown.folds), dtype=np.int64),
         splits=tuple((fold.train, fold.test) for fold in folds),
         model=_merged(
-            estimator, model, rows, grown, params, problem, weights, given, threads, asked
+            estimator, model, rows, grown, params, problem, weights, given, threads, requested
         ),
     )
 
@@ -263,12 +263,12 @@ def _check(estimator: Any, stopping: str, model: str | None) -> None:
 class _ClassWeights:
     """Weights of classes by the rows that a fold trains on, for these and its test rows."""
 
-    asked: Any
+    requested: Any
     classes: AnyArray
 
     def of(self, train: Sample) -> FloatArray:
         """The weight of each class; 1 for one that is not there."""
-        found = labels.class_weights(self.asked, self.classes, train.target, train.weight)
+        found = labels.class_weights(self.requested, self.classes, train.target, train.weight)
         assert found is not None
         return found
 
@@ -303,7 +303,7 @@ def _read(estimator: Any, given: Offsets, y: Any, weight: Any, qid: Any) -> _Pro
     if isinstance(estimator, HedgerowRanker):
         name = "lambdarank" if estimator.objective == "auto" else estimator.objective
         objective = make_objective(cast(str, name), parameters=estimator._loss_values())
-        sample = estimator._sample(table, GivenRows("", given.X, y, weight, None, qid))
+        sample = estimator._sample(table, ValidationRows("", given.X, y, weight, None, qid))
     elif isinstance(estimator, HedgerowClassifier):
         if has_columns(y):
             raise DataError(
@@ -328,8 +328,8 @@ def _read(estimator: Any, given: Offsets, y: Any, weight: Any, qid: Any) -> _Pro
     if qid is not None and sample.query is None:
         raise ParameterError("qid has no effect here: use a HedgerowRanker, or groups.")
     sample = given.on(sample, objective.n_outputs)
-    asked = resolved(params, objective, table.schema)
-    return _Problem(sample, objective, asked, weigh, classes)
+    requested = resolved(params, objective, table.schema)
+    return _Problem(sample, objective, requested, weigh, classes)
 
 
 def _weights_of_folds(
@@ -353,26 +353,28 @@ def _mean_weights(weights: Sequence[FloatArray | None]) -> FloatArray | None:
     return np.asarray(np.exp(np.mean(np.log(known), axis=0)))
 
 
-def _limits(asked: StoppingParams, stopping: str, problem: _Problem, n_rows: int) -> FoldStopping:
-    if asked.by_folds:
+def _limits(
+    requested: StoppingParams, stopping: str, problem: _Problem, n_rows: int
+) -> FoldStopping:
+    if requested.by_folds:
         raise ParameterError(
             "early_stopping='cv' divides rows into folds of its own: with cross_fit use "
             "early_stopping=True, which is judged by the test rows of the folds."
         )
-    if asked.by_out_of_bag:
+    if requested.by_out_of_bag:
         if stopping != "fold":
             raise ParameterError(
                 "early_stopping='oob' judges each fold by rows of its own: use stopping='fold'."
             )
         check_out_of_bag(problem.params, n_rows)
-    if not asked.is_on(n_rows, True):
+    if not requested.is_on(n_rows, True):
         if stopping == "fold":
             raise ParameterError(
                 "stopping='fold' has no effect with early_stopping=False: leave it out."
             )
         return FoldStopping()
-    limits = (asked.patience, asked.min_delta)
-    return FoldStopping(limits, stopping == "pooled", asked.by_out_of_bag)
+    limits = (requested.patience, requested.min_delta)
+    return FoldStopping(limits, stopping == "pooled", requested.by_out_of_bag)
 
 
 def _groups(groups: Any, problem: _Problem) -> IntArray | None:

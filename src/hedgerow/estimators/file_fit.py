@@ -136,8 +136,8 @@ def fit_files(
     loss = loss_spec_of(estimator, classes)
     for rows in (data, valid):
         if rows is not None:
-            rows.asked = replace(
-                rows.asked,
+            rows.requested = replace(
+                rows.requested,
                 categorical=estimator.categorical_features,
                 unknown=estimator.unknown_category,
             )

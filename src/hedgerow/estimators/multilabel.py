@@ -10,7 +10,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import Sample, check_weight
 from hedgerow.boosting.row_data.targets import Targets, read_targets, same_targets
-from hedgerow.boosting.validation.row_sets import GivenRows, stacked
+from hedgerow.boosting.validation.row_sets import ValidationRows, stacked
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable, read_any
 from hedgerow.errors import DataError, ParameterError
@@ -91,7 +91,7 @@ class LabelFits(HedgerowEstimator):
         table: AnyTable,
         y: Any,
         sample_weight: Any,
-        sets: Sequence[GivenRows],
+        sets: Sequence[ValidationRows],
         params: BoostParams,
         stopping: StoppingParams,
         kept: Checkpoint | None,
@@ -103,7 +103,7 @@ class LabelFits(HedgerowEstimator):
         objective = objective_for(loss, targets.values, 1, values, "two classes", names)
         train = Sample(table, targets.values, check_weight(sample_weight, table.n_rows))
 
-        def validation_sample(rows: GivenRows) -> Sample:
+        def validation_sample(rows: ValidationRows) -> Sample:
             if rows.offset is not None:
                 raise ParameterError("offset does not support several columns of y: leave it out.")
             own_table = read_any(rows.X, table.schema, reader=type(self).__name__)

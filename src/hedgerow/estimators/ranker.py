@@ -17,7 +17,7 @@ from hedgerow.boosting.row_data.offsets import Offsets
 from hedgerow.boosting.row_data.positions import read_position
 from hedgerow.boosting.row_data.queries import check_given, read_qid, weight_of_rows
 from hedgerow.boosting.row_data.targets import one_column
-from hedgerow.boosting.validation.row_sets import GivenRows, given_sets, stacked
+from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
@@ -344,13 +344,15 @@ class HedgerowRanker(HedgerowEstimator):
         name = "lambdarank" if self.objective == "auto" else self.objective
         objective = make_objective(cast(str, name), parameters=self._loss_values())
         start, _ = self._start(init_model)
-        sets = given_sets(X_val, y_val, sample_weight_val, offset_val, qid_val)
+        sets = validation_sets(X_val, y_val, sample_weight_val, offset_val, qid_val)
         offsets = Offsets.of(X, offset)
         table = self._read(offsets.X, params, start)
-        train = offsets.on(self._sample(table, GivenRows("", X, y, sample_weight, None, qid)), 1)
+        train = offsets.on(
+            self._sample(table, ValidationRows("", X, y, sample_weight, None, qid)), 1
+        )
         train = replace(train, position=read_position(position, table.n_rows))
 
-        def validation_sample(rows: GivenRows) -> Sample:
+        def validation_sample(rows: ValidationRows) -> Sample:
             own = offsets.of_rows(rows)
             own_table = read_any(own.X, table.schema, reader=type(self).__name__)
             return own.on(self._sample(own_table, rows), 1, rows.called("offset"))
@@ -361,7 +363,7 @@ class HedgerowRanker(HedgerowEstimator):
         )
         return self._adopt(model)
 
-    def _sample(self, table: AnyTable, rows: GivenRows) -> Sample:
+    def _sample(self, table: AnyTable, rows: ValidationRows) -> Sample:
         """Build a sample; training rows have an empty name."""
 
         def called(argument: str) -> str:

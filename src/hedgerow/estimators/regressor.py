@@ -26,7 +26,7 @@ from hedgerow.boosting.row_data.targets import (
     refuse_for_several,
     same_targets,
 )
-from hedgerow.boosting.validation.row_sets import GivenRows, given_sets, stacked
+from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
 from hedgerow.data import Schema, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
@@ -337,7 +337,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         kept = checkpoint_at(checkpoint, checkpoint_every)
         self._check_objective()
         start, _ = self._start(init_model)
-        sets = given_sets(X_val, y_val, sample_weight_val, offset_val)
+        sets = validation_sets(X_val, y_val, sample_weight_val, offset_val)
         offsets = Offsets.of(X, offset)
         table = self._read(offsets.X, params, start)
         targets = self._targets(y, table.n_rows, "y")
@@ -364,7 +364,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
 
     def _validation_sample(
         self,
-        rows: GivenRows,
+        rows: ValidationRows,
         offsets: Offsets,
         schema: Schema,
         targets: Targets,

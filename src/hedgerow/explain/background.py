@@ -365,8 +365,8 @@ def _with_terms(paths: Paths, plan: Plan, explainer: Explainer) -> Paths:
         if paths.node[leaf] >= 0:
             terms = slice(slopes.start[paths.node[leaf]], slopes.start[paths.node[leaf] + 1])
             own = slice(*game.first_player[leaf_tree[leaf] : leaf_tree[leaf] + 2])
-            asked = explainer.players.of_input[slopes.column[terms]]
-            for place, local in enumerate(np.searchsorted(game.player[own], asked).tolist()):
+            requested = explainer.players.of_input[slopes.column[terms]]
+            for place, local in enumerate(np.searchsorted(game.player[own], requested).tolist()):
                 if local not in known:
                     known.append(local)
                     depth.append(0)

@@ -177,11 +177,11 @@ class Explainer:
         columns = (self.players.n_columns,) * (2 if pairs else 1)
         found = np.zeros((n_rows, *columns, self.n_outputs))
         if isinstance(values, SparseTable):
-            asked, one = self.compact
-            step = rows_at_once(len(asked), values.value.itemsize)
+            requested, one = self.compact
+            step = rows_at_once(len(requested), values.value.itemsize)
             for first in range(0, n_rows, step):
                 stop = min(first + step, n_rows)
-                one.add(values.dense(asked, first, stop), found[first:stop], n_threads, pairs)
+                one.add(values.dense(requested, first, stop), found[first:stop], n_threads, pairs)
         else:
             self.add(values, found, n_threads, pairs)
         return found

@@ -248,8 +248,8 @@ def _numbered(nodes: _Nodes, roots: IntArray, slots: IntArray, more: IntArray) -
     """Number conditions, players (``more`` of them in addition to those of splits) and leaves."""
     inner = nodes.left != np.arange(len(nodes.left))
     n_trees, at = len(roots), np.flatnonzero(inner)
-    asked = np.column_stack([nodes.tree[at], nodes.slot[at], nodes.threshold[at]])
-    conditions, condition = np.unique(asked, axis=0, return_inverse=True)
+    requested = np.column_stack([nodes.tree[at], nodes.slot[at], nodes.threshold[at]])
+    conditions, condition = np.unique(requested, axis=0, return_inverse=True)
     taking = np.column_stack([nodes.tree[at], nodes.player[at]])
     locals_, local = np.unique(np.concatenate([taking, more]), axis=0, return_inverse=True)
     local = local.reshape(-1)[: len(taking)]

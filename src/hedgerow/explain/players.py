@@ -43,7 +43,7 @@ class Players:
 
 
 def find_players(
-    asked: IntArray, sources: Sequence[tuple[int, ...]] | None, n_columns: int
+    requested: IntArray, sources: Sequence[tuple[int, ...]] | None, n_columns: int
 ) -> Players:
     """Return the players behind some inputs, ascending by their columns.
 
@@ -62,7 +62,7 @@ def find_players(
     else:
         for number, source in enumerate(sources):
             origin[number, : len(source)] = source
-    columns, player = np.unique(origin[asked], axis=0, return_inverse=True)
+    columns, player = np.unique(origin[requested], axis=0, return_inverse=True)
     of_input = np.full(n_inputs, -1, dtype=np.int64)
-    of_input[asked] = player.reshape(-1)
+    of_input[requested] = player.reshape(-1)
     return Players(of_input, columns.reshape(-1, 2), n_columns)

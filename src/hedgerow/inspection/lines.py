@@ -135,10 +135,10 @@ class LineEffects:
 
         def task(start: int, stop: int) -> None:
             span = trees.start + start, trees.start + stop
-            asked, own, begin, end = questions_of_trees(paths, visits, *span)
-            space = np.empty(len(asked) * WORDS + state, dtype=np.uint64)
+            requested, own, begin, end = questions_of_trees(paths, visits, *span)
+            space = np.empty(len(requested) * WORDS + state, dtype=np.uint64)
             sum_lines(
-                rows, questions, asked, own, begin, end, most_masks, lines, self._ends, space,
+                rows, questions, requested, own, begin, end, most_masks, lines, self._ends, space,
                 sums, curves[start:stop],
             )  # fmt: skip
 

@@ -155,8 +155,8 @@ def _nodes(forest: Forest, backs_off: bool) -> tuple[Nodes, Questions]:
     numbers = np.flatnonzero(inner & ~forest.has_sets)
     # Missing values have the lowest key: they are inside the range, or the range begins above.
     lowest = np.where(forest.missing_left == 1, MISSING_KEY, MISSING_KEY + 1)
-    asked = np.column_stack((forest.feature, lowest, forest.threshold))[numbers]
-    unique, place = np.unique(asked.astype(np.int64), axis=0, return_inverse=True)
+    requested = np.column_stack((forest.feature, lowest, forest.threshold))[numbers]
+    unique, place = np.unique(requested.astype(np.int64), axis=0, return_inverse=True)
     yes, no, stop = (np.full(len(base), -1, dtype=np.int64) for _ in range(3))
     yes[numbers] = place.reshape(-1)
     sets = np.zeros((0, 4), dtype=np.uint64)
@@ -201,11 +201,11 @@ def _ask_sets(
     nodes = np.flatnonzero(forest.has_sets)
     chosen = sets[forest.threshold[nodes]]
     unknown = np.array([0, 0, 0, _UNKNOWN_BIT if backs_off else 0], dtype=np.uint64)
-    asked = [chosen & ~unknown]
+    requested = [chosen & ~unknown]
     if backs_off:
-        asked += [~chosen & ~unknown, np.broadcast_to(unknown, chosen.shape)]
+        requested += [~chosen & ~unknown, np.broadcast_to(unknown, chosen.shape)]
     columns, words = [], []
-    for way, wanted in zip(ways, asked, strict=False):
+    for way, wanted in zip(ways, requested, strict=False):
         rows = np.column_stack((forest.feature[nodes].astype(np.uint64), wanted))
         found, place = np.unique(rows, axis=0, return_inverse=True)
         way[nodes] = n_known + place.reshape(-1)
@@ -282,10 +282,10 @@ def _count(
     state = state_words(most_slots, int(visits.depth.max(initial=0)), pairs)
 
     def task(start: int, stop: int) -> None:
-        asked, own, begin, end = questions_of_trees(paths, visits, start, stop)
-        space = np.empty(len(asked) * WORDS + state, dtype=np.uint64)
+        requested, own, begin, end = questions_of_trees(paths, visits, start, stop)
+        space = np.empty(len(requested) * WORDS + state, dtype=np.uint64)
         count_paths(
-            keys, weight, questions, asked, own, begin, end, n_rows,
+            keys, weight, questions, requested, own, begin, end, n_rows,
             int(n_masks(most_slots, pairs)), pairs, space, sums,
         )  # fmt: skip
 

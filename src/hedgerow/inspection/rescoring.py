@@ -142,7 +142,7 @@ class Rescorer:
         return self._asking.raw_scores(background.inputs_of(changed), background.n_threads)
 
 
-def asked_by_trees(model: Model) -> IntArray:
+def columns_of_trees(model: Model) -> IntArray:
     """Return the columns of the user's table that the trees use, ascending."""
     inputs = used_columns(model.forest)
     if model.inputs is None:

@@ -1,6 +1,6 @@
 """How threads inside compiled code wait for each other.
 
-All threads of a team run the same kernel (SPMD).  ``Crew`` is what they
+All threads of a team run the same kernel (SPMD).  ``ThreadTeam`` is what they
 share::
 
     signal[0]    threads that have arrived at the barrier
@@ -31,7 +31,7 @@ _YIELDS = 400
 _NAP_MICROSECONDS = 50
 
 
-class Crew(NamedTuple):
+class ThreadTeam(NamedTuple):
     """The threads of a team: their number and the cells by which they meet."""
 
     n_threads: np.int64
@@ -41,31 +41,31 @@ class Crew(NamedTuple):
 
 
 @kernel(inner=True)
-def barrier(crew: Crew) -> None:
+def barrier(team: ThreadTeam) -> None:
     """Return when every thread of the crew has called this."""
-    if crew.n_threads == 1:
+    if team.n_threads == 1:
         return
-    passed = atomic_load(crew.signal, _PASSED)
-    if atomic_add(crew.signal, _ARRIVED, 1) == crew.n_threads - 1:
-        atomic_store(crew.signal, _ARRIVED, 0)
-        atomic_store(crew.signal, _PASSED, passed + 1)
+    passed = atomic_load(team.signal, _PASSED)
+    if atomic_add(team.signal, _ARRIVED, 1) == team.n_threads - 1:
+        atomic_store(team.signal, _ARRIVED, 0)
+        atomic_store(team.signal, _PASSED, passed + 1)
         return
     spins = 0
-    while atomic_load(crew.signal, _PASSED) == passed:
+    while atomic_load(team.signal, _PASSED) == passed:
         spins += 1
         if spins > _SPINS:
-            call_address(crew.yield_address, 0)
+            call_address(team.yield_address, 0)
 
 
 @kernel(inner=True)
-def give_order(crew: Crew, order: int) -> None:
+def give_order(team: ThreadTeam, order: int) -> None:
     """Wake the threads that stand in :func:`await_order`; called by thread 0."""
-    crew.signal[_ORDER] = order
-    atomic_add(crew.signal, _ORDER_NUMBER, 1)
+    team.signal[_ORDER] = order
+    atomic_add(team.signal, _ORDER_NUMBER, 1)
 
 
 @kernel(inner=True)
-def await_order(crew: Crew, last_number: int) -> int:
+def await_order(team: ThreadTeam, last_number: int) -> int:
     """Wait for an order later than number ``last_number`` and return it.
 
     Between orders the caller's Python code runs, for microseconds or for
@@ -73,16 +73,16 @@ def await_order(crew: Crew, last_number: int) -> int:
     where slopes are searched between the trees, for a millisecond, that took a fourth of the
     processor time of two threads.
     """
-    spins, was_long = 0, crew.signal[_WAS_LONG]
+    spins, was_long = 0, team.signal[_WAS_LONG]
     before_sleep = _SPINS if was_long == 1 else _SPINS + _YIELDS
-    while atomic_load(crew.signal, _ORDER_NUMBER) == last_number:
+    while atomic_load(team.signal, _ORDER_NUMBER) == last_number:
         spins += 1
         if spins > before_sleep:
-            call_address(crew.sleep_address, _NAP_MICROSECONDS)
+            call_address(team.sleep_address, _NAP_MICROSECONDS)
         elif spins > _SPINS:
-            call_address(crew.yield_address, 0)
-    crew.signal[_WAS_LONG] = 1 if spins > before_sleep + 1 else 0
-    return crew.signal[_ORDER]
+            call_address(team.yield_address, 0)
+    team.signal[_WAS_LONG] = 1 if spins > before_sleep + 1 else 0
+    return team.signal[_ORDER]
 
 
 @kernel(inner=True)

@@ -29,7 +29,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.histogram import HistogramSums
 from hedgerow.kernels.intrinsics import bits_of_float
 from hedgerow.kernels.split import NodeSums, SplitRules, Units, node_score
 
@@ -70,9 +70,9 @@ _POOLED = 0  # the group of the small categories
 
 
 @kernel(inner=True)
-def count_bins(wide: Wide, at: int, filled: int, stride: int) -> int:
+def count_bins(histograms: HistogramSums, at: int, filled: int, stride: int) -> int:
     """How many bins have rows; only the first ``filled`` ones and the last can."""
-    n = wide.n
+    n = histograms.n
     found = np.int64(0)
     for b in range(np.uint64(at), np.uint64(at + filled)):
         found += np.int64(n[b] != 0)
@@ -83,7 +83,7 @@ def count_bins(wide: Wide, at: int, filled: int, stride: int) -> int:
 
 @kernel(inner=True)
 def gather_bins(
-    wide: Wide, at: int, filled: int, stride: int, smooth: float, places: IntArray
+    histograms: HistogramSums, at: int, filled: int, stride: int, smooth: float, places: IntArray
 ) -> int:
     """Make a group of each bin with rows, one of all small ones; return their number.
 
@@ -95,7 +95,7 @@ def gather_bins(
     n_groups = np.int64(1)
     b = np.int64(0)
     while b < stride:
-        n = np.int64(wide.n[at + b])
+        n = np.int64(histograms.n[at + b])
         group_of_bin[b] = -1
         if n != 0:
             group = np.int64(_POOLED)
@@ -105,8 +105,8 @@ def gather_bins(
                 for k in range(GROUP_N + 1):
                     places[k, group] = 0
             group_of_bin[b] = group
-            places[GROUP_G, group] += wide.g[at + b]
-            places[GROUP_H, group] += wide.h[at + b]
+            places[GROUP_G, group] += histograms.g[at + b]
+            places[GROUP_H, group] += histograms.h[at + b]
             places[GROUP_N, group] += n
         b = stride - 1 if b == filled - 1 and filled < stride else b + 1
     return n_groups
@@ -237,7 +237,7 @@ def scan_order(
 
 @kernel(inner=True)
 def find_set(
-    wide: Wide,
+    histograms: HistogramSums,
     at: int,
     filled: int,
     stride: int,
@@ -248,7 +248,7 @@ def find_set(
     places: IntArray,
     draw: int = -1,
 ) -> tuple[float, int, int]:
-    """Best set of the bins at ``wide[at:at + stride]``: its score, and where in the order it is.
+    """Best set of the bins at ``histograms[at:at + stride]``: its score, and where in the order it is.
 
     Only the first ``filled`` bins and the last can have rows.  ``places`` is scratch
     space, ``CATEGORY_PLACES`` rows of ``SCRATCH_SIZE``, of which
@@ -256,12 +256,12 @@ def find_set(
     no other tried.
     """
     best, first, last = -1.0, np.int64(0), np.int64(0)
-    n_found = count_bins(wide, at, filled, stride)
+    n_found = count_bins(histograms, at, filled, stride)
     if n_found < 2:
         return best, first, last
     if n_found <= category.most_one_hot:
         # Group 0 is empty here.  Two groups make one division, not two.
-        n_groups = gather_bins(wide, at, filled, stride, 0.0, places)
+        n_groups = gather_bins(histograms, at, filled, stride, 0.0, places)
         stop = n_groups if n_groups > 3 else np.int64(2)
         only = 1 + draw % (stop - 1) if draw >= 0 else np.int64(-1)
         for i in range(1, stop):
@@ -274,7 +274,7 @@ def find_set(
                 best, first, last = score, np.int64(i), np.int64(i + 1)
         return best, first, last
     least = category.smooth * category.n_copies
-    n_groups = gather_bins(wide, at, filled, stride, least, places)
+    n_groups = gather_bins(histograms, at, filled, stride, least, places)
     n_groups = sort_groups(places, n_groups, category.smooth / units.h)
     harder = SplitRules(
         rules.min_samples_leaf,

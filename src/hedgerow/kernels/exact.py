@@ -38,7 +38,7 @@ import numpy as np
 from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.intrinsics import bits_of_float, prefetch
-from hedgerow.kernels.monotone import AskedColumn, cut_gain
+from hedgerow.kernels.monotone import ConstrainedColumn, cut_gain
 from hedgerow.kernels.split import Limits, NodeSums
 
 CUTS = 512
@@ -107,7 +107,11 @@ def cut_score(g_left: float, h_left: float, limits: Limits) -> float:
 
 @kernel(inner=True)
 def best_of_cuts(
-    cuts: CutBuffer, n_cuts: int, before: NodeSums, limits: Limits, asked: AskedColumn | None
+    cuts: CutBuffer,
+    n_cuts: int,
+    before: NodeSums,
+    limits: Limits,
+    constraints: ConstrainedColumn | None,
 ) -> int:
     """Score the cuts with the sums ``before`` added to their left sides; the largest score."""
     g, h, n, scores = cuts.g, cuts.h, cuts.n, cuts.score
@@ -117,10 +121,10 @@ def best_of_cuts(
         g_left, h_left = float(g[k] + g_before), float(h[k] + h_before)
         n_left = n[k] + n_before
         h_right, n_right = limits.h - h_left, limits.n - n_left
-        if asked is None:
+        if constraints is None:
             score = cut_score(g_left, h_left, limits)
         else:
-            score = cut_gain(g_left, h_left, n_left, n[k], limits, asked)
+            score = cut_gain(g_left, h_left, n_left, n[k], limits, constraints)
         rows = (n_left >= limits.fewest) & (n_right >= limits.fewest)
         weight = (h_left >= limits.lightest) & (h_right >= limits.lightest)
         # Bit patterns of floats >= 0 sort like the floats; an integer maximum vectorises.
@@ -139,10 +143,10 @@ def better_cut(
     feature: int,
     missing_left: int,
     best: ExactSplit,
-    asked: AskedColumn | None,
+    constraints: ConstrainedColumn | None,
 ) -> ExactSplit:
     """The better of ``best`` and the first of the best cuts in the buffer."""
-    score = best_of_cuts(cuts, n_cuts, before, limits, asked)
+    score = best_of_cuts(cuts, n_cuts, before, limits, constraints)
     if score <= best.score:
         return best
     k = np.uint64(0)
@@ -170,7 +174,7 @@ def scan_entries(
     feature: int,
     missing_left: int,
     best: ExactSplit,
-    asked: AskedColumn | None,
+    constraints: ConstrainedColumn | None,
 ) -> tuple[ExactSplit, int, NodeSums]:
     """Score the cuts of the list at ``place`` (start, stop) in one direction.
 
@@ -201,14 +205,16 @@ def scan_entries(
             g += np.int64(fixed[at])
             h += np.int64(fixed[at + _ONE])
         if k > _CUTS:
-            best = better_cut(cuts, np.int64(k), before, limits, feature, missing_left, best, asked)
+            best = better_cut(
+                cuts, np.int64(k), before, limits, feature, missing_left, best, constraints
+            )
             k, overflow = np.uint64(0), True
     sums = NodeSums(g, h, np.int64(stop) - np.int64(start))
     cut_g[k] = g
     cut_h[k] = h
     cut_n[k] = sums.n
     held = np.int64(k) + 1
-    best = better_cut(cuts, held, before, limits, feature, missing_left, best, asked)
+    best = better_cut(cuts, held, before, limits, feature, missing_left, best, constraints)
     return best, np.int64(-1) if overflow else held, sums
 
 
@@ -222,7 +228,7 @@ def search_list(
     limits: Limits,
     feature: int,
     best: ExactSplit,
-    asked: AskedColumn | None,
+    constraints: ConstrainedColumn | None,
 ) -> ExactSplit:
     """The better of ``best`` and the best cut of one column, in both default directions.
 
@@ -231,15 +237,15 @@ def search_list(
     right, left = np.int64(0), np.int64(1)
     nothing = NodeSums(right, right, right)
     best, held, present = scan_entries(
-        entries, place, fixed, cuts, nothing, limits, feature, right, best, asked
+        entries, place, fixed, cuts, nothing, limits, feature, right, best, constraints
     )
     if present.n == 0 or present.n == node.n:
         return best
     absent = NodeSums(node.g - present.g, node.h - present.h, node.n - present.n)
     if held >= 0:  # the buffer still has them all
-        return better_cut(cuts, held, absent, limits, feature, left, best, asked)
+        return better_cut(cuts, held, absent, limits, feature, left, best, constraints)
     best, held, present = scan_entries(
-        entries, place, fixed, cuts, absent, limits, feature, left, best, asked
+        entries, place, fixed, cuts, absent, limits, feature, left, best, constraints
     )
     return best
 

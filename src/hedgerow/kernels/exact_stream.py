@@ -72,7 +72,7 @@ class StreamRows(NamedTuple):
     fixed: np.ndarray
 
 
-class Asked(NamedTuple):
+class SearchedNodes(NamedTuple):
     """Nodes that are searched.
 
     slot_of  int32 (nodes + 1,): by number + 1; -1: not searched
@@ -123,7 +123,7 @@ def sum_present(
 
 @kernel(inner=True)
 def note_cut(
-    scan: Scan, slot: int, missing_left: int, above: int, place: int, asked: Asked
+    scan: Scan, slot: int, missing_left: int, above: int, place: int, searched: SearchedNodes
 ) -> None:
     """Score the cut before place ``place`` and keep it if it beats those before it."""
     g, h, n = scan.sums[slot, 0], scan.sums[slot, 1], scan.sums[slot, 2]
@@ -132,11 +132,11 @@ def note_cut(
         g += scan.absent[slot, 0]
         h += scan.absent[slot, 1]
         n += scan.absent[slot, 2]
-    rest = asked.limits
+    rest = searched.limits
     limits = Limits(
-        asked.g[slot],
-        asked.h[slot],
-        asked.n[slot],
+        searched.g[slot],
+        searched.h[slot],
+        searched.n[slot],
         rest.fewest,
         rest.lightest,
         rest.penalty,
@@ -170,7 +170,7 @@ def scan_column(
     first_place: int,
     run: int,
     rows: StreamRows,
-    asked: Asked,
+    searched: SearchedNodes,
     scan: Scan,
 ) -> int:
     """Go on through a column by some entries, ``run`` being that of the one before them.
@@ -187,14 +187,14 @@ def scan_column(
         entry = entries[i]
         run += np.int64(entry >> _RUN_SHIFT)
         row = np.uint64(entry & _ROW_BITS)
-        slot = asked.slot_of[node[row]]
+        slot = searched.slot_of[node[row]]
         if slot < 0:
             continue
         if run != scan.run[slot] and sums[slot, 2] > 0:
             place = np.int64(first_place) + np.int64(i)
-            note_cut(scan, slot, np.int64(0), run, place, asked)
+            note_cut(scan, slot, np.int64(0), run, place, searched)
             if scan.absent[slot, 2] > 0:
-                note_cut(scan, slot, np.int64(1), run, place, asked)
+                note_cut(scan, slot, np.int64(1), run, place, searched)
         sums[slot, 0] += np.int64(fixed[_TWO * row])
         sums[slot, 1] += np.int64(fixed[_TWO * row + _ONE])
         sums[slot, 2] += 1
@@ -215,7 +215,12 @@ def begin_column(scan: Scan) -> None:
 
 @kernel
 def end_column(
-    scan: Scan, feature: int, allowed: np.ndarray, length: int, asked: Asked, found: IntArray
+    scan: Scan,
+    feature: int,
+    allowed: np.ndarray,
+    length: int,
+    searched: SearchedNodes,
+    found: IntArray,
 ) -> None:
     """Score the cuts behind the last values, and take over what is better than ``found``.
 
@@ -227,7 +232,7 @@ def end_column(
         if n_list == 0 or allowed[slot] == 0:
             continue
         # It sets the missing rows apart; without any it leaves no row on the right.
-        note_cut(scan, slot, np.int64(0), scan.run[slot], np.int64(length), asked)
+        note_cut(scan, slot, np.int64(0), scan.run[slot], np.int64(length), searched)
         for missing_left in range(2):
             best = scan.best[slot, missing_left]
             best[CUT_FEATURE] = feature

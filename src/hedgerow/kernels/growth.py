@@ -23,7 +23,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.hashing import hash64
-from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.histogram import HistogramSums
 from hedgerow.kernels.ranking import sort_descending
 
 CUT_STREAM = 15 << 40
@@ -33,10 +33,10 @@ MOST_DRAWN = 1 << 62
 """Draws for the divisions of categories, whose number is not known before, lie below."""
 
 # Columns of ``GrowthRules.node``.
-NODE_KEY, NODE_GIVEN = 0, 1
+NODE_KEY, NODE_FORCED = 0, 1
 
 # Columns of ``GrowthRules.given``.
-GIVEN_FEATURE, GIVEN_BIN, GIVEN_LEFT, GIVEN_RIGHT = range(4)
+FORCED_FEATURE, FORCED_BIN, FORCED_LEFT, FORCED_RIGHT = range(4)
 
 
 class GrowthRules(NamedTuple):
@@ -55,7 +55,7 @@ class GrowthRules(NamedTuple):
     penalty: np.float64
     drawn: np.int64
     node: IntArray
-    given: IntArray
+    forced: IntArray
     weight: FloatArray
     keys: FloatArray
 
@@ -90,7 +90,7 @@ def key_of_level(seed: int, tree: int, level: int) -> int:
 def start_root(rules: GrowthRules, seed: int, tree: int) -> None:
     """Key and given cut of the root of tree number ``tree``."""
     rules.node[0, NODE_KEY] = key_of_level(seed, tree, 0)
-    rules.node[0, NODE_GIVEN] = 0 if len(rules.given) > 0 else -1
+    rules.node[0, NODE_FORCED] = 0 if len(rules.forced) > 0 else -1
 
 
 @kernel(inline=True, inner=True)
@@ -98,16 +98,18 @@ def start_children(
     rules: GrowthRules, parent: int, cut: tuple[int, int], children: tuple[int, int]
 ) -> None:
     """Keys and given cuts of the ``children`` of a node that is split by ``cut``."""
-    given = rules.node[parent, NODE_GIVEN]
-    if given >= 0:
-        wanted = rules.given[given]
-        took = wanted[GIVEN_FEATURE] == cut[0] and wanted[GIVEN_BIN] == cut[1]
-        given = given if took else np.int64(-1)
+    forced = rules.node[parent, NODE_FORCED]
+    if forced >= 0:
+        wanted = rules.forced[forced]
+        took = wanted[FORCED_FEATURE] == cut[0] and wanted[FORCED_BIN] == cut[1]
+        forced = forced if took else np.int64(-1)
     for side in range(2):
         child = children[0] if side == 0 else children[1]
         key = hash64(rules.node[parent, NODE_KEY], np.uint64(CUT_STREAM), np.uint64(side + 1))
         rules.node[child, NODE_KEY] = np.int64(key)
-        rules.node[child, NODE_GIVEN] = rules.given[given, GIVEN_LEFT + side] if given >= 0 else -1
+        rules.node[child, NODE_FORCED] = (
+            rules.forced[forced, FORCED_LEFT + side] if forced >= 0 else -1
+        )
 
 
 @kernel(inline=True, inner=True)
@@ -118,7 +120,9 @@ def draw_of(key: int, feature: int, n: int) -> int:
 
 
 @kernel(inner=True)
-def range_of_cuts(wide: Wide, start: int, n_bins: int, stride: int) -> tuple[int, int]:
+def range_of_cuts(
+    histograms: HistogramSums, start: int, n_bins: int, stride: int
+) -> tuple[int, int]:
     """The bin before the first cut of a column that divides its rows, and how many there are.
 
     Those between the lowest and the highest bin with rows, and, where values are missing,
@@ -126,20 +130,22 @@ def range_of_cuts(wide: Wide, start: int, n_bins: int, stride: int) -> tuple[int
     """
     first, last = np.int64(n_bins), np.int64(-1)
     for b in range(n_bins):
-        if wide.n[start + b] > 0:
+        if histograms.n[start + b] > 0:
             first = min(first, np.int64(b))
             last = np.int64(b)
-    n_cuts = last - first + np.int64(wide.n[start + stride - 1] > 0)
+    n_cuts = last - first + np.int64(histograms.n[start + stride - 1] > 0)
     return first, n_cuts if last >= 0 else np.int64(0)
 
 
 @kernel(inner=True)
-def drawn_bin(wide: Wide, start: int, n_bins: int, stride: int, key: int, feature: int) -> int:
+def drawn_bin(
+    histograms: HistogramSums, start: int, n_bins: int, stride: int, key: int, feature: int
+) -> int:
     """The bin before the cut that is drawn for a column, or -1 if its rows are all in one bin.
 
     All cuts that divide the node's rows have the same chance.
     """
-    first, n_cuts = range_of_cuts(wide, start, n_bins, stride)
+    first, n_cuts = range_of_cuts(histograms, start, n_bins, stride)
     return first + draw_of(key, feature, n_cuts) if n_cuts > 0 else np.int64(-1)
 
 

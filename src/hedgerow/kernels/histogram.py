@@ -7,7 +7,7 @@ packed    one int64 that holds a row's (g, h, 1), or the sums of a few
 cell      the packed sum of one bin of one feature
 apart     of small data and heavy tails no bit may be lost: g has a word of its
           own, and the packed number holds (h, 1)
-wide      the sums taken apart: int64 g, int64 h, int32 count per bin
+histograms  the sums taken apart: int64 g, int64 h, int32 count per bin
 
 ::
 
@@ -85,7 +85,7 @@ class Packing(NamedTuple):
     g_apart: np.int64  # 1: two words a row, the first holds g alone
 
 
-class Wide(NamedTuple):
+class HistogramSums(NamedTuple):
     """Sums of every bin, flat over (slot, feature, bin)."""
 
     g: IntArray
@@ -224,13 +224,19 @@ def filled_cells(bins: Bins, column: int, whole: bool) -> int:
 
 @kernel(inner=True)
 def unpack_g(
-    cells: IntArray, shift: int, wide: Wide, to: int, start: int, stop: int, keep: int
+    cells: IntArray,
+    shift: int,
+    histograms: HistogramSums,
+    to: int,
+    start: int,
+    stop: int,
+    keep: int,
 ) -> None:
-    """Take g, all bits above ``shift``, out of cells ``start:stop`` and add it to ``wide``.
+    """Take g, all bits above ``shift``, out of cells ``start:stop`` and add it to ``histograms``.
 
     ``keep`` is -1 to add to what stands there, 0 to write over it.
     """
-    g, below, offset = wide.g, (np.int64(1) << shift) - 1, np.uint64(to)
+    g, below, offset = histograms.g, (np.int64(1) << shift) - 1, np.uint64(to)
     for c in range(np.uint64(start), np.uint64(stop)):
         value = cells[c]
         cells[c] = value & below
@@ -239,13 +245,19 @@ def unpack_g(
 
 @kernel(inner=True)
 def unpack_h(
-    cells: IntArray, packing: Packing, wide: Wide, to: int, start: int, stop: int, keep: int
+    cells: IntArray,
+    packing: Packing,
+    histograms: HistogramSums,
+    to: int,
+    start: int,
+    stop: int,
+    keep: int,
 ) -> None:
     """Take h and the row count out of cells that hold nothing else, and empty them."""
     count_bits = packing.count_bits
     mask = (np.int64(1) << count_bits) - 1
     count_is_hessian = np.int64(1) if packing.hessian_bits == 0 else np.int64(0)
-    h, n, offset, keep_n = wide.h, wide.n, np.uint64(to), np.int32(keep)
+    h, n, offset, keep_n = histograms.h, histograms.n, np.uint64(to), np.int32(keep)
     for c in range(np.uint64(start), np.uint64(stop)):
         value = cells[c]
         cells[c] = 0
@@ -300,7 +312,7 @@ def build_tile(
     rows: RowArray,
     place: tuple[int, int],
     cells: IntArray,
-    wide: Wide,
+    histograms: HistogramSums,
     to: int,
     lists: RowLists | None,
 ) -> None:
@@ -337,9 +349,9 @@ def build_tile(
             filled = filled_cells(bins, columns.feature[k], lists is not None)
             while True:
                 if not h_alone:
-                    unpack_g(cells, shift, wide, shifted, at, at + filled, keep)
+                    unpack_g(cells, shift, histograms, shifted, at, at + filled, keep)
                 if not g_alone:
-                    unpack_h(cells, packing, wide, shifted, at, at + filled, keep)
+                    unpack_h(cells, packing, histograms, shifted, at, at + filled, keep)
                 if filled == stride or filled == 1:
                     break
                 at, filled = at + stride - 1, np.int64(1)  # missing values
@@ -359,11 +371,11 @@ def build_histogram(
     start: int,
     stop: int,
     cells: IntArray,
-    wide: Wide,
+    histograms: HistogramSums,
     slot_start: int,
     lists: RowLists | None,
 ) -> None:
-    """Sum ``rows[start:stop]`` over the bins of columns ``part`` into a slot of ``wide``.
+    """Sum ``rows[start:stop]`` over the bins of columns ``part`` into a slot of ``histograms``.
 
     Cells that no row can be in are not written to (:func:`filled_cells`).
     ``cells`` is scratch space for one tile, zero before and after.  ``packed``
@@ -390,7 +402,7 @@ def build_histogram(
                 rows,
                 place,
                 cells,
-                wide,
+                histograms,
                 slot_start,
                 lists,
             )
@@ -398,9 +410,11 @@ def build_histogram(
 
 
 @kernel(inner=True)
-def add_wide(wide: Wide, target: int, source: int, size: int, sign: int) -> None:
-    """``wide[target:+size] += sign * wide[source:+size]``: merge (1) or subtract (-1)."""
-    g, h, n = wide.g, wide.h, wide.n
+def add_histogram_sums(
+    histograms: HistogramSums, target: int, source: int, size: int, sign: int
+) -> None:
+    """``histograms[target:+size] += sign * wide[source:+size]``: merge (1) or subtract (-1)."""
+    g, h, n = histograms.g, histograms.h, histograms.n
     a, b, s = np.uint64(target), np.uint64(source), np.int64(sign)
     for c in range(np.uint64(size)):
         g[a + c] += s * g[b + c]
@@ -409,8 +423,10 @@ def add_wide(wide: Wide, target: int, source: int, size: int, sign: int) -> None
 
 
 @kernel(inner=True)
-def add_column(wide: Wide, target: int, source: int, filled: int, stride: int, sign: int) -> None:
-    """:func:`add_wide` of the cells of a column that :func:`filled_cells` tells of."""
-    add_wide(wide, target, source, filled, sign)
+def add_column(
+    histograms: HistogramSums, target: int, source: int, filled: int, stride: int, sign: int
+) -> None:
+    """:func:`add_histogram_sums` of the cells of a column that :func:`filled_cells` tells of."""
+    add_histogram_sums(histograms, target, source, filled, sign)
     if filled < stride:
-        add_wide(wide, target + stride - 1, source + stride - 1, np.int64(1), sign)
+        add_histogram_sums(histograms, target + stride - 1, source + stride - 1, np.int64(1), sign)

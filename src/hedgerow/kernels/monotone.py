@@ -39,12 +39,12 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.growth import (
-    NODE_GIVEN,
+    NODE_FORCED,
     NODE_KEY,
     GrowthRules,
     smoothed,
 )
-from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.histogram import HistogramSums
 from hedgerow.kernels.lanes import (
     WIDTH,
     choose,
@@ -127,7 +127,7 @@ class Bounds(NamedTuple):
     smooth: np.float64
     ordered: np.float64  # factor of gains of ordered columns
     key: np.int64  # of random draws
-    given: np.int64  # a cut that the node is to take, or -1
+    forced: np.int64  # a cut that the node is to take, or -1
 
 
 @kernel(inline=True, inner=True)
@@ -143,23 +143,25 @@ def score_at(g: float, d: float, alpha: float, weight: float) -> float:
 
 
 @kernel(inline=True, inner=True)
-def value_in_node(asked: Constraints, number: int, weight: float, n: int) -> float:
+def value_in_node(constraints: Constraints, number: int, weight: float, n: int) -> float:
     """What becomes of the Newton step of node ``number`` with ``n`` rows."""
-    if asked.growth.smooth > 0.0 and number > 0:  # the root has no parent
-        weight = smoothed(weight, float(n), asked.bounds[number, TOWARD], asked.growth.smooth)
-    return clamp(weight, asked.bounds[number, LOW], asked.bounds[number, HIGH])
+    if constraints.growth.smooth > 0.0 and number > 0:  # the root has no parent
+        weight = smoothed(
+            weight, float(n), constraints.bounds[number, TOWARD], constraints.growth.smooth
+        )
+    return clamp(weight, constraints.bounds[number, LOW], constraints.bounds[number, HIGH])
 
 
 @kernel(inner=True)
 def bounds_of(
-    asked: Constraints, number: int, node: NodeSums, units: Units, rules: SplitRules
+    constraints: Constraints, number: int, node: NodeSums, units: Units, rules: SplitRules
 ) -> Bounds:
     """What the search needs to know of node ``number`` with these sums."""
-    if asked.scored == 0:
+    if constraints.scored == 0:
         return Bounds(-np.inf, np.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0, -1)
-    low, high = asked.bounds[number, LOW], asked.bounds[number, HIGH]
+    low, high = constraints.bounds[number, LOW], constraints.bounds[number, HIGH]
     g, h = float(node.g) * units.g, float(node.h) * units.h
-    weight = value_in_node(asked, number, leaf_weight(g, h, rules), node.n)
+    weight = value_in_node(constraints, number, leaf_weight(g, h, rules), node.n)
     score = score_at(g, h + rules.reg_lambda, rules.reg_alpha, weight)
     value_unit = units.h / units.g
     score_unit = units.g * (units.g / units.h)
@@ -170,10 +172,10 @@ def bounds_of(
         ROUNDING * node_score(g, h, rules) / score_unit,
         rules.gamma / score_unit,
         weight * value_unit,
-        asked.growth.smooth,
-        asked.bounds[number, ORDERED],
-        asked.growth.node[number, NODE_KEY],
-        asked.growth.node[number, NODE_GIVEN],
+        constraints.growth.smooth,
+        constraints.bounds[number, ORDERED],
+        constraints.growth.node[number, NODE_KEY],
+        constraints.growth.node[number, NODE_FORCED],
     )
 
 
@@ -188,13 +190,13 @@ def gain_of(score: float, factor: float, bounds: Bounds) -> float:
 
 
 @kernel(inline=True, inner=True)
-def factor_of(asked: Constraints, feature: int, bounds: Bounds) -> float:
+def factor_of(constraints: Constraints, feature: int, bounds: Bounds) -> float:
     """Factor on the gains of a column in a node."""
-    ordered = bounds.ordered if asked.sign[feature] != 0.0 else 1.0
-    return asked.factor[feature] * ordered
+    ordered = bounds.ordered if constraints.sign[feature] != 0.0 else 1.0
+    return constraints.factor[feature] * ordered
 
 
-class AskedColumn(NamedTuple):
+class ConstrainedColumn(NamedTuple):
     """What is asked of one column in one node; for search value by value."""
 
     sign: np.float64
@@ -215,20 +217,25 @@ def side_weight(g: float, d: float, n: int, limits: Limits, bounds: Bounds) -> f
 
 @kernel(inline=True, inner=True)
 def cut_gain(
-    g_left: float, h_left: float, n_left: int, n_before: int, limits: Limits, asked: AskedColumn
+    g_left: float,
+    h_left: float,
+    n_left: int,
+    n_before: int,
+    limits: Limits,
+    constraints: ConstrainedColumn,
 ) -> float:
     """Gain of a cut that has ``n_before`` rows with a value before it, or -1."""
     g_right, d_left = limits.g - g_left, h_left + limits.penalty
     d_right = limits.h - h_left + limits.penalty
     if d_left <= 0.0 or d_right <= 0.0:
         return -1.0
-    left = side_weight(g_left, d_left, n_left, limits, asked.bounds)
-    right = side_weight(g_right, d_right, limits.n - n_left, limits, asked.bounds)
-    if asked.sign * (right - left) < 0.0 and n_before < asked.n_present:
+    left = side_weight(g_left, d_left, n_left, limits, constraints.bounds)
+    right = side_weight(g_right, d_right, limits.n - n_left, limits, constraints.bounds)
+    if constraints.sign * (right - left) < 0.0 and n_before < constraints.n_present:
         return -1.0
     score = score_at(g_left, d_left, limits.shrink, left)
     score += score_at(g_right, d_right, limits.shrink, right)
-    return gain_of(score, asked.factor, asked.bounds)
+    return gain_of(score, constraints.factor, constraints.bounds)
 
 
 @kernel(inline=True, inner=True)
@@ -283,7 +290,7 @@ def pass_constrained(
 
 @kernel(inner=True)
 def search_constrained_lanes(
-    wide: Wide,
+    histograms: HistogramSums,
     at: IntArray,
     n_bins: int,
     stride: int,
@@ -294,16 +301,16 @@ def search_constrained_lanes(
 ) -> Cuts:
     """Best cuts of the columns whose bins start at ``at``."""
     nothing, b, last = spread(np.int64(0)), stride - WIDTH, WIDTH - 1
-    n_missing = load_turned(wide.n, at, b)[last]
+    n_missing = load_turned(histograms.n, at, b)[last]
     n_present = spread(limits.n) - n_missing
     cuts = Cuts(nothing, nothing, nothing, spread(-np.inf), nothing)
     if missing_left:
-        g, h = load_turned(wide.g, at, b)[last], load_turned(wide.h, at, b)[last]
+        g, h = load_turned(histograms.g, at, b)[last], load_turned(histograms.h, at, b)[last]
         cuts = Cuts(g, h, n_missing, spread(-np.inf), nothing)
         n_present = spread(limits.n)
     for b in range(0, n_bins, WIDTH):
-        g, h = load_turned(wide.g, at, b), load_turned(wide.h, at, b)
-        n = load_turned(wide.n, at, b)
+        g, h = load_turned(histograms.g, at, b), load_turned(histograms.h, at, b)
+        n = load_turned(histograms.n, at, b)
         for k in range(WIDTH):
             cuts = pass_constrained(cuts, g[k], h[k], n[k], b + k, limits, bounds, sign, n_present)
     return cuts
@@ -311,13 +318,13 @@ def search_constrained_lanes(
 
 @kernel(inner=True)
 def search_constrained(
-    wide: Wide,
+    histograms: HistogramSums,
     lanes: tuple[IntArray, IntArray],
     n_bins: np.ndarray,
     stride: int,
     limits: Limits,
     bounds: Bounds,
-    asked: Constraints,
+    constraints: Constraints,
     best: Split,
 ) -> Split:
     """The better of ``best`` and the best cut of up to ``WIDTH`` columns, where gains are compared.
@@ -329,14 +336,16 @@ def search_constrained(
     most_bins, missing = np.int64(0), np.int64(0)
     for j in range(WIDTH):
         most_bins = max(most_bins, np.int64(n_bins[features[j]]))
-        missing |= np.int64(wide.n[at[j] + stride - 1])
-    sign = gather(asked.sign, features)
-    right = search_constrained_lanes(wide, at, most_bins, stride, False, limits, bounds, sign)
+        missing |= np.int64(histograms.n[at[j] + stride - 1])
+    sign = gather(constraints.sign, features)
+    right = search_constrained_lanes(histograms, at, most_bins, stride, False, limits, bounds, sign)
     left = right
     if missing > 0:
-        left = search_constrained_lanes(wide, at, most_bins, stride, True, limits, bounds, sign)
+        left = search_constrained_lanes(
+            histograms, at, most_bins, stride, True, limits, bounds, sign
+        )
     for j in range(WIDTH):
-        factor = factor_of(asked, features[j], bounds)
+        factor = factor_of(constraints, features[j], bounds)
         gain = gain_of(lane_of(right.score, j), factor, bounds)
         if gain > best.score:
             best = Split(gain, features[j], lane_of(right.bin, j), 0, 0, 0, 0)

@@ -157,7 +157,7 @@ def follow_terms(
 def sum_lines(
     rows: LineRows,
     questions: Questions,
-    asked: IntArray,
+    constraints: IntArray,
     visits: Visits,
     start: int,
     stop: int,
@@ -186,11 +186,11 @@ def sum_lines(
         terms, at each point of its grid.
     """
     words, n_rows = np.uint64(WORDS), len(rows.numbers)
-    states = np.uint64(len(asked)) * words
+    states = np.uint64(len(constraints)) * words
     stride = np.uint64(most_masks) * words
     for row in range(_ZERO, np.uint64(n_rows), np.uint64(TILE)):
-        for k in range(np.uint64(len(asked))):
-            ask(rows.keys, questions, np.uint64(asked[k]), row, space, k * words)
+        for k in range(np.uint64(len(constraints))):
+            ask(rows.keys, questions, np.uint64(constraints[k]), row, space, k * words)
         tree = -1
         for i in range(np.uint64(start), np.uint64(stop)):
             depth = np.uint64(visits.depth[i])

@@ -236,7 +236,7 @@ def count_paths(
     keys: IntArray,
     weight: FloatArray,
     questions: Questions,
-    asked: IntArray,
+    constraints: IntArray,
     visits: Visits,
     start: int,
     stop: int,
@@ -271,11 +271,11 @@ def count_paths(
         Added to, from ``visits.out`` of an end on: a number for each of its masks.
     """
     words, tile = np.uint64(WORDS), np.uint64(TILE)
-    states = np.uint64(len(asked)) * words
+    states = np.uint64(len(constraints)) * words
     stride = np.uint64(most_masks) * words
     for row in range(_ZERO, np.uint64(n_rows), tile):
-        for k in range(np.uint64(len(asked))):
-            ask(keys, questions, np.uint64(asked[k]), row, space, k * words)
+        for k in range(np.uint64(len(constraints))):
+            ask(keys, questions, np.uint64(constraints[k]), row, space, k * words)
         for i in range(np.uint64(start), np.uint64(stop)):
             depth, n_slots = np.uint64(visits.depth[i]), np.uint64(visits.n_slots[i])
             here = states + depth * stride

@@ -37,7 +37,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.histogram import HistogramSums
 from hedgerow.kernels.lanes import (
     WIDTH,
     choose,
@@ -221,13 +221,13 @@ def pass_bin(cuts: Cuts, g: Any, h: Any, n: Any, bin_: Any, limits: Limits, easy
 
 @kernel(inline=True, inner=True)
 def pass_bins(
-    cuts: Cuts, wide: Wide, at: IntArray, n_bins: int, limits: Limits, easy: bool
+    cuts: Cuts, histograms: HistogramSums, at: IntArray, n_bins: int, limits: Limits, easy: bool
 ) -> Cuts:
     """Go on by ``n_bins`` bins, and up to the next multiple of ``WIDTH``."""
     # The last may reach up to the missing bin: a cut behind it leaves no row.
     for b in range(0, n_bins, WIDTH):
-        g, h = load_turned(wide.g, at, b), load_turned(wide.h, at, b)
-        n = load_turned(wide.n, at, b)
+        g, h = load_turned(histograms.g, at, b), load_turned(histograms.h, at, b)
+        n = load_turned(histograms.n, at, b)
         bin_ = spread(b)
         for k in range(WIDTH):
             cuts = pass_bin(cuts, g[k], h[k], n[k], bin_, limits, easy)
@@ -236,7 +236,9 @@ def pass_bins(
 
 
 @kernel(inner=True)
-def search_lanes(wide: Wide, at: IntArray, n_bins: int, missing_bin: int, limits: Limits) -> Cuts:
+def search_lanes(
+    histograms: HistogramSums, at: IntArray, n_bins: int, missing_bin: int, limits: Limits
+) -> Cuts:
     """Best cuts of the columns whose bins start at ``at``; missing values go right.
 
     With ``missing_bin`` >= 0 the sums of this bin are on the left from the start.
@@ -245,16 +247,16 @@ def search_lanes(wide: Wide, at: IntArray, n_bins: int, missing_bin: int, limits
     cuts = Cuts(nothing, nothing, nothing, spread(-1.0), nothing)
     if missing_bin >= 0:
         b, last = missing_bin - (WIDTH - 1), WIDTH - 1
-        g, h = load_turned(wide.g, at, b)[last], load_turned(wide.h, at, b)[last]
-        cuts = Cuts(g, h, load_turned(wide.n, at, b)[last], cuts.score, nothing)
+        g, h = load_turned(histograms.g, at, b)[last], load_turned(histograms.h, at, b)[last]
+        cuts = Cuts(g, h, load_turned(histograms.n, at, b)[last], cuts.score, nothing)
     if limits.easy:
-        return pass_bins(cuts, wide, at, n_bins, limits, True)
-    return pass_bins(cuts, wide, at, n_bins, limits, False)
+        return pass_bins(cuts, histograms, at, n_bins, limits, True)
+    return pass_bins(cuts, histograms, at, n_bins, limits, False)
 
 
 @kernel(inner=True)
 def search_columns(
-    wide: Wide,
+    histograms: HistogramSums,
     at: IntArray,
     features: IntArray,
     n_bins: np.ndarray,
@@ -270,11 +272,11 @@ def search_columns(
     most_bins, missing = np.int64(0), np.int64(0)
     for j in range(WIDTH):
         most_bins = max(most_bins, np.int64(n_bins[features[j]]))
-        missing |= np.int64(wide.n[at[j] + stride - 1])
-    right = search_lanes(wide, at, most_bins, np.int64(-1), limits)
+        missing |= np.int64(histograms.n[at[j] + stride - 1])
+    right = search_lanes(histograms, at, most_bins, np.int64(-1), limits)
     left = right
     if missing > 0:
-        left = search_lanes(wide, at, most_bins, stride - 1, limits)
+        left = search_lanes(histograms, at, most_bins, stride - 1, limits)
     for j in range(WIDTH):
         if lane_of(right.score, j) > best.score:
             best = Split(lane_of(right.score, j), features[j], lane_of(right.bin, j), 0, 0, 0, 0)
@@ -285,7 +287,7 @@ def search_columns(
 
 @kernel(inner=True)
 def complete_split(
-    wide: Wide,
+    histograms: HistogramSums,
     slot_start: int,
     n_bins: np.ndarray,
     stride: int,
@@ -300,17 +302,17 @@ def complete_split(
     absent = at + stride - 1
     g, h, n = np.int64(0), np.int64(0), np.int64(0)
     for b in range(at, at + best.bin + 1):
-        g += wide.g[b]
-        h += wide.h[b]
-        n += np.int64(wide.n[b])
-    n_missing = np.int64(wide.n[absent])
+        g += histograms.g[b]
+        h += histograms.h[b]
+        n += np.int64(histograms.n[b])
+    n_missing = np.int64(histograms.n[absent])
     # Where rows have no value, the cut behind the last value sets them apart.
     bin_ = np.int64(n_bins[best.feature]) - 1 if n == node.n - n_missing else best.bin
     # Where no row is missing, a later one goes with the larger part.
     direction = best.missing_left if n_missing > 0 else np.int64(2 * n >= node.n)
     if n_missing > 0 and best.missing_left == 1:
-        g += wide.g[absent]
-        h += wide.h[absent]
+        g += histograms.g[absent]
+        h += histograms.h[absent]
         n += n_missing
     return Split(comparable(best.score, units), best.feature, bin_, direction, g, h, n)
 

@@ -21,7 +21,6 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.asked_gains import lost_on_side
 from hedgerow.kernels.category_split import (
     GROUP_G,
     GROUP_H,
@@ -35,8 +34,9 @@ from hedgerow.kernels.category_split import (
     score_sides,
     sort_groups,
 )
+from hedgerow.kernels.constrained_gains import lost_on_side
 from hedgerow.kernels.growth import draw_of
-from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.histogram import HistogramSums
 from hedgerow.kernels.monotone import Constraints, bounds_of
 from hedgerow.kernels.split import NodeSums, SplitRules, Units, node_score
 
@@ -77,7 +77,7 @@ def mark_cuts(n_groups: int, n_rows: int, category: CategoryRules, places: IntAr
 
 @kernel(inner=True)
 def order_groups(
-    wide: Wide,
+    histograms: HistogramSums,
     column: SetSums,
     n_rows: int,
     units: Units,
@@ -87,19 +87,19 @@ def order_groups(
 ) -> None:
     """Groups, order and cuts of a column from the root's sums; ``info[N_GROUPS]`` 0: none."""
     at, filled, stride = column.at, column.filled, column.stride
-    n_found = count_bins(wide, at, filled, stride)
+    n_found = count_bins(histograms, at, filled, stride)
     info[N_GROUPS] = 0
     info[IS_ONE_HOT] = 0
     if n_found <= category.most_one_hot:
         # Group 0 is empty here.  Two groups make one division, not two.
-        n_groups = gather_bins(wide, at, filled, stride, 0.0, places) - 1
+        n_groups = gather_bins(histograms, at, filled, stride, 0.0, places) - 1
         for i in range(n_groups):
             places[ORDER, i] = i + 1
             places[KEY, i] = 1 if n_groups > 2 or i + 1 < n_groups else 0
         info[IS_ONE_HOT] = 1
     else:
         least = category.smooth * category.n_copies
-        n_groups = gather_bins(wide, at, filled, stride, least, places)
+        n_groups = gather_bins(histograms, at, filled, stride, least, places)
         n_groups = sort_groups(places, n_groups, category.smooth / units.h)
         mark_cuts(n_groups, n_rows, category, places)
     info[N_GROUPS] = n_groups if n_groups > 1 else 0
@@ -107,7 +107,7 @@ def order_groups(
 
 @kernel(inner=True)
 def add_set_gains(
-    wide: Wide,
+    histograms: HistogramSums,
     column: SetSums,
     node: NodeSums,
     units: Units,
@@ -129,11 +129,11 @@ def add_set_gains(
             places[k, group] = 0
     b = np.int64(0)
     while b < stride:
-        n = np.int64(wide.n[at + b])
+        n = np.int64(histograms.n[at + b])
         if n != 0:
             group = places[GROUP_OF_BIN, b]
-            places[GROUP_G, group] += wide.g[at + b]
-            places[GROUP_H, group] += wide.h[at + b]
+            places[GROUP_G, group] += histograms.g[at + b]
+            places[GROUP_H, group] += histograms.h[at + b]
             places[GROUP_N, group] += n
         b = stride - 1 if b == filled - 1 and filled < stride else b + 1
     parent = node_score(float(node.g) * units.g, float(node.h) * units.h, rules)
@@ -172,15 +172,17 @@ def bounded_gain(
 
     ``score`` and ``parent`` are those of both sides and of the node without bounds.
     """
-    asked, number = bounds
-    if asked.scored == 0:
+    constraints, number = bounds
+    if constraints.scored == 0:
         return score - parent
-    at_node = bounds_of(asked, number, node, units, rules)
+    at_node = bounds_of(constraints, number, node, units, rules)
     g, h = float(node.g) * units.g, float(node.h) * units.h
     g_left, h_left = float(left[0]) * units.g, float(left[1]) * units.h
-    lost = lost_on_side(asked, number, g_left, h_left, left[2], at_node, units, rules)
+    lost = lost_on_side(constraints, number, g_left, h_left, left[2], at_node, units, rules)
     n_right = node.n - left[2]
-    lost += lost_on_side(asked, number, g - g_left, h - h_left, n_right, at_node, units, rules)
+    lost += lost_on_side(
+        constraints, number, g - g_left, h - h_left, n_right, at_node, units, rules
+    )
     return score - lost - at_node.score * (units.g * (units.g / units.h))
 
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.histogram import HistogramSums
 from hedgerow.kernels.lanes import (
     WIDTH,
     choose,
@@ -88,7 +88,7 @@ def pass_cut(left: Left, g: Any, h: Any, n: Any, limits: Limits, parent: float, 
 @kernel(inline=True, inner=True)
 def pass_cuts(
     left: Left,
-    wide: Wide,
+    histograms: HistogramSums,
     at: IntArray,
     n_bins: int,
     limits: Limits,
@@ -101,8 +101,8 @@ def pass_cuts(
     """Go on by ``n_bins`` bins, and up to the next multiple of ``WIDTH``."""
     # The last may reach up to the missing bin: a cut behind it leaves no row.
     for b in range(0, n_bins, WIDTH):
-        g, h = load_turned(wide.g, at, b), load_turned(wide.h, at, b)
-        n = load_turned(wide.n, at, b)
+        g, h = load_turned(histograms.g, at, b), load_turned(histograms.h, at, b)
+        n = load_turned(histograms.n, at, b)
         for k in range(WIDTH):
             left = pass_cut(left, g[k], h[k], n[k], limits, parent, easy)
             t = to + (b + k) * WIDTH
@@ -113,7 +113,7 @@ def pass_cuts(
 
 @kernel(inner=True)
 def add_lanes(
-    wide: Wide,
+    histograms: HistogramSums,
     at: IntArray,
     n_bins: int,
     missing_bin: int,
@@ -132,17 +132,17 @@ def add_lanes(
     left = Left(nothing, nothing, nothing, spread(0.0))
     if missing_bin >= 0:
         b, last = missing_bin - (WIDTH - 1), WIDTH - 1
-        g, h = load_turned(wide.g, at, b)[last], load_turned(wide.h, at, b)[last]
-        left = Left(g, h, load_turned(wide.n, at, b)[last], left.gain)
+        g, h = load_turned(histograms.g, at, b)[last], load_turned(histograms.h, at, b)[last]
+        left = Left(g, h, load_turned(histograms.n, at, b)[last], left.gain)
     if limits.easy:
-        pass_cuts(left, wide, at, n_bins, limits, parent, gains, to, also, True)
+        pass_cuts(left, histograms, at, n_bins, limits, parent, gains, to, also, True)
     else:
-        pass_cuts(left, wide, at, n_bins, limits, parent, gains, to, also, False)
+        pass_cuts(left, histograms, at, n_bins, limits, parent, gains, to, also, False)
 
 
 @kernel(inner=True)
 def add_bounded_lanes(
-    wide: Wide,
+    histograms: HistogramSums,
     at: IntArray,
     n_bins: int,
     missing_bin: int,
@@ -163,11 +163,14 @@ def add_bounded_lanes(
     g_left, h_left, n_left = spread(np.int64(0)), spread(np.int64(0)), spread(np.int64(0))
     if missing_bin >= 0:
         b, last = missing_bin - (WIDTH - 1), WIDTH - 1
-        g_left, h_left = load_turned(wide.g, at, b)[last], load_turned(wide.h, at, b)[last]
-        n_left = load_turned(wide.n, at, b)[last]
+        g_left, h_left = (
+            load_turned(histograms.g, at, b)[last],
+            load_turned(histograms.h, at, b)[last],
+        )
+        n_left = load_turned(histograms.n, at, b)[last]
     for b in range(0, n_bins, WIDTH):
-        g, h = load_turned(wide.g, at, b), load_turned(wide.h, at, b)
-        n = load_turned(wide.n, at, b)
+        g, h = load_turned(histograms.g, at, b), load_turned(histograms.h, at, b)
+        n = load_turned(histograms.n, at, b)
         for k in range(WIDTH):
             g_left, h_left, n_left = g_left + g[k], h_left + h[k], n_left + n[k]
             g_one, h_one = to_float(g_left), to_float(h_left)
@@ -188,7 +191,7 @@ def add_bounded_lanes(
 
 @kernel(inner=True)
 def add_bounded_columns(
-    wide: Wide,
+    histograms: HistogramSums,
     at: IntArray,
     n_bins: int,
     stride: int,
@@ -204,20 +207,20 @@ def add_bounded_columns(
     """
     missing, block = np.int64(0), size_of_block(n_bins)
     for j in range(WIDTH):
-        missing |= np.int64(wide.n[at[j] + stride - 1])
+        missing |= np.int64(histograms.n[at[j] + stride - 1])
     signs = (gather(order[2], order[0]), load_lanes(order[1], np.int64(0)))
     also = block if missing == 0 else np.int64(0)
-    add_bounded_lanes(wide, at, n_bins, np.int64(-1), limits, bounds, signs, gains, to, also)
+    add_bounded_lanes(histograms, at, n_bins, np.int64(-1), limits, bounds, signs, gains, to, also)
     if missing != 0:
         nowhere = np.int64(0)
         add_bounded_lanes(
-            wide, at, n_bins, stride - 1, limits, bounds, signs, gains, to + block, nowhere
+            histograms, at, n_bins, stride - 1, limits, bounds, signs, gains, to + block, nowhere
         )
 
 
 @kernel(inner=True)
 def add_columns(
-    wide: Wide,
+    histograms: HistogramSums,
     at: IntArray,
     n_bins: int,
     stride: int,
@@ -235,13 +238,13 @@ def add_columns(
     missing, block = np.int64(0), size_of_block(n_bins)
     if may_lack:
         for j in range(WIDTH):
-            missing |= np.int64(wide.n[at[j] + stride - 1])
+            missing |= np.int64(histograms.n[at[j] + stride - 1])
     # Where none is missing both ways are the same.
     also = block if may_lack and missing == 0 else np.int64(0)
-    add_lanes(wide, at, n_bins, np.int64(-1), limits, parent, gains, to, also)
+    add_lanes(histograms, at, n_bins, np.int64(-1), limits, parent, gains, to, also)
     if missing != 0:
         nowhere = np.int64(0)
-        add_lanes(wide, at, n_bins, stride - 1, limits, parent, gains, to + block, nowhere)
+        add_lanes(histograms, at, n_bins, stride - 1, limits, parent, gains, to + block, nowhere)
 
 
 @kernel(inline=True, inner=True)

@@ -35,7 +35,7 @@ from hedgerow.kernels.category_split import (
     gather_bins,
     key_of,
 )
-from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.histogram import HistogramSums
 from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.split import NodeSums, SplitRules, node_score
 from hedgerow.kernels.vector_histogram import Sums, place_of_g
@@ -254,7 +254,7 @@ def find_vector_set(
 
     ``places`` is scratch space as for :func:`hedgerow.kernels.category_split.find_set`.
     """
-    counts = Wide(sums.n, sums.n, sums.n)
+    counts = HistogramSums(sums.n, sums.n, sums.n)
     n_groups = gather_bins(counts, at, stride, stride, 0.0, places)
     best, first, last = -1.0, np.int64(0), np.int64(0)
     if n_groups - 1 <= category.most_one_hot:

@@ -15,7 +15,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.kernels.exact_sum import ExactSum, weighted_mean, weighted_sums
-from hedgerow.objectives.whole import AllRows
+from hedgerow.objectives.global_sums import AllRows
 
 
 class RowSums(Protocol):

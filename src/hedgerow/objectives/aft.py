@@ -31,8 +31,9 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.domain import LARGEST
-from hedgerow.objectives.given import LossRows
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
+from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.rowwise import (
     RowLoss,
     Slopes,
@@ -40,7 +41,6 @@ from hedgerow.objectives.rowwise import (
     largest_of_ranks,
     root_of_mean,
 )
-from hedgerow.objectives.whole import AllRows
 from hedgerow.params import Interval
 
 Distribution = Literal["normal", "logistic", "extreme"]

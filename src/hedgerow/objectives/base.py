@@ -16,8 +16,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows
-from hedgerow.objectives.whole import AllRows
 
 
 class Objective(Protocol):

@@ -38,10 +38,10 @@ from hedgerow.arrays import FloatArray
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.kernels.exact_sum import ExactSum, weighted_sums
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.given import LossRows
+from hedgerow.objectives.global_sums import AllRows, Batch, merged
+from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.rowwise import Slopes, bracket_of, largest_of_ranks, root_of
 from hedgerow.objectives.targets import SeveralTargets
-from hedgerow.objectives.whole import AllRows, Batch, merged
 
 OffsetBatch: TypeAlias = "tuple[FloatArray, FloatArray | None, FloatArray]"
 """Targets, weights (None: all 1) and offsets, shape (n_outputs, n_rows), of some rows."""

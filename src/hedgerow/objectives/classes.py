@@ -20,9 +20,9 @@ from hedgerow.errors import DataError
 from hedgerow.objectives import row_kernels
 from hedgerow.objectives.base import both_classes
 from hedgerow.objectives.domain import check_interval, check_two_classes
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, QuantileRule
 from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number, root_of_mean
-from hedgerow.objectives.whole import AllRows
 from hedgerow.params import Interval
 
 Task = Literal["regression", "two classes", "classes"]

@@ -29,11 +29,11 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives.beside import OffsetRows
-from hedgerow.objectives.derivatives import GIVEN, SMALLEST_HESSIAN
+from hedgerow.objectives.derivatives import PRECOMPUTED, SMALLEST_HESSIAN
 from hedgerow.objectives.domain import LARGEST
-from hedgerow.objectives.given import LossRows
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows
-from hedgerow.objectives.whole import AllRows
+from hedgerow.objectives.precomputed import LossRows
 
 LEAST_RISK = 1e-140
 _FARTHEST = 300.0  # largest score whose exp is in the record, times 1 / LEAST_RISK
@@ -129,7 +129,7 @@ class Cox:
 
     name: ClassVar[str] = "cox"
     scored_as: ClassVar[str] = "survival"
-    kernel_id: ClassVar[int] = GIVEN
+    kernel_id: ClassVar[int] = PRECOMPUTED
     constant_hessian: ClassVar[bool] = False
     second_order: ClassVar[bool] = True
     rowwise: ClassVar[bool] = False

@@ -6,9 +6,9 @@ scores of all classes: :func:`class_probabilities` turns them into
 probabilities once per round, before the first of the round's trees changes a
 score.
 
-Only these few losses are compiled into every fit.  All others are ``GIVEN``: their g
+Only these few losses are compiled into every fit.  All others are ``PRECOMPUTED``: their g
 and h are computed before the pass, which reads them
-(:mod:`hedgerow.objectives.given`).
+(:mod:`hedgerow.objectives.precomputed`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOGISTIC = 1
 SOFTMAX = 2
 EXPONENTIAL = 3
 QUANTILE = 4
-GIVEN = 5
+PRECOMPUTED = 5
 
 FARTHEST_MARGIN = 200.0
 """Margins of the exponential loss are clipped here: e**200 is 7e86."""
@@ -119,12 +119,12 @@ def derivatives(
             r = raw[first + i] - target[first + i]
             g[i] = 1.0 - data.level if r > 0.0 else (-data.level if r < 0.0 else 0.0)
             h[i] = 1.0
-    elif loss == GIVEN:
+    elif loss == PRECOMPUTED:
         at = 2 * output if data.probability.shape[0] > 2 else 0
-        given_g, given_h = data.probability[at], data.probability[at + 1]
+        precomputed_g, precomputed_h = data.probability[at], data.probability[at + 1]
         for i in range(n):
-            g[i] = given_g[first + i]
-            h[i] = given_h[first + i]
+            g[i] = precomputed_g[first + i]
+            h[i] = precomputed_h[first + i]
     else:
         probability = data.probability[output]
         n_classes = float(data.raw.shape[0])

@@ -56,10 +56,10 @@ from hedgerow.objectives.distributions import (
     Normal,
 )
 from hedgerow.objectives.domain import LARGEST, check_interval
-from hedgerow.objectives.given import LossRows
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
+from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.rowwise import RowLoss, Slopes, root_of_mean
-from hedgerow.objectives.whole import AllRows
 from hedgerow.params import Interval
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)

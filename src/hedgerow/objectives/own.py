@@ -10,7 +10,7 @@ There are three forms; a trial with the first rows tells which one a loss has:
     arguments Hedgerow multiplies by the weights; with three the function does.
     More than two classes: :mod:`hedgerow.objectives.own_classes`.
 (c) an object that derives from :class:`hedgerow.objectives.RowLoss`, or has the
-    attributes and methods of :class:`hedgerow.objectives.given.GivenLoss`.
+    attributes and methods of :class:`hedgerow.objectives.precomputed.PrecomputedLoss`.
 
 A function may have these attributes:
 
@@ -36,21 +36,21 @@ from scipy.special import expit
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import LossError, ParameterError
 from hedgerow.kernels.exact_sum import weighted_mean
-from hedgerow.objectives.derivatives import GIVEN
+from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.domain import check_spread
-from hedgerow.objectives.given import GivenLoss, LossRows
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.own_checks import (
     called,
     is_pair,
     not_finite,
     read_only,
-    settle_derivatives,
+    resolve_derivatives,
 )
 from hedgerow.objectives.own_kernels import RowLoops, loops_of
+from hedgerow.objectives.precomputed import LossRows, PrecomputedLoss
 from hedgerow.objectives.rowwise import Slopes, bracket_of, root_of_mean
 from hedgerow.objectives.softmax import Softmax
-from hedgerow.objectives.whole import AllRows
 
 CUSTOM = "custom"
 _LINKED: dict[str, Callable[[FloatArray], Any]] = {
@@ -99,7 +99,7 @@ class Linked:
     n_outputs: int = 1
 
     name: ClassVar[str] = CUSTOM
-    kernel_id: ClassVar[int] = GIVEN
+    kernel_id: ClassVar[int] = PRECOMPUTED
     constant_hessian: ClassVar[bool] = False
     level: ClassVar[float] = 0.5
 
@@ -183,7 +183,7 @@ class OwnRowLoss(Linked):
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         self._loops.derivatives(rows.target, np.ascontiguousarray(rows.raw[output]), g, h)
-        settle_derivatives(g, h, self.label)
+        resolve_derivatives(g, h, self.label)
 
     @property
     def rowwise(self) -> bool:
@@ -236,7 +236,7 @@ class OwnGradient(Linked):
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         self._call(rows.target, rows.raw[0], rows.weight, g, h)
-        settle_derivatives(g, h, self.label)
+        resolve_derivatives(g, h, self.label)
 
     def _call(
         self,
@@ -320,10 +320,10 @@ class OwnGradient(Linked):
 class OwnObject(Linked):
     """Form (c): an object that is an objective itself, stored under the name ``custom``."""
 
-    inner: GivenLoss | None = None
+    inner: PrecomputedLoss | None = None
 
     @property
-    def _inner(self) -> GivenLoss:
+    def _inner(self) -> PrecomputedLoss:
         assert self.inner is not None
         return self.inner
 
@@ -346,7 +346,7 @@ class OwnObject(Linked):
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         called(self.label, self._inner.derivatives, rows, output, g, h)
-        settle_derivatives(g, h, self.label)
+        resolve_derivatives(g, h, self.label)
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         return cast(FloatArray, called(self.label, self._inner.losses, target, raw))

@@ -31,7 +31,7 @@ def called(label: str, function: Callable[..., Any], *given: Any) -> Any:
         raise LossError(f"objective {label!r} raised {fault!r}.") from fault
 
 
-def settle_derivatives(g: FloatArray, h: FloatArray, label: str) -> None:
+def resolve_derivatives(g: FloatArray, h: FloatArray, label: str) -> None:
     """Raise if a derivative is not finite; raise non-positive hessians to the least value."""
     for array, what in ((g, "gradient"), (h, "hessian")):
         if not np.abs(array).max(initial=0.0) <= _MOST:

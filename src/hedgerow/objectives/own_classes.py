@@ -21,12 +21,12 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import LossError, ParameterError
-from hedgerow.objectives.given import LossRows
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.own import TRIED, Linked, check_signature
-from hedgerow.objectives.own_checks import called, is_pair, read_only, settle_derivatives
+from hedgerow.objectives.own_checks import called, is_pair, read_only, resolve_derivatives
+from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.softmax import Softmax
-from hedgerow.objectives.whole import AllRows
 
 _MOST_CLASSES = 10_000
 
@@ -54,7 +54,7 @@ class OwnClassGradient(Linked):
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         gradient, hessian = self.both_derivatives(rows.target, rows.raw, rows.weight)
         g[:], h[:] = gradient[:, output], hessian[:, output]
-        settle_derivatives(g, h, self.label)
+        resolve_derivatives(g, h, self.label)
 
     def both_derivatives(
         self, target: FloatArray, raw: FloatArray, weight: FloatArray | None

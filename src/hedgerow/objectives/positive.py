@@ -31,9 +31,9 @@ from hedgerow.objectives.beside import OffsetRows, by_ratio
 from hedgerow.objectives.derivatives import FARTHEST_MARGIN
 from hedgerow.objectives.distributions import Poisson as PoissonDistribution
 from hedgerow.objectives.domain import LARGEST, check_interval
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
 from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number
-from hedgerow.objectives.whole import AllRows
 from hedgerow.params import Interval
 
 _NOT_NEGATIVE = Interval(0.0, LARGEST)

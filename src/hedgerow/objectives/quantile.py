@@ -21,8 +21,8 @@ from hedgerow.errors import ParameterError
 from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.domain import check_spread
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, QuantileRule, residuals
-from hedgerow.objectives.whole import AllRows
 
 
 @dataclass(frozen=True, slots=True)

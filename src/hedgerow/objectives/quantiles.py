@@ -18,10 +18,10 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
 from hedgerow.objectives import row_kernels
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, QuantileRule, residuals
 from hedgerow.objectives.quantile import Quantile
 from hedgerow.objectives.rowwise import RowLoss
-from hedgerow.objectives.whole import AllRows
 
 MOST_LEVELS = 1000
 

@@ -41,8 +41,8 @@ from hedgerow.metrics.queries import (
 )
 from hedgerow.metrics.ranking import RankingMetric
 from hedgerow.objectives.beside import OffsetRows
-from hedgerow.objectives.derivatives import GIVEN
-from hedgerow.objectives.given import LossRows
+from hedgerow.objectives.derivatives import PRECOMPUTED
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.lambdas import (
     OF_MAP,
     OF_NDCG,
@@ -56,8 +56,8 @@ from hedgerow.objectives.lambdas import (
 )
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.positions import PositionBias
+from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.query_work import in_blocks, row_share
-from hedgerow.objectives.whole import AllRows
 from hedgerow.params import Interval
 
 PairMethod = Literal["topk", "mean"]
@@ -91,7 +91,7 @@ class RankingLoss(ABC):
 
     name: ClassVar[str]
     scored_as: ClassVar[str] = "ranking"
-    kernel_id: ClassVar[int] = GIVEN
+    kernel_id: ClassVar[int] = PRECOMPUTED
     constant_hessian: ClassVar[bool] = False
     second_order: ClassVar[bool] = True
     rowwise: ClassVar[bool] = False

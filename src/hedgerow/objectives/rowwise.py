@@ -19,12 +19,12 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
-from hedgerow.objectives.derivatives import GIVEN, SMALLEST_HESSIAN
+from hedgerow.objectives.derivatives import PRECOMPUTED, SMALLEST_HESSIAN
 from hedgerow.objectives.domain import check_spread
-from hedgerow.objectives.given import LossRows
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.row_kernels import NO_NUMBERS
-from hedgerow.objectives.whole import AllRows
 from hedgerow.params import Interval
 
 Slopes: TypeAlias = "tuple[FloatArray, FloatArray]"
@@ -57,7 +57,7 @@ class RowLoss(ABC):
     """
 
     name: ClassVar[str] = "custom"
-    kernel_id: ClassVar[int] = GIVEN
+    kernel_id: ClassVar[int] = PRECOMPUTED
     constant_hessian: ClassVar[bool] = False
     second_order: ClassVar[bool] = True
     rowwise: ClassVar[bool] = True

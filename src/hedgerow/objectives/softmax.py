@@ -13,8 +13,8 @@ from hedgerow.errors import DataError
 from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.beside import OffsetRows, by_shares
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows
-from hedgerow.objectives.whole import AllRows
 
 
 @dataclass(frozen=True, slots=True)

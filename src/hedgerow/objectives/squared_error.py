@@ -11,8 +11,8 @@ from hedgerow.arrays import FloatArray
 from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.domain import check_spread
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows
-from hedgerow.objectives.whole import AllRows
 
 
 @dataclass(frozen=True, slots=True)

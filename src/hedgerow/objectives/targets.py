@@ -22,9 +22,9 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.given import GivenLoss, LossRows, bound_to_rows
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows
-from hedgerow.objectives.whole import AllRows
+from hedgerow.objectives.precomputed import LossRows, PrecomputedLoss, bound_to_rows
 
 _TWO_CLASSES = ("logistic", "exponential", "focal", "hinge")
 _NUMBERS = (
@@ -123,7 +123,7 @@ class SeveralTargets:
         own = rows._replace(
             target=np.ascontiguousarray(rows.target[:, output]), raw=rows.raw[output : output + 1]
         )
-        cast(GivenLoss, self.singles[output]).derivatives(own, 0, g, h)
+        cast(PrecomputedLoss, self.singles[output]).derivatives(own, 0, g, h)
 
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None

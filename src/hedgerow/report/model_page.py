@@ -388,10 +388,10 @@ def _folds(folds: Mapping[str, Any]) -> list[str]:
     best = min((entry["score"] for entry in tried if entry["score"] is not None), default=None)
     rows = []
     for entry in tried:
-        asked = [f"{name}={value}" for name, value in entry.items() if name not in _OF_ENTRY]
+        requested = [f"{name}={value}" for name, value in entry.items() if name not in _OF_ENTRY]
         score = entry["score"]
         rows.append((
-            ", ".join(asked) or "as given or automatic",
+            ", ".join(requested) or "as given or automatic",
             "no score" if score is None else f"{score:.6g}",
             entry["rounds"],
             "best" if score is not None and score == best else "",

@@ -218,10 +218,10 @@ class Service:
                     await self._reloading.wait()
             except TimeoutError:
                 pass
-            asked = self._reloading.is_set()
+            requested = self._reloading.is_set()
             self._reloading.clear()
             before = self.slot.n_failures
-            if await asyncio.to_thread(self.slot.refresh, asked):
+            if await asyncio.to_thread(self.slot.refresh, requested):
                 _LOG.info("now serving version %s", self.slot.model.version)
             elif self.slot.n_failures > before:
                 _LOG.error("the model is unchanged: %s", self.slot.failure)

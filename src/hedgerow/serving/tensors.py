@@ -86,7 +86,7 @@ def answer_tensors(model: ServedModel, body: bytes, limits: Limits) -> tuple[byt
     given = decoded(body)
     check_keys(given, ("id", "parameters", "inputs", "outputs"), "the request")
     rows = _rows(given.get("inputs"), model, limits)
-    names = _asked_outputs(given.get("outputs"), model)
+    names = _requested_outputs(given.get("outputs"), model)
     explained = _explained(model, rows) if set(names) & set(_EXPLAINED) else {}
     outputs = [
         explained[name]
@@ -230,7 +230,7 @@ def _default_outputs(model: ServedModel) -> list[str]:
     return ["prediction", "probability"] if model.has_probabilities else ["prediction"]
 
 
-def _asked_outputs(outputs: Any, model: ServedModel) -> list[str]:
+def _requested_outputs(outputs: Any, model: ServedModel) -> list[str]:
     if outputs is None or outputs == []:
         return _default_outputs(model)
     if not isinstance(outputs, list) or not all(isinstance(one, dict) for one in outputs):

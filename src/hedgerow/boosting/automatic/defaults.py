@@ -440,9 +440,9 @@ def _finds_rounds(params: BoostParams, stopping: StoppingParams, automatic: froz
     """Whether the number of rounds is to be found, by folds or by validation rows."""
     if automatic >= ROUNDS:
         return True
-    is_asked = "early_stopping" in automatic or stopping.by_folds
+    is_requested = "early_stopping" in automatic or stopping.by_folds
     is_free = "n_estimators" in automatic and is_number(params.learning_rate)
-    return is_free and is_asked and stopping.time_budget is None
+    return is_free and is_requested and stopping.time_budget is None
 
 
 def _at_rate(rate: Any, values: Values) -> Values:

@@ -22,8 +22,8 @@ from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.objectives.domain import LARGEST_SPREAD
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.rowwise import extent_of, largest_of_ranks
-from hedgerow.objectives.whole import AllRows
 from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
 

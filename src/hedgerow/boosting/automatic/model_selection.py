@@ -175,7 +175,7 @@ class Contest:
         alike: npt.NDArray[np.uint64] | None = None,
     ) -> None:
         self._rows, self._folds, self._objective = rows, folds, objective
-        self._asked, self._metrics, self._n_threads = stopping, metrics, n_threads
+        self._request, self._metrics, self._n_threads = stopping, metrics, n_threads
         self._budget = budget
         self._tested = TestedRows(rows.sample, folds, alike)
         self._limits = FoldStopping(pooled=True, may_end=lambda: not is_second())
@@ -191,10 +191,10 @@ class Contest:
         self._note(params, self.best)
         self.interrupted = self.best.grown.interrupted
         self._leave_time_for_model()
-        for other in self._asked.alternatives:
-            self._challenge(params, other, by=self._asked.lead)
-        if self._asked.plain is not None and self._is_promising(self._asked.plain):
-            self._challenge(params, self._asked.plain, by=_CLEARLY)
+        for other in self._request.alternatives:
+            self._challenge(params, other, by=self._request.lead)
+        if self._request.plain is not None and self._is_promising(self._request.plain):
+            self._challenge(params, self._request.plain, by=_CLEARLY)
         if (finer := self._finer()) is not None:
             self._challenge(params, finer)
 
@@ -256,7 +256,7 @@ class Contest:
 
         Folds go further in small steps, so only they tell how far the model is to go in them.
         """
-        best, finest, budget = self.best, self._asked.finest_rate, self._budget
+        best, finest, budget = self.best, self._request.finest_rate, self._budget
         if finest is None or budget is None or best.grown.late:
             return None
         if best.params.learning_rate <= finest:
@@ -276,34 +276,34 @@ class Contest:
     ) -> Entry:
         """Grow the folds, or some of them with their own score to beat."""
         began = time.monotonic()
-        asked = of_folds(params, self._asked.stride)
-        rows = self._rows.for_trees(asked)
+        requested = of_folds(params, self._request.stride)
+        rows = self._rows.for_trees(requested)
         best = self._judge(params)
-        if isinstance(best, Contender) and params is self._asked.plain:
+        if isinstance(best, Contender) and params is self._request.plain:
             # Large trees may rise at first, on columns that name things: 24 rounds show it.
             best.least = _ROUNDS_TO_SIEVE if self._is_doubtful() else best.least
             if to_beat is not None:
                 best.to_beat, best.judged_from = to_beat, _ROUNDS_TO_SIEVE
         limits = replace(self._limits, best=best)
         grown = grow_folds(
-            rows, folds or self._folds, self._objective, asked, limits, self._metrics,
+            rows, folds or self._folds, self._objective, requested, limits, self._metrics,
             self._n_threads, keep_trees=False,
         )  # fmt: skip
         return Entry(params, rows, grown, time.monotonic() - began)
 
     def _judge(self, params: BoostParams) -> BestRound:
-        asked, metric = self._asked, self._metrics[0]
-        stride = asked.stride
+        requested, metric = self._request, self._metrics[0]
+        stride = requested.stride
         if self.tried and params.learning_rate < self.best.params.learning_rate:
             stride *= params.learning_rate / self.best.params.learning_rate
-        patience = math.ceil(asked.patience / stride)
-        if not asked.is_cautious:
-            return BestRound(metric, patience, asked.min_delta)
+        patience = math.ceil(requested.patience / stride)
+        if not requested.is_cautious:
+            return BestRound(metric, patience, requested.min_delta)
         least = patience
-        if asked.least_patience is not None:
-            least = math.ceil(asked.least_patience / stride)
+        if requested.least_patience is not None:
+            least = math.ceil(requested.least_patience / stride)
         to_beat = self.best.score if self.tried else math.nan
-        return Contender(metric, patience, asked.min_delta, least=least, to_beat=to_beat)
+        return Contender(metric, patience, requested.min_delta, least=least, to_beat=to_beat)
 
     def _note(self, first: BoostParams, entry: Entry) -> None:
         others = {
@@ -318,9 +318,9 @@ class Contest:
 
     def _share_of_folds(self) -> float:
         """Of the time that folds of the first settings and the model take."""
-        n_folds, n_tested = self._asked.folds
-        folds = n_tested * (n_folds - 1) / n_folds / self._asked.stride
-        return folds / (folds + self._asked.rounds_factor)
+        n_folds, n_tested = self._request.folds
+        folds = n_tested * (n_folds - 1) / n_folds / self._request.stride
+        return folds / (folds + self._request.rounds_factor)
 
 
 def of_folds(params: BoostParams, stride: float) -> BoostParams:

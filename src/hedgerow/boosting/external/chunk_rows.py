@@ -20,7 +20,7 @@ from typing import Any
 
 from hedgerow.arrays import RowArray
 from hedgerow.boosting.external.stored_leaves import LeafQuantiles
-from hedgerow.boosting.external.stored_queries import whole_queries
+from hedgerow.boosting.external.stored_queries import complete_queries
 from hedgerow.boosting.external.stored_sample import StoredSample
 from hedgerow.boosting.external.stored_scores import StoredScores, Tally, offset_rows_of, rows_of
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, threads_for
@@ -34,7 +34,7 @@ from hedgerow.kernels.exact_sum import ExactSum, weighted_sums
 from hedgerow.metrics import Metric
 from hedgerow.objectives import Objective
 from hedgerow.objectives.beside import start_beside
-from hedgerow.objectives.whole import merged
+from hedgerow.objectives.global_sums import merged
 from hedgerow.params import BoostParams
 
 
@@ -111,7 +111,7 @@ class ChunkRows(FitRows):
             self._ranks,
             self._mode,
             adds_scores(params),
-            whole=whole_queries(data, self.objective, self._others, params.seed, n_threads),
+            whole=complete_queries(data, self.objective, self._others, params.seed, n_threads),
         )
         grower.start(self.base)
         if params.leaf_estimation == "line_search":
@@ -133,7 +133,7 @@ class ChunkRows(FitRows):
         if params.oob_score and output == 0:
             self._left_out = LeftOut(self.train.grower, self.objective, self._others)
             if len(self.base) > 1:  # before the next tree adds this one
-                self.train.grower.settle(before=self._left_out.before)
+                self.train.grower.update_scores(before=self._left_out.before)
         return found
 
     def rows_without_tree(self) -> RowArray | None:
@@ -154,7 +154,7 @@ class ChunkRows(FitRows):
                 tally.add(chunk.target, chunk.work.raw, chunk.weight)
 
         first = left_out.before if left_out is not None and len(self.base) == 1 else None
-        self.train.grower.settle(before=first, after=after)
+        self.train.grower.update_scores(before=first, after=after)
         return None if left_out is None else left_out.improvement()
 
     def scores(self) -> Mapping[str, Mapping[str, float]]:

@@ -34,10 +34,10 @@ from hedgerow.data.disk_store import DiskStore
 from hedgerow.data.memory import give_back_memory, shown_bytes
 from hedgerow.data.schema import Schema, check_same_names
 from hedgerow.data.sources import (
-    Asked,
     Batch,
     BatchReader,
     Found,
+    ReadRequest,
     Source,
     Survey,
     TextTypes,
@@ -91,7 +91,7 @@ class FileDataset(Dataset):
     def __init__(
         self,
         source: Source,
-        asked: Asked,
+        requested: ReadRequest,
         *,
         memory_limit: int,
         cache_dir: Sequence[str],
@@ -100,16 +100,16 @@ class FileDataset(Dataset):
     ) -> None:
         super().__init__(
             None,
-            feature_names=asked.feature_names,
-            categorical_features=asked.categorical,
-            unknown_category=asked.unknown,
+            feature_names=requested.feature_names,
+            categorical_features=requested.categorical,
+            unknown_category=requested.unknown,
         )
         if memory_limit < LEAST_MEMORY:
             raise ParameterError(
                 f"memory_limit of {shown_bytes(memory_limit)} is too small: give at least "
                 f"{shown_bytes(LEAST_MEMORY)}."
             )
-        self.source, self.asked = source, asked
+        self.source, self.requested = source, requested
         self.memory_limit, self.cache_dir = memory_limit, tuple(cache_dir)
         self.communicator: Communicator = communicator or Alone()
         self._reader = RowReader(source, int(_BATCH_SHARE * memory_limit), read_target)
@@ -124,7 +124,7 @@ class FileDataset(Dataset):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns, once they are known: of files at once."""
-        return self.asked.feature_names or self._reader.features()
+        return self.requested.feature_names or self._reader.features()
 
     @property
     def offset_names(self) -> tuple[str, ...]:
@@ -168,7 +168,7 @@ class FileDataset(Dataset):
         Where no row is set aside or weighted, this is pass one already.
         """
         params = params or BoostParams()
-        self.asked = replace(self.asked, zero_missing=bool(params.zero_as_missing))
+        self.requested = replace(self.requested, zero_missing=bool(params.zero_as_missing))
         self._find_types()
         self.close()
         alone = self.communicator.size == 1 and self.source.roles.weight is None
@@ -204,7 +204,7 @@ class FileDataset(Dataset):
         largest_weight: float | None = None,
     ) -> Survey:
         return Survey(
-            self.asked,
+            self.requested,
             seed=params.seed,
             memory_limit=self.memory_limit,
             first_row=first_row,
@@ -292,7 +292,7 @@ class FileDataset(Dataset):
         for message in self.communicator.allgather(own.to_bytes()):
             merged.merge(
                 Survey.from_bytes(
-                    message, self.asked, seed=params.seed, memory_limit=self.memory_limit
+                    message, self.requested, seed=params.seed, memory_limit=self.memory_limit
                 )
             )
         return merged
@@ -395,7 +395,7 @@ class FileDataset(Dataset):
     def _read_like(self, schema: Schema) -> None:
         """Read rows as those that a model with this schema is trained on."""
         names = self._reader.features()
-        if schema.named and self.asked.feature_names is None:
+        if schema.named and self.requested.feature_names is None:
             check_same_names(names, schema.names)
             names = schema.names
         if names:

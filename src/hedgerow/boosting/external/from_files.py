@@ -12,7 +12,7 @@ from hedgerow.boosting.external.file_rows import ReadTarget, numeric_target
 from hedgerow.data.categories import CategoricalFeatures, check_unknown
 from hedgerow.data.memory import memory_bytes
 from hedgerow.data.schema import UnknownCategory
-from hedgerow.data.sources import Asked, BatchFunction, Roles, open_files, open_function
+from hedgerow.data.sources import BatchFunction, ReadRequest, Roles, open_files, open_function
 from hedgerow.data.sources.paths import PathLike
 from hedgerow.errors import ParameterError, StorageError
 
@@ -75,7 +75,7 @@ def from_files(
     """What :meth:`hedgerow.Dataset.from_files` does; ``settled`` as for ``open_files``."""
     return FileDataset(
         open_files(paths, roles, settled=settled),
-        Asked(roles, categorical_features, check_unknown(unknown_category)),
+        ReadRequest(roles, categorical_features, check_unknown(unknown_category)),
         memory_limit=memory_bytes(memory_limit),
         cache_dir=cache_folders(cache_dir),
         read_target=read_target,
@@ -96,7 +96,9 @@ def from_batches(
     names = None if feature_names is None else tuple(feature_names)
     return FileDataset(
         open_function(batches, roles),
-        Asked(roles, categorical_features, check_unknown(unknown_category), feature_names=names),
+        ReadRequest(
+            roles, categorical_features, check_unknown(unknown_category), feature_names=names
+        ),
         memory_limit=memory_bytes(memory_limit),
         cache_dir=cache_folders(cache_dir),
     )

@@ -45,11 +45,11 @@ class ResidentRows(Dataset):
     """
 
     def __init__(self, data: FileDataset, params: BoostParams, why: str) -> None:
-        asked = data.asked
+        requested = data.requested
         super().__init__(
             None,
-            categorical_features=asked.categorical,
-            unknown_category=asked.unknown,
+            categorical_features=requested.categorical,
+            unknown_category=requested.unknown,
         )
         self._data, self._why = data, why
         # Files are not divided here, and bins are made of the table: trees have no part in it.

@@ -44,7 +44,7 @@ from hedgerow.data.table import Table
 from hedgerow.errors import ParameterError
 from hedgerow.growing.exact.stored import check_supported
 from hedgerow.objectives import Objective
-from hedgerow.objectives.given import prepared_shape
+from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.params import BoostParams
 
 _SORT_SHARE = 0.5

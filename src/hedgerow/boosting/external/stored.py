@@ -40,7 +40,7 @@ from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.data.row_store import GIVEN
+from hedgerow.data.row_store import TARGETS_ONLY
 from hedgerow.data.schema import Schema
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.growing.chunks.exchange import GrowMode
@@ -189,8 +189,8 @@ def resolve_stored(params: BoostParams, objective: Objective, schema: Schema) ->
     return params
 
 
-def _row_metrics(asked: MetricChoice, objective: Objective) -> tuple[Metric, ...]:
-    metrics = make_metrics(asked, objective)
+def _row_metrics(requested: MetricChoice, objective: Objective) -> tuple[Metric, ...]:
+    metrics = make_metrics(requested, objective)
     refuse_groups(metrics)
     return metrics
 
@@ -224,14 +224,14 @@ def check_targets(
         offsets and others not, or there are no rows.
     """
     first = b""
-    for chunk in sample.store.chunks([0] if sample.n_rows else [], uses=GIVEN):
+    for chunk in sample.store.chunks([0] if sample.n_rows else [], uses=TARGETS_ONLY):
         first = chunk.target[:1].astype("<f8").tobytes()
     origins = b"".join(others.allgather(first))
     if not origins:
         raise DataError("there are no rows with a weight above 0: give some.")
     origin = float(np.frombuffer(origins[:8], dtype="<f8")[0])
     fault, flags = b"", np.zeros(4, dtype=np.int64)
-    for chunk in sample.store.chunks(uses=GIVEN):
+    for chunk in sample.store.chunks(uses=TARGETS_ONLY):
         if chunk.n_rows == 0:
             continue
         flags[0 if chunk.weight is None else 1] = 1
@@ -253,7 +253,7 @@ def check_targets(
     if bool(flags[3]) != sample.has_offset:
         raise DataError("has_offset of the sample is not what its chunks have.")
     if learned:
-        chunks = sample.store.chunks(uses=GIVEN)
+        chunks = sample.store.chunks(uses=TARGETS_ONLY)
         check_differences(objective, ((c.target, c.weight, c.offset) for c in chunks), others)
     return int(others.allreduce(np.array([sample.n_rows], dtype=np.int64))[0])
 

@@ -37,7 +37,7 @@ from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.matrix import bin_unseen
 from hedgerow.data.memory_store import MemoryStore
-from hedgerow.data.row_store import GIVEN
+from hedgerow.data.row_store import TARGETS_ONLY
 from hedgerow.errors import DataError
 from hedgerow.metrics import MetricChoice, make_metrics
 from hedgerow.model.model import Model
@@ -180,9 +180,9 @@ def fit_data(
     checkpoint : Checkpoint, optional
         Record the rounds, and go on from those that an earlier run has recorded.
     """
-    asked, sets = stopping or StoppingParams(), named_valid(valid)
+    requested, sets = stopping or StoppingParams(), named_valid(valid)
     n_threads = resolve_threads(n_jobs)
-    survey = TargetSurvey(loss, asked, params.seed, not sets)
+    survey = TargetSurvey(loss, requested, params.seed, not sets)
     data.survey(survey.note, params, survey.may_set_aside)
     objective, set_aside = survey.finish()
     plan = StorePlan(
@@ -196,7 +196,7 @@ def fit_data(
     if params.tree_method != "hist":
         with sorted_rows(data, objective, plan, sets) as (seen, unseen):
             return fit(
-                seen, objective, params, validation=unseen, stopping=asked,
+                seen, objective, params, validation=unseen, stopping=requested,
                 eval_metric=eval_metric, callbacks=callbacks, progress=progress, n_jobs=n_jobs,
                 checkpoint=checkpoint,
             )  # fmt: skip
@@ -207,7 +207,7 @@ def fit_data(
             metrics = () if eval_metric is None else make_metrics(eval_metric, objective)
             named = resolve_stored(params, objective, train.schema)
             contents = stored_contents(train, validation)
-            return fingerprint(contents, train.n_rows, objective, named, asked, metrics)
+            return fingerprint(contents, train.n_rows, objective, named, requested, metrics)
 
         with recording(checkpoint, describe) as recorder:
             return fit_stored(
@@ -215,7 +215,7 @@ def fit_data(
                 objective,
                 params,
                 validation=validation or None,
-                stopping=asked,
+                stopping=requested,
                 eval_metric=eval_metric,
                 callbacks=callbacks,
                 progress=progress,
@@ -255,7 +255,7 @@ def _validation(valid: Dataset | StoredData, plan: StorePlan) -> StoredSamples:
     sample = valid.sample(table, valid.single_target(table.n_rows, name), plan.n_outputs)
     sample = sample.without_zero_weights()
     matrix = None
-    for chunk in trained.store.chunks([0], GIVEN):
+    for chunk in trained.store.chunks([0], TARGETS_ONLY):
         matrix = bin_unseen(sample.table, chunk.matrix, plan.n_threads)
     if not isinstance(matrix, BinnedMatrix):
         raise DataError(

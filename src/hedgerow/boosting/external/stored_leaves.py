@@ -2,7 +2,7 @@
 
 The values are those of :meth:`hedgerow.objectives.line_search.LeafRows.steps_by`, found
 without an order of the rows: of all leaves at once, digit by digit of the steps' keys
-(:mod:`hedgerow.kernels.keys`), as in :mod:`hedgerow.objectives.whole`::
+(:mod:`hedgerow.kernels.keys`), as in :mod:`hedgerow.objectives.global_sums`::
 
     pass 1    weight of the rows of each leaf for each first digit; in each leaf the
               digit in which the level is reached is chosen
@@ -33,6 +33,7 @@ from hedgerow.growing.core.tree import GrownTree
 from hedgerow.kernels.exact_sum import ExactSum, exact_sum, weighted_sums
 from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
 from hedgerow.objectives import Objective
+from hedgerow.objectives.global_sums import AllRows, merged
 from hedgerow.objectives.line_search import (
     QuantileRule,
     around,
@@ -40,7 +41,6 @@ from hedgerow.objectives.line_search import (
     share_of,
     unit_of,
 )
-from hedgerow.objectives.whole import AllRows, merged
 from hedgerow.params import BoostParams
 
 _SIGN = np.uint64(1 << 63)
@@ -64,7 +64,7 @@ class QuantileLoss(Objective, Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
+class _Request:
     """What is searched for in the leaves of a tree: ``place`` of each node, -1 if no leaf."""
 
     rule: QuantileRule
@@ -120,8 +120,8 @@ class LeafQuantiles:
         place = np.full(len(tree.left), -1, dtype=np.int64)
         place[leaves] = np.arange(len(leaves))
         rule = self._objective.leaf_rule(output)
-        asked = _Asked(rule, output, place, len(leaves), self._unit_for(rule))
-        steps = self._quantiles(asked)
+        requested = _Request(rule, output, place, len(leaves), self._unit_for(rule))
+        steps = self._quantiles(requested)
         if steps is None:  # a small sample may be empty
             return tree
         return with_steps(tree, leaves, steps, params, self._schema)
@@ -138,21 +138,21 @@ class LeafQuantiles:
         (total,) = merged([total], self._communicator)
         return unit_of(total)
 
-    def _levels(self, asked: _Asked) -> FloatArray:
+    def _levels(self, requested: _Request) -> FloatArray:
         """Level of each leaf: given, or the share of class 1, counted."""
-        if asked.rule.level is not None:
-            return np.full(asked.n_leaves, asked.rule.level)
-        sums = np.zeros((2, asked.n_leaves), dtype=np.int64)
-        for leaf, _, masses, of_one in self._rows(asked):
+        if requested.rule.level is not None:
+            return np.full(requested.n_leaves, requested.rule.level)
+        sums = np.zeros((2, requested.n_leaves), dtype=np.int64)
+        for leaf, _, masses, of_one in self._rows(requested):
             np.add.at(sums[0], leaf[of_one], masses[of_one])
             np.add.at(sums[1], leaf, masses)
         together = self._communicator.allreduce(sums.reshape(-1)).reshape(sums.shape)
         return share_of(together[0], together[1])
 
-    def _quantiles(self, asked: _Asked) -> FloatArray | None:
+    def _quantiles(self, requested: _Request) -> FloatArray | None:
         """Quantile of each leaf."""
-        n_leaves = asked.n_leaves
-        levels = self._levels(asked)
+        n_leaves = requested.n_leaves
+        levels = self._levels(requested)
         bits = _bits_of(n_leaves, self._n_rows)
         prefix = np.zeros(n_leaves, dtype=np.uint64)
         below = np.zeros(n_leaves, dtype=np.int64)
@@ -162,7 +162,7 @@ class LeafQuantiles:
         left = 64
         while left > 0:
             step = min(bits, left)
-            so_far = self._digits(asked, prefix, left, step) + below[:, None]
+            so_far = self._digits(requested, prefix, left, step) + below[:, None]
             if left == 64:
                 if not so_far[:, -1].any():
                     return None
@@ -176,12 +176,12 @@ class LeafQuantiles:
         found = floats_of_keys(keys)
         midway = reached.astype(np.float64) <= most
         if midway.any():
-            following, exists = self._keys_above(asked, keys)
+            following, exists = self._keys_above(requested, keys)
             middle = 0.5 * (found + floats_of_keys(np.where(exists, following, keys)))
             found = np.where(midway & exists, middle, found)
         return found + 0.0
 
-    def _digits(self, asked: _Asked, prefix: AnyArray, left: int, step: int) -> IntArray:
+    def _digits(self, requested: _Request, prefix: AnyArray, left: int, step: int) -> IntArray:
         """Weight up to each value of the next digit, of each leaf's rows with its prefix.
 
         ``left`` bits of the keys are still unknown, of which ``step`` are the digit.
@@ -190,7 +190,7 @@ class LeafQuantiles:
         high, low = np.zeros(n_cells), np.zeros(n_cells)
         shift, mask = np.uint64(left - step), np.uint64((1 << step) - 1)
 
-        for leaf, keys, masses, _ in self._rows(asked):
+        for leaf, keys, masses, _ in self._rows(requested):
             ordered = keys.view(np.uint64) ^ _SIGN
             if left < 64:
                 same = ordered >> np.uint64(left) == prefix[leaf]
@@ -202,32 +202,32 @@ class LeafQuantiles:
         sums = self._communicator.allreduce(sums).reshape(len(prefix), -1)
         return np.cumsum(sums, axis=1)
 
-    def _keys_above(self, asked: _Asked, keys: IntArray) -> tuple[IntArray, AnyArray]:
+    def _keys_above(self, requested: _Request, keys: IntArray) -> tuple[IntArray, AnyArray]:
         """The smallest key of each leaf above the given one, and whether there is one."""
         lowest = np.iinfo(np.int64).min
         found = np.full(len(keys), lowest, dtype=np.int64)  # complements: the order is turned
 
-        for leaf, own, _, _ in self._rows(asked):
+        for leaf, own, _, _ in self._rows(requested):
             above = own > keys[leaf]
             np.maximum.at(found, leaf[above], ~own[above])
         together = self._communicator.allreduce(found, "max")
         return ~together, together != lowest
 
-    def _rows(self, asked: _Asked) -> Iterator[tuple[IntArray, IntArray, IntArray, AnyArray]]:
+    def _rows(self, requested: _Request) -> Iterator[tuple[IntArray, IntArray, IntArray, AnyArray]]:
         """Leaf, key of the step, weight in units and whether class 1 of the rows of each chunk.
 
         ``raw`` has all trees but the one that was grown last.
         """
-        rule = asked.rule
+        rule = requested.rule
         for chunk in self._store.chunks(uses=_RESIDUALS):
             rows, leaves, starts = self._grower.leaf_segments(chunk)
             if len(rows) == 0:
                 continue
-            leaf = np.repeat(asked.place[leaves], np.diff(starts))
+            leaf = np.repeat(requested.place[leaves], np.diff(starts))
             target = chunk.target[rows]
-            wanted = rule.wanted(target, chunk.work.raw[asked.output][rows])
+            wanted = rule.wanted(target, chunk.work.raw[requested.output][rows])
             weight = np.ones(len(rows)) if chunk.weight is None else chunk.weight[rows]
-            masses = masses_of(rule.weights(target, weight), asked.unit)
+            masses = masses_of(rule.weights(target, weight), requested.unit)
             yield leaf, keys_of_floats(wanted), masses, target > 0.0
 
 

@@ -31,18 +31,18 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.stored_sample import StoredSample
 from hedgerow.boosting.row_data.queries import read_qid, rows_of_queries, without_queries
 from hedgerow.comm.base import Communicator, gather_numbers
-from hedgerow.data.row_store import GIVEN, Chunk
+from hedgerow.data.row_store import TARGETS_ONLY, Chunk
 from hedgerow.errors import DataTypeError
 from hedgerow.kernels.ranking import QueryRows
 from hedgerow.metrics import Metric, metrics_of_queries
 from hedgerow.metrics.queries import first_seen, query_rows
 from hedgerow.objectives import Objective
-from hedgerow.objectives.given import LossRows
+from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.ranking import RankingLoss
 
 
-class WholeQueries:
-    """Derivatives of a ranking loss; a :class:`hedgerow.growing.chunks.gradients.WholeRows`.
+class CompleteQueries:
+    """Derivatives of a ranking loss; a :class:`hedgerow.growing.chunks.gradients.CrossRowGradients`.
 
     Parameters
     ----------
@@ -110,13 +110,13 @@ class WholeQueries:
         return slice(start, start + chunk.n_rows)
 
 
-def whole_queries(
+def complete_queries(
     train: StoredSample, objective: Objective, others: Communicator, seed: int, n_threads: int
-) -> WholeQueries | None:
+) -> CompleteQueries | None:
     """What computes the gradients of a ranking; None for other losses."""
     if not isinstance(objective, RankingLoss):
         return None
-    return WholeQueries(train, objective, others, seed, n_threads)
+    return CompleteQueries(train, objective, others, seed, n_threads)
 
 
 def metrics_of_all(
@@ -210,7 +210,7 @@ def _name_of(value: Any, where: str) -> str:
 
 
 def _targets_of(sample: StoredSample) -> FloatArray:
-    targets = [chunk.target.copy() for chunk in sample.store.chunks(uses=GIVEN)]
+    targets = [chunk.target.copy() for chunk in sample.store.chunks(uses=TARGETS_ONLY)]
     return np.concatenate([*targets, np.zeros(0)])
 
 
@@ -228,4 +228,4 @@ def _rows_by_query(query: IntArray, numbers: IntArray) -> QueryRows:
     return QueryRows(rows, starts, numbers[rows])
 
 
-__all__ = ["WholeQueries", "metrics_of_all", "number_queries", "whole_queries"]
+__all__ = ["CompleteQueries", "complete_queries", "metrics_of_all", "number_queries"]

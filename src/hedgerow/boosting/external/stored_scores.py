@@ -20,7 +20,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.external.stored_sample import StoredSample
 from hedgerow.comm.base import Communicator, gather_numbers
-from hedgerow.data.row_store import GIVEN, Chunk, Uses
+from hedgerow.data.row_store import TARGETS_ONLY, Chunk, Uses
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_scores
 from hedgerow.kernels.exact_sum import ExactSum
@@ -28,7 +28,7 @@ from hedgerow.metrics import METRICS, Metric, evaluate, not_nan
 from hedgerow.metrics.scores import Explained
 from hedgerow.objectives import Objective
 from hedgerow.objectives.beside import OffsetBatch, OffsetRows
-from hedgerow.objectives.whole import AllRows, Batch, merged
+from hedgerow.objectives.global_sums import AllRows, Batch, merged
 
 MOST_GATHERED = 20_000_000
 """Numbers (targets, weights and raw scores) that each rank holds for metrics that need all
@@ -189,7 +189,7 @@ def rows_of(sample: StoredSample, communicator: Communicator) -> AllRows:
     """The rows of a sample on all ranks, for means and quantiles."""
 
     def batches() -> Iterator[Batch]:
-        for chunk in sample.store.chunks(uses=GIVEN):
+        for chunk in sample.store.chunks(uses=TARGETS_ONLY):
             yield chunk.target, chunk.weight
 
     return AllRows(batches, communicator)
@@ -199,7 +199,7 @@ def offset_rows_of(sample: StoredSample, communicator: Communicator) -> OffsetRo
     """The same with their offsets, which they must have."""
 
     def batches() -> Iterator[OffsetBatch]:
-        for chunk in sample.store.chunks(uses=GIVEN):
+        for chunk in sample.store.chunks(uses=TARGETS_ONLY):
             assert chunk.offset is not None
             yield chunk.target, chunk.weight, chunk.offset
 

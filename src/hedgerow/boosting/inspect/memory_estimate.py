@@ -41,7 +41,7 @@ from hedgerow.growing.core.grower import CELL_BYTES, most_slots
 from hedgerow.growing.core.setup import most_leaves
 from hedgerow.kernels.slopes import TERMS
 from hedgerow.objectives import PARAMETERS, make_objective
-from hedgerow.objectives.given import prepared_shape
+from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -350,11 +350,11 @@ def _read_params(
     trees = BoostParams(**{name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
     stopping = StoppingParams(**{name: given[name] for name in given if name in for_stopping})
     name = given.get("objective", "squared_error")
-    asked = {name: given[name] for name in PARAMETERS if name in given}
+    requested = {name: given[name] for name in PARAMETERS if name in given}
     several = isinstance(name, str) and name in ("softmax", "one_vs_all")
     # A function of the user's keeps g and h of each row, as other losses do that are not built in.
     objective = (
-        make_objective(name, n_outputs if several else 1, parameters=asked)
+        make_objective(name, n_outputs if several else 1, parameters=requested)
         if isinstance(name, str)
         else make_objective("huber")
     )

@@ -36,7 +36,7 @@ from hedgerow.model.forest import Forest
 from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective
-from hedgerow.objectives.given import gradients_at
+from hedgerow.objectives.precomputed import gradients_at
 from hedgerow.params import FIRST_ORDER, BoostParams, boost_params
 
 SplitTable = dict[str, list[Any]]

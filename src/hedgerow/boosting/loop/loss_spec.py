@@ -5,7 +5,7 @@ wrote is tried with the first targets.  In memory both are at hand at once; in f
 on clusters they are known after a look at all targets.
 
 Which losses can be trained on rows in chunks: those whose derivatives depend on one row
-alone (:attr:`hedgerow.objectives.given.GivenLoss.rowwise`), wherever the others are.
+alone (:attr:`hedgerow.objectives.precomputed.PrecomputedLoss.rowwise`), wherever the others are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hedgerow.objectives import (
     make_objective,
     objective_for,
 )
-from hedgerow.objectives.derivatives import GIVEN
+from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.own import TRIED, OwnGradient, OwnObject, OwnRowLoss, Task
 from hedgerow.objectives.own_classes import OwnClassGradient
 
@@ -158,7 +158,7 @@ def check_rows_alone(objective: Objective, has_queries: bool = False) -> None:
                 "objective of rankings, or leave it out."
             )
         return
-    if objective.kernel_id != GIVEN or isinstance(objective, OwnRowLoss):
+    if objective.kernel_id != PRECOMPUTED or isinstance(objective, OwnRowLoss):
         return
     shown = getattr(objective, "label", objective.name)
     if isinstance(objective, OwnGradient | OwnClassGradient):
@@ -201,7 +201,7 @@ def _check_object(objective: OwnObject, shown: str) -> None:
     if starts and kind.start_of is RowLoss.start_of:
         raise AllRowsNeededError(
             f"objective {shown!r} has an initial_score of its own, which needs all targets in "
-            "memory: write start_of(rows) in its place (hedgerow.objectives.whole.AllRows)."
+            "memory: write start_of(rows) in its place (hedgerow.objectives.global_sums.AllRows)."
         )
 
 

@@ -38,9 +38,9 @@ from hedgerow.metrics import Metric, evaluate
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
 from hedgerow.objectives.beside import start_of
-from hedgerow.objectives.given import GivenLoss, LossRows, bound_to_rows
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, unit_of
-from hedgerow.objectives.whole import AllRows
+from hedgerow.objectives.precomputed import LossRows, PrecomputedLoss, bound_to_rows
 from hedgerow.once import once
 from hedgerow.params import BoostParams
 
@@ -282,7 +282,7 @@ def _relearning(objective: Objective, data: TrainingData) -> Callable[[FloatArra
     """What learns again, from scores and round, what a loss learns beside the trees."""
     if getattr(objective, "positions", None) is None:
         return lambda raw, number: None
-    loss = cast(GivenLoss, bound_to_rows(objective, data.target, data.weight))
+    loss = cast(PrecomputedLoss, bound_to_rows(objective, data.target, data.weight))
     g, h = np.empty((2, len(data.target)))
 
     def relearn(raw: FloatArray, number: int) -> None:

@@ -112,15 +112,15 @@ def plan_of(
         params = start.with_strategy(params, objective)
     params = resolve_strategy(params, objective)
     stopping = with_resolved(stopping or StoppingParams(), train.table.schema, objective)
-    asked = make_metrics(eval_metric, objective)
+    requested = make_metrics(eval_metric, objective)
     return FitPlan(
         train,
         validation,
         objective,
         params,
         stopping,
-        read_groups(asked, validation or train),
-        read_groups(asked, train) if stopping.train_scores else (),
+        read_groups(requested, validation or train),
+        read_groups(requested, train) if stopping.train_scores else (),
         eval_metric is not None,
         check_callbacks(callbacks),
         n_threads,
@@ -174,12 +174,12 @@ def make_ready(plan: FitPlan, budget: Budget | None) -> Ready:
         found = _assemble(forest, train, encoded, params, watch, chosen, start, n_threads)
         return plan.finish(found)
 
-    asked = constraints_of_inputs(params, encoded.inputs)
+    requested = constraints_of_inputs(params, encoded.inputs)
     if chosen is not None:
         watch.n_rounds, watch.history = chosen.n_rounds, {"cv": chosen.curves}
-        asked = asked.with_rounds(chosen.n_rounds)
-    data, unseen, first = _rows_of(encoded, asked, chosen, start, n_threads)
-    rows = MemoryRows(data, watch.objective, asked, unseen, n_threads, first, parts)
+        requested = requested.with_rounds(chosen.n_rounds)
+    data, unseen, first = _rows_of(encoded, requested, chosen, start, n_threads)
+    rows = MemoryRows(data, watch.objective, requested, unseen, n_threads, first, parts)
     if first is not None:
         watch.note_start(rows.scores())
     return Ready(rows, watch, chosen, assemble, encoded.inputs)

@@ -35,7 +35,7 @@ from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
-from hedgerow.objectives.whole import AllRows
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
 

@@ -46,22 +46,24 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     """
     params = resolve_symmetric(params)
     check_slopes(params)
-    asked = params.multi_strategy
+    requested = params.multi_strategy
     if objective.n_outputs == 1:
-        if asked != "auto":
+        if requested != "auto":
             raise ParameterError(
-                f"multi_strategy={asked!r} has no effect here: objective {objective.name!r} has "
+                f"multi_strategy={requested!r} has no effect here: objective {objective.name!r} has "
                 "one output. It is for several targets and for more than two classes; leave it "
                 "at 'auto'."
             )
         return params
-    if asked == ONE_OUTPUT or (asked == "auto" and not isinstance(objective, SeveralTargets)):
+    if requested == ONE_OUTPUT or (
+        requested == "auto" and not isinstance(objective, SeveralTargets)
+    ):
         return replace(params, multi_strategy=ONE_OUTPUT)
     obstacle = obstacle_to_vectors(params)
-    if obstacle is None and not (asked == "auto" and is_symmetric(params)):
+    if obstacle is None and not (requested == "auto" and is_symmetric(params)):
         # Histograms of vectors know no bundles.
         return replace(params, multi_strategy=ALL_OUTPUTS, bundle_features=False)
-    if asked == "auto":
+    if requested == "auto":
         return replace(params, multi_strategy=ONE_OUTPUT)
     why = ""
     if params.monotone_constraints is not None:

@@ -143,7 +143,7 @@ def follow(
             if stop:
                 break
     except KeyboardInterrupt:
-        if state is None or agree is not None or is_second() or not watch.keep_whole_rounds():
+        if state is None or agree is not None or is_second() or not watch.keep_complete_rounds():
             raise
     assert state is not None  # there is at least one round
     if watch.stopped_by == "interrupt":

@@ -217,7 +217,7 @@ class Watch:
                 del curve[n_rounds:]
         del self.seconds[n_rounds:]
 
-    def keep_whole_rounds(self) -> bool:
+    def keep_complete_rounds(self) -> bool:
         """Forget what an interrupted round has left; False if no round was whole."""
         whole = len(self.seconds)
         for rows in (*self.scored, "out_of_bag"):  # those of folds are whole

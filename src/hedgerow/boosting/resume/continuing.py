@@ -179,14 +179,14 @@ class Start:
                 "belong to the rows that they were taken of, so such a model cannot be gone on "
                 "from: train it with target_statistics=False."
             )
-        asked = (objective.name, objective.n_outputs, loss_record(objective))
+        requested = (objective.name, objective.n_outputs, loss_record(objective))
         model = self.model
-        kept = {key: model.training.get(key) for key in asked[2]}
-        if asked != (model.objective, model.forest.n_outputs, kept):
+        kept = {key: model.training.get(key) for key in requested[2]}
+        if requested != (model.objective, model.forest.n_outputs, kept):
             raise ParameterError(
                 f"{self.name} was trained with {_loss_text(model.objective, kept)} and "
                 f"{model.forest.n_outputs} output(s), this fit has "
-                f"{_loss_text(objective.name, asked[2])} and {objective.n_outputs}: give the same."
+                f"{_loss_text(objective.name, requested[2])} and {objective.n_outputs}: give the same."
             )
         if bool(params.zero_as_missing) != model.schema.zero_missing:
             raise ParameterError(

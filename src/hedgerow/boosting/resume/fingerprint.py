@@ -152,8 +152,8 @@ def settings_of(
 ) -> dict[str, str]:
     """All that is no data: versions, parameters, loss, metrics."""
     plain = asdict(replace(params, learning_rate=1.0))  # a schedule has a text of its own
-    asked = {name: value for name, value in plain.items() if name != "n_estimators"}
-    named = {"random_state" if name == "seed" else name: value for name, value in asked.items()}
+    requested = {name: value for name, value in plain.items() if name != "n_estimators"}
+    named = {"random_state" if name == "seed" else name: value for name, value in requested.items()}
     texts = {
         "Hedgerow": f"{__version__} ({_digest_of_sources()})",
         "NumPy": np.__version__,

@@ -47,8 +47,8 @@ from hedgerow.model.predict import Predictor
 from hedgerow.objectives import CUSTOM, Objective
 from hedgerow.objectives.base import longest_line
 from hedgerow.objectives.beside import start_of
-from hedgerow.objectives.given import bound_to_rows, gradients_at
 from hedgerow.objectives.line_search import LeafRows, unit_of
+from hedgerow.objectives.precomputed import bound_to_rows, gradients_at
 from hedgerow.params import FIRST_ORDER, BoostParams, Interval, boost_params
 
 _DECAY = Interval(0.0, 1.0)

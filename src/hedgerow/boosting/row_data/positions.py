@@ -79,10 +79,10 @@ def check_positions(train: Sample, objective: Objective, params: BoostParams) ->
     params : BoostParams
     """
     if train.position is None:
-        asked = getattr(objective, "position_bias_regularization", None)
-        if asked is not None:
+        requested = getattr(objective, "position_bias_regularization", None)
+        if requested is not None:
             raise ParameterError(
-                f"position_bias_regularization={asked!r} has no effect without position, the "
+                f"position_bias_regularization={requested!r} has no effect without position, the "
                 "position at which each row was shown: give it to fit, or leave it at None."
             )
         return

@@ -217,7 +217,7 @@ def grow_folds(
             take_turns(lambda task: fits[task].advance(), len(fits), at_once, pool.settle)
         except KeyboardInterrupt as error:
             twice = isinstance(error.__context__, KeyboardInterrupt)
-            if twice or not pool.settle_whole_rounds() or not stopping.may_end():
+            if twice or not pool.end_complete_rounds() or not stopping.may_end():
                 raise
             interrupted = True
         grown = [fit.finish(pool.best, pool.n_common, interrupted, pool.late) for fit in fits]
@@ -322,7 +322,7 @@ class _FoldFit:
             shared.objective, shared.metrics, data.encoded, data.test, data.params,
             shared.n_threads,
         )  # fmt: skip
-        asked = StoppingParams("oob") if stopping.by_out_of_bag else StoppingParams()
+        requested = StoppingParams("oob") if stopping.by_out_of_bag else StoppingParams()
         limits = None if stopping.pooled else stopping.limits
         test = data.test
         scored = [ScoredRows(ONLY, metrics, test.target, test.weight, slice(0, test.n_rows))]
@@ -333,7 +333,7 @@ class _FoldFit:
         self._watch = Watch(
             objective=objective,
             scored={part.name: part.metrics for part in scored},
-            best=best_round_of(metrics[0], asked, limits),
+            best=best_round_of(metrics[0], requested, limits),
             by_out_of_bag=stopping.by_out_of_bag,
             callbacks=(),
             n_rounds=data.params.n_estimators,
@@ -434,10 +434,10 @@ class _Pool:
     late: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        asked = self.stopping
-        self.best = asked.best
-        if self.best is None and asked.pooled and asked.limits is not None:
-            self.best = BestRound(self.metric, *asked.limits)
+        requested = self.stopping
+        self.best = requested.best
+        if self.best is None and requested.pooled and requested.limits is not None:
+            self.best = BestRound(self.metric, *requested.limits)
 
     @property
     def n_common(self) -> int | None:
@@ -466,7 +466,7 @@ class _Pool:
                 return True
         return False
 
-    def settle_whole_rounds(self) -> bool:
+    def end_complete_rounds(self) -> bool:
         """Look again at all rounds that all folds have done; False if there is none.
 
         An interrupt may have come while they were looked at.

@@ -74,9 +74,9 @@ def refit_model(
     sample = rows.sample
     if weigh is not None:
         sample, _ = weigh(sample, sample)
-    asked = params.with_rounds(n_rounds)
+    requested = params.with_rounds(n_rounds)
     stopping = StoppingParams(False, time_budget=clock.time_budget, began=clock.began)
-    model = fit(sample, objective, asked, stopping=stopping, n_jobs=n_jobs)
+    model = fit(sample, objective, requested, stopping=stopping, n_jobs=n_jobs)
     by_budget = model.training["stopped_by"] == "time_budget"
     parameters = {**model.training["parameters"], "n_estimators": params.n_estimators}
     record = {

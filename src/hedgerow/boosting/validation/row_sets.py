@@ -37,7 +37,7 @@ _TAKEN = (TRAINING, "out_of_bag", "cv")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GivenRows:
+class ValidationRows:
     """One set of validation rows, as the user gave it.
 
     Attributes
@@ -63,13 +63,13 @@ class GivenRows:
         return f"{argument} of X_val[{self.name!r}]"
 
 
-def given_sets(
+def validation_sets(
     X_val: Any,
     y_val: Any,
     sample_weight_val: Any = None,
     offset_val: Any = None,
     qid_val: Any = None,
-) -> tuple[GivenRows, ...]:
+) -> tuple[ValidationRows, ...]:
     """The sets of validation rows among the arguments of ``fit``.
 
     Parameters
@@ -103,7 +103,9 @@ def given_sets(
         return ()
     if y_val is not None:
         return (
-            GivenRows(ONLY, X_val, y_val, sample_weight_val, offset_val, qid_val, is_only=True),
+            ValidationRows(
+                ONLY, X_val, y_val, sample_weight_val, offset_val, qid_val, is_only=True
+            ),
         )
     if not isinstance(X_val, Mapping) or not X_val or not all(map(_is_set, X_val.values())):
         raise DataError(
@@ -124,10 +126,10 @@ def _is_set(value: Any) -> bool:
     return isinstance(value, Dataset) or (isinstance(value, tuple) and len(value) in (2, 3))
 
 
-def _given(name: str, value: Any) -> GivenRows:
+def _given(name: str, value: Any) -> ValidationRows:
     if isinstance(value, Dataset):
-        return GivenRows(name, value.X, value.y, value.weight, value.offset, value.qid)
-    return GivenRows(name, *value)
+        return ValidationRows(name, value.X, value.y, value.weight, value.offset, value.qid)
+    return ValidationRows(name, *value)
 
 
 def check_set_names(sets: Mapping[Any, Any]) -> None:
@@ -268,10 +270,10 @@ def _part(sample: Sample, place: slice) -> Sample:
 __all__ = [
     "ONLY",
     "TRAINING",
-    "GivenRows",
+    "ValidationRows",
     "check_set_names",
-    "given_sets",
     "parts_of",
     "stack_tables",
     "stacked",
+    "validation_sets",
 ]

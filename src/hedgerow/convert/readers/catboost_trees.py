@@ -38,19 +38,19 @@ class _Builder:
 
     def add(
         self,
-        asked: list[Split | None],
+        requested: list[Split | None],
         left: IntArray,
         value: FloatArray,
         cover: FloatArray,
         right: IntArray,
     ) -> None:
-        """Add a tree; ``asked`` is None in leaves."""
-        feature = np.array([-1 if s is None else s.feature for s in asked], dtype=np.int64)
-        key = np.array([0 if s is None else self.key_of(s) for s in asked], dtype=np.int64)
-        missing = np.array([s is not None and s.missing_left for s in asked], dtype=np.bool_)
-        is_set = np.array([s is not None and s.is_set for s in asked], dtype=np.bool_)
+        """Add a tree; ``requested`` is None in leaves."""
+        feature = np.array([-1 if s is None else s.feature for s in requested], dtype=np.int64)
+        key = np.array([0 if s is None else self.key_of(s) for s in requested], dtype=np.int64)
+        missing = np.array([s is not None and s.missing_left for s in requested], dtype=np.bool_)
+        is_set = np.array([s is not None and s.is_set for s in requested], dtype=np.bool_)
         self.parts.append((feature, key, missing, is_set, left, right, value, cover))
-        self.start.append(self.start[-1] + len(asked))
+        self.start.append(self.start[-1] + len(requested))
 
     def table(self) -> TreeTable:
         """All trees."""
@@ -77,8 +77,8 @@ def symmetric_trees(trees: list[dict[str, Any]], splits: Splits, n_outputs: int)
     """Trees with one split per level: bit k of a leaf's number is the side at split k."""
     builder = _Builder(splits, n_outputs)
     for record in trees:
-        asked = [splits.read(item) for item in records.listed(record, "splits", missing=True)]
-        depth = len(asked)
+        requested = [splits.read(item) for item in records.listed(record, "splits", missing=True)]
+        depth = len(requested)
         if depth > _MOST_DEPTH:
             raise ModelFormatError(f"a tree is deeper than {_MOST_DEPTH} splits.")
         n_leaves = 1 << depth
@@ -88,7 +88,7 @@ def symmetric_trees(trees: list[dict[str, Any]], splits: Splits, n_outputs: int)
         cover = known if len(known) == n_leaves else np.zeros(n_leaves)
         inner = n_leaves - 1
         node = np.arange(2 * n_leaves - 1)
-        level = [s for k in range(depth) for s in [asked[depth - 1 - k]] * (1 << k)]
+        level = [s for k in range(depth) for s in [requested[depth - 1 - k]] * (1 << k)]
         value = np.full((len(node), *leaf.shape[1:]), np.nan)
         value[inner:] = leaf
         covers = np.zeros(len(node))
@@ -110,11 +110,11 @@ def nested_trees(trees: list[dict[str, Any]], splits: Splits, n_outputs: int) ->
     """Trees whose nodes contain their children."""
     builder = _Builder(splits, n_outputs)
     for record in trees:
-        asked: list[Split | None] = []
+        requested: list[Split | None] = []
         left, right, values, cover = [], [], [], []
         for node, children in _nodes(record):
             if children is None:
-                asked.append(None)
+                requested.append(None)
                 found = node.get("value")
                 listed = found if isinstance(found, list) else [found]
                 values.append(records.floats({"value": listed}, "value", n_outputs))
@@ -122,18 +122,18 @@ def nested_trees(trees: list[dict[str, Any]], splits: Splits, n_outputs: int) ->
                 left.append(0)
                 right.append(0)
             else:
-                asked.append(splits.read(node.get("split")))
+                requested.append(splits.read(node.get("split")))
                 values.append(np.full(n_outputs, np.nan))
                 cover.append(0.0)
                 left.append(children[0])
                 right.append(children[1])
         covers = np.array(cover)
-        for at in range(len(asked) - 1, -1, -1):
-            if asked[at] is not None:
+        for at in range(len(requested) - 1, -1, -1):
+            if requested[at] is not None:
                 covers[at] = covers[left[at]] + covers[right[at]]
-        value = np.array(values).reshape(len(asked), n_outputs)
+        value = np.array(values).reshape(len(requested), n_outputs)
         builder.add(
-            asked,
+            requested,
             np.array(left, dtype=np.int64),
             value if n_outputs > 1 else value[:, 0],
             covers,

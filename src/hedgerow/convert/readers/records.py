@@ -99,7 +99,7 @@ def text_number(record: dict[str, Any], name: str, default: str = "") -> float:
     return value
 
 
-def text_whole(record: dict[str, Any], name: str, low: int, high: int, default: str = "") -> int:
+def text_integer(record: dict[str, Any], name: str, low: int, high: int, default: str = "") -> int:
     """Return a whole number within bounds that is written as text."""
     found = record.get(name, default)
     short = isinstance(found, str) and found.isascii() and found.isdigit() and len(found) <= 18

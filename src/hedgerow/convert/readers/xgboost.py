@@ -61,9 +61,9 @@ def read_record(record: Any) -> Imported:
     """
     learner = records.member(record, "learner")
     about = records.member(learner, "learner_model_param")
-    n_features = records.text_whole(about, "num_feature", 1, 2**24)
-    classes = records.text_whole(about, "num_class", 0, _MOST_OUTPUTS, "0")
-    targets = records.text_whole(about, "num_target", 0, _MOST_OUTPUTS, "1")
+    n_features = records.text_integer(about, "num_feature", 1, 2**24)
+    classes = records.text_integer(about, "num_class", 0, _MOST_OUTPUTS, "0")
+    targets = records.text_integer(about, "num_target", 0, _MOST_OUTPUTS, "1")
     n_outputs = max(classes, targets, 1)
     booster, weights = _booster(records.member(learner, "gradient_booster"))
     model = records.member(booster, "model")
@@ -85,7 +85,7 @@ def read_record(record: Any) -> Imported:
     if weights is not None:
         source["boosting"] = "dart"
     shape = model.get("gbtree_model_param")
-    n_parallel = records.text_whole(
+    n_parallel = records.text_integer(
         shape if isinstance(shape, dict) else {}, "num_parallel_tree", 1, _MOST_PARALLEL, "1"
     )
     return finished(table, schema, start.tolist(), meaning, source, n_parallel=n_parallel)

@@ -59,7 +59,7 @@ class Tree:
 def read_tree(record: dict[str, Any], n_features: int, n_outputs: int) -> Tree:
     """Read the arrays of one tree."""
     about = records.member(record, "tree_param")
-    size = records.text_whole(about, "size_leaf_vector", 0, 2**20, "1")
+    size = records.text_integer(about, "size_leaf_vector", 0, 2**20, "1")
     left = records.ints(record, "left_children")
     n = len(left)
     if n == 0:

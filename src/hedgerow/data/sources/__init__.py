@@ -20,7 +20,7 @@ A table that is read this way gets the schema, cuts and bins that it has in memo
 
 from __future__ import annotations
 
-from hedgerow.data.sources.base import Asked, Batch, Part, Roles
+from hedgerow.data.sources.base import Batch, Part, ReadRequest, Roles
 from hedgerow.data.sources.batches import BatchFunction
 from hedgerow.data.sources.binning import BatchReader
 from hedgerow.data.sources.opening import (
@@ -35,12 +35,12 @@ from hedgerow.data.sources.survey import Found, Survey, merge_surveys
 from hedgerow.data.sources.text_files import TextTypes
 
 __all__ = [
-    "Asked",
     "Batch",
     "BatchFunction",
     "BatchReader",
     "Found",
     "Part",
+    "ReadRequest",
     "Roles",
     "Source",
     "Survey",

@@ -198,7 +198,7 @@ def check_same_columns(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class ReadRequest:
     """How the features are to be read.
 
     Attributes

@@ -29,7 +29,7 @@ from hedgerow.data.columns import stack, text_message
 from hedgerow.data.levels import MISSING_CODE, MOST_LEVELS
 from hedgerow.data.memory import give_back_memory, shown_bytes
 from hedgerow.data.schema import Column, ColumnKind, Schema, unnamed_schema
-from hedgerow.data.sources.base import Asked, Batch
+from hedgerow.data.sources.base import Batch, ReadRequest
 from hedgerow.data.sources.columns import ReadColumn, floats_of
 from hedgerow.data.sources.facts import ColumnFacts
 from hedgerow.data.sources.level_counts import LevelCounts
@@ -88,7 +88,7 @@ class Survey:
 
     def __init__(
         self,
-        asked: Asked,
+        requested: ReadRequest,
         *,
         seed: int,
         memory_limit: int,
@@ -96,7 +96,7 @@ class Survey:
         n_total: int | None = None,
         largest_weight: float | None = None,
     ) -> None:
-        self.asked, self.memory_limit = asked, memory_limit
+        self.requested, self.memory_limit = requested, memory_limit
         self.sample = RowSample(seed, first_row, n_total)
         self.names: tuple[str, ...] | None = None
         self.named = True
@@ -119,19 +119,19 @@ class Survey:
         if sparse:
             self.names, self.facts = (), [ColumnFacts()]
             return
-        given = self.asked.feature_names
+        given = self.requested.feature_names
         if given is not None:
             check_names(given, len(names))
             self.named = True
         self.names = tuple(names)
-        self._chosen = chosen_columns(self.asked.categorical, self._labels())
+        self._chosen = chosen_columns(self.requested.categorical, self._labels())
         self.facts = [ColumnFacts() for _ in names]
         share = int(_LEVEL_SHARE * self.memory_limit)
         self.levels = [LevelCounts(name, share) for name in self._labels()]
 
     def _labels(self) -> tuple[str, ...]:
         assert self.names is not None
-        return self.asked.feature_names or self.names
+        return self.requested.feature_names or self.names
 
     def _check_memory(self, block: Block) -> None:
         """Refuse a limit that the rows for the cuts would break."""
@@ -202,7 +202,7 @@ class Survey:
             return self.levels[j].add(column.values, mass)[kept], True
         plain = plain_of(
             column.values,
-            text_message(label, column.type_name, named=self.asked.categorical is not None),
+            text_message(label, column.type_name, named=self.requested.categorical is not None),
         )
         return plain[kept], False
 
@@ -289,10 +289,12 @@ class Survey:
         return pack(value, arrays)
 
     @classmethod
-    def from_bytes(cls, message: bytes, asked: Asked, *, seed: int, memory_limit: int) -> Survey:
-        """Read what :meth:`to_bytes` of a process with the same ``asked`` has made."""
+    def from_bytes(
+        cls, message: bytes, requested: ReadRequest, *, seed: int, memory_limit: int
+    ) -> Survey:
+        """Read what :meth:`to_bytes` of a process with the same ``requested`` has made."""
         value, arrays = unpack(message)
-        survey = cls(asked, seed=seed, memory_limit=memory_limit)
+        survey = cls(requested, seed=seed, memory_limit=memory_limit)
         if value["names"] is None:
             return survey
         survey.begin(value["names"], value["named"], value["settled"], value["sparse"])
@@ -344,14 +346,14 @@ class Survey:
             if j % _COLUMNS_TO_TRIM == 0:
                 give_back_memory()  # blocks are small arrays, which leave holes
         schema = self._schema(found)
-        table = mark_zeros(Table(stacked.finish(schema.kinds), schema), self.asked.zero_missing)
+        table = mark_zeros(Table(stacked.finish(schema.kinds), schema), self.requested.zero_missing)
         return Found(table.schema, table, weight, n_rows, self.settled)
 
     def _schema(self, found: Sequence[Column]) -> Schema:
         """As :func:`hedgerow.data.read_table` makes it."""
         kinds = [column.kind for column in found]
         if "category" in kinds:
-            return Schema(tuple(found), self.named, self.asked.unknown)
+            return Schema(tuple(found), self.named, self.requested.unknown)
         if not self.named and len(set(kinds)) == 1:
             return unnamed_schema(len(found), kinds[0])
         return Schema(tuple(found), named=self.named)
@@ -369,13 +371,13 @@ class Survey:
             if self.settled and kind == "float":
                 plain = [floats_of(part) for part in plain]
             return Column(name, kind), stack_one(plain, kind)
-        levels, codes = self.levels[j].finish(most_levels, self.asked.unknown == "error")
+        levels, codes = self.levels[j].finish(most_levels, self.requested.unknown == "error")
         numbers = [
             part if coded else np.full(len(part), MISSING_CODE, dtype=np.int64)
             for part, coded in parts
         ]
         found = codes[np.concatenate(numbers)]
-        return Column(name, kind, levels), code_column(found, len(levels), self.asked.unknown)
+        return Column(name, kind, levels), code_column(found, len(levels), self.requested.unknown)
 
     def _finish_sparse(
         self, blocks: Sequence[Block], weight: FloatArray | None, n_rows: int
@@ -388,9 +390,9 @@ class Survey:
             entries = entries.astype(np.result_type(entries.dtype, np.float32))
         table = read_any(
             entries,
-            zero_missing=self.asked.zero_missing,
-            categorical=self.asked.categorical,
-            names=self.asked.feature_names,
+            zero_missing=self.requested.zero_missing,
+            categorical=self.requested.categorical,
+            names=self.requested.feature_names,
         )
         return Found(table.schema, table, weight, n_rows, self.settled)
 

@@ -31,12 +31,12 @@ from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.cart.nodes import (
     add_node,
+    commit_node,
     is_constant,
     is_terminal,
     limits_of,
     node_column,
     prepare_node,
-    settle_node,
 )
 from hedgerow.growing.cart.state import (
     AT_CHOSEN,
@@ -305,7 +305,7 @@ def grow(
                 return SEARCH
             search_columns(columns, rules, work, scratch, tree, node, found, 0, n_chosen)
         else:
-            if settle_node(samples, columns, rules, work, scratch, tree, progress, found):
+            if commit_node(samples, columns, rules, work, scratch, tree, progress, found):
                 push_node(tree, progress, best_first, node)
             progress[AT_NODE], progress[AT_SIBLING] = progress[AT_SIBLING], -1
             progress[AT_PHASE] = _EXAMINE if progress[AT_NODE] >= 0 else _CHOOSE

@@ -234,7 +234,7 @@ def bound_children(tree: Tree, left: int, right: int, sign: int) -> None:
 
 
 @kernel(inner=True)
-def settle_node(
+def commit_node(
     samples: Samples, columns: Columns, rules: CartRules, work: Work, scratch: Scratch,
     tree: Tree, progress: IntArray, found: Found,
 ) -> bool:  # fmt: skip

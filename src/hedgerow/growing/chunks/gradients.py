@@ -1,11 +1,11 @@
 """Gradients of rows in chunks, for losses whose derivatives are computed before the pass.
 
 In memory such a loss fills g and h of all rows before each tree
-(:class:`hedgerow.objectives.given.Given`).  Here it fills those of one chunk, in space
+(:class:`hedgerow.objectives.precomputed.Given`).  Here it fills those of one chunk, in space
 that the next chunk takes over: they are computed anew for every tree in any case, so
 nothing of them is kept.
 
-A loss that compares rows with others (:class:`WholeRows`) gets the scores of all rows of the
+A loss that compares rows with others (:class:`CrossRowGradients`) gets the scores of all rows of the
 rank first, in a pass of its own.
 """
 
@@ -19,12 +19,12 @@ from hedgerow.arrays import FloatArray
 from hedgerow.data.row_store import Chunk
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.derivatives import GIVEN
-from hedgerow.objectives.given import BLOCK_ROWS, GivenLoss, LossRows, check_curvature
+from hedgerow.objectives.derivatives import PRECOMPUTED
+from hedgerow.objectives.precomputed import BLOCK_ROWS, LossRows, PrecomputedLoss, check_curvature
 from hedgerow.threads import run_blocks
 
 
-class WholeRows(Protocol):
+class CrossRowGradients(Protocol):
     """A loss that sees all rows of a rank, and those of others that compete with them."""
 
     def collect(self, chunk: Chunk) -> None:
@@ -43,7 +43,7 @@ class ChunkGradients:
     Parameters
     ----------
     objective : Objective
-        Of any kind; of others than ``GIVEN`` nothing is done.
+        Of any kind; of others than ``PRECOMPUTED`` nothing is done.
     newton : bool
         Whether trees are grown on h, too.
     most_rows : int
@@ -59,15 +59,15 @@ class ChunkGradients:
         newton: bool,
         most_rows: int,
         n_threads: int,
-        whole: WholeRows | None = None,
+        whole: CrossRowGradients | None = None,
     ) -> None:
         self.whole = whole
-        given = objective.kernel_id == GIVEN
-        self._loss = cast(GivenLoss, objective) if given else None
-        self._space: FloatArray = np.empty(2 * most_rows if given else 0)
+        precomputed = objective.kernel_id == PRECOMPUTED
+        self._loss = cast(PrecomputedLoss, objective) if precomputed else None
+        self._space: FloatArray = np.empty(2 * most_rows if precomputed else 0)
         self._n_threads = n_threads
         # Only a user's loss may have no positive h in any row.
-        self._watches = given and newton and hasattr(objective, "label")
+        self._watches = precomputed and newton and hasattr(objective, "label")
         self._largest = 0.0
 
     def begin(self) -> None:

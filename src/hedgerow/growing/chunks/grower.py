@@ -33,7 +33,7 @@ from hedgerow.data.matrix import tile_shape
 from hedgerow.data.row_store import Chunk, RowStore, Uses
 from hedgerow.growing.chunks import passes
 from hedgerow.growing.chunks.exchange import Exchange, GrowMode
-from hedgerow.growing.chunks.gradients import ChunkGradients, WholeRows
+from hedgerow.growing.chunks.gradients import ChunkGradients, CrossRowGradients
 from hedgerow.growing.chunks.places import ChunkPlaces
 from hedgerow.growing.chunks.sampling import find_choice
 from hedgerow.growing.chunks.scores import (
@@ -114,7 +114,7 @@ class ChunkGrower:
         mode: GrowMode = "data",
         adds_scores: bool = True,
         n_copies: int = 1,
-        whole: WholeRows | None = None,
+        whole: CrossRowGradients | None = None,
     ) -> None:
         check(mode)
         self._store, self._objective = store, objective
@@ -170,7 +170,7 @@ class ChunkGrower:
         nodes.begin(tree, output, self._objective.n_outputs)
         whole = self._gradients.whole
         if whole is not None:
-            self.settle(after=whole.collect)
+            self.update_scores(after=whole.collect)
             whole.fill(int(nodes.scalars[layout.IS_ROUND]) // self._n_parallel)
         self._start_tree(traffic)
         while True:
@@ -181,7 +181,7 @@ class ChunkGrower:
         grown = nodes.finish(self._leaf_sums(traffic) if nodes.is_rounded else None)
         if self._adds_scores:
             self._changes.append(Leaves(grown, output, nodes.found_leaves))
-        traffic.wasted_rows = nodes.rows_in_vain()
+        traffic.wasted_rows = nodes.rows_split_unused()
         traffic.sent = self._exchange.sent - sent_before
         return grown
 
@@ -193,7 +193,7 @@ class ChunkGrower:
         """
         self._changes.append(Walk(tree, output))
 
-    def settle(self, before: Visit | None = None, after: Visit | None = None) -> None:
+    def update_scores(self, before: Visit | None = None, after: Visit | None = None) -> None:
         """Bring the raw scores up to date, in one pass over the chunks if one is needed.
 
         Parameters
@@ -267,7 +267,7 @@ class ChunkGrower:
             self._counts[:] = 0
             self._counts[0, layout.COUNT_G_MOST : layout.COUNT_H_MOST + 1] = most
             self._counts[0, layout.COUNT_G_SUM : layout.COUNT_H_SUM + 1] = sums[:2]
-            if self._tree.settle_units(self._counts, self.n_rows):
+            if self._tree.check_units(self._counts, self.n_rows):
                 break
             traffic.redone += 1
         of_sample = sums[2:]
@@ -344,8 +344,8 @@ class ChunkGrower:
                 self._apply_changes(chunk, lead)
                 output = int(scalars[layout.IS_OUTPUT])
                 number = int(scalars[layout.IS_ROUND]) // self._n_parallel
-                given = self._gradients.probability(chunk, output, number)
-                self._places.write_loss(chunk, given, self._weighted, self._team.where)
+                precomputed = self._gradients.probability(chunk, output, number)
+                self._places.write_loss(chunk, precomputed, self._weighted, self._team.where)
                 scalars[layout.IS_FIRST_ROW] = chunk.first_row
                 lead(passes.START)
                 if not self._by_gradient:

@@ -30,14 +30,14 @@ from hedgerow.growing.core.state import (
     IS_SMALL,
     IS_SMALL_SLOT,
     IS_SUBTRACT,
-    Extras,
+    Options,
     Search,
     Settings,
     Tree,
 )
 from hedgerow.growing.sampling.draws import allow_children
-from hedgerow.kernels.barrier import Crew, barrier, share
-from hedgerow.kernels.histogram import Bins, Columns, Wide, add_wide
+from hedgerow.kernels.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.histogram import Bins, Columns, HistogramSums, add_histogram_sums
 from hedgerow.kernels.split import SplitRules
 
 # Columns of ``jobs``: what becomes of the children of a node that is split in this pass.
@@ -66,7 +66,7 @@ def searched_children(jobs: IntArray) -> IntArray:
 @kernel(inner=True)
 def end_builds(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     columns: Columns,
     stride: int,
     scalars: IntArray,
@@ -74,27 +74,27 @@ def end_builds(
 ) -> None:
     """Empty all cells; add the sums of all parts to those of part 0."""
     packing = packing_of(scalars)
-    n_parts = crew.n_threads // building.n_groups
+    n_parts = team.n_threads // building.n_groups
     if thread // building.n_groups < n_parts:
         mine = share_columns(thread, building)
         for build in range(len(building.nodes)):
             empty_cells(thread, build, packing, columns, mine, stride, building)
             building.filled[thread, build] = 0
-    barrier(crew)
-    mine = share(building.last - building.first, thread, crew.n_threads)
+    barrier(team)
+    mine = share(building.last - building.first, thread, team.n_threads)
     for build in range(len(building.nodes)):
         for part in range(1, n_parts):
             for k in range(building.first + mine[0], building.first + mine[1]):
                 at = columns.feature[k] * stride
                 to, source = building.at[0, build] + at, building.at[part, build] + at
-                add_wide(building.wide, to, source, stride, 1)
-    barrier(crew)
+                add_histogram_sums(building.histograms, to, source, stride, 1)
+    barrier(team)
 
 
 @kernel
 def write_message(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     columns: Columns,
     stride: int,
     building: Building,
@@ -104,97 +104,99 @@ def write_message(
 ) -> None:
     """Lay the sums of all builds out by rank: its columns of each build, g, n, and h if asked."""
     n_columns, n_builds = building.last, len(building.nodes)
-    wide = building.wide
+    histograms = building.histograms
     for rank in range(n_ranks):
         first, last = share(n_columns, rank, n_ranks)
         start = first * n_builds * n_fields * stride
-        mine = share(last - first, thread, crew.n_threads)
+        mine = share(last - first, thread, team.n_threads)
         for build in range(n_builds):
             for k in range(first + mine[0], first + mine[1]):
                 to = start + (build * (last - first) + k - first) * n_fields * stride
                 at = building.at[0, build] + columns.feature[k] * stride
                 for b in range(stride):
-                    message[to + b] = wide.g[at + b]
-                    message[to + stride + b] = wide.n[at + b]
+                    message[to + b] = histograms.g[at + b]
+                    message[to + stride + b] = histograms.n[at + b]
                 if n_fields == 3:
                     for b in range(stride):
-                        message[to + 2 * stride + b] = wide.h[at + b]
-    barrier(crew)
+                        message[to + 2 * stride + b] = histograms.h[at + b]
+    barrier(team)
 
 
 @kernel
 def read_message(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     columns: Columns,
     stride: int,
     block: tuple[int, int],
     n_fields: int,
     message: IntArray,
-    wide: Wide,
+    histograms: HistogramSums,
     places: IntArray,
 ) -> None:
     """Write the sums of the columns ``block`` of each build to its place."""
     first, last = block
-    mine = share(last - first, thread, crew.n_threads)
+    mine = share(last - first, thread, team.n_threads)
     h_field = np.int64(2 if n_fields == 3 else 1)
     for build in range(len(places)):
         for k in range(first + mine[0], first + mine[1]):
             start = (build * (last - first) + k - first) * n_fields * stride
             at = places[build] + columns.feature[k] * stride
             for b in range(stride):
-                wide.g[at + b] = message[start + b]
-                wide.n[at + b] = message[start + stride + b]
-                wide.h[at + b] = message[start + h_field * stride + b]
-    barrier(crew)
+                histograms.g[at + b] = message[start + b]
+                histograms.n[at + b] = message[start + stride + b]
+                histograms.h[at + b] = message[start + h_field * stride + b]
+    barrier(team)
 
 
 @kernel
 def search_jobs(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     rules: SplitRules,
     bins: Bins,
     columns: Columns,
     block: tuple[int, int],
-    place: tuple[Wide, int, int],
+    place: tuple[HistogramSums, int, int],
     nodes: tuple[IntArray, IntArray, IntArray],
     search: Search,
     scalars: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Histograms of the larger children, and best splits of all, in columns ``block``.
 
     ``place`` is where slots are: wide sums, cells of a slot, and what stands before column
     0 of slot 0; ``nodes`` are the table of nodes, the jobs and, to be written, what was
     found: int64 (jobs, threads, 2, FOUND_FIELDS).  ``search``, ``scalars`` and space in
-    ``extras`` are this thread's own.
+    ``options`` are this thread's own.
     """
     table, jobs, found = nodes
-    wide, slot_size, before = place
-    first, last = share(block[1] - block[0], thread, crew.n_threads)
+    histograms, slot_size, before = place
+    first, last = share(block[1] - block[0], thread, team.n_threads)
     mine = (block[0] + first, block[0] + last)
     for j in range(len(jobs)):
         small, large = before + jobs[j, JOB_SMALL_SLOT] * slot_size, np.int64(0)
         if jobs[j, JOB_LARGE] >= 0:
             large = before + jobs[j, JOB_LARGE_SLOT] * slot_size
         if jobs[j, JOB_SUBTRACT] == 1:
-            subtract_node(thread, mine, bins, columns, wide, large, small, extras.lists, None)
+            subtract_node(
+                thread, mine, bins, columns, histograms, large, small, options.lists, None
+            )
         scalars[IS_SMALL] = jobs[j, JOB_SMALL] if jobs[j, JOB_SEARCH_SMALL] == 1 else -1
         scalars[IS_LARGE] = jobs[j, JOB_LARGE] if jobs[j, JOB_SEARCH_LARGE] == 1 else -1
-        allow_children(settings, search.allowed, table, scalars, extras)
+        allow_children(settings, search.allowed, table, scalars, options)
         for child in range(2):
             node = member(scalars, child).node
             if node >= 0:
-                histogram = (wide, small if child == 0 else large)
+                histogram = (histograms, small if child == 0 else large)
                 search_node(
                     thread, mine, settings, rules, bins, columns, histogram, search, child,
-                    table[node], scalars, extras,
+                    table[node], scalars, options,
                 )  # fmt: skip
                 for k in range(found.shape[3]):
                     found[j, thread, child, k] = search.found[thread, child, k]
-    barrier(crew)
+    barrier(team)
 
 
 @kernel
@@ -210,21 +212,21 @@ def best_of_threads(jobs: IntArray, found: IntArray, best: IntArray) -> None:
 
 
 @kernel
-def settle_jobs(
+def commit_splits(
     settings: Settings,
     rules: SplitRules,
     tree: Tree,
     scalars: IntArray,
     jobs: IntArray,
     found: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Write the best splits into the table of nodes; int64 (jobs, any, 2, FOUND_FIELDS)."""
     for j in range(len(jobs)):
         for child in range(2):
             node = jobs[j, JOB_SMALL if child == 0 else JOB_LARGE]
             if jobs[j, JOB_SEARCH_SMALL if child == 0 else JOB_SEARCH_LARGE] == 1:
-                keep_best(settings, rules, tree, scalars, found[j], node, child, extras, None)
+                keep_best(settings, rules, tree, scalars, found[j], node, child, options, None)
             elif node >= 0:
                 release_slot(tree, scalars, node)
 
@@ -238,13 +240,13 @@ def open_batch(
     parents: IntArray,
     full_after: IntArray,
     jobs: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Make the children of ``parents``; ``full_after[k]`` is 1 if the tree is full with them."""
     for k in range(len(parents)):
         clear_batch(scalars)
         scalars[IS_N_LEAVES] = settings.max_leaves * full_after[k]
-        open_children(settings, rules, tree, scalars, parents[k], extras)
+        open_children(settings, rules, tree, scalars, parents[k], options)
         jobs[k, JOB_SMALL] = scalars[IS_SMALL]
         jobs[k, JOB_LARGE] = scalars[IS_LARGE]
         jobs[k, JOB_SMALL_SLOT] = scalars[IS_SMALL_SLOT]
@@ -256,14 +258,14 @@ def open_batch(
 
 @kernel
 def open_root(
-    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, extras: Extras
+    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, options: Options
 ) -> None:
     """Empty the tree; ``IS_N_ROWS`` rows are in the sample."""
-    start_tree(settings, rules, tree, scalars, extras)
+    start_tree(settings, rules, tree, scalars, options)
 
 
 @kernel
-def settle_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: int) -> None:
+def check_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: int) -> None:
     """Check units and packing against what all ranks have measured."""
     choose_packing(counts, scalars, constant, n_rows)
 
@@ -275,7 +277,7 @@ def value_nodes(
     tree: Tree,
     sums: IntArray,
     scalars: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Values and covers of all nodes, from the sums (1, 2, nodes) of the leaves."""
-    set_values(settings, rules, tree, sums, scalars, extras)
+    set_values(settings, rules, tree, sums, scalars, options)

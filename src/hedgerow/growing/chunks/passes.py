@@ -39,7 +39,7 @@ from hedgerow.growing.chunks.stages import (
     visit_chunk,
 )
 from hedgerow.growing.core.state import Rows, Sampler, Settings
-from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order
+from hedgerow.kernels.barrier import ThreadTeam, await_order, barrier, give_order
 from hedgerow.kernels.histogram import Bins, Columns
 from hedgerow.kernels.intrinsics import array_at, with_field
 from hedgerow.objectives.derivatives import LossData
@@ -48,7 +48,7 @@ from hedgerow.objectives.derivatives import LossData
 (
     BY_ROW, BY_ROW_CELLS, TILE_SIZE, TILE_WIDTH, BY_COLUMN, N_COLUMNS, COLUMN_CELLS,
     ROWS, N_PLACES, FIXED, PACKED, N_ROWS, FIRST_PIECE,
-    TARGET, WEIGHT, N_WEIGHTS, RAW, N_OUTPUTS, PROBABILITY, N_GIVEN, N_GIVEN_ROWS, OUTPUT,
+    TARGET, WEIGHT, N_WEIGHTS, RAW, N_OUTPUTS, PROBABILITY, N_PRECOMPUTED, N_PRECOMPUTED_ROWS, OUTPUT,
     PLACES,
 ) = range(23)  # fmt: skip
 
@@ -134,13 +134,13 @@ def loss_data_at(plan: Plan, where: IntArray) -> LossData:
         array_at(where[TARGET], (where[N_ROWS],), np.float64),
         array_at(where[WEIGHT], (where[N_WEIGHTS],), np.float64),
         array_at(where[RAW], (where[N_OUTPUTS], where[N_ROWS]), np.float64),
-        array_at(where[PROBABILITY], (where[N_GIVEN], where[N_GIVEN_ROWS]), np.float64),
+        array_at(where[PROBABILITY], (where[N_PRECOMPUTED], where[N_PRECOMPUTED_ROWS]), np.float64),
         plan.level,
     )
 
 
 @kernel
-def take_part(thread: int, crew: Crew, order: int, plan: Plan, where: IntArray) -> int:
+def take_part(thread: int, team: ThreadTeam, order: int, plan: Plan, where: IntArray) -> int:
     """Thread 0: one stage, for the chunk at ``where``.  Helpers: all stages of a pass.
 
     ``order`` is the stage, and for helpers the number of the last order; they return that of
@@ -149,56 +149,56 @@ def take_part(thread: int, crew: Crew, order: int, plan: Plan, where: IntArray) 
     number = order
     if thread > 0 or order == BEGIN:
         # Nobody may give an order before the last one was heard.
-        barrier(crew)
+        barrier(team)
     while order != BEGIN or thread > 0:
         if thread == 0:
-            give_order(crew, order)
+            give_order(team, order)
         else:
-            order = await_order(crew, number)
+            order = await_order(team, number)
             number += 1
         if order == END:
-            barrier(crew)
+            barrier(team)
             break
         piece = where[FIRST_PIECE]
         if order == START:
             settings = with_field(plan.settings, "n_rows", where[N_ROWS])
             start_chunk(
-                thread, crew, settings, plan.sampler, loss_data_at(plan, where),
+                thread, team, settings, plan.sampler, loss_data_at(plan, where),
                 rows_at(plan, where), plan.blocks, plan.counts, plan.scalars, plan.segments,
                 piece, plan.sums,
             )  # fmt: skip
         elif order == TALLY:
             tally_chunk(
-                thread, crew, plan.settings, plan.sampler, rows_at(plan, where), plan.counts,
+                thread, team, plan.settings, plan.sampler, rows_at(plan, where), plan.counts,
                 where[N_ROWS], plan.known,
             )  # fmt: skip
         elif order == SAMPLE:
             rows = rows_at(plan, where)
             sample_chunk(
-                thread, crew, plan.settings, plan.sampler, rows, plan.counts, plan.scalars,
+                thread, team, plan.settings, plan.sampler, rows, plan.counts, plan.scalars,
                 where[N_ROWS],
             )  # fmt: skip
-            open_chunk(thread, crew, rows, plan.scalars, plan.segments, piece, plan.sums)
-            barrier(crew)
+            open_chunk(thread, team, rows, plan.scalars, plan.segments, piece, plan.sums)
+            barrier(team)
         elif order == VISIT:
             visit_chunk(
-                thread, crew, bins_at(plan, where), plan.columns, rows_at(plan, where),
+                thread, team, bins_at(plan, where), plan.columns, rows_at(plan, where),
                 plan.table, plan.parents, plan.segments, piece, plan.scalars, plan.building,
             )  # fmt: skip
         elif order == END_BUILDS:
-            end_builds(thread, crew, plan.columns, plan.shape[0], plan.scalars, plan.building)
+            end_builds(thread, team, plan.columns, plan.shape[0], plan.scalars, plan.building)
         else:
             rows = rows_at(plan, where)
             if order == SUM_LEAVES:
                 sum_leaves(
-                    thread, crew, rows.fixed, rows.rows, plan.segments, piece, plan.leaves,
+                    thread, team, rows.fixed, rows.rows, plan.segments, piece, plan.leaves,
                     plan.leaf_sums,
                 )  # fmt: skip
             else:
                 at = where[RAW] + 8 * where[OUTPUT] * where[N_ROWS]
                 raw = array_at(at, (where[N_ROWS],), np.float64)
                 add_values(
-                    thread, crew, rows.rows, plan.segments, piece, plan.leaves, plan.values, raw
+                    thread, team, rows.rows, plan.segments, piece, plan.leaves, plan.values, raw
                 )
         if thread == 0:
             break

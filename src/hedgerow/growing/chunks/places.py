@@ -51,7 +51,9 @@ class ChunkPlaces:
         where[passes.N_ROWS] = n_rows
         where[passes.FIRST_PIECE] = chunk.number * self._n_threads
 
-    def write_loss(self, chunk: Chunk, given: FloatArray, weighted: bool, where: IntArray) -> None:
+    def write_loss(
+        self, chunk: Chunk, precomputed: FloatArray, weighted: bool, where: IntArray
+    ) -> None:
         """Name what the loss depends on; ``given`` is ``LossData.probability``.
 
         Rows of a chunk without weights have weight 1 where others have ``weighted`` rows.
@@ -59,12 +61,12 @@ class ChunkPlaces:
         weight = np.zeros(0)
         if weighted:
             weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
-        self._made = [weight, given]
+        self._made = [weight, precomputed]
         where[passes.TARGET] = _address(chunk.target, np.float64)
         where[passes.WEIGHT] = _address(weight, np.float64)
         where[passes.N_WEIGHTS] = len(weight)
-        where[passes.PROBABILITY] = _address(given, np.float64)
-        where[passes.N_GIVEN : passes.N_GIVEN_ROWS + 1] = given.shape
+        where[passes.PROBABILITY] = _address(precomputed, np.float64)
+        where[passes.N_PRECOMPUTED : passes.N_PRECOMPUTED_ROWS + 1] = precomputed.shape
 
 
 def _address(array: np.ndarray, dtype: Any) -> int:

@@ -58,7 +58,7 @@ class Own(NamedTuple):
 
     search: layout.Search
     scalars: IntArray
-    extras: layout.Extras
+    options: layout.Options
 
 
 class Fit(NamedTuple):
@@ -131,20 +131,20 @@ def sizes_for(
     )
 
 
-def own_of(extras: layout.Extras, scalars: IntArray, n_threads: int, n_columns: int) -> list[Own]:
+def own_of(options: layout.Options, scalars: IntArray, n_threads: int, n_columns: int) -> list[Own]:
     """What each thread writes to while it searches."""
     found = aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64)
     lanes = aligned_zeros((n_threads, 2, WIDTH), np.int64)
     own = []
     for _ in range(n_threads):
-        asked = extras.constraints
-        asked = asked._replace(
-            met=asked.met.copy(),
-            used=asked.used.copy(),
-            permitted=asked.permitted.copy(),
-            growth=asked.growth._replace(keys=asked.growth.keys.copy()),
+        constraints = options.constraints
+        constraints = constraints._replace(
+            met=constraints.met.copy(),
+            used=constraints.used.copy(),
+            permitted=constraints.permitted.copy(),
+            growth=constraints.growth._replace(keys=constraints.growth.keys.copy()),
         )
-        mine = extras._replace(constraints=asked)
+        mine = options._replace(constraints=constraints)
         allowed = np.ones((3, n_columns), dtype=np.int32)
         own.append(Own(layout.Search(lanes, found, allowed), scalars.copy(), mine))
     return own
@@ -161,9 +161,11 @@ def columns_of(chosen: np.ndarray, n_columns: int) -> Columns:
     return Columns(chosen, chosen % np.int32(tile_shape(n_columns)[1]), None)
 
 
-def extras_of(spec: BinSpec, params: BoostParams, n_threads: int, max_nodes: int) -> layout.Extras:
+def options_of(
+    spec: BinSpec, params: BoostParams, n_threads: int, max_nodes: int
+) -> layout.Options:
     """What the compiled stages need beyond the usual fit."""
-    return layout.Extras(
+    return layout.Options(
         features=np.arange(spec.n_features, dtype=np.int32),
         categories=make_categories(spec.is_category, params, n_threads),
         bundles=None,

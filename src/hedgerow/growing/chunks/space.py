@@ -16,7 +16,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray, aligned_empty
 from hedgerow.growing.chunks.stages import Building
-from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.histogram import HistogramSums
 from hedgerow.kernels.pairs import SPACING
 
 _SLOT_BYTES = 1 << 30
@@ -97,9 +97,9 @@ class Space:
         self.sizes = sizes
         self.before = 0
         private = 0 if sizes.apart else (sizes.n_parts - 1) * sizes.n_builds
-        self.kept = _wide((sizes.n_slots + private) * sizes.slot_size)
+        self.kept = _histograms((sizes.n_slots + private) * sizes.slot_size)
         built = sizes.n_parts * sizes.n_builds * sizes.build_size
-        self._built = _wide(built) if sizes.apart else self.kept
+        self._built = _histograms(built) if sizes.apart else self.kept
         cells = (n_threads, sizes.n_builds, 2, sizes.n_columns * SPACING)
         # Pages that are not written to take no memory.
         self._cells = np.zeros(cells, dtype=np.int64)
@@ -128,7 +128,7 @@ class Space:
             cells=self._cells,
             held=self._held,
             filled=self._filled,
-            wide=self._built,
+            histograms=self._built,
             n_groups=sizes.n_groups,
             first=columns[0],
             last=columns[1],
@@ -141,5 +141,5 @@ class Space:
         self._filled[:] = 0
 
 
-def _wide(n_cells: int) -> Wide:
-    return Wide(*(aligned_empty(n_cells, np.int64) for _ in range(3)))
+def _histograms(n_cells: int) -> HistogramSums:
+    return HistogramSums(*(aligned_empty(n_cells, np.int64) for _ in range(3)))

@@ -57,12 +57,12 @@ from hedgerow.growing.core.state import (
 from hedgerow.growing.sampling.draws import sample_rows
 from hedgerow.growing.sampling.goss import choose_rows
 from hedgerow.growing.sampling.thresholds import Choice, tally_digits, write_keys
-from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
+from hedgerow.kernels.barrier import ThreadTeam, await_order, barrier, give_order, share
 from hedgerow.kernels.histogram import (
     Bins,
     Columns,
+    HistogramSums,
     Packing,
-    Wide,
     add_rows,
     unpack_g,
     unpack_h,
@@ -80,11 +80,11 @@ class Building(NamedTuple):
     """The histograms that are built in a pass.
 
     nodes    int64 (builds,)
-    at       int64 (parts, builds): first cell in ``wide``, less that of column 0
+    at       int64 (parts, builds): first cell in ``histograms``, less that of column 0
     cells    int64 (threads, builds, words, cells): packed sums
     held     int64 (threads, builds): rows that they hold
-    filled   int64 (threads, builds): 1 once they have been written to ``wide``
-    wide     sums taken apart
+    filled   int64 (threads, builds): 1 once they have been written to ``histograms``
+    histograms  sums taken apart
     n_groups groups of columns that are built side by side
     first    columns ``first`` to ``last - 1`` of the tree's are built
     last
@@ -95,22 +95,22 @@ class Building(NamedTuple):
     cells: IntArray
     held: IntArray
     filled: IntArray
-    wide: Wide
+    histograms: HistogramSums
     n_groups: np.int64
     first: np.int64
     last: np.int64
 
 
 @kernel
-def tell(crew: Crew, order: int) -> None:
+def send_order(team: ThreadTeam, order: int) -> None:
     """Give the helpers an order."""
-    give_order(crew, order)
+    give_order(team, order)
 
 
 @kernel
-def listen(crew: Crew, last_number: int) -> int:
+def next_order(team: ThreadTeam, last_number: int) -> int:
     """Wait for an order later than number ``last_number``."""
-    return await_order(crew, last_number)
+    return await_order(team, last_number)
 
 
 @kernel(inner=True)
@@ -182,7 +182,7 @@ def fix_rows(
 @kernel(inner=True)
 def start_chunk(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     sampler: Sampler,
     loss_data: LossData,
@@ -198,18 +198,18 @@ def start_chunk(
 
     ``settings.n_rows`` are those of the chunk.
     """
-    place = share(settings.n_rows, thread, crew.n_threads)
+    place = share(settings.n_rows, thread, team.n_threads)
     fix_rows(settings, loss_data, rows, place, blocks[thread], counts[thread], scalars)
     if sampler.method == UNIFORM:
-        sample_rows(thread, crew, settings, rows.rows, counts, scalars)
-        open_chunk(thread, crew, rows, scalars, segments, first_piece, sums)
-    barrier(crew)
+        sample_rows(thread, team, settings, rows.rows, counts, scalars)
+        open_chunk(thread, team, rows, scalars, segments, first_piece, sums)
+    barrier(team)
 
 
 @kernel(inner=True)
 def open_chunk(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     rows: Rows,
     scalars: IntArray,
     segments: np.ndarray,
@@ -221,7 +221,7 @@ def open_chunk(
     if thread == 0:
         for i in range(len(rows.fixed) // 2, len(ids)):
             ids[i] = 0
-    first, last = share(scalars[IS_N_ROWS], thread, crew.n_threads)
+    first, last = share(scalars[IS_N_ROWS], thread, team.n_threads)
     segments[0, first_piece + thread, 0] = first
     segments[0, first_piece + thread, 1] = last - first
     add_segment_sums(rows.fixed, ids, first, last - first, sums[thread])
@@ -233,7 +233,7 @@ def open_chunk(
 @kernel(inner=True)
 def tally_chunk(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     sampler: Sampler,
     rows: Rows,
@@ -246,17 +246,17 @@ def tally_chunk(
     ``known`` are the digit's level and the digits before it, ``n_rows`` are those of the
     chunk; ``counts`` and ``settings.n_rows`` are of all chunks and ranks.
     """
-    place, tally = share(n_rows, thread, crew.n_threads), sampler.tallies[thread]
+    place, tally = share(n_rows, thread, team.n_threads), sampler.tallies[thread]
     write_keys(sampler, settings.n_rows, rows, counts, tally[0], place)
     if known[0] > 0:
         tally_digits(known[0], known[1], rows.scratch, tally[known[0]], place[0], place[1])
-    barrier(crew)
+    barrier(team)
 
 
 @kernel(inner=True)
 def sample_chunk(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     sampler: Sampler,
     rows: Rows,
@@ -265,12 +265,12 @@ def sample_chunk(
     n_rows: int,
 ) -> None:
     """Choose the rows of a chunk by the threshold, and pack them; arguments as before."""
-    place = share(n_rows, thread, crew.n_threads)
+    place = share(n_rows, thread, team.n_threads)
     choice = Choice(float_of_bits(scalars[IS_THRESHOLD]), scalars[IS_TIES])
     write_keys(sampler, settings.n_rows, rows, counts, sampler.tallies[thread, 0], place)
-    choose_rows(thread, crew, settings, sampler, rows, counts, scalars, choice, place)
+    choose_rows(thread, team, settings, sampler, rows, counts, scalars, choice, place)
     if thread == 0:
-        for t in range(crew.n_threads):
+        for t in range(team.n_threads):
             scalars[IS_TIES] -= counts[t, COUNT_TIES]
 
 
@@ -307,11 +307,11 @@ def empty_cells(
     for k in range(mine[0], mine[1]):
         at = columns.feature[k] * SPACING
         shifted = to + columns.feature[k] * stride - at
-        unpack_g(first, shift, building.wide, shifted, at, at + stride, keep)
+        unpack_g(first, shift, building.histograms, shifted, at, at + stride, keep)
         if packing.g_apart == 1:
             for c in range(at, at + stride):
                 first[c] = 0
-        unpack_h(last, packing, building.wide, shifted, at, at + stride, keep)
+        unpack_h(last, packing, building.histograms, shifted, at, at + stride, keep)
     building.held[thread, build] = 0
     building.filled[thread, build] = 1
 
@@ -363,7 +363,7 @@ def share_columns(thread: int, building: Building) -> tuple[int, int]:
 @kernel(inner=True)
 def visit_chunk(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     bins: Bins,
     columns: Columns,
     rows: Rows,
@@ -379,12 +379,12 @@ def visit_chunk(
     for k in range(len(parents)):
         divide_piece(bins, table[parents[k]], segments, parents[k], piece, rows)
     if building.n_groups > 1:
-        barrier(crew)
-    n_parts = crew.n_threads // building.n_groups
+        barrier(team)
+    n_parts = team.n_threads // building.n_groups
     part = thread // building.n_groups
     if part < n_parts:
         packing, mine = packing_of(scalars), share_columns(thread, building)
-        pieces = share(crew.n_threads, part, n_parts)
+        pieces = share(team.n_threads, part, n_parts)
         for build in range(len(building.nodes)):
             node = building.nodes[build]
             for piece in range(first_piece + pieces[0], first_piece + pieces[1]):
@@ -394,13 +394,13 @@ def visit_chunk(
                     thread, build, bins, packing, rows.packed, columns, mine, rows.rows, place,
                     building,
                 )  # fmt: skip
-    barrier(crew)
+    barrier(team)
 
 
 @kernel(inner=True)
 def sum_leaves(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     fixed: np.ndarray,
     ids: RowArray,
     segments: np.ndarray,
@@ -413,13 +413,13 @@ def sum_leaves(
     for k in range(len(leaves)):
         start, count = segments[leaves[k], piece, 0], segments[leaves[k], piece, 1]
         add_segment_sums(fixed, ids, np.int64(start), np.int64(count), sums[thread, k])
-    barrier(crew)
+    barrier(team)
 
 
 @kernel(inner=True)
 def add_values(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     ids: RowArray,
     segments: np.ndarray,
     first_piece: int,
@@ -434,4 +434,4 @@ def add_values(
         value = values[k]
         for i in range(np.uint64(start), np.uint64(start + count)):
             raw[np.uint64(ids[i])] += value
-    barrier(crew)
+    barrier(team)

@@ -15,8 +15,8 @@ import numpy as np
 
 from hedgerow.arrays import aligned_zeros
 from hedgerow.growing.chunks import passes
-from hedgerow.growing.chunks.stages import listen, tell
-from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
+from hedgerow.growing.chunks.stages import next_order, send_order
+from hedgerow.kernels.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.threads import Team, wait_addresses
 
 _STOP, _WORK, _PASS = 0, 1, 100
@@ -40,9 +40,9 @@ class ChunkTeam:
         self.where = aligned_zeros(passes.PLACES, np.int64)
         self._plan: passes.Plan | None = None
         pause, sleep = wait_addresses()
-        self._crew = Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep)
+        self._threads = ThreadTeam(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep)
         self._job: tuple[Stage, tuple[Any, ...], Sequence[tuple[Any, ...]]] | None = None
-        self._team = Team(n_threads, self._follow, lambda: tell(self._crew, _STOP))
+        self._team = Team(n_threads, self._follow, lambda: send_order(self._threads, _STOP))
 
     def run(self, stage: Stage, *shared: Any, own: Sequence[tuple[Any, ...]] | None = None) -> None:
         """Call ``stage(thread, crew, *shared, *own[thread])`` in every thread.
@@ -53,19 +53,19 @@ class ChunkTeam:
             own = ((),) * self.n_threads
         if self.n_threads > 1:
             self._job = (stage, shared, own)
-            tell(self._crew, _WORK)
-        stage(0, self._crew, *shared, *own[0])
+            send_order(self._threads, _WORK)
+        stage(0, self._threads, *shared, *own[0])
 
     @contextmanager
     def leading(self, plan: passes.Plan) -> Iterator[Lead]:
         """Begin a pass; what is given calls a stage, for the chunk at :attr:`where`."""
 
         def lead(order: int) -> None:
-            passes.take_part(0, self._crew, order, plan, self.where)
+            passes.take_part(0, self._threads, order, plan, self.where)
 
         if self.n_threads > 1:
             self._plan = plan
-            tell(self._crew, _PASS)
+            send_order(self._threads, _PASS)
             lead(passes.BEGIN)
         try:
             yield lead
@@ -79,12 +79,12 @@ class ChunkTeam:
 
     def _follow(self, thread: int) -> None:
         number = 0
-        while (order := listen(self._crew, number)) != _STOP:
+        while (order := next_order(self._threads, number)) != _STOP:
             number += 1
             if order == _PASS:
                 assert self._plan is not None
-                number = passes.take_part(thread, self._crew, number, self._plan, self.where)
+                number = passes.take_part(thread, self._threads, number, self._plan, self.where)
                 continue
             assert self._job is not None
             stage, shared, own = self._job
-            stage(thread, self._crew, *shared, *own[thread])
+            stage(thread, self._threads, *shared, *own[thread])

@@ -14,7 +14,7 @@ from hedgerow.data.matrix import tile_shape
 from hedgerow.growing.chunks import nodes as stages
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.order import Order, numbered
-from hedgerow.growing.chunks.setup import columns_of, extras_of, own_of
+from hedgerow.growing.chunks.setup import columns_of, options_of, own_of
 from hedgerow.growing.chunks.space import Sizes, Space
 from hedgerow.growing.chunks.stages import SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, Building
 from hedgerow.growing.chunks.team import ChunkTeam
@@ -77,9 +77,9 @@ class ChunkTree:
         self._tree = tree_arrays(max_nodes, int(settings.n_slots))
         self.table, self.scalars = self._tree.table, start_scalars(n_columns, n_columns, params)
         self.columns = columns_of(np.arange(n_columns, dtype=np.int32), n_columns)
-        extras = extras_of(spec, params, team.n_threads, max_nodes)
-        self._extras = for_copies(extras, n_copies)
-        self._own = own_of(self._extras, self.scalars, team.n_threads, n_columns)
+        options = options_of(spec, params, team.n_threads, max_nodes)
+        self._options = for_copies(options, n_copies)
+        self._own = own_of(self._options, self.scalars, team.n_threads, n_columns)
         nothing = np.zeros((0, 0), dtype=np.uint8)
         n_bins = spec.bin_counts().astype(np.int32)
         per_tile = tile_shape(n_columns)[1]
@@ -118,7 +118,7 @@ class ChunkTree:
             chosen = drawn_columns(self._params, tree, self._n_columns)
             self.columns = columns_of(chosen, self._n_columns)
             self.scalars[layout.IS_N_COLUMNS] = self.scalars[layout.IS_N_FEATURES] = len(chosen)
-            self._extras.features[: len(chosen)] = chosen
+            self._options.features[: len(chosen)] = chosen
         n_columns, exchange = len(self.columns.feature), self._exchange
         first = n_columns * exchange.rank // exchange.size
         last = n_columns * (exchange.rank + 1) // exchange.size
@@ -137,9 +137,9 @@ class ChunkTree:
         """No histogram to build."""
         return self._space.plan(_ROOT[:0], _ROOT[:0], (0, 0))
 
-    def settle_units(self, counts: IntArray, n_rows: int) -> bool:
+    def check_units(self, counts: IntArray, n_rows: int) -> bool:
         """Check units and packing; whether they were right."""
-        stages.settle_packing(counts, self.scalars, self._settings.constant_hessian, n_rows)
+        stages.check_packing(counts, self.scalars, self._settings.constant_hessian, n_rows)
         if self.scalars[layout.IS_REDO] == 0:
             return True
         self._space.discard()
@@ -149,7 +149,7 @@ class ChunkTree:
         """Begin with ``n_inside`` rows that have these sums, and look for a split."""
         scalars, root = self.scalars, self.table[0]
         scalars[layout.IS_N_ROWS] = n_inside
-        stages.open_root(self._settings, self._rules, self._tree, scalars, self._extras)
+        stages.open_root(self._settings, self._rules, self._tree, scalars, self._options)
         root[layout.NODE_G] = sums[SUM_PACKED_G if self.is_rounded else SUM_G]
         root[layout.NODE_H] = sums[SUM_PACKED_H if self.is_rounded else SUM_H]
         jobs = np.zeros((1, stages.JOB_FIELDS), dtype=np.int64)
@@ -160,7 +160,7 @@ class ChunkTree:
         if scalars[layout.IS_SEARCH_SMALL] == 1:
             self._search(jobs)
         else:
-            self._settle(jobs, np.zeros((1, 1, 2, layout.FOUND_FIELDS), dtype=np.int64))
+            self._commit(jobs, np.zeros((1, 1, 2, layout.FOUND_FIELDS), dtype=np.int64))
         depthwise = self._params.grow_policy == "depthwise"
         self.order = Order(self._tree, self._max_leaves, depthwise)
 
@@ -192,7 +192,7 @@ class ChunkTree:
         jobs = np.zeros((len(parents), stages.JOB_FIELDS), dtype=np.int64)
         unlimited = self._settings._replace(max_leaves=stages.NO_LIMIT)
         stages.open_batch(
-            unlimited, self._rules, self._tree, self.scalars, parents, full, jobs, self._extras
+            unlimited, self._rules, self._tree, self.scalars, parents, full, jobs, self._options
         )
         subtracted = jobs[:, stages.JOB_SUBTRACT] == 1
         small = (jobs[:, stages.JOB_SEARCH_SMALL] == 1) | subtracted
@@ -280,11 +280,11 @@ class ChunkTree:
         )
         best = np.zeros((len(jobs), 1, 2, layout.FOUND_FIELDS), dtype=np.int64)
         stages.best_of_threads(jobs, found, best)
-        self._settle(jobs, self._exchange.splits(best))
+        self._commit(jobs, self._exchange.splits(best))
 
-    def _settle(self, jobs: IntArray, found: IntArray) -> None:
-        stages.settle_jobs(
-            self._settings, self._rules, self._tree, self.scalars, jobs, found, self._extras
+    def _commit(self, jobs: IntArray, found: IntArray) -> None:
+        stages.commit_splits(
+            self._settings, self._rules, self._tree, self.scalars, jobs, found, self._options
         )
 
     # -- the end ------------------------------------------------------------------------
@@ -305,8 +305,10 @@ class ChunkTree:
         found, _ = self.order.nodes()
         tree = numbered(self._tree, self.order)
         table, n_nodes = tree.table, len(found)
-        asked = self._extras.constraints
-        extras = self._extras._replace(constraints=asked._replace(bounds=asked.bounds[found]))
+        constraints = self._options.constraints
+        options = self._options._replace(
+            constraints=constraints._replace(bounds=constraints.bounds[found])
+        )
         scalars = self.scalars.copy()
         scalars[layout.IS_N_NODES] = n_nodes
         sums = np.zeros((1, 2, n_nodes), dtype=np.int64)
@@ -314,13 +316,13 @@ class ChunkTree:
             sums[0] = table[:, [layout.NODE_G, layout.NODE_H]].T
         else:
             sums[0][:, self.leaves] = leaf_sums.T
-        stages.value_nodes(self._settings, self._rules, tree, sums, scalars, extras)
+        stages.value_nodes(self._settings, self._rules, tree, sums, scalars, options)
         feature = features_of(tree, n_nodes)
         bins = np.where(feature >= 0, table[:, layout.NODE_BIN], 0)
         threshold = thresholds_of(feature, bins, cuts_of(self._spec))
         return finished_tree(tree, n_nodes, threshold, bins.astype(np.uint8))
 
-    def rows_in_vain(self) -> int:
+    def rows_split_unused(self) -> int:
         """Rows of the nodes that were split but are not split in the tree."""
         table, found = self.table[: self.n_nodes], self.order.nodes()[0]
         rows = np.where(table[:, layout.NODE_LEFT] > 0, table[:, layout.NODE_COUNT], 0)

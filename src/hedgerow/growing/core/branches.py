@@ -49,15 +49,19 @@ from hedgerow.kernels.monotone import (
 from hedgerow.kernels.split import SplitRules, Units, leaf_weight
 from hedgerow.params import BoostParams
 
-NO_GIVEN: IntArray = np.zeros((0, 4), dtype=np.int64)
+NO_FORCED: IntArray = np.zeros((0, 4), dtype=np.int64)
 SETS_APART = 1
 """``NODE_COLUMN`` of a split that only sets missing values apart, in growth without bins."""
 
 
 def is_constrained(params: BoostParams) -> bool:
     """Whether anything is asked that concerns the growth of trees."""
-    asked = (params.monotone_constraints, params.feature_penalties, params.interaction_constraints)
-    return any(constraint is not None for constraint in asked) or asks_for_growth(params)
+    constraints = (
+        params.monotone_constraints,
+        params.feature_penalties,
+        params.interaction_constraints,
+    )
+    return any(constraint is not None for constraint in constraints) or asks_for_growth(params)
 
 
 def asks_for_growth(params: BoostParams) -> bool:
@@ -70,7 +74,7 @@ def make_constraints(
     n_features: int,
     last_bin: IntArray,
     max_nodes: int,
-    given: IntArray = NO_GIVEN,
+    forced: IntArray = NO_FORCED,
 ) -> Constraints:
     """Arrays of the constraints of a fit.
 
@@ -116,14 +120,14 @@ def make_constraints(
             penalty=float(params.monotone_penalty),
             drawn=np.int64(params.extra_trees),
             node=np.zeros((max_nodes, 2), dtype=np.int64),
-            given=given,
+            forced=forced,
             weight=np.array(params.feature_weights or (), dtype=np.float64),
             keys=np.zeros(n_features if params.feature_weights else 0),
         ),
     )
 
 
-def given_cuts(splits: Any, spec: BinSpec) -> IntArray:
+def forced_cuts(splits: Any, spec: BinSpec) -> IntArray:
     """The splits that each tree begins with, as cuts between bins; int64 (n_given, 4).
 
     Parameters
@@ -143,69 +147,71 @@ def given_cuts(splits: Any, spec: BinSpec) -> IntArray:
 
 
 @kernel(inline=True, inner=True)
-def bound_root(asked: Constraints, seed: int, tree: int) -> None:
+def bound_root(constraints: Constraints, seed: int, tree: int) -> None:
     """The root of tree number ``tree`` may take any value."""
-    asked.parent[0] = -1
-    if asked.scored == 0:
+    constraints.parent[0] = -1
+    if constraints.scored == 0:
         return
-    asked.bounds[0, LOW] = -np.inf
-    asked.bounds[0, HIGH] = np.inf
-    asked.bounds[0, TOWARD] = 0.0
-    asked.bounds[0, ORDERED] = ordered_factor(asked.growth.penalty, 0)
-    start_root(asked.growth, seed, tree)
+    constraints.bounds[0, LOW] = -np.inf
+    constraints.bounds[0, HIGH] = np.inf
+    constraints.bounds[0, TOWARD] = 0.0
+    constraints.bounds[0, ORDERED] = ordered_factor(constraints.growth.penalty, 0)
+    start_root(constraints.growth, seed, tree)
 
 
 @kernel(inner=True)
 def bounded_weight(
-    asked: Constraints, node: int, row: IntArray, units: Units, rules: SplitRules
+    constraints: Constraints, node: int, row: IntArray, units: Units, rules: SplitRules
 ) -> float:
     """Leaf value of a node with these sums, within its bounds."""
     weight = leaf_weight(float(row[NODE_G]) * units.g, float(row[NODE_H]) * units.h, rules)
-    return value_in_node(asked, node, weight, row[NODE_COUNT])
+    return value_in_node(constraints, node, weight, row[NODE_COUNT])
 
 
 @kernel(inline=True, inner=True)
 def bound_children(
-    asked: Constraints, units: Units, rules: SplitRules, tree: Tree, parent: int
+    constraints: Constraints, units: Units, rules: SplitRules, tree: Tree, parent: int
 ) -> None:
     """Hand the bounds of ``parent`` down; the middle of the sides parts an ordered column."""
     row = tree.table[parent]
     left, right = row[NODE_LEFT], row[NODE_RIGHT]
     for child in (left, right):
-        asked.parent[child] = parent
-    if asked.scored == 0:
+        constraints.parent[child] = parent
+    if constraints.scored == 0:
         return
-    value = bounded_weight(asked, parent, row, units, rules)
+    value = bounded_weight(constraints, parent, row, units, rules)
     for child in (left, right):
-        asked.bounds[child, LOW] = asked.bounds[parent, LOW]
-        asked.bounds[child, HIGH] = asked.bounds[parent, HIGH]
-        asked.bounds[child, TOWARD] = value
-        asked.bounds[child, ORDERED] = ordered_factor(asked.growth.penalty, row[NODE_DEPTH] + 1)
+        constraints.bounds[child, LOW] = constraints.bounds[parent, LOW]
+        constraints.bounds[child, HIGH] = constraints.bounds[parent, HIGH]
+        constraints.bounds[child, TOWARD] = value
+        constraints.bounds[child, ORDERED] = ordered_factor(
+            constraints.growth.penalty, row[NODE_DEPTH] + 1
+        )
     feature = row[NODE_FEATURE]
-    start_children(asked.growth, parent, (feature, row[NODE_BIN]), (left, right))
-    sign = asked.sign[feature]
-    if len(asked.last_bin) > 0:
-        apart = row[NODE_BIN] == asked.last_bin[feature]
+    start_children(constraints.growth, parent, (feature, row[NODE_BIN]), (left, right))
+    sign = constraints.sign[feature]
+    if len(constraints.last_bin) > 0:
+        apart = row[NODE_BIN] == constraints.last_bin[feature]
     else:
         apart = row[NODE_COLUMN] == SETS_APART
     if sign == 0.0 or apart:
         return
-    below = bounded_weight(asked, left, tree.table[left], units, rules)
-    above = bounded_weight(asked, right, tree.table[right], units, rules)
+    below = bounded_weight(constraints, left, tree.table[left], units, rules)
+    above = bounded_weight(constraints, right, tree.table[right], units, rules)
     middle = 0.5 * below + 0.5 * above
     if sign > 0.0:
-        asked.bounds[left, HIGH] = min(asked.bounds[left, HIGH], middle)
-        asked.bounds[right, LOW] = max(asked.bounds[right, LOW], middle)
+        constraints.bounds[left, HIGH] = min(constraints.bounds[left, HIGH], middle)
+        constraints.bounds[right, LOW] = max(constraints.bounds[right, LOW], middle)
     else:
-        asked.bounds[left, LOW] = max(asked.bounds[left, LOW], middle)
-        asked.bounds[right, HIGH] = min(asked.bounds[right, HIGH], middle)
+        constraints.bounds[left, LOW] = max(constraints.bounds[left, LOW], middle)
+        constraints.bounds[right, HIGH] = min(constraints.bounds[right, HIGH], middle)
 
 
 @kernel(inner=True)
-def branch_columns(asked: Constraints, table: IntArray, node: int, found: np.ndarray) -> int:
+def branch_columns(constraints: Constraints, table: IntArray, node: int, found: np.ndarray) -> int:
     """Write the different columns that split the branch above ``node``; count them."""
     n = 0
-    above = asked.parent[node]
+    above = constraints.parent[node]
     while above >= 0:
         feature = np.int32(table[above, NODE_FEATURE])
         known = False
@@ -214,55 +220,55 @@ def branch_columns(asked: Constraints, table: IntArray, node: int, found: np.nda
         if not known:
             found[n] = feature
             n += 1
-        above = asked.parent[above]
+        above = constraints.parent[above]
     return n
 
 
 @kernel(inner=True)
-def permit_columns(asked: Constraints, table: IntArray, node: int) -> None:
-    """Mark in ``asked.permitted`` the columns that may split ``node``."""
-    used, permitted, met = asked.used, asked.permitted, asked.met
-    n_used = branch_columns(asked, table, node, used)
-    free = n_used < max(asked.together, 1)
+def permit_columns(constraints: Constraints, table: IntArray, node: int) -> None:
+    """Mark in ``constraints.permitted`` the columns that may split ``node``."""
+    used, permitted, met = constraints.used, constraints.permitted, constraints.met
+    n_used = branch_columns(constraints, table, node, used)
+    free = n_used < max(constraints.together, 1)
     permitted[:] = 1 if free else 0
     if free:
         return
     for k in range(n_used):
         permitted[used[k]] = 1
-    if asked.together > 0:
+    if constraints.together > 0:
         return
     for k in range(n_used):
-        for i in range(asked.column_start[used[k]], asked.column_start[used[k] + 1]):
-            met[asked.column_groups[i]] += 1
-    for i in range(asked.column_start[used[0]], asked.column_start[used[0] + 1]):
-        group = asked.column_groups[i]
+        for i in range(constraints.column_start[used[k]], constraints.column_start[used[k] + 1]):
+            met[constraints.column_groups[i]] += 1
+    for i in range(constraints.column_start[used[0]], constraints.column_start[used[0] + 1]):
+        group = constraints.column_groups[i]
         if met[group] == n_used:
-            for k in range(asked.group_start[group], asked.group_start[group + 1]):
-                permitted[asked.group_columns[k]] = 1
+            for k in range(constraints.group_start[group], constraints.group_start[group + 1]):
+                permitted[constraints.group_columns[k]] = 1
     for k in range(n_used):
-        for i in range(asked.column_start[used[k]], asked.column_start[used[k] + 1]):
-            met[asked.column_groups[i]] = 0
+        for i in range(constraints.column_start[used[k]], constraints.column_start[used[k] + 1]):
+            met[constraints.column_groups[i]] = 0
 
 
 @kernel(inline=True, inner=True)
 def keep_permitted(
-    asked: Constraints, table: IntArray, node: int, columns: np.ndarray, n: int
+    constraints: Constraints, table: IntArray, node: int, columns: np.ndarray, n: int
 ) -> int:
     """Keep those of ``columns[:n]`` that may split ``node``, in their order; their number."""
-    if asked.together < 0:
+    if constraints.together < 0:
         return n
-    permit_columns(asked, table, node)
+    permit_columns(constraints, table, node)
     kept = np.int64(0)
     for k in range(n):
-        if asked.permitted[columns[k]] == 1:
+        if constraints.permitted[columns[k]] == 1:
             columns[kept] = columns[k]
             kept += 1
     return kept
 
 
 @kernel(inline=True, inner=True)
-def clamp_to_node(asked: Constraints, node: int, value: float, n: int) -> float:
+def clamp_to_node(constraints: Constraints, node: int, value: float, n: int) -> float:
     """A leaf value of ``n`` rows, smoothed, within the bounds of its node."""
-    if asked.scored == 0:
+    if constraints.scored == 0:
         return value
-    return value_in_node(asked, node, value, n)
+    return value_in_node(constraints, node, value, n)

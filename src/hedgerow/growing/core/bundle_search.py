@@ -31,8 +31,8 @@ from hedgerow.growing.core.state import (
     USABLE_OWN,
     Bundles,
 )
-from hedgerow.kernels.asked_search import search_asked
-from hedgerow.kernels.histogram import Bins, Wide
+from hedgerow.kernels.constrained_search import search_with_constraints
+from hedgerow.kernels.histogram import Bins, HistogramSums
 from hedgerow.kernels.lanes import WIDTH, choose, lane_of, load_lanes, spread
 from hedgerow.kernels.monotone import Bounds, Constraints, bounds_of
 from hedgerow.kernels.split import (
@@ -58,7 +58,7 @@ def beats(score: float, feature: int, best: Split) -> bool:
 
 @kernel(inner=True)
 def search_indicators(
-    wide: Wide,
+    histograms: HistogramSums,
     start: int,
     n_cells: int,
     node: NodeSums,
@@ -75,9 +75,9 @@ def search_indicators(
     nothing = spread(np.int64(0))
     score, place = spread(-1.0), nothing
     for k in range(0, n_cells, WIDTH):
-        g = spread(node.g) - load_lanes(wide.g, start + k)
-        h = spread(node.h) - load_lanes(wide.h, start + k)
-        n = spread(node.n) - load_lanes(wide.n, start + k)
+        g = spread(node.g) - load_lanes(histograms.g, start + k)
+        h = spread(node.h) - load_lanes(histograms.h, start + k)
+        n = spread(node.n) - load_lanes(histograms.n, start + k)
         # With no row on the left a split is refused.
         n = choose(load_lanes(usable, usable_start + k) > nothing, n, nothing)
         cuts = Cuts(nothing, nothing, nothing, score, place)
@@ -109,24 +109,34 @@ def column_of(bundles: Bundles | None, feature: int) -> int:
 
 @kernel(inner=True)
 def write_out(
-    wide: Wide, start: int, bundles: Bundles, feature: int, bins: Bins, node: NodeSums, to: int
+    histograms: HistogramSums,
+    start: int,
+    bundles: Bundles,
+    feature: int,
+    bins: Bins,
+    node: NodeSums,
+    to: int,
 ) -> None:
     """Write a member of the bundle whose cells begin at ``start`` as a column of its own."""
     n_bins, rest = np.int64(bins.n_bins[feature]), np.int64(bundles.rest[feature])
-    clear(wide, to, (n_bins + 7) // 8 * 8)
+    clear(histograms, to, (n_bins + 7) // 8 * 8)
     last = to + bins.stride - 1
-    wide.g[last], wide.h[last], wide.n[last] = 0, 0, 0
+    histograms.g[last], histograms.h[last], histograms.n[last] = 0, 0, 0
     g, h, n = node.g, node.h, node.n
     cell = start + bundles.first[feature]
     for k in range(bundles.count[feature]):
         code = k + np.int64(k >= rest)
         b = to + code if code < n_bins else last
-        wide.g[b], wide.h[b], wide.n[b] = wide.g[cell + k], wide.h[cell + k], wide.n[cell + k]
-        g -= wide.g[cell + k]
-        h -= wide.h[cell + k]
-        n -= np.int64(wide.n[cell + k])
+        histograms.g[b], histograms.h[b], histograms.n[b] = (
+            histograms.g[cell + k],
+            histograms.h[cell + k],
+            histograms.n[cell + k],
+        )
+        g -= histograms.g[cell + k]
+        h -= histograms.h[cell + k]
+        n -= np.int64(histograms.n[cell + k])
     b = to + rest if rest < n_bins else last
-    wide.g[b], wide.h[b], wide.n[b] = g, h, np.int32(n)
+    histograms.g[b], histograms.h[b], histograms.n[b] = g, h, np.int32(n)
 
 
 @kernel(inline=True, inner=True)
@@ -155,7 +165,7 @@ def scratch_of(bundles: Bundles | None, thread: int, stride: int) -> int:
 
 @kernel(inline=True, inner=True)
 def sums_of_feature(
-    wide: Wide, slot_start: int, feature: int, bins: Bins, node: NodeSums, to: int,
+    histograms: HistogramSums, slot_start: int, feature: int, bins: Bins, node: NodeSums, to: int,
     bundles: Bundles | None,
 ) -> int:  # fmt: skip
     """Where the sums of a feature begin; a member of a bundle is written out at ``to``."""
@@ -165,25 +175,25 @@ def sums_of_feature(
     start = slot_start + column * bins.stride
     if bundles.alone[column] >= 0:
         return start
-    write_out(wide, start, bundles, feature, bins, node, to)
+    write_out(histograms, start, bundles, feature, bins, node, to)
     return to
 
 
 @kernel(inner=True)
-def clear(wide: Wide, start: int, size: int) -> None:
+def clear(histograms: HistogramSums, start: int, size: int) -> None:
     """Zero ``size`` cells."""
     for c in range(start, start + size):
-        wide.g[c], wide.h[c], wide.n[c] = 0, 0, 0
+        histograms.g[c], histograms.h[c], histograms.n[c] = 0, 0, 0
 
 
 @kernel(inner=True)
 def search_written(
-    wide: Wide,
+    histograms: HistogramSums,
     lanes: IntArray,
     n_lanes: int,
     bins: Bins,
     node: tuple[NodeSums, Limits, Bounds],
-    asked: Constraints,
+    constraints: Constraints,
     best: Split,
 ) -> Split:
     """The better of ``best`` and the best cut of members written out, ascending."""
@@ -197,16 +207,16 @@ def search_written(
     for j in range(n_lanes):
         written = (np.int64(bins.n_bins[features[j]]) + 7) // 8 * 8
         # All lanes run up to the last bin of any: behind its own a column is empty.
-        clear(wide, at[j] + written, min(most_bins + 7, bins.stride - 1) - written)
-    found = search_asked(
-        wide, (at, features), bins.n_bins, bins.stride, limits, bounds, asked, NO_SPLIT
+        clear(histograms, at[j] + written, min(most_bins + 7, bins.stride - 1) - written)
+    found = search_with_constraints(
+        histograms, (at, features), bins.n_bins, bins.stride, limits, bounds, constraints, NO_SPLIT
     )
     return found if beats(found.score, found.feature, best) else best
 
 
 @kernel(inner=True)
 def search_members(
-    wide: Wide,
+    histograms: HistogramSums,
     start: int,
     part: tuple[int, int],
     bins: Bins,
@@ -223,17 +233,17 @@ def search_members(
         feature = np.int64(bundles.members[m])
         if allowed[feature] == 1:
             lanes[0, n_lanes], lanes[1, n_lanes] = feature, scratch + n_lanes * bins.stride
-            write_out(wide, start, bundles, feature, bins, node[0], lanes[1, n_lanes])
+            write_out(histograms, start, bundles, feature, bins, node[0], lanes[1, n_lanes])
             n_lanes += 1
         if n_lanes == WIDTH or (n_lanes > 0 and m + 1 == part[1]):
-            best = search_written(wide, lanes, n_lanes, bins, node, parts[1], best)
+            best = search_written(histograms, lanes, n_lanes, bins, node, parts[1], best)
             n_lanes = 0
     return best
 
 
 @kernel(inner=True)
 def best_indicator(
-    wide: Wide,
+    histograms: HistogramSums,
     start: int,
     column: int,
     bundles: Bundles,
@@ -251,7 +261,9 @@ def best_indicator(
             usable[usable_start + k] = allowed[bundles.members[first + k]]
         for k in range(n_single, n_single + WIDTH):
             usable[usable_start + k] = 0
-    score, k = search_indicators(wide, start + 1, n_single, node[0], node[1], usable, usable_start)
+    score, k = search_indicators(
+        histograms, start + 1, n_single, node[0], node[1], usable, usable_start
+    )
     feature = np.int64(bundles.members[first + k])
     return Split(score, feature, 0, 0, 0, 0, 0) if beats(score, feature, best) else best
 
@@ -263,19 +275,19 @@ def search_bundles(
     rules: SplitRules,
     bins: Bins,
     columns: IntArray,
-    place: tuple[Wide, int],
+    place: tuple[HistogramSums, int],
     lanes: IntArray,
     allowed: IntArray,
     node: tuple[tuple[NodeSums, Units], int],
     bundles: Bundles | None,
-    asked: Constraints,
+    constraints: Constraints,
 ) -> Split:
     """Best cut in the bundles among ``columns[mine[0]:mine[1]]``; ``node`` with its number."""
     if bundles is None:
         return NO_SPLIT
-    wide, slot_start = place
+    histograms, slot_start = place
     (sums, units), number = node
-    bounds = bounds_of(asked, number, sums, units, rules)
+    bounds = bounds_of(constraints, number, sums, units, rules)
     numbers = (sums, limits_of(sums, units, rules), bounds)
     scratch = bundles.scratch_start + thread * WIDTH * bins.stride
     best = NO_SPLIT
@@ -286,24 +298,44 @@ def search_bundles(
         start = slot_start + column * bins.stride
         first, last = bundles.member_start[column], bundles.member_start[column + 1]
         others = first + np.int64(bundles.n_single[column])
-        if others > first and asked.scored == 0:
+        if others > first and constraints.scored == 0:
             usable = bundles.usable[thread]
-            best = best_indicator(wide, start, column, bundles, usable, allowed, numbers, best)
+            best = best_indicator(
+                histograms, start, column, bundles, usable, allowed, numbers, best
+            )
         elif others > first:  # bounded leaf values and gains with a price
             part = (first, others)
             best = search_members(
-                wide, start, part, bins, lanes, allowed, scratch, numbers, (bundles, asked), best
+                histograms,
+                start,
+                part,
+                bins,
+                lanes,
+                allowed,
+                scratch,
+                numbers,
+                (bundles, constraints),
+                best,
             )
         part = (others, last)
         best = search_members(
-            wide, start, part, bins, lanes, allowed, scratch, numbers, (bundles, asked), best
+            histograms,
+            start,
+            part,
+            bins,
+            lanes,
+            allowed,
+            scratch,
+            numbers,
+            (bundles, constraints),
+            best,
         )
     if best.score < 0.0:
         return best
     start = slot_start + np.int64(bundles.column[best.feature]) * bins.stride
-    write_out(wide, start, bundles, best.feature, bins, sums, scratch)
+    write_out(histograms, start, bundles, best.feature, bins, sums, scratch)
     as_if = scratch - best.feature * bins.stride
-    return complete_split(wide, as_if, bins.n_bins, bins.stride, sums, units, best)
+    return complete_split(histograms, as_if, bins.n_bins, bins.stride, sums, units, best)
 
 
 @kernel(inner=True)

@@ -53,12 +53,12 @@ from hedgerow.growing.core.state import (
     NODE_SLOT,
     NODE_START,
     NUMBER_GAIN,
-    Extras,
+    Options,
     Settings,
     Tree,
     Vectors,
 )
-from hedgerow.kernels.asked_gains import found_gain
+from hedgerow.kernels.constrained_gains import found_gain
 from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.split import NodeSums, SplitRules, split_gain
 from hedgerow.kernels.vector_split import vector_gain
@@ -116,7 +116,7 @@ def start_tree(
     rules: SplitRules,
     tree: Tree,
     scalars: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Thread 0: empty the tree and make the root the node to be searched."""
     for slot in range(settings.n_slots):
@@ -132,7 +132,7 @@ def start_tree(
     scalars[IS_SMALL] = root
     scalars[IS_SMALL_SLOT] = tree.table[root, NODE_SLOT]
     scalars[IS_SEARCH_SMALL] = 1 if searched else 0
-    bound_root(extras.constraints, settings.seed, scalars[IS_TREE])
+    bound_root(options.constraints, settings.seed, scalars[IS_TREE])
 
 
 @kernel(inner=True)
@@ -155,7 +155,7 @@ def keep_best(
     found: IntArray,
     node: int,
     child: int,
-    extras: Extras,
+    options: Options,
     vectors: Vectors | None,
 ) -> None:
     """Write the best split that any thread found into the table."""
@@ -173,27 +173,27 @@ def keep_best(
     score = float_of_bits(split[FOUND_SCORE]) * units.scale
     gain = split_gain(score, sums, units, rules)
     left = NodeSums(split[FOUND_G_LEFT], split[FOUND_H_LEFT], split[FOUND_N_LEFT])
-    gain = found_gain(extras.constraints, node, score, gain, left, sums, units, rules)
+    gain = found_gain(options.constraints, node, score, gain, left, sums, units, rules)
     take_split(tree, scalars, node, split, gain)
     if score == np.inf:
         tree.table[node, NODE_OPEN] = 2
 
 
 @kernel(inline=True, inner=True)
-def settle(
+def commit_batch(
     settings: Settings,
     rules: SplitRules,
     tree: Tree,
     scalars: IntArray,
     found: IntArray,
-    extras: Extras,
+    options: Options,
     vectors: Vectors | None,
 ) -> None:
     """Take over what the search of the batch has found."""
     for child in range(2):
         node, _, searched = member(scalars, child)
         if searched == 1:
-            keep_best(settings, rules, tree, scalars, found, node, child, extras, vectors)
+            keep_best(settings, rules, tree, scalars, found, node, child, options, vectors)
         elif node >= 0:
             release_slot(tree, scalars, node)
 
@@ -251,12 +251,12 @@ def open_children(
     tree: Tree,
     scalars: IntArray,
     parent: int,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Make the two children of ``parent`` and plan their histograms."""
     small, large = add_children(tree, scalars, parent)
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
-    bound_children(extras.constraints, units, rules, tree, parent)
+    bound_children(options.constraints, units, rules, tree, parent)
     if scalars[IS_N_LEAVES] < settings.max_leaves and may_split(
         settings, rules.min_samples_leaf, tree, large
     ):
@@ -299,13 +299,13 @@ def advance(
     tree: Tree,
     scalars: IntArray,
     found: IntArray,
-    extras: Extras,
+    options: Options,
     vectors: Vectors | None,
 ) -> None:
     """Thread 0: settle the last search, choose the next node and open its children."""
-    settle(settings, rules, tree, scalars, found, extras, vectors)
+    commit_batch(settings, rules, tree, scalars, found, options, vectors)
     parent = next_node(settings, tree, scalars)
     clear_batch(scalars)
     scalars[IS_PARENT] = parent
     if parent >= 0:
-        open_children(settings, rules, tree, scalars, parent, extras)
+        open_children(settings, rules, tree, scalars, parent, options)

@@ -56,7 +56,7 @@ from hedgerow.growing.core.state import (
     Settings,
     Threads,
 )
-from hedgerow.kernels.barrier import Crew, barrier, share
+from hedgerow.kernels.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.hashing import hash64
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.split import Units
@@ -213,7 +213,7 @@ def choose_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: i
 @kernel(inner=True)
 def gradient_pass(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     loss_data: LossData,
     rows: Rows,
@@ -221,7 +221,7 @@ def gradient_pass(
     scalars: IntArray,
 ) -> None:
     """Compute fixed and packed gradients of all rows for the tree about to be grown."""
-    start, stop = share(settings.n_rows, thread, crew.n_threads)
+    start, stop = share(settings.n_rows, thread, team.n_threads)
     output = scalars[IS_OUTPUT]
     block, counts = threads.blocks[thread], threads.counts[thread]
     constant = settings.constant_hessian
@@ -240,9 +240,9 @@ def gradient_pass(
             measure_block(block, rows.fixed, counts, first, last)
             if settings.packs_all == 1:
                 pack_block(scalars, constant, settings.seed, rows, first, last)
-        barrier(crew)
+        barrier(team)
         if thread == 0:
             choose_packing(threads.counts, scalars, constant, settings.n_rows)
-        barrier(crew)
+        barrier(team)
         if scalars[IS_REDO] == 0:
             return

@@ -58,7 +58,7 @@ from hedgerow.growing.core.state import (
     NODE_G,
     NODE_H,
     NODE_START,
-    Extras,
+    Options,
     Sorted,
     State,
     Vectors,
@@ -74,13 +74,13 @@ from hedgerow.growing.sampling.draws import allow_children
 from hedgerow.growing.sampling.goss import draw_rows
 from hedgerow.growing.vectors.gradients import pass_gradients
 from hedgerow.growing.vectors.search import search_vector_node
-from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
+from hedgerow.kernels.barrier import ThreadTeam, await_order, barrier, give_order, share
 from hedgerow.kernels.histogram import (
     Bins,
     Columns,
+    HistogramSums,
     Packing,
     RowLists,
-    Wide,
     add_column,
     build_histogram,
     filled_cells,
@@ -100,7 +100,7 @@ ORDER_GROW = 1
 def bare(state: State) -> State:
     """The state without options: with them each call that takes a state copies 170 words more."""
     return State(
-        state.crew,
+        state.team,
         state.settings,
         state.rules,
         state.bins,
@@ -109,7 +109,7 @@ def bare(state: State) -> State:
         state.rows,
         state.threads,
         state.search,
-        state.wide,
+        state.histograms,
         state.tree,
         state.scalars,
         None,
@@ -123,7 +123,7 @@ def add_sums(
     thread: int,
     bins: Bins,
     column: int,
-    wide: Wide,
+    histograms: HistogramSums,
     target: int,
     source: int,
     sign: int,
@@ -133,7 +133,7 @@ def add_sums(
     """Add the sums of a column at ``source`` to those at ``target``, or subtract them (-1)."""
     if vectors is None:
         filled = filled_cells(bins, column, lists is not None)
-        add_column(wide, target, source, filled, bins.stride, sign)
+        add_column(histograms, target, source, filled, bins.stride, sign)
     else:
         sums, filled_bins = vectors.outputs.sums, vectors.trial.filled[thread]
         n_bins = np.int64(bins.n_bins[column])
@@ -154,16 +154,16 @@ def build_node(
     vectors: Vectors | None,
 ) -> None:
     """Histogram of the rows at ``place`` (start, count); each thread completes its columns."""
-    crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
-    columns, rows, wide = state.columns, state.rows, state.wide
+    team, settings, bins, scalars = state.team, state.settings, state.bins, state.scalars
+    columns, rows, histograms = state.columns, state.rows, state.histograms
     start, count = place
     n_columns = scalars[IS_N_COLUMNS]
     slot_size = settings.n_columns * bins.stride
     n_tiles = (n_columns + bins.features_per_tile - 1) // bins.features_per_tile
-    n_groups = crew.n_threads
+    n_groups = team.n_threads
     if count >= ROWS_TO_SHARE:
-        n_groups = min(crew.n_threads, n_tiles)
-    n_parts = crew.n_threads // n_groups
+        n_groups = min(team.n_threads, n_tiles)
+    n_parts = team.n_threads // n_groups
     group, part = thread % n_groups, thread // n_groups
     private = settings.n_slots + 2
     if part < n_parts:
@@ -175,25 +175,27 @@ def build_node(
             packing = Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
             cells = state.threads.cells[thread]
             build_histogram(
-                bins, packing, rows.packed, columns, chosen, rows.rows, first, last, cells, wide,
+                bins, packing, rows.packed, columns, chosen, rows.rows, first, last, cells, histograms,
                 to, lists,
             )  # fmt: skip
         else:
             words, sums = vectors.outputs.words, vectors.outputs.sums
             build_columns(bins, columns, chosen, rows.rows, (first, last), words, sums, to)
-    if n_groups == crew.n_threads:
+    if n_groups == team.n_threads:
         return  # each thread has built the very columns that it will search
-    barrier(crew)
-    mine = share(n_columns, thread, crew.n_threads)
+    barrier(team)
+    mine = share(n_columns, thread, team.n_threads)
     for other in range(n_groups, n_groups * n_parts):
         theirs = share(n_columns, other % n_groups, n_groups)
         for k in range(max(mine[0], theirs[0]), min(mine[1], theirs[1])):
             column = np.int64(columns.feature[k])
             at = column * bins.stride
             source = (private + other) * slot_size + at
-            add_sums(thread, bins, column, wide, slot * slot_size + at, source, 1, lists, vectors)
+            add_sums(
+                thread, bins, column, histograms, slot * slot_size + at, source, 1, lists, vectors
+            )
     # The sums of one thread may be its own again: a second node may need them at once.
-    barrier(crew)
+    barrier(team)
 
 
 @kernel(inner=True)
@@ -202,7 +204,7 @@ def subtract_node(
     mine: tuple[int, int],
     bins: Bins,
     columns: Columns,
-    wide: Wide,
+    histograms: HistogramSums,
     large: int,
     small: int,
     lists: RowLists | None,
@@ -212,17 +214,19 @@ def subtract_node(
     for k in range(mine[0], mine[1]):
         column = np.int64(columns.feature[k])
         at = column * bins.stride
-        add_sums(thread, bins, column, wide, large + at, small + at, -1, lists, vectors)
+        add_sums(thread, bins, column, histograms, large + at, small + at, -1, lists, vectors)
 
 
 @kernel(inner=True)
-def sum_root(columns: Columns, stride: int, wide: Wide, slot_start: int, root: IntArray) -> None:
+def sum_root(
+    columns: Columns, stride: int, histograms: HistogramSums, slot_start: int, root: IntArray
+) -> None:
     """Read the root's sums off the histogram of its first column."""
     at = slot_start + columns.feature[0] * stride
     g, h = np.int64(0), np.int64(0)
     for b in range(at, at + stride):
-        g += wide.g[b]
-        h += wide.h[b]
+        g += histograms.g[b]
+        h += histograms.h[b]
     root[NODE_G] = g
     root[NODE_H] = h
 
@@ -234,7 +238,7 @@ def search_member(
     state: State,
     child: int,
     slot_start: int,
-    extras: Extras,
+    options: Options,
     vectors: Vectors | None,
 ) -> None:
     """Best split of a node of the batch in columns ``mine``."""
@@ -243,8 +247,8 @@ def search_member(
     row = table[member(scalars, child).node]
     if vectors is None:
         search_node(
-            thread, mine, settings, rules, bins, columns, (state.wide, slot_start), search, child,
-            row, scalars, extras,
+            thread, mine, settings, rules, bins, columns, (state.histograms, slot_start), search, child,
+            row, scalars, options,
         )  # fmt: skip
     else:
         search_vector_node(
@@ -255,11 +259,11 @@ def search_member(
 
 @kernel(inline=True, inner=True)
 def search_histograms(
-    thread: int, mine: tuple[int, int], state: State, extras: Extras, vectors: Vectors | None
+    thread: int, mine: tuple[int, int], state: State, options: Options, vectors: Vectors | None
 ) -> None:
     """Histograms and best splits of the nodes of the batch, in columns ``mine``."""
-    crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
-    columns, wide, table = state.columns, state.wide, state.tree.table
+    team, settings, bins, scalars = state.team, state.settings, state.bins, state.scalars
+    columns, histograms, table = state.columns, state.histograms, state.tree.table
     slot_size = settings.n_columns * bins.stride
     subtract = scalars[IS_SUBTRACT] == 1
     for child in range(2):
@@ -269,64 +273,72 @@ def search_histograms(
         if child == 1 and subtract:
             small = scalars[IS_SMALL_SLOT] * slot_size
             subtract_node(
-                thread, mine, bins, columns, wide, slot * slot_size, small, extras.lists, vectors
+                thread,
+                mine,
+                bins,
+                columns,
+                histograms,
+                slot * slot_size,
+                small,
+                options.lists,
+                vectors,
             )
         elif searched == 1 or subtract:
             place = (table[node, NODE_START], table[node, NODE_COUNT])
-            build_node(thread, bare(state), place, slot, extras.lists, vectors)
+            build_node(thread, bare(state), place, slot, options.lists, vectors)
         if vectors is None and node == 0:
             if mine[0] == 0 and mine[1] > 0:
-                sum_root(columns, bins.stride, wide, slot * slot_size, table[0])
-            barrier(crew)
+                sum_root(columns, bins.stride, histograms, slot * slot_size, table[0])
+            barrier(team)
         if searched == 1:
-            search_member(thread, mine, state, child, slot * slot_size, extras, vectors)
-    barrier(crew)
+            search_member(thread, mine, state, child, slot * slot_size, options, vectors)
+    barrier(team)
 
 
 @kernel(inline=True, inner=True)
 def sum_gradients(thread: int, state: State, vectors: Vectors | None) -> None:
     """Gradients of all rows, as the integers that histograms add up."""
-    crew, settings, data = state.crew, state.settings, state.loss_data
+    team, settings, data = state.team, state.settings, state.loss_data
     rows, threads = state.rows, state.threads
     if vectors is None:
-        gradient_pass(thread, crew, settings, data, rows, threads, state.scalars)
+        gradient_pass(thread, team, settings, data, rows, threads, state.scalars)
     else:
-        pass_gradients(thread, crew, settings, data, rows, threads, vectors.outputs)
+        pass_gradients(thread, team, settings, data, rows, threads, vectors.outputs)
 
 
 @kernel(inline=True, inner=True)
-def finish(thread: int, state: State, extras: Extras, vectors: Vectors | None) -> None:
+def finish(thread: int, state: State, options: Options, vectors: Vectors | None) -> None:
     """Leaf values and new raw scores."""
-    crew, settings, rules, tree = state.crew, state.settings, state.rules, state.tree
+    team, settings, rules, tree = state.team, state.settings, state.rules, state.tree
     rows, raw, sums = state.rows, state.loss_data.raw, state.threads.leaf_sums
     if vectors is None:
-        finish_tree(thread, crew, settings, rules, rows, raw, sums, tree, state.scalars, extras)
+        finish_tree(thread, team, settings, rules, rows, raw, sums, tree, state.scalars, options)
     else:
         outputs = vectors.outputs
-        finish_vectors(thread, crew, settings, rules, rows, raw, sums, tree, outputs, extras)
+        finish_vectors(thread, team, settings, rules, rows, raw, sums, tree, outputs, options)
 
 
 @kernel(inline=True, inner=True)
-def open_tree(thread: int, state: State, extras: Extras, sorted_columns: Sorted | None) -> None:
+def open_tree(thread: int, state: State, options: Options, sorted_columns: Sorted | None) -> None:
     """Empty the tree."""
     tree, scalars = state.tree, state.scalars
     if sorted_columns is not None:
         settings, rows, threads = state.settings, state.rows, state.threads
-        sum_sample(thread, state.crew, settings, rows, sorted_columns, threads, scalars)
+        sum_sample(thread, state.team, settings, rows, sorted_columns, threads, scalars)
     if thread == 0:
-        start_tree(state.settings, state.rules, tree, scalars, extras)
+        start_tree(state.settings, state.rules, tree, scalars, options)
         if sorted_columns is not None:
             set_root(tree, state.threads.leaf_sums, scalars)
 
 
 @kernel(inline=True, inner=True)
 def own_columns(
-    thread: int, crew: Crew, n_columns: int, sorted_columns: Sorted | None
+    thread: int, team: ThreadTeam, n_columns: int, sorted_columns: Sorted | None
 ) -> tuple[int, int]:
     """First and last column of those that the thread searches."""
-    mine = share(n_columns, thread, crew.n_threads)
+    mine = share(n_columns, thread, team.n_threads)
     if sorted_columns is not None:
-        mine = share_entries(thread, crew, sorted_columns, n_columns)
+        mine = share_entries(thread, team, sorted_columns, n_columns)
     return mine
 
 
@@ -343,7 +355,7 @@ def split_rows(
     if bins is not None:
         row = state.tree.table[parent]
         column = bins.by_column[row[NODE_COLUMN]]
-        partition_node(thread, state.crew, state.rows, column, row, state.threads.counts)
+        partition_node(thread, state.team, state.rows, column, row, state.threads.counts)
     if sorted_columns is not None:
         split_lists(thread, mine, state, parent, sorted_columns)
 
@@ -353,16 +365,16 @@ def search_batch(
     thread: int,
     mine: tuple[int, int],
     state: State,
-    extras: Extras,
+    options: Options,
     vectors: Vectors | None,
     bins: Bins | None,
     sorted_columns: Sorted | None,
 ) -> None:
     """Best splits of the nodes of the batch in columns ``mine``."""
     if bins is not None:
-        search_histograms(thread, mine, state, extras, vectors)
+        search_histograms(thread, mine, state, options, vectors)
     if sorted_columns is not None:
-        search_lists(thread, mine, state, extras, sorted_columns)
+        search_lists(thread, mine, state, options, sorted_columns)
 
 
 @kernel(inline=True, inner=True)
@@ -374,16 +386,16 @@ def grow_tree(
     sorted_columns: Sorted | None,
 ) -> None:
     """Grow one tree, all threads together."""
-    crew, settings, rules = state.crew, state.settings, state.rules
+    team, settings, rules = state.team, state.settings, state.rules
     tree, scalars, search = state.tree, state.scalars, state.search
     sum_gradients(thread, state, vectors)
-    draw_rows(thread, crew, settings, state.rows, state.threads.counts, scalars, state.extras)
-    open_tree(thread, state, state.extras, sorted_columns)
-    mine = own_columns(thread, crew, scalars[IS_N_COLUMNS], sorted_columns)
+    draw_rows(thread, team, settings, state.rows, state.threads.counts, scalars, state.options)
+    open_tree(thread, state, state.options, sorted_columns)
+    mine = own_columns(thread, team, scalars[IS_N_COLUMNS], sorted_columns)
     while True:
         if thread == 0:
-            allow_children(settings, search.allowed, tree.table, scalars, state.extras)
-        barrier(crew)
+            allow_children(settings, search.allowed, tree.table, scalars, state.options)
+        barrier(team)
         # Read before the partition: behind its last barrier thread 0 may run ahead.
         parent, search_next = scalars[IS_PARENT], scalars[IS_SMALL] >= 0
         if parent >= 0:
@@ -391,10 +403,10 @@ def grow_tree(
         elif not search_next:
             break
         if search_next:
-            search_batch(thread, mine, state, state.extras, vectors, bins, sorted_columns)
+            search_batch(thread, mine, state, state.options, vectors, bins, sorted_columns)
         if thread == 0:
-            advance(settings, rules, tree, scalars, search.found, state.extras, vectors)
-    finish(thread, state, state.extras, vectors)
+            advance(settings, rules, tree, scalars, search.found, state.options, vectors)
+    finish(thread, state, state.options, vectors)
 
 
 @kernel
@@ -403,9 +415,9 @@ def work(thread: int, state: State, order: int) -> None:
     number = 0
     while True:
         if thread == 0:
-            give_order(state.crew, order)
+            give_order(state.team, order)
         else:
-            order = await_order(state.crew, number)
+            order = await_order(state.team, number)
             number += 1
         if order == ORDER_STOP:
             return

@@ -21,7 +21,7 @@ from hedgerow.compile import entry_of
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.branches import given_cuts, make_constraints
+from hedgerow.growing.core.branches import forced_cuts, make_constraints
 from hedgerow.growing.core.gradients import BLOCK
 from hedgerow.growing.core.grow import ORDER_GROW, ORDER_STOP, work
 from hedgerow.growing.core.row_lists import make_row_lists
@@ -41,10 +41,10 @@ from hedgerow.growing.core.setup import (
     tree_arrays,
 )
 from hedgerow.growing.core.slopes import SlopeFinder
-from hedgerow.growing.core.sums_pool import SumsPool, make_wide
+from hedgerow.growing.core.sums_pool import SumsPool, make_histogram_sums
 from hedgerow.growing.core.tree import GrownTree, Nodes, TreeOfTable
 from hedgerow.growing.sampling.goss import make_sampler, weights_of
-from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
+from hedgerow.kernels.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.kernels.category_split import (
     CATEGORY_PLACES,
     SCRATCH_SIZE,
@@ -55,7 +55,7 @@ from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.pairs import SPACING
 from hedgerow.objectives.base import Objective, longest_line
-from hedgerow.objectives.given import Given
+from hedgerow.objectives.precomputed import Given
 from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.threads import Team, wait_addresses
 
@@ -144,7 +144,7 @@ class TreeGrower:
         state = make_state(
             self._matrix, target, weight, raw, objective, self._params, n_threads, sums=self._sums
         )
-        state = state._replace(extras=for_copies(state.extras, n_copies))
+        state = state._replace(options=for_copies(state.options, n_copies))
         return state._replace(settings=state.settings._replace(adds_scores=int(adds_scores)))
 
     def _work(self, thread: int, order: int) -> None:
@@ -182,12 +182,12 @@ class TreeGrower:
             self._work(0, ORDER_GROW)
             return
         filled = has_all_bins(self._matrix)
-        wide = self._sums.take(len(self._state.wide.g), filled)
-        self._state = self._state._replace(wide=wide)
+        histograms = self._sums.take(len(self._state.histograms.g), filled)
+        self._state = self._state._replace(histograms=histograms)
         try:
             self._work(0, ORDER_GROW)
         finally:
-            self._sums.give_back(wide, filled)
+            self._sums.give_back(histograms, filled)
 
     def rows_outside(self) -> npt.NDArray[np.uint32]:
         """Rows that the last tree was not grown on (empty without row sampling)."""
@@ -196,7 +196,7 @@ class TreeGrower:
 
     def row_weights(self, rows: RowArray) -> FloatArray | None:
         """Weights of some rows in the last tree's sample; see :func:`weights_of`."""
-        return weights_of(self._state.extras, rows)
+        return weights_of(self._state.options, rows)
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
         """Rows of the last tree by leaf; see :func:`hedgerow.growing.core.setup.segments_of`."""
@@ -210,7 +210,7 @@ class TreeGrower:
         matrix, state = self._matrix, self._state
         chosen = drawn_columns(self._params, tree, matrix.n_features)
         state.scalars[layout.IS_N_FEATURES] = len(chosen)
-        state.extras.features[: len(chosen)] = chosen
+        state.options.features[: len(chosen)] = chosen
         if matrix.layout is not None:
             held = matrix.layout.column[chosen]
             # Without any there would be no histogram to read the sums of the node from.
@@ -276,16 +276,19 @@ def make_state(
     constant = has_constant_hessian(objective, weight, params)
     pause, sleep = wait_addresses()
     n_cells = (n_slots + 2 + n_threads) * slot_cells
-    extras = _make_extras(matrix, params, n_threads, 2 * max_leaves, n_cells)
-    scratch_cells = 0 if extras.bundles is None else n_threads * WIDTH * matrix.stride
-    n_wide, filled = 0 if cell_bytes is not None else n_cells + scratch_cells, has_all_bins(matrix)
+    options = _make_options(matrix, params, n_threads, 2 * max_leaves, n_cells)
+    scratch_cells = 0 if options.bundles is None else n_threads * WIDTH * matrix.stride
+    n_histogram_sums, filled = (
+        0 if cell_bytes is not None else n_cells + scratch_cells,
+        has_all_bins(matrix),
+    )
     if sums is None:
-        wide = make_wide(n_wide, filled)
+        histograms = make_histogram_sums(n_histogram_sums, filled)
     else:
-        wide = sums.take(n_wide, filled)
-        sums.give_back(wide, filled)
+        histograms = sums.take(n_histogram_sums, filled)
+        sums.give_back(histograms, filled)
     return layout.State(
-        crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
+        team=ThreadTeam(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
         settings=settings_of(params, objective, n_rows, n_columns, max_leaves, constant, n_slots),
         rules=split_rules(params),
         bins=_bins(matrix),
@@ -294,10 +297,10 @@ def make_state(
         rows=row_arrays(n_rows, _PADDING),
         threads=_make_threads(matrix, n_threads, 2 * max_leaves),
         search=_make_search(n_threads, n_features),
-        wide=wide,
+        histograms=histograms,
         tree=tree_arrays(2 * max_leaves, n_slots),
         scalars=start_scalars(n_columns, n_features, params),
-        extras=extras,
+        options=options,
         vectors=None,
         sorted_columns=None,
     )
@@ -313,16 +316,16 @@ def most_slots(max_leaves: int, slot_cells: int, cell_bytes: int = CELL_BYTES) -
     return int(min(max_leaves, max(2, _SLOT_BYTES // (cell_bytes * slot_cells))))
 
 
-def _make_extras(
+def _make_options(
     matrix: BinnedMatrix,
     params: BoostParams,
     n_threads: int,
     max_nodes: int,
     scratch_start: int,
-) -> layout.Extras:
+) -> layout.Options:
     """What the compiled stages need beyond the usual fit."""
     bundled = matrix.layout is not None
-    return layout.Extras(
+    return layout.Options(
         features=np.arange(matrix.n_features, dtype=np.int32),
         categories=make_categories(matrix.spec.is_category, params, n_threads),
         bundles=_make_bundles(matrix, params, n_threads, scratch_start) if bundled else None,
@@ -332,7 +335,7 @@ def _make_extras(
             matrix.n_features,
             matrix.spec.bin_counts() - 1,
             max_nodes,
-            given_cuts(params.forced_splits, matrix.spec),
+            forced_cuts(params.forced_splits, matrix.spec),
         ),
         sampler=make_sampler(params, matrix.n_rows, n_threads, packs=True),
     )
@@ -381,10 +384,10 @@ def _make_bundles(
     )
 
 
-def for_copies(extras: layout.Extras, n_copies: int) -> layout.Extras:
+def for_copies(options: layout.Options, n_copies: int) -> layout.Options:
     """The same for rows that are there several times."""
-    rules = extras.categories.rules._replace(n_copies=n_copies)
-    return extras._replace(categories=extras.categories._replace(rules=rules))
+    rules = options.categories.rules._replace(n_copies=n_copies)
+    return options._replace(categories=options.categories._replace(rules=rules))
 
 
 def _bins(matrix: BinnedMatrix) -> Bins:

@@ -23,14 +23,14 @@ from hedgerow.growing.core.state import (
     NODE_START,
     NUMBER_COVER,
     NUMBER_VALUE,
-    Extras,
+    Options,
     Outputs,
     Rows,
     Settings,
     Tree,
 )
 from hedgerow.growing.vectors.gradients import rows_of
-from hedgerow.kernels.barrier import Crew, barrier, share
+from hedgerow.kernels.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.intrinsics import prefetch
 from hedgerow.kernels.split import SplitRules, leaf_weight
 
@@ -68,7 +68,7 @@ def set_values(
     tree: Tree,
     sums: IntArray,
     scalars: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Thread 0: values and covers of all nodes, children before parents."""
     units = units_of(scalars, settings.constant_hessian, 0)
@@ -88,7 +88,7 @@ def set_values(
         cover = float(h) * units.h
         numbers[node, NUMBER_COVER] = cover
         step = leaf_weight(float(g) * units.g, cover, rules)
-        step = clamp_to_node(extras.constraints, node, step, table[node, NODE_COUNT])
+        step = clamp_to_node(options.constraints, node, step, table[node, NODE_COUNT])
         numbers[node, NUMBER_VALUE] = settings.learning_rate * step
 
 
@@ -111,7 +111,7 @@ def add_to_scores(
 @kernel(inline=True, inner=True)
 def finish_tree(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     rules: SplitRules,
     rows: Rows,
@@ -119,19 +119,19 @@ def finish_tree(
     leaf_sums: IntArray,
     tree: Tree,
     scalars: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Values of the leaves and new raw scores of the rows that the tree was grown on."""
-    place = share(scalars[IS_N_ROWS], thread, crew.n_threads)
+    place = share(scalars[IS_N_ROWS], thread, team.n_threads)
     n_nodes = scalars[IS_N_NODES]
     sum_leaves(tree.table, n_nodes, rows, place, leaf_sums[thread])
-    barrier(crew)
+    barrier(team)
     if thread == 0:
-        set_values(settings, rules, tree, leaf_sums, scalars, extras)
-    barrier(crew)
+        set_values(settings, rules, tree, leaf_sums, scalars, options)
+    barrier(team)
     if settings.adds_scores == 1:
         add_to_scores(tree, n_nodes, rows.rows, place, raw[scalars[IS_OUTPUT]])
-    barrier(crew)
+    barrier(team)
 
 
 @kernel(inner=True)
@@ -145,7 +145,7 @@ def share_tree(outputs: Outputs) -> None:
 @kernel(inner=True)
 def finish_vectors(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     rules: SplitRules,
     rows: Rows,
@@ -153,17 +153,17 @@ def finish_vectors(
     leaf_sums: IntArray,
     tree: Tree,
     outputs: Outputs,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Values of the leaves and new raw scores, one output after the other."""
     n_outputs, n_nodes = outputs.scalars.shape[0], outputs.scalars[0, IS_N_NODES]
     if thread == 0:
         share_tree(outputs)
-    barrier(crew)
+    barrier(team)
     for output in range(n_outputs):
         finish_tree(
             thread,
-            crew,
+            team,
             settings,
             rules,
             rows_of(rows, outputs, output),
@@ -171,7 +171,7 @@ def finish_vectors(
             leaf_sums,
             tree,
             outputs.scalars[output],
-            extras,
+            options,
         )
         if thread == 0:
             for node in range(n_nodes):

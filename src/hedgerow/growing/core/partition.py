@@ -14,7 +14,7 @@ from hedgerow.growing.core.state import (
     NODE_START,
     Rows,
 )
-from hedgerow.kernels.barrier import Crew, barrier, share
+from hedgerow.kernels.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
 
 ROWS_TO_SHARE = 8192
@@ -34,20 +34,20 @@ def partition_alone(rows: Rows, column: BinArray, row: IntArray) -> None:
 
 @kernel(inner=True)
 def partition_node(
-    thread: int, crew: Crew, rows: Rows, column: BinArray, row: IntArray, counts: IntArray
+    thread: int, team: ThreadTeam, rows: Rows, column: BinArray, row: IntArray, counts: IntArray
 ) -> None:
     """Order the rows of the node with table row ``row`` by their bins: left child first."""
     start, count = row[NODE_START], row[NODE_COUNT]
-    if count < ROWS_TO_SHARE or crew.n_threads == 1:
+    if count < ROWS_TO_SHARE or team.n_threads == 1:
         if thread == 0:
             partition_alone(rows, column, row)
-        barrier(crew)
+        barrier(team)
         return
     ids, scratch = rows.rows, rows.scratch
-    first, last = share(count, thread, crew.n_threads)
+    first, last = share(count, thread, team.n_threads)
     n_left = divide(column, row, NODE_SET, ids, scratch, start + first, start + last)
     counts[thread, COUNT_LEFT] = n_left
-    barrier(crew)
+    barrier(team)
     left_before = np.int64(0)
     for t in range(thread):
         left_before += counts[t, COUNT_LEFT]
@@ -55,4 +55,4 @@ def partition_node(
     copy_forward(ids, scratch, start + left_before, start + first, middle)
     right_at = start + row[NODE_N_LEFT] + first - left_before
     copy_reversed(ids, scratch, right_at, middle, start + last)
-    barrier(crew)
+    barrier(team)

@@ -32,15 +32,15 @@ from hedgerow.growing.core.state import (
     NODE_H,
     SET_WORDS,
     Categories,
-    Extras,
+    Options,
     Search,
     Settings,
 )
-from hedgerow.kernels.asked_gains import gain_of_sides
-from hedgerow.kernels.asked_search import search_asked
 from hedgerow.kernels.category_split import CategorySplit, complete_set, find_set
+from hedgerow.kernels.constrained_gains import gain_of_sides
+from hedgerow.kernels.constrained_search import search_with_constraints
 from hedgerow.kernels.growth import MOST_DRAWN, NODE_KEY, draw_of
-from hedgerow.kernels.histogram import Bins, Columns, Wide, filled_cells
+from hedgerow.kernels.histogram import Bins, Columns, HistogramSums, filled_cells
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.monotone import Constraints, bounds_of
 from hedgerow.kernels.split import (
@@ -96,17 +96,17 @@ def search_categories(
     rules: SplitRules,
     bins: Bins,
     features: IntArray,
-    place: tuple[Wide, int],
+    place: tuple[HistogramSums, int],
     allowed: IntArray,
     node: tuple[NodeSums, Units],
     number: int,
     found: IntArray,
     categories: Categories,
-    asked: Constraints,
+    constraints: Constraints,
 ) -> None:
     """Search the category columns among ``features[mine[0]:mine[1]]``."""
     sums, units = node
-    wide, slot_start = place
+    histograms, slot_start = place
     places = categories.places[thread]
     for k in range(mine[0], mine[1]):
         feature = np.int64(features[k])
@@ -115,18 +115,18 @@ def search_categories(
         at, stride = slot_start + feature * bins.stride, bins.stride
         filled = filled_cells(bins, feature, False)
         draw = np.int64(-1)
-        if asked.growth.drawn == 1:
-            draw = draw_of(asked.growth.node[number, NODE_KEY], feature, MOST_DRAWN)
+        if constraints.growth.drawn == 1:
+            draw = draw_of(constraints.growth.node[number, NODE_KEY], feature, MOST_DRAWN)
         score, first, last = find_set(
-            wide, at, filled, stride, sums, units, rules, categories.rules, places, draw
+            histograms, at, filled, stride, sums, units, rules, categories.rules, places, draw
         )
         # Constraints turn the score into a gain, which others are compared with.
         if score < 0.0 or (
-            asked.scored == 0 and not is_better(score / units.scale, feature, found)
+            constraints.scored == 0 and not is_better(score / units.scale, feature, found)
         ):
             continue
         split = complete_set(filled, stride, sums, places, score, (first, last))
-        score = gain_of_sides(asked, number, feature, split, sums, units, rules) / units.scale
+        score = gain_of_sides(constraints, number, feature, split, sums, units, rules) / units.scale
         if is_better(score, feature, found):
             write_set(found, split, feature, score)
 
@@ -136,39 +136,46 @@ def search_plain(
     mine: tuple[int, int],
     bins: Bins,
     columns: IntArray,
-    place: tuple[Wide, int],
+    place: tuple[HistogramSums, int],
     lanes: IntArray,
     allowed: IntArray,
     node: tuple[NodeSums, Units],
     number: int,
     rules: SplitRules,
-    extras: Extras,
+    options: Options,
 ) -> Split:
     """Best cut of the plain columns among ``columns[mine[0]:mine[1]]``."""
     sums, units = node
-    wide, slot_start = place
-    limits, asked = limits_of(sums, units, rules), extras.constraints
-    bounds = bounds_of(asked, number, sums, units, rules)
+    histograms, slot_start = place
+    limits, constraints = limits_of(sums, units, rules), options.constraints
+    bounds = bounds_of(constraints, number, sums, units, rules)
     chosen, at = lanes[0], lanes[1]
     best, n_lanes = NO_SPLIT, 0
     for k in range(mine[0], mine[1]):
         column = np.int64(columns[k])
-        feature = feature_alone(extras.bundles, column)
-        if feature >= 0 and allowed[feature] == 1 and extras.categories.chosen[feature] == 0:
+        feature = feature_alone(options.bundles, column)
+        if feature >= 0 and allowed[feature] == 1 and options.categories.chosen[feature] == 0:
             # This lane and the ones behind it, which may stay empty.
             for j in range(n_lanes, WIDTH):
                 chosen[j] = feature
                 at[j] = slot_start + column * bins.stride
             n_lanes += 1
         if n_lanes == WIDTH or (n_lanes > 0 and k + 1 == mine[1]):
-            best = search_asked(
-                wide, (at, chosen), bins.n_bins, bins.stride, limits, bounds, asked, best
+            best = search_with_constraints(
+                histograms,
+                (at, chosen),
+                bins.n_bins,
+                bins.stride,
+                limits,
+                bounds,
+                constraints,
+                best,
             )
             n_lanes = 0
     start = slot_start
     if best.score >= 0.0:
-        start += (column_of(extras.bundles, best.feature) - best.feature) * bins.stride
-    return complete_split(wide, start, bins.n_bins, bins.stride, sums, units, best)
+        start += (column_of(options.bundles, best.feature) - best.feature) * bins.stride
+    return complete_split(histograms, start, bins.n_bins, bins.stride, sums, units, best)
 
 
 @kernel(inline=True, inner=True)
@@ -178,28 +185,28 @@ def search_others(
     rules: SplitRules,
     bins: Bins,
     columns: IntArray,
-    place: tuple[Wide, int],
+    place: tuple[HistogramSums, int],
     search: Search,
     child: int,
     node: tuple[NodeSums, Units],
     number: int,
     found: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Search the columns that are not plain; what was found in plain ones stands in ``found``."""
     allowed, lanes = search.allowed[child], search.lanes[thread]
     if found[FOUND_FEATURE] >= 0:
-        found[FOUND_COLUMN] = column_of(extras.bundles, found[FOUND_FEATURE])
+        found[FOUND_COLUMN] = column_of(options.bundles, found[FOUND_FEATURE])
     best = search_bundles(
-        thread, mine, rules, bins, columns, place, lanes, allowed, (node, number), extras.bundles,
-        extras.constraints,
+        thread, mine, rules, bins, columns, place, lanes, allowed, (node, number), options.bundles,
+        options.constraints,
     )  # fmt: skip
     if is_better(best.score, best.feature, found):
-        write_bundled(found, best, extras.bundles, np.int64(bins.n_bins[best.feature]))
-    if extras.categories.places.shape[2] > 0:
+        write_bundled(found, best, options.bundles, np.int64(bins.n_bins[best.feature]))
+    if options.categories.places.shape[2] > 0:
         search_categories(
             thread, mine, rules, bins, columns, place, allowed, node, number, found,
-            extras.categories, extras.constraints,
+            options.categories, options.constraints,
         )  # fmt: skip
 
 
@@ -211,12 +218,12 @@ def search_node(
     rules: SplitRules,
     bins: Bins,
     columns: Columns,
-    place: tuple[Wide, int],
+    place: tuple[HistogramSums, int],
     search: Search,
     child: int,
     row: IntArray,
     scalars: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Find the best split in columns ``mine`` of the node with table row ``row``.
 
@@ -236,7 +243,7 @@ def search_node(
         node,
         number,
         rules,
-        extras,
+        options,
     )
     write_found(found, best, bins.stride)
     search_others(
@@ -251,5 +258,5 @@ def search_node(
         node,
         number,
         found,
-        extras,
+        options,
     )

@@ -23,7 +23,7 @@ from hedgerow.kernels.pairs import Pairs
 from hedgerow.kernels.split import SplitRules
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import LossData
-from hedgerow.objectives.given import first_column, prepared_shape
+from hedgerow.objectives.precomputed import first_column, prepared_shape
 from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.schedules import is_number
 

@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.arrays import BinArray, FloatArray, IntArray, RowArray
-from hedgerow.kernels.barrier import Crew
+from hedgerow.kernels.barrier import ThreadTeam
 from hedgerow.kernels.category_split import CategoryRules
 from hedgerow.kernels.exact import CutBuffer
-from hedgerow.kernels.histogram import Bins, Columns, RowLists, Wide
+from hedgerow.kernels.histogram import Bins, Columns, HistogramSums, RowLists
 from hedgerow.kernels.monotone import Constraints
 from hedgerow.kernels.split import SplitRules
 from hedgerow.kernels.vector_category import Groups
@@ -262,7 +262,7 @@ class Bundles(NamedTuple):
     sampled: np.int64
 
 
-class Extras(NamedTuple):
+class Options(NamedTuple):
     """What not every fit needs.
 
     ``bundles`` and ``lists`` are None where columns are not bundled: Numba drops a branch
@@ -393,12 +393,12 @@ class State(NamedTuple):
     seconds instead of a few.
 
     ``vectors`` is None for trees of one output, and ``scalars`` else those of the first.  As
-    of ``Extras``, what stands behind ``if vectors is None`` is compiled or left out.
-    ``sorted_columns`` is None for histograms; otherwise ``bins``, ``columns`` and ``wide``
-    are, and the categories and bundles of ``Extras``.
+    of ``Options``, what stands behind ``if vectors is None`` is compiled or left out.
+    ``sorted_columns`` is None for histograms; otherwise ``bins``, ``columns`` and ``histograms``
+    are, and the categories and bundles of ``Options``.
     """
 
-    crew: Crew
+    team: ThreadTeam
     settings: Settings
     rules: SplitRules
     bins: Bins
@@ -407,9 +407,9 @@ class State(NamedTuple):
     rows: Rows
     threads: Threads
     search: Search
-    wide: Wide
+    histograms: HistogramSums
     tree: Tree
     scalars: IntArray
-    extras: Extras
+    options: Options
     vectors: Vectors | None
     sorted_columns: Sorted | None

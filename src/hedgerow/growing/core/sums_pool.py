@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 
 from hedgerow.arrays import aligned_empty, aligned_zeros
-from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.histogram import HistogramSums
 
 
 class SumsPool:
@@ -22,22 +22,22 @@ class SumsPool:
     """
 
     def __init__(self) -> None:
-        self._free: defaultdict[tuple[int, bool], list[Wide]] = defaultdict(list)
+        self._free: defaultdict[tuple[int, bool], list[HistogramSums]] = defaultdict(list)
 
-    def take(self, n_cells: int, filled: bool) -> Wide:
-        """Sums that nobody else has until they are given back; see :func:`make_wide`."""
+    def take(self, n_cells: int, filled: bool) -> HistogramSums:
+        """Sums that nobody else has until they are given back; see :func:`make_histogram_sums`."""
         try:
             # One instruction of the interpreter: threads need no lock.
             return self._free[n_cells, filled].pop()
         except IndexError:
-            return make_wide(n_cells, filled)
+            return make_histogram_sums(n_cells, filled)
 
-    def give_back(self, wide: Wide, filled: bool) -> None:
+    def give_back(self, histograms: HistogramSums, filled: bool) -> None:
         """The tree has grown."""
-        self._free[len(wide.g), filled].append(wide)
+        self._free[len(histograms.g), filled].append(histograms)
 
 
-def make_wide(n_cells: int, filled: bool = True) -> Wide:
+def make_histogram_sums(n_cells: int, filled: bool = True) -> HistogramSums:
     """Sums of all slots; 0 unless all are ``filled``: what no row can be in is never written to."""
     make = aligned_empty if filled else aligned_zeros
-    return Wide(make(n_cells, np.int64), make(n_cells, np.int64), make(n_cells, np.int32))
+    return HistogramSums(make(n_cells, np.int64), make(n_cells, np.int64), make(n_cells, np.int32))

@@ -43,11 +43,11 @@ from hedgerow.growing.core.setup import (
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.exact import stages
 from hedgerow.growing.sampling.goss import make_sampler, weights_of
-from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
+from hedgerow.kernels.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.kernels.exact import CHUNK, CUTS, CutBuffer
 from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.given import Given
+from hedgerow.objectives.precomputed import Given
 from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.threads import Team, wait_addresses
 
@@ -128,7 +128,7 @@ class ExactGrower:
 
     def row_weights(self, rows: RowArray) -> FloatArray | None:
         """Weights of some rows in the last tree's sample; see :func:`weights_of`."""
-        return weights_of(self._state.extras, rows)
+        return weights_of(self._state.options, rows)
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
         """Rows of the last tree by leaf; see :func:`hedgerow.growing.core.setup.segments_of`."""
@@ -222,7 +222,7 @@ def _make_state(
     columns = sorted_columns.choice.columns
     no_bins: Any = None  # the stages that read bins and histograms are not compiled
     return layout.State(
-        crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
+        team=ThreadTeam(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
         settings=settings_of(
             params, objective, n_rows, n_features, max_leaves, constant, max_leaves
         ),
@@ -244,23 +244,23 @@ def _make_state(
         ),
         bins=no_bins,
         columns=no_bins,
-        wide=no_bins,
-        extras=make_extras(params, n_rows, columns, n_threads, 2 * max_leaves),
+        histograms=no_bins,
+        options=make_options(params, n_rows, columns, n_threads, 2 * max_leaves),
         vectors=None,
         sorted_columns=sorted_columns,
     )
 
 
-def make_extras(
+def make_options(
     params: BoostParams,
     n_rows: int,
     columns: npt.NDArray[np.int32],
     n_threads: int,
     max_nodes: int,
-) -> layout.Extras:
+) -> layout.Options:
     """What the compiled stages need beyond the usual fit."""
     no_bins, no_categories = np.zeros(0, dtype=np.int64), np.zeros(len(columns), dtype=np.bool_)
-    return layout.Extras(
+    return layout.Options(
         features=columns,
         categories=make_categories(no_categories, params, n_threads),
         bundles=None,

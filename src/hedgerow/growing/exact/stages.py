@@ -54,8 +54,8 @@ from hedgerow.growing.core.state import (
     NODE_MISSING_LEFT,
     NODE_START,
     Choice,
-    Extras,
     Lists,
+    Options,
     Rows,
     Settings,
     Sorted,
@@ -63,7 +63,7 @@ from hedgerow.growing.core.state import (
     Threads,
     Tree,
 )
-from hedgerow.kernels.barrier import Crew, barrier, share
+from hedgerow.kernels.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.exact import (
     NO_CUT,
     CutBuffer,
@@ -74,7 +74,7 @@ from hedgerow.kernels.exact import (
     thin_runs,
 )
 from hedgerow.kernels.intrinsics import float_of_bits
-from hedgerow.kernels.monotone import AskedColumn, Bounds, Constraints, bounds_of, factor_of
+from hedgerow.kernels.monotone import Bounds, ConstrainedColumn, Constraints, bounds_of, factor_of
 from hedgerow.kernels.split import Limits, NodeSums, comparable, limits_of
 
 EVERY_VALUE, GLOBAL, LOCAL = 0, 1, 2
@@ -85,7 +85,9 @@ _COLUMN_COST = 32
 
 
 @kernel(inner=True)
-def first_column(starts: IntArray, choice: Choice, n_columns: int, crew: Crew, thread: int) -> int:
+def first_column(
+    starts: IntArray, choice: Choice, n_columns: int, team: ThreadTeam, thread: int
+) -> int:
     """First column of ``thread`` when entries are divided evenly; ascending with threads."""
     total = np.int64(0)
     for k in range(n_columns):
@@ -95,7 +97,7 @@ def first_column(starts: IntArray, choice: Choice, n_columns: int, crew: Crew, t
     for k in range(n_columns):
         column = choice.columns[k]
         cost = starts[column + 1] - starts[column] + _COLUMN_COST
-        if (2 * before + cost) * crew.n_threads >= 2 * total * thread:
+        if (2 * before + cost) * team.n_threads >= 2 * total * thread:
             return np.int64(k)
         before += cost
     return np.int64(n_columns)
@@ -103,14 +105,14 @@ def first_column(starts: IntArray, choice: Choice, n_columns: int, crew: Crew, t
 
 @kernel(inner=True)
 def share_entries(
-    thread: int, crew: Crew, sorted_columns: Sorted, n_columns: int
+    thread: int, team: ThreadTeam, sorted_columns: Sorted, n_columns: int
 ) -> tuple[int, int]:
     """First and last column that ``thread`` divides and searches."""
     starts, choice = sorted_columns.lists.starts, sorted_columns.choice
-    first = first_column(starts, choice, n_columns, crew, thread)
-    if thread + 1 == crew.n_threads:
+    first = first_column(starts, choice, n_columns, team, thread)
+    if thread + 1 == team.n_threads:
         return first, np.int64(n_columns)
-    return first, first_column(starts, choice, n_columns, crew, thread + 1)
+    return first, first_column(starts, choice, n_columns, team, thread + 1)
 
 
 @kernel(inner=True)
@@ -148,7 +150,7 @@ def open_root(
 @kernel(inner=True)
 def sum_sample(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     rows: Rows,
     sorted_columns: Sorted,
@@ -157,7 +159,7 @@ def sum_sample(
 ) -> None:
     """Add up g and h of this thread's share of the sample; mark rows outside it."""
     n_sampled, sides, sums = scalars[IS_N_ROWS], sorted_columns.lists.sides, threads.leaf_sums
-    start, stop = share(n_sampled, thread, crew.n_threads)
+    start, stop = share(n_sampled, thread, team.n_threads)
     ids, fixed = rows.rows, rows.fixed
     two, one = np.uint64(2), np.uint64(1)
     g, h = np.int64(0), np.int64(0)
@@ -168,10 +170,10 @@ def sum_sample(
     sums[thread, 0, 0] = g
     sums[thread, 1, 0] = h
     if settings.subsample < 1.0:
-        start, stop = share(settings.n_rows, thread, crew.n_threads)
+        start, stop = share(settings.n_rows, thread, team.n_threads)
         for i in range(np.uint64(start), np.uint64(stop)):
             sides[np.uint64(ids[i])] = np.uint8(i >= np.uint64(n_sampled))
-    barrier(crew)
+    barrier(team)
 
 
 @kernel(inner=True)
@@ -186,7 +188,7 @@ def set_root(tree: Tree, sums: IntArray, scalars: IntArray) -> None:
 @kernel(inner=True)
 def mark_rows(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     rows: Rows,
     lists: Lists,
     source: RowArray,
@@ -198,7 +200,7 @@ def mark_rows(
     start, stop = lists.segments[slot, feature, 0], lists.segments[slot, feature, 1]
     n_present, middle = stop - start, row[NODE_BIN]
     count = row[NODE_COUNT]
-    n_parts = crew.n_threads if count >= ROWS_TO_SHARE else np.int64(1)
+    n_parts = team.n_threads if count >= ROWS_TO_SHARE else np.int64(1)
     sides = lists.sides
     if n_present < count:
         if thread < n_parts:
@@ -206,7 +208,7 @@ def mark_rows(
             default = np.uint8(1 - row[NODE_MISSING_LEFT])
             for i in range(row[NODE_START] + first, row[NODE_START] + last):
                 sides[np.uint64(rows.rows[i])] = default
-        barrier(crew)
+        barrier(team)
     if thread < n_parts:
         first, last = share(n_present, thread, n_parts)
         mark_sides(source, start, start + first, start + last, middle, sides)
@@ -214,7 +216,7 @@ def mark_rows(
         row_bits = np.uint32((1 << 31) - 1)
         lists.edges[node, 0] = source[start + middle - 1] & row_bits
         lists.edges[node, 1] = source[start + min(middle, n_present - 1)] & row_bits
-    barrier(crew)
+    barrier(team)
 
 
 @kernel(inner=True)
@@ -244,8 +246,8 @@ def split_lists(
     thread: int, mine: tuple[int, int], state: State, parent: int, sorted_columns: Sorted
 ) -> None:
     """Divide the rows of ``parent`` and, if a child is searched, its lists."""
-    crew, scalars, lists, choice = (
-        state.crew,
+    team, scalars, lists, choice = (
+        state.team,
         state.scalars,
         sorted_columns.lists,
         sorted_columns.choice,
@@ -254,8 +256,8 @@ def split_lists(
     source = lists.work
     if reads_entries(parent, state.settings, choice):
         source = lists.entries
-    mark_rows(thread, crew, state.rows, lists, source, row, parent)
-    partition_node(thread, crew, state.rows, lists.sides, row, state.threads.counts)
+    mark_rows(thread, team, state.rows, lists, source, row, parent)
+    partition_node(thread, team, state.rows, lists.sides, row, state.threads.counts)
     if scalars[IS_SMALL] >= 0:
         small, large = scalars[IS_SMALL_SLOT], scalars[IS_LARGE_SLOT]
         if scalars[IS_SMALL] == row[NODE_LEFT]:
@@ -263,7 +265,7 @@ def split_lists(
         else:
             slots = (lists.slot_of[parent], large, small)
         divide_lists(thread, mine, lists, source, choice.columns, slots)
-    barrier(crew)
+    barrier(team)
 
 
 @kernel(inner=True)
@@ -275,14 +277,14 @@ def search_bounded(
     node: tuple[NodeSums, Limits, Bounds],
     column: int,
     best: ExactSplit,
-    asked: Constraints | None,
+    constraints: Constraints | None,
 ) -> ExactSplit:
     """The better of ``best`` and the best cut of a column whose gains are constrained."""
-    if asked is None:
+    if constraints is None:
         return best
     sums, limits, bounds = node
-    factor = factor_of(asked, column, bounds)
-    wanted = AskedColumn(asked.sign[column], factor, place[1] - place[0], bounds)
+    factor = factor_of(constraints, column, bounds)
+    wanted = ConstrainedColumn(constraints.sign[column], factor, place[1] - place[0], bounds)
     return search_list(entries, place, fixed, cuts, sums, limits, column, best, wanted)
 
 
@@ -318,7 +320,7 @@ def search_list_node(
     child: int,
     node: int,
     slot: int,
-    extras: Extras,
+    options: Options,
     sorted_columns: Sorted,
 ) -> None:
     """Find the best split of ``node`` in columns ``mine``."""
@@ -332,7 +334,7 @@ def search_list_node(
     units = units_of(scalars, settings.constant_hessian, 0)
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
     limits = limits_of(sums, units, state.rules)
-    bounds = bounds_of(extras.constraints, node, sums, units, state.rules)
+    bounds = bounds_of(options.constraints, node, sums, units, state.rules)
     source, scratch = lists.work, lists.scratch[thread]
     if reads_entries(node, settings, choice):
         source = lists.entries
@@ -348,7 +350,7 @@ def search_list_node(
         if choice.sketch == LOCAL:
             thin_runs(source, place, fixed, choice.eps, scratch, np.int64(0))
             entries, place = scratch, (np.int64(0), stop - start)
-        if extras.constraints.scored == 0:
+        if options.constraints.scored == 0:
             best = search_list(entries, place, fixed, cuts, sums, limits, column, best, None)
         else:
             best = search_bounded(
@@ -359,7 +361,7 @@ def search_list_node(
                 (sums, limits, bounds),
                 column,
                 best,
-                extras.constraints,
+                options.constraints,
             )
     score, n_present = -1.0, np.int64(0)
     if best.score >= 0:
@@ -373,7 +375,7 @@ def search_list_node(
 
 @kernel(inner=True)
 def search_lists(
-    thread: int, mine: tuple[int, int], state: State, extras: Extras, sorted_columns: Sorted
+    thread: int, mine: tuple[int, int], state: State, options: Options, sorted_columns: Sorted
 ) -> None:
     """Best splits of the nodes of the batch."""
     scalars, lists = state.scalars, sorted_columns.lists
@@ -386,5 +388,5 @@ def search_lists(
         if node == 0:
             choice = sorted_columns.choice
             open_root(thread, mine, state.settings, state.rows, lists, choice, slot)
-        search_list_node(thread, mine, state, child, node, slot, extras, sorted_columns)
-    barrier(state.crew)
+        search_list_node(thread, mine, state, child, node, slot, options, sorted_columns)
+    barrier(state.team)

@@ -54,15 +54,15 @@ from hedgerow.growing.core.setup import (
 )
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.exact import stored_stages as stages
-from hedgerow.growing.exact.grower import make_extras, thresholds_between
+from hedgerow.growing.exact.grower import make_options, thresholds_between
 from hedgerow.growing.exact.stored_passes import Move, Passes
 from hedgerow.growing.sampling.goss import follows_gradients
 from hedgerow.kernels import exact_stream as stream
-from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
-from hedgerow.kernels.exact_stream import Asked, StreamRows
+from hedgerow.kernels.barrier import SIGNAL_SIZE, ThreadTeam
+from hedgerow.kernels.exact_stream import SearchedNodes, StreamRows
 from hedgerow.kernels.keys import floats_of_keys
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.given import Given
+from hedgerow.objectives.precomputed import Given
 from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.threads import run_blocks, wait_addresses
 
@@ -140,7 +140,7 @@ class StoredExactGrower:
         fixed, node = self._row_arrays(n_rows, memory_limit)
         self._rows = StreamRows(node, fixed)
         self._passes = Passes(columns, self._rows, n_threads)
-        self._crew = Crew(1, aligned_zeros(SIGNAL_SIZE, np.int64), *wait_addresses())
+        self._crew = ThreadTeam(1, aligned_zeros(SIGNAL_SIZE, np.int64), *wait_addresses())
         self._threads = layout.Threads(
             cells=aligned_zeros((1, 1), np.int64),
             blocks=aligned_empty((1, 2, BLOCK), np.float64),
@@ -152,7 +152,7 @@ class StoredExactGrower:
         self._tree = tree_arrays(self._max_nodes, 0)
         self._cuts = np.zeros((self._max_nodes, stream.CUT_FIELDS), dtype=np.int64)
         features = np.arange(n_features, dtype=np.int32)
-        self._extras = make_extras(params, n_rows, features, 1, self._max_nodes)
+        self._options = make_options(params, n_rows, features, 1, self._max_nodes)
         self._final = tree_arrays(0, 0)
         self._leaf_of = np.zeros(0, dtype=np.int64)
 
@@ -168,7 +168,7 @@ class StoredExactGrower:
         begin_tree(self._scalars, tree, output, len(self._raw))
         if self._params.colsample_bytree < 1.0:
             chosen = drawn_columns(self._params, tree, self._columns.n_features)
-            self._extras.features[: len(chosen)] = chosen
+            self._options.features[: len(chosen)] = chosen
             self._scalars[layout.IS_N_FEATURES] = len(chosen)
         number = int(self._scalars[layout.IS_ROUND]) // self._params.num_parallel_tree
         self._given.prepare(self._loss_data, output, number)
@@ -242,7 +242,7 @@ class StoredExactGrower:
         scalars, root = self._scalars, self._tree.table[0]
         scalars[layout.IS_N_ROWS] = sums[2]
         scalars[layout.IS_DROPPED_BITS] = 0
-        nodes.open_root(self._settings, self._rules, self._tree, scalars, self._extras)
+        nodes.open_root(self._settings, self._rules, self._tree, scalars, self._options)
         root[[layout.NODE_G, layout.NODE_H]] = sums[:2]
         self._limits = stages.common_limits(self._settings, self._rules, self._scalars)
         return bool(scalars[layout.IS_SEARCH_SMALL])
@@ -263,7 +263,7 @@ class StoredExactGrower:
         jobs = np.zeros((len(parents), nodes.JOB_FIELDS), dtype=np.int64)
         nodes.open_batch(
             self._settings._replace(max_leaves=nodes.NO_LIMIT), self._rules, self._tree,
-            self._scalars, numbers, full_after, jobs, self._extras,
+            self._scalars, numbers, full_after, jobs, self._options,
         )  # fmt: skip
         self._divide(numbers)
         searched = nodes.searched_children(jobs)
@@ -297,7 +297,7 @@ class StoredExactGrower:
         slot_of[searched + 1] = np.arange(len(searched))
         sums = table[searched][:, [layout.NODE_G, layout.NODE_H, layout.NODE_COUNT]]
         floats = sums.astype(np.float64)
-        asked = Asked(
+        constraints = SearchedNodes(
             slot_of,
             np.ascontiguousarray(floats[:, 0]),
             np.ascontiguousarray(floats[:, 1]),
@@ -308,12 +308,12 @@ class StoredExactGrower:
         allowed = np.zeros((n_features, len(searched)), dtype=np.uint8)
         space = np.zeros((3, n_features), dtype=np.int32)
         stages.allow_nodes(
-            self._settings, searched, table, self._scalars, space, allowed, self._extras
+            self._settings, searched, table, self._scalars, space, allowed, self._options
         )
-        cuts = self._passes.search(asked, sums, allowed)
+        cuts = self._passes.search(constraints, sums, allowed)
         self._cuts[searched] = cuts
         space_of_found = np.zeros((1, 1, layout.FOUND_FIELDS), dtype=np.int64)
-        stages.settle_nodes(
+        stages.commit_nodes(
             self._settings,
             self._rules,
             self._tree,
@@ -321,7 +321,7 @@ class StoredExactGrower:
             searched,
             cuts,
             space_of_found,
-            self._extras,
+            self._options,
         )
 
     # ---- the end of a tree -------------------------------------------------------
@@ -333,7 +333,7 @@ class StoredExactGrower:
         sums = final.table[:, [layout.NODE_G, layout.NODE_H]].T[None].copy()
         n_found = int(self._scalars[layout.IS_N_NODES])
         self._scalars[layout.IS_N_NODES] = n_nodes
-        nodes.value_nodes(self._settings, self._rules, final, sums, self._scalars, self._extras)
+        nodes.value_nodes(self._settings, self._rules, final, sums, self._scalars, self._options)
         self._final = final
         self._leaf_of = self._leaves_of_found(found, left, n_found)
         if self._adds_scores:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.data.column_files import ColumnFiles
 from hedgerow.kernels import exact_stream as stream
-from hedgerow.kernels.exact_stream import Asked, Scan, StreamRows
+from hedgerow.kernels.exact_stream import Scan, SearchedNodes, StreamRows
 from hedgerow.threads import run_blocks, work_ahead
 
 _ROWS_PER_THREAD = 1 << 16
@@ -71,12 +71,14 @@ class Passes:
         listed = sorted(moves.items())
 
         def send(start: int, stop: int) -> None:
-            for column, asked in listed[start:stop]:
-                self._send_present(column, asked, len(default))
+            for column, constraints in listed[start:stop]:
+                self._send_present(column, constraints, len(default))
 
         run_blocks(send, len(listed), self.n_threads, 1)
 
-    def search(self, asked: Asked, sums: IntArray, allowed: npt.NDArray[np.uint8]) -> IntArray:
+    def search(
+        self, constraints: SearchedNodes, sums: IntArray, allowed: npt.NDArray[np.uint8]
+    ) -> IntArray:
         """The best cuts of some nodes, int64 (nodes, CUT_FIELDS).
 
         Parameters
@@ -91,7 +93,7 @@ class Passes:
         lock = threading.Lock()
 
         def search(start: int, stop: int) -> None:
-            found = self._scan(used[start:stop], asked, sums, allowed)
+            found = self._scan(used[start:stop], constraints, sums, allowed)
             with lock:
                 stream.merge_cuts(found, cuts)
 
@@ -115,7 +117,11 @@ class Passes:
             stream.send_present(entries, piece.n_entries, piece.place, self.rows.node, to, places)
 
     def _scan(
-        self, columns: Sequence[int], asked: Asked, sums: IntArray, allowed: npt.NDArray[np.uint8]
+        self,
+        columns: Sequence[int],
+        constraints: SearchedNodes,
+        sums: IntArray,
+        allowed: npt.NDArray[np.uint8],
     ) -> IntArray:
         """The best cuts in some columns."""
         n_slots = len(sums)
@@ -134,7 +140,9 @@ class Passes:
             if gaps and (task.sums or len(pieces) == 1):
                 if task.piece == 0:
                     scan.absent[:] = 0
-                stream.sum_present(entries, piece.n_entries, self.rows, asked.slot_of, scan.absent)
+                stream.sum_present(
+                    entries, piece.n_entries, self.rows, constraints.slot_of, scan.absent
+                )
                 if last:
                     scan.absent[:] = sums - scan.absent
             if task.sums:
@@ -145,10 +153,12 @@ class Passes:
                 if not gaps:
                     scan.absent[:] = 0
             run = stream.scan_column(
-                entries, piece.n_entries, piece.place, run, self.rows, asked, scan
+                entries, piece.n_entries, piece.place, run, self.rows, constraints, scan
             )
             if last:
-                stream.end_column(scan, task.column, allowed[task.column], length, asked, found)
+                stream.end_column(
+                    scan, task.column, allowed[task.column], length, constraints, found
+                )
         return found
 
     def _tasks(self, columns: Sequence[int]) -> Iterator[_Task]:

@@ -16,7 +16,7 @@ from hedgerow.growing.core.state import (
     IS_N_FEATURES,
     IS_ROUND,
     NODE_COUNT,
-    Extras,
+    Options,
     Rows,
     Settings,
     Threads,
@@ -24,7 +24,7 @@ from hedgerow.growing.core.state import (
 )
 from hedgerow.growing.exact.stages import note_cut
 from hedgerow.growing.sampling.draws import ROW_STREAM, allow_columns
-from hedgerow.kernels.barrier import Crew
+from hedgerow.kernels.barrier import ThreadTeam
 from hedgerow.kernels.exact_stream import (
     CUT_FEATURE,
     CUT_G,
@@ -43,7 +43,7 @@ from hedgerow.objectives.derivatives import LossData
 
 @kernel
 def compute_gradients(
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     loss_data: LossData,
     rows: Rows,
@@ -51,7 +51,7 @@ def compute_gradients(
     scalars: IntArray,
 ) -> None:
     """Fixed gradients of all rows; by one thread."""
-    gradient_pass(0, crew, settings, loss_data, rows, threads, scalars)
+    gradient_pass(0, team, settings, loss_data, rows, threads, scalars)
 
 
 @kernel
@@ -98,7 +98,7 @@ def allow_nodes(
     scalars: IntArray,
     space: np.ndarray,
     allowed: np.ndarray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Mark the columns that each node may use: ``allowed`` is uint8 (columns, nodes), zeros.
 
@@ -107,15 +107,15 @@ def allow_nodes(
     for k in range(len(nodes)):
         if settings.columns_by_level >= 1.0 and settings.columns_by_node >= 1.0:
             for j in range(scalars[IS_N_FEATURES]):
-                allowed[extras.features[j], k] = 1
+                allowed[options.features[j], k] = 1
         else:
-            allow_columns(settings, space, 0, nodes[k], table, scalars, extras)
+            allow_columns(settings, space, 0, nodes[k], table, scalars, options)
             for j in range(space.shape[1]):
                 allowed[j, k] = np.uint8(space[0, j])
 
 
 @kernel
-def settle_nodes(
+def commit_nodes(
     settings: Settings,
     rules: SplitRules,
     tree: Tree,
@@ -123,7 +123,7 @@ def settle_nodes(
     nodes: IntArray,
     cuts: IntArray,
     found: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Write the best cuts, int64 (nodes, CUT_FIELDS), into the table.
 
@@ -140,4 +140,4 @@ def settle_nodes(
         left = NodeSums(cut[CUT_G], cut[CUT_H], cut[CUT_N])
         place = (cut[CUT_FEATURE], cut[CUT_N_PRESENT], cut[CUT_N_LIST])
         note_cut(note, score, place, cut[CUT_MISSING_LEFT], left, n_rows)
-        keep_best(settings, rules, tree, scalars, found, nodes[k], 0, extras, None)
+        keep_best(settings, rules, tree, scalars, found, nodes[k], 0, options, None)

@@ -30,7 +30,7 @@ _MOST = 4096
 _NAME = "forced_splits"
 
 
-def read_forced_splits(given: Any, schema: Schema) -> Splits | None:
+def read_forced_splits(forced: Any, schema: Schema) -> Splits | None:
     """The splits in the order in which they are met, a parent before its children.
 
     Parameters
@@ -59,14 +59,14 @@ def read_forced_splits(given: Any, schema: Schema) -> Splits | None:
     >>> read_forced_splits(given, schema)
     ((0, 40.0, 1, -1), (1, 1.5, -1, -1))
     """
-    if given is None:
+    if forced is None:
         return None
-    if isinstance(given, str | os.PathLike):
-        given = _from_file(given)
-    if isinstance(given, list | tuple):
-        return _resolved(given, schema)
+    if isinstance(forced, str | os.PathLike):
+        forced = _from_file(forced)
+    if isinstance(forced, list | tuple):
+        return _resolved(forced, schema)
     splits: list[list[Any]] = []
-    waiting: list[tuple[Any, str, int, int]] = [(given, "the root", -1, 0)]
+    waiting: list[tuple[Any, str, int, int]] = [(forced, "the root", -1, 0)]
     while waiting:
         node, where, parent, side = waiting.pop(0)
         if parent >= 0:
@@ -170,13 +170,13 @@ def _threshold(value: Any, whole: bool, where: str) -> float:
     return math.floor(value) if whole else float(value) + 0.0
 
 
-def _resolved(given: Any, schema: Schema) -> Splits:
+def _resolved(forced: Any, schema: Schema) -> Splits:
     """What has been read before, as a model's record holds it."""
     splits = []
-    for number, split in enumerate(given):
+    for number, split in enumerate(forced):
         right = isinstance(split, list | tuple) and len(split) == 4
-        if not right or not all(_is_number_of_split(n, number, len(given)) for n in split[2:]):
-            raise ParameterError(f"{_NAME} must be a dict, or the path of a file; got {given!r}.")
+        if not right or not all(_is_number_of_split(n, number, len(forced)) for n in split[2:]):
+            raise ParameterError(f"{_NAME} must be a dict, or the path of a file; got {forced!r}.")
         feature, threshold = _read_node(
             {"feature": split[0], "threshold": split[1]}, f"split {number}", schema
         )

@@ -23,10 +23,10 @@ from hedgerow.growing.core.state import (
     IS_TREE,
     NODE_DEPTH,
     NODE_PATH,
-    Extras,
+    Options,
     Settings,
 )
-from hedgerow.kernels.barrier import Crew, barrier, share
+from hedgerow.kernels.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.growth import draw_weighted
 from hedgerow.kernels.hashing import hash64
 from hedgerow.kernels.monotone import Constraints
@@ -38,17 +38,22 @@ NODE_STREAM = 3 << 40
 
 @kernel(inner=True)
 def sample_rows(
-    thread: int, crew: Crew, settings: Settings, rows: RowArray, counts: IntArray, scalars: IntArray
+    thread: int,
+    team: ThreadTeam,
+    settings: Settings,
+    rows: RowArray,
+    counts: IntArray,
+    scalars: IntArray,
 ) -> None:
     """Write the tree's rows to the front of ``rows`` and the others behind them."""
     n_rows = settings.n_rows
-    start, stop = share(n_rows, thread, crew.n_threads)
+    start, stop = share(n_rows, thread, team.n_threads)
     if settings.subsample >= 1.0:
         for i in range(start, stop):
             rows[i] = i
         if thread == 0:
             scalars[IS_N_ROWS] = n_rows
-        barrier(crew)
+        barrier(team)
         return
     limit = np.uint64(settings.subsample * 2.0**63) << np.uint64(1)
     stream = np.uint64(scalars[IS_ROUND] + ROW_STREAM)
@@ -57,9 +62,9 @@ def sample_rows(
     for i in range(start, stop):
         taken += np.int64(hash64(settings.seed, stream, first_row + np.uint64(i)) < limit)
     counts[thread, COUNT_SAMPLED] = taken
-    barrier(crew)
+    barrier(team)
     before, total = np.int64(0), np.int64(0)
-    for t in range(crew.n_threads):
+    for t in range(team.n_threads):
         if t < thread:
             before += counts[t, COUNT_SAMPLED]
         total += counts[t, COUNT_SAMPLED]
@@ -73,18 +78,25 @@ def sample_rows(
             outside += 1
     if thread == 0:
         scalars[IS_N_ROWS] = total
-    barrier(crew)
+    barrier(team)
 
 
 @kernel(inner=True)
 def shuffle_front(
-    asked: Constraints, seed: int, stream: int, order: np.ndarray, n: int, fraction: float
+    constraints: Constraints, seed: int, stream: int, order: np.ndarray, n: int, fraction: float
 ) -> int:
     """Put a random choice of about ``fraction`` of ``order[:n]`` to the front; its size."""
     n_taken = max(np.int64(1), np.int64(np.rint(fraction * n)))
-    if len(asked.growth.weight) > 0:
+    if len(constraints.growth.weight) > 0:
         return draw_weighted(
-            asked.growth, seed, stream, order, n, n_taken, asked.used, asked.permitted
+            constraints.growth,
+            seed,
+            stream,
+            order,
+            n,
+            n_taken,
+            constraints.used,
+            constraints.permitted,
         )
     for i in range(n_taken):
         draw = hash64(seed, np.uint64(stream), np.uint64(i))
@@ -101,13 +113,13 @@ def allow_columns(
     node: int,
     table: IntArray,
     scalars: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Mark in ``allowed[child]`` the features of which a split of ``node`` is looked for."""
-    order, asked = allowed[2], extras.constraints
-    n = draw_level(settings, extras.features, order, table[node, NODE_DEPTH], scalars, asked)
-    n = keep_permitted(asked, table, node, order, n)
-    n = draw_node(settings, order, n, table[node, NODE_PATH], scalars, asked)
+    order, constraints = allowed[2], options.constraints
+    n = draw_level(settings, options.features, order, table[node, NODE_DEPTH], scalars, constraints)
+    n = keep_permitted(constraints, table, node, order, n)
+    n = draw_node(settings, order, n, table[node, NODE_PATH], scalars, constraints)
     mark_columns(allowed, child, n)
 
 
@@ -118,7 +130,7 @@ def draw_level(
     order: np.ndarray,
     depth: int,
     scalars: IntArray,
-    asked: Constraints,
+    constraints: Constraints,
 ) -> int:
     """List in ``order`` the features of the tree that are drawn for a level; how many."""
     n = scalars[IS_N_FEATURES]
@@ -126,19 +138,24 @@ def draw_level(
         order[k] = features[k]
     if settings.columns_by_level < 1.0:
         stream = LEVEL_STREAM + (scalars[IS_TREE] << 8) + depth
-        n = shuffle_front(asked, settings.seed, stream, order, n, settings.columns_by_level)
+        n = shuffle_front(constraints, settings.seed, stream, order, n, settings.columns_by_level)
     return n
 
 
 @kernel(inline=True, inner=True)
 def draw_node(
-    settings: Settings, order: np.ndarray, n: int, key: int, scalars: IntArray, asked: Constraints
+    settings: Settings,
+    order: np.ndarray,
+    n: int,
+    key: int,
+    scalars: IntArray,
+    constraints: Constraints,
 ) -> int:
     """Put those of ``order[:n]`` to the front that are drawn by a key of a node; how many."""
     if settings.columns_by_node < 1.0 and n > 0:
         stream = np.uint64(NODE_STREAM + scalars[IS_TREE])
         seed = hash64(settings.seed, stream, np.uint64(key))
-        n = shuffle_front(asked, seed, NODE_STREAM, order, n, settings.columns_by_node)
+        n = shuffle_front(constraints, seed, NODE_STREAM, order, n, settings.columns_by_node)
     return n
 
 
@@ -153,12 +170,12 @@ def mark_columns(allowed: np.ndarray, child: int, n: int) -> None:
 
 @kernel(inline=True, inner=True)
 def takes_all(
-    settings: Settings, allowed: np.ndarray, scalars: IntArray, asked: Constraints
+    settings: Settings, allowed: np.ndarray, scalars: IntArray, constraints: Constraints
 ) -> bool:
     """Whether every tree, level and node may use all features: ``allowed`` stays 1."""
     drawn = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
     drawn = drawn or scalars[IS_N_FEATURES] < allowed.shape[1]
-    return not drawn and asked.together < 0
+    return not drawn and constraints.together < 0
 
 
 @kernel(inline=True, inner=True)
@@ -167,12 +184,12 @@ def allow_children(
     allowed: np.ndarray,
     table: IntArray,
     scalars: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Thread 0: draw the columns of the nodes about to be searched."""
-    if takes_all(settings, allowed, scalars, extras.constraints):
+    if takes_all(settings, allowed, scalars, options.constraints):
         return
     for child in range(2):
         node = member(scalars, child).node
         if node >= 0:
-            allow_columns(settings, allowed, child, node, table, scalars, extras)
+            allow_columns(settings, allowed, child, node, table, scalars, options)

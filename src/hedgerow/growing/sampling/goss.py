@@ -59,7 +59,7 @@ from hedgerow.growing.core.state import (
     IS_TREE,
     MVS,
     UNIFORM,
-    Extras,
+    Options,
     Rows,
     Sampler,
     Settings,
@@ -76,7 +76,7 @@ from hedgerow.growing.sampling.thresholds import (
     goal_of,
     write_keys,
 )
-from hedgerow.kernels.barrier import Crew, barrier, share
+from hedgerow.kernels.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.hashing import hash64
 from hedgerow.params import BoostParams
 
@@ -167,14 +167,14 @@ def take_mvs(
 
 @kernel(inner=True)
 def bring_forward(
-    thread: int, crew: Crew, rows: Rows, counts: IntArray, place: tuple[int, int]
+    thread: int, team: ThreadTeam, rows: Rows, counts: IntArray, place: tuple[int, int]
 ) -> tuple[int, int]:
     """Write sampled rows to the front of the row ids, the others behind; where this thread's are.
 
     As :func:`sample_rows` does, but from marks.
     """
     before, total = np.int64(0), np.int64(0)
-    for t in range(crew.n_threads):
+    for t in range(team.n_threads):
         if t < thread:
             before += counts[t, COUNT_SAMPLED]
         total += counts[t, COUNT_SAMPLED]
@@ -220,7 +220,7 @@ def count_ties(keys: RowArray, threshold: int, start: int, stop: int) -> int:
 @kernel(inner=True)
 def choose_rows(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     sampler: Sampler,
     rows: Rows,
@@ -237,29 +237,29 @@ def choose_rows(
     if sampler.method == GOSS:
         threshold, ties = np.int64(choice.threshold), choice.ties
         counts[thread, COUNT_TIES] = count_ties(rows.scratch, threshold, place[0], place[1])
-        barrier(crew)
+        barrier(team)
         for t in range(thread):
             ties -= counts[t, COUNT_TIES]
         taken = take_goss(settings, sampler, rows, stream, threshold, ties, first_row, place)
     else:
         taken = take_mvs(settings, sampler, rows, stream, choice.threshold, first_row, place)
     counts[thread, COUNT_SAMPLED] = taken
-    barrier(crew)
-    mine = bring_forward(thread, crew, rows, counts, place)
+    barrier(team)
+    mine = bring_forward(thread, team, rows, counts, place)
     if sampler.packs == 1:
         pack_sample(scalars, settings.seed, rows, mine[0], mine[1])
     if thread == 0:
         total = np.int64(0)
-        for t in range(crew.n_threads):
+        for t in range(team.n_threads):
             total += counts[t, COUNT_SAMPLED]
         scalars[IS_N_ROWS] = total
-    barrier(crew)
+    barrier(team)
 
 
 @kernel(inner=True)
 def sample_by_gradient(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     sampler: Sampler,
     rows: Rows,
@@ -268,31 +268,31 @@ def sample_by_gradient(
 ) -> None:
     """Choose the tree's rows by their fixed numbers and multiply these by the weights."""
     n_rows = settings.n_rows
-    place = share(n_rows, thread, crew.n_threads)
+    place = share(n_rows, thread, team.n_threads)
     tally = sampler.tallies[thread]
     clear_tally(tally)
     write_keys(sampler, n_rows, rows, counts, tally[0], place)
     goal = goal_of(sampler, n_rows)
-    found = find_threshold(thread, crew, sampler, rows.scratch, goal, place)
+    found = find_threshold(thread, team, sampler, rows.scratch, goal, place)
     choice = choice_of(sampler.method, found, goal)
-    choose_rows(thread, crew, settings, sampler, rows, counts, scalars, choice, place)
+    choose_rows(thread, team, settings, sampler, rows, counts, scalars, choice, place)
 
 
 @kernel(inline=True, inner=True)
 def draw_rows(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     rows: Rows,
     counts: IntArray,
     scalars: IntArray,
-    extras: Extras,
+    options: Options,
 ) -> None:
     """Put the tree's rows to the front of the row ids."""
-    if extras.sampler.method != UNIFORM:
-        sample_by_gradient(thread, crew, settings, extras.sampler, rows, counts, scalars)
+    if options.sampler.method != UNIFORM:
+        sample_by_gradient(thread, team, settings, options.sampler, rows, counts, scalars)
     else:
-        sample_rows(thread, crew, settings, rows.rows, counts, scalars)
+        sample_rows(thread, team, settings, rows.rows, counts, scalars)
 
 
 def follows_gradients(params: BoostParams) -> bool:
@@ -350,7 +350,7 @@ def make_sampler(params: BoostParams, n_rows: int, n_threads: int, packs: bool) 
     )
 
 
-def weights_of(extras: Extras, rows: RowArray) -> FloatArray | None:
+def weights_of(options: Options, rows: RowArray) -> FloatArray | None:
     """What each of some sampled rows stands for; None where it is the same for all.
 
     Parameters
@@ -363,6 +363,6 @@ def weights_of(extras: Extras, rows: RowArray) -> FloatArray | None:
     float64 (len(rows),) or None
         Known with ``leaf_estimation="line_search"`` only.
     """
-    if len(extras.sampler.weights) == 0:
+    if len(options.sampler.weights) == 0:
         return None
-    return np.asarray(extras.sampler.weights[rows])
+    return np.asarray(options.sampler.weights[rows])

@@ -14,7 +14,7 @@ from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.gradients import FIXED_BITS
 from hedgerow.growing.core.state import COUNT_G_SUM, COUNT_H_SUM, GOSS, MVS, Rows, Sampler
-from hedgerow.kernels.barrier import Crew, barrier
+from hedgerow.kernels.barrier import ThreadTeam, barrier
 
 LARGEST = 1 << FIXED_BITS
 DIGIT_BITS = 10
@@ -149,19 +149,24 @@ def find_digit(method: int, tallies: IntArray, level: int, found: Found, goal: f
 
 @kernel(inner=True)
 def find_threshold(
-    thread: int, crew: Crew, sampler: Sampler, keys: RowArray, goal: float, place: tuple[int, int]
+    thread: int,
+    team: ThreadTeam,
+    sampler: Sampler,
+    keys: RowArray,
+    goal: float,
+    place: tuple[int, int],
 ) -> Found:
     """All digits of the threshold: each thread tallies the keys at ``place``."""
     tallies = sampler.tallies
     total = np.int64(0)
-    barrier(crew)
-    for t in range(crew.n_threads):
+    barrier(team)
+    for t in range(team.n_threads):
         for digit in range(CELLS):
             total += tallies[t, 0, 1, digit]
     found = find_digit(sampler.method, tallies, 0, Found(0, 0, total), goal)
     for level in range(1, LEVELS):
         tally_digits(level, found.prefix, keys, tallies[thread, level], place[0], place[1])
-        barrier(crew)
+        barrier(team)
         found = find_digit(sampler.method, tallies, level, found, goal)
     return found
 

@@ -34,20 +34,20 @@ class Price(NamedTuple):
 
 
 @kernel(inline=True, inner=True)
-def level_factor(asked: Constraints, feature: int, level: int) -> float:
+def level_factor(constraints: Constraints, feature: int, level: int) -> float:
     """Factor on the gains of a column in a level."""
     ordered = 1.0
-    if asked.sign[feature] != 0.0:
-        ordered = ordered_factor(asked.growth.penalty, level)
-    return asked.factor[feature] * ordered
+    if constraints.sign[feature] != 0.0:
+        ordered = ordered_factor(constraints.growth.penalty, level)
+    return constraints.factor[feature] * ordered
 
 
 @kernel(inline=True, inner=True)
-def worth_of(asked: Constraints, feature: int, price: Price, gain: float) -> float:
+def worth_of(constraints: Constraints, feature: int, price: Price, gain: float) -> float:
     """The gain of a cut of a column, less its price where columns have factors."""
-    if asked.scored == 0:
+    if constraints.scored == 0:
         return gain
-    return level_factor(asked, feature, price.level) * (gain - price.gamma)
+    return level_factor(constraints, feature, price.level) * (gain - price.gamma)
 
 
 @kernel(inner=True)
@@ -58,20 +58,23 @@ def keeps_order(
     rules: SplitRules,
     number: int,
     choice: IntArray,
-    asked: Constraints,
+    constraints: Constraints,
 ) -> bool:
     """Whether the sides of a cut of node ``number`` lie as the sign of the column asks."""
-    if asked.scored == 0:
+    if constraints.scored == 0:
         return True
     feature = choice[FOUND_FEATURE]
-    if asked.sign[feature] == 0.0 or choice[FOUND_BIN] == asked.last_bin[feature]:
+    if constraints.sign[feature] == 0.0 or choice[FOUND_BIN] == constraints.last_bin[feature]:
         return True
-    limits, bounds = limits_of(node, units, rules), bounds_of(asked, number, node, units, rules)
+    limits, bounds = (
+        limits_of(node, units, rules),
+        bounds_of(constraints, number, node, units, rules),
+    )
     g, h = float(left[0]), float(left[1])
     below = side_weight(g, h + limits.penalty, left[2], limits, bounds)
     right = (limits.g - g, limits.h - h + limits.penalty)
     above = side_weight(right[0], right[1], limits.n - left[2], limits, bounds)
-    return asked.sign[feature] * (above - below) >= 0.0
+    return constraints.sign[feature] * (above - below) >= 0.0
 
 
 @kernel(inner=True)
@@ -82,7 +85,7 @@ def gain_of_node(
     penalty: float,
     number: int,
     choice: IntArray,
-    asked: Constraints,
+    constraints: Constraints,
 ) -> tuple[bool, float]:
     """Whether the cut divides node ``number``, whose left sums are known, and what it gains there.
 
@@ -97,7 +100,7 @@ def gain_of_node(
         lightest = min(float(h), float(node.h - h))
         if min(n, node.n - n) < limits.fewest or lightest < limits.lightest:
             return False, 0.0
-        if not keeps_order(node, (g, h, n), units, rules, number, choice, asked):
+        if not keeps_order(node, (g, h, n), units, rules, number, choice, constraints):
             return False, 0.0
         penalty, least = 0.0, 0.0
     harder = SplitRules(
@@ -112,5 +115,5 @@ def gain_of_node(
     if score < 0.0:
         return False, 0.0
     parent = node_score(float(node.g) * units.g, float(node.h) * units.h, rules)
-    gain = bounded_gain(score, parent, (g, h, n), node, units, rules, (asked, number))
+    gain = bounded_gain(score, parent, (g, h, n), node, units, rules, (constraints, number))
     return True, 0.5 * gain

@@ -65,14 +65,14 @@ from hedgerow.growing.symmetric.level import (
     ENTRY_HISTOGRAMS,
     ENTRY_PARENT,
     ENTRY_SECOND,
-    GIVEN,
+    FORCED_CUT,
     KEPT,
     LEVEL,
     N_ENTRIES,
     N_OPEN,
     N_SLOTLESS,
     OF_ALL,
-    OF_GIVEN,
+    OF_FORCED,
     ONE_BUILT,
     UNUSED,
     Level,
@@ -90,14 +90,14 @@ from hedgerow.growing.symmetric.search import (
     add_node_sets,
     add_vector_gains,
     find_cut,
-    find_given,
+    find_forced,
     find_set,
     look_at_root,
     plan_groups,
 )
 from hedgerow.growing.vectors.gradients import largest_units
 from hedgerow.growing.vectors.search import node_of, prepare_node
-from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
+from hedgerow.kernels.barrier import ThreadTeam, await_order, barrier, give_order, share
 from hedgerow.kernels.growth import key_of_level
 from hedgerow.kernels.histogram import RowLists
 from hedgerow.kernels.monotone import Constraints
@@ -152,7 +152,7 @@ def make_histograms(
     build_at(thread, state, small, small_slot, lists, vectors)
     size = state.settings.n_columns * state.bins.stride
     subtract_node(
-        thread, mine, state.bins, state.columns, state.wide, large_slot * size, small_slot * size,
+        thread, mine, state.bins, state.columns, state.histograms, large_slot * size, small_slot * size,
         lists, vectors,
     )  # fmt: skip
 
@@ -173,7 +173,7 @@ def add_gains(
     start: int,
     units: Units,
     n_groups: int,
-    asked: Constraints,
+    constraints: Constraints,
     vectors: Vectors | None,
 ) -> None:
     """Add what every cut of a thread's columns gains in a node with a histogram at ``start``."""
@@ -181,12 +181,14 @@ def add_gains(
     groups, gains = (level.groups[thread], n_groups), level.gains[thread]
     columns = state.columns.feature
     if vectors is None:
-        place, searched = (state.wide, start), (sums_of_node(row), units, node)
+        place, searched = (state.histograms, start), (sums_of_node(row), units, node)
         lanes, allowed = state.search.lanes[thread], state.search.allowed[0]
         add_node_gains(
-            thread, rules, bins, place, searched, lanes, groups, gains, asked, level.bundles
+            thread, rules, bins, place, searched, lanes, groups, gains, constraints, level.bundles
         )
-        add_node_sets(mine, rules, bins, (columns, allowed), place, searched, level.sets, asked)
+        add_node_sets(
+            mine, rules, bins, (columns, allowed), place, searched, level.sets, constraints
+        )
     else:
         outputs = vectors.outputs
         several = node_of(thread, state.settings, (row[NODE_COUNT], start), vectors)
@@ -200,13 +202,13 @@ def add_gains(
 @kernel(inner=True)
 def search_level(
     thread: int, state: State, level: Level, entries: IntArray, n_entries: int,
-    asked: Constraints, vectors: Vectors | None,
+    constraints: Constraints, vectors: Vectors | None,
 ) -> None:  # fmt: skip
     """Histograms of the level's nodes, and the best cut of the thread's columns over all."""
     settings, bins, scalars = state.settings, state.bins, state.scalars
     table, columns = state.tree.table, state.columns.feature
-    sets, bundles, wide = level.sets, level.bundles, state.wide
-    mine = share(scalars[IS_N_COLUMNS], thread, state.crew.n_threads)
+    sets, bundles, histograms = level.sets, level.bundles, state.histograms
+    mine = share(scalars[IS_N_COLUMNS], thread, state.team.n_threads)
     if vectors is None:
         units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     else:
@@ -221,11 +223,11 @@ def search_level(
         if entry[ENTRY_FIRST] == 0 and level.counts[LEVEL] == 0:
             start = place_of_slot(table, 0, 0, settings.n_slots) * size
             if vectors is None and mine[0] == 0 and mine[1] > 0:
-                sum_root(state.columns, bins.stride, wide, start, table[0])
-            barrier(state.crew)
+                sum_root(state.columns, bins.stride, histograms, start, table[0])
+            barrier(state.team)
             look_at_root(
-                thread, mine, bins, columns, (wide, start), sums_of_node(table[0]), units,
-                level.seen, sets, asked.growth.drawn, bundles,
+                thread, mine, bins, columns, (histograms, start), sums_of_node(table[0]), units,
+                level.seen, sets, constraints.growth.drawn, bundles,
             )  # fmt: skip
         if e == 0:
             n_groups = plan_groups(
@@ -236,16 +238,18 @@ def search_level(
             if node < 0 or table[node, NODE_OPEN] == 0:
                 continue
             start = place_of_slot(table, node, side, settings.n_slots) * size
-            add_gains(thread, mine, state, level, node, start, units, n_groups, asked, vectors)
-    found, given = state.search.found[thread, OF_ALL], level.counts[GIVEN]
+            add_gains(
+                thread, mine, state, level, node, start, units, n_groups, constraints, vectors
+            )
+    found, forced = state.search.found[thread, OF_ALL], level.counts[FORCED_CUT]
     key = key_of_level(settings.seed, scalars[IS_TREE], level.counts[LEVEL])
     price = Price(level.counts[LEVEL], 2.0 * state.rules.gamma, key)
-    find_cut(units, (groups, n_groups), gains, lanes, found, price, asked, level.seen)
-    find_set(mine, bins, columns, allowed, units, found, sets, price, asked)
-    if given >= 0:
-        found = state.search.found[thread, OF_GIVEN]
-        find_given(units, (groups, n_groups), gains, given, found, price, asked)
-    barrier(state.crew)
+    find_cut(units, (groups, n_groups), gains, lanes, found, price, constraints, level.seen)
+    find_set(mine, bins, columns, allowed, units, found, sets, price, constraints)
+    if forced >= 0:
+        found = state.search.found[thread, OF_FORCED]
+        find_forced(units, (groups, n_groups), gains, forced, found, price, constraints)
+    barrier(state.team)
 
 
 @kernel(inner=True)
@@ -276,7 +280,7 @@ def measure_cut(
     """
     table, bins, choice = state.tree.table, state.bins, level.choice
     size = state.settings.n_columns * bins.stride
-    feature, bundles, wide = choice[FOUND_FEATURE], level.bundles, state.wide
+    feature, bundles, histograms = choice[FOUND_FEATURE], level.bundles, state.histograms
     is_set = set_number(level.sets, feature) >= 0
     n_rows, present, n_missing, n_left = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for e in range(n_entries):
@@ -289,12 +293,12 @@ def measure_cut(
             slot = place_of_slot(table, node, side, state.settings.n_slots)
             if slot >= state.settings.n_slots:
                 build_at(thread, state, node, slot, level.lists, vectors)
-                barrier(state.crew)
+                barrier(state.team)
             if thread == 0:
                 to = scratch_of(bundles, thread, bins.stride)
                 sums = sums_of_node(table[node])
-                at = sums_of_feature(wide, slot * size, feature, bins, sums, to, bundles)
-                counts = sum_left(wide, at, bins.stride, choice, is_set, table[node])
+                at = sums_of_feature(histograms, slot * size, feature, bins, sums, to, bundles)
+                counts = sum_left(histograms, at, bins.stride, choice, is_set, table[node])
                 if vectors is not None:
                     gain = measure_vectors(state, table[node], slot * size, choice, vectors)
                     state.tree.numbers[node, NUMBER_GAIN] = gain
@@ -303,16 +307,16 @@ def measure_cut(
                 n_missing += counts[1]
                 n_left += table[node, NODE_N_LEFT]
             if slot >= state.settings.n_slots:
-                barrier(state.crew)
+                barrier(state.team)
     if thread == 0:
         write_choice(bins, choice, level.sets, (n_rows, present, n_missing, n_left), bundles)
     if n_slotless > 0:
-        barrier(state.crew)
+        barrier(state.team)
 
 
 @kernel(inner=True)
 def partition_level(
-    thread: int, crew: Crew, rows: Rows, by_column: BinArray, table: IntArray, counts: IntArray,
+    thread: int, team: ThreadTeam, rows: Rows, by_column: BinArray, table: IntArray, counts: IntArray,
     entries: IntArray, n_entries: int,
 ) -> None:  # fmt: skip
     """Partition the rows of all nodes that have been divided."""
@@ -323,43 +327,47 @@ def partition_level(
         row = table[parent]
         column = by_column[row[NODE_COLUMN]]
         if row[NODE_COUNT] >= ROWS_TO_SHARE:
-            partition_node(thread, crew, rows, column, row, counts)
-        elif e % crew.n_threads == thread:
+            partition_node(thread, team, rows, column, row, counts)
+        elif e % team.n_threads == thread:
             partition_alone(rows, column, row)
-    barrier(crew)
+    barrier(team)
 
 
 @kernel(inner=True)
 def grow_levels(
-    thread: int, state: State, level: Level, asked: Constraints, vectors: Vectors | None
+    thread: int, state: State, level: Level, constraints: Constraints, vectors: Vectors | None
 ) -> None:
     """Level after level, until no cut is worth it or the tree is deep enough."""
-    crew, settings, rules = state.crew, state.settings, state.rules
+    team, settings, rules = state.team, state.settings, state.rules
     tree, scalars, search = state.tree, state.scalars, state.search
     counts = level.counts
     turn = np.int64(0)
     while True:
         if thread == 0:
             entries = level.entries[turn]
-            allow_level(settings, search.allowed, level, entries, tree.table, scalars, asked)
-        barrier(crew)
+            allow_level(settings, search.allowed, level, entries, tree.table, scalars, constraints)
+        barrier(team)
         # Read before the cut is chosen: behind that barrier thread 0 runs ahead.
         n_entries, n_open, n_slotless = counts[N_ENTRIES], counts[N_OPEN], counts[N_SLOTLESS]
         entries, coming = level.entries[turn], level.entries[1 - turn]
         if n_open == 0:
             return
-        search_level(thread, state, level, entries, n_entries, asked, vectors)
+        search_level(thread, state, level, entries, n_entries, constraints, vectors)
         if thread == 0:
-            choose_cut(settings, rules, tree, scalars, search.found, level, entries, asked, vectors)
-        barrier(crew)
+            choose_cut(
+                settings, rules, tree, scalars, search.found, level, entries, constraints, vectors
+            )
+        barrier(team)
         if level.choice[FOUND_FEATURE] < 0:
             return
         measure_cut(thread, state, level, entries, n_entries, n_slotless, vectors)
         if thread == 0:
-            divide_level(settings, rules, tree, scalars, level, entries, coming, asked, vectors)
-        barrier(crew)
+            divide_level(
+                settings, rules, tree, scalars, level, entries, coming, constraints, vectors
+            )
+        barrier(team)
         partition_level(
-            thread, crew, state.rows, state.bins.by_column, tree.table, state.threads.counts,
+            thread, team, state.rows, state.bins.by_column, tree.table, state.threads.counts,
             coming, counts[N_ENTRIES],
         )  # fmt: skip
         turn = 1 - turn
@@ -368,21 +376,21 @@ def grow_levels(
 @kernel
 def work_symmetric(thread: int, state: State, level: Level, order: int) -> None:
     """Thread 0: grow one tree with the helpers.  Helpers: grow trees until dismissed."""
-    crew, settings, rules, scalars = state.crew, state.settings, state.rules, state.scalars
+    team, settings, rules, scalars = state.team, state.settings, state.rules, state.scalars
     number = 0
     while True:
         if thread == 0:
-            give_order(crew, order)
+            give_order(team, order)
         else:
-            order = await_order(crew, number)
+            order = await_order(team, number)
             number += 1
         if order == ORDER_STOP:
             return
         sum_gradients(thread, state, state.vectors)
-        draw_rows(thread, crew, settings, state.rows, state.threads.counts, scalars, state.extras)
+        draw_rows(thread, team, settings, state.rows, state.threads.counts, scalars, state.options)
         if thread == 0:
-            start_levels(settings, rules, state.tree, scalars, level, state.extras)
-        grow_levels(thread, bare(state), level, state.extras.constraints, state.vectors)
-        finish(thread, state, state.extras, state.vectors)
+            start_levels(settings, rules, state.tree, scalars, level, state.options)
+        grow_levels(thread, bare(state), level, state.options.constraints, state.vectors)
+        finish(thread, state, state.options, state.vectors)
         if thread == 0:
             return

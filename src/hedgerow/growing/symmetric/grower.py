@@ -23,7 +23,7 @@ from hedgerow.growing.symmetric.level import (
 )
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.category_split import CATEGORY_PLACES, SCRATCH_SIZE
-from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.histogram import HistogramSums
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.symmetric_category import INFO
 from hedgerow.objectives.base import Objective
@@ -78,17 +78,17 @@ class SymmetricVectorGrower(SymmetricGrower, VectorGrower):
         assert state.vectors is not None
         # Beside the sums of the outputs, those of the rows alone are read.
         counts = state.vectors.outputs.sums.n
-        return state._replace(wide=Wide(counts, counts, counts))
+        return state._replace(histograms=HistogramSums(counts, counts, counts))
 
 
 def _make_level(matrix: BinnedMatrix, state: layout.State, n_threads: int) -> Level:
     """Space for the search of a level."""
-    n_features, extras = matrix.n_features, state.extras
+    n_features, options = matrix.n_features, state.options
     # Without bundles threads have as many features each; a bundle may hold nearly all.
-    most_features = n_features if extras.bundles is not None else -(-n_features // n_threads)
+    most_features = n_features if options.bundles is not None else -(-n_features // n_threads)
     n_groups = -(-most_features // WIDTH)
     n_gains = n_groups * 2 * matrix.stride * WIDTH
-    if extras.bundles is not None:
+    if options.bundles is not None:
         # Most have few bins: at worst each stands in a group with such as have fewer.
         rounded = -(-matrix.spec.bin_counts() // WIDTH) * WIDTH
         n_gains = min(n_gains, int(2 * WIDTH * rounded.sum()))
@@ -99,10 +99,10 @@ def _make_level(matrix: BinnedMatrix, state: layout.State, n_threads: int) -> Le
         entries=aligned_zeros((2, len(state.tree.table), ENTRY_FIELDS), np.int64),
         choice=np.zeros(layout.FOUND_FIELDS, dtype=np.int64),
         counts=np.zeros(LEVEL_COUNTS, dtype=np.int64),
-        sets=_make_sets(extras.categories),
-        features=extras.features,
-        bundles=extras.bundles,
-        lists=extras.lists,
+        sets=_make_sets(options.categories),
+        features=options.features,
+        bundles=options.bundles,
+        lists=options.lists,
     )
 
 

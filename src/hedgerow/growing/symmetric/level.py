@@ -48,15 +48,15 @@ from hedgerow.growing.core.state import (
     NUMBER_GAIN,
     Bundles,
     Categories,
-    Extras,
+    Options,
     Settings,
     Tree,
     Vectors,
 )
 from hedgerow.growing.sampling.draws import draw_level, draw_node, mark_columns, takes_all
 from hedgerow.growing.symmetric.gain import gain_of_node, level_factor
-from hedgerow.kernels.growth import GIVEN_LEFT
-from hedgerow.kernels.histogram import Bins, RowLists, Wide, filled_cells
+from hedgerow.kernels.growth import FORCED_LEFT
+from hedgerow.kernels.histogram import Bins, HistogramSums, RowLists, filled_cells
 from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.monotone import Constraints
@@ -69,7 +69,7 @@ from hedgerow.kernels.symmetric_category import IS_ONE_HOT, SetSums, write_group
     N_ENTRIES,
     N_OPEN,
     N_SLOTLESS,  # open nodes whose histogram is not kept
-    GIVEN,  # number of the cut that the level is to take, or -1
+    FORCED_CUT,  # number of the cut that the level is to take, or -1
     LEVEL_COUNTS,
 ) = range(6)
 
@@ -83,7 +83,7 @@ from hedgerow.kernels.symmetric_category import IS_ONE_HOT, SetSums, write_group
 ) = range(5)
 
 # Where in ``Search.found`` threads note the best cut of all, and the one that is given.
-OF_ALL, OF_GIVEN = range(2)
+OF_ALL, OF_FORCED = range(2)
 
 KEPT = 0  # they are there
 ONE_BUILT = 1  # of the first node from its rows
@@ -135,7 +135,7 @@ class Level(NamedTuple):
     choice   int64 (FOUND_FIELDS,)
     counts   int64 (LEVEL_COUNTS,)
     sets     for category columns
-    features, bundles, lists  as in ``Extras``
+    features, bundles, lists  as in ``Options``
     """
 
     gains: FloatArray
@@ -153,10 +153,10 @@ class Level(NamedTuple):
 @kernel(inner=True)
 def start_levels(
     settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, level: Level,
-    extras: Extras,
+    options: Options,
 ) -> None:  # fmt: skip
     """Empty the tree; the root is the only node of the first level."""
-    start_tree(settings, rules, tree, scalars, extras)
+    start_tree(settings, rules, tree, scalars, options)
     row, entry, counts = tree.table[0], level.entries[0, 0], level.counts
     may_divide = row[NODE_COUNT] >= 2 * rules.min_samples_leaf and settings.max_depth > 0
     row[NODE_OPEN] = 1 if may_divide else 0
@@ -168,28 +168,28 @@ def start_levels(
     counts[N_ENTRIES] = 1
     counts[N_OPEN] = row[NODE_OPEN]
     counts[N_SLOTLESS] = 0
-    counts[GIVEN] = 0 if len(extras.constraints.growth.given) > 0 else -1
+    counts[FORCED_CUT] = 0 if len(options.constraints.growth.forced) > 0 else -1
 
 
 @kernel(inner=True)
 def allow_level(
     settings: Settings, allowed: np.ndarray, level: Level, entries: IntArray, table: IntArray,
-    scalars: IntArray, asked: Constraints,
+    scalars: IntArray, constraints: Constraints,
 ) -> None:  # fmt: skip
     """Draw the columns of the level; a level is also what ``colsample_bynode`` draws for.
 
     A column may split the level if it may split each of its nodes.
     """
-    if takes_all(settings, allowed, scalars, asked):
+    if takes_all(settings, allowed, scalars, constraints):
         return
     order, number = allowed[2], level.counts[LEVEL]
-    n = draw_level(settings, level.features, order, number, scalars, asked)
+    n = draw_level(settings, level.features, order, number, scalars, constraints)
     for e in range(level.counts[N_ENTRIES]):
         for side in range(2):
             node = entries[e, ENTRY_FIRST + side]
             if node >= 0 and table[node, NODE_OPEN] == 1:
-                n = keep_permitted(asked, table, node, order, n)
-    n = draw_node(settings, order, n, number, scalars, asked)
+                n = keep_permitted(constraints, table, node, order, n)
+    n = draw_node(settings, order, n, number, scalars, constraints)
     mark_columns(allowed, 0, n)
 
 
@@ -230,21 +230,23 @@ def choose_cut(
     found: IntArray,
     level: Level,
     entries: IntArray,
-    asked: Constraints,
+    constraints: Constraints,
     vectors: Vectors | None,
 ) -> None:
     """Take the cut that is given to the level, or else the best one.
 
     If neither is worth it the tree is finished.
     """
-    given = level.counts[GIVEN]
-    level.counts[GIVEN] = -1
-    if given >= 0:
-        take_best(settings, rules, tree, scalars, found, OF_GIVEN, level, entries, asked, vectors)
+    forced = level.counts[FORCED_CUT]
+    level.counts[FORCED_CUT] = -1
+    if forced >= 0:
+        take_best(
+            settings, rules, tree, scalars, found, OF_FORCED, level, entries, constraints, vectors
+        )
         if level.choice[FOUND_FEATURE] >= 0:
-            level.counts[GIVEN] = asked.growth.given[given, GIVEN_LEFT]
+            level.counts[FORCED_CUT] = constraints.growth.forced[forced, FORCED_LEFT]
             return
-    take_best(settings, rules, tree, scalars, found, OF_ALL, level, entries, asked, vectors)
+    take_best(settings, rules, tree, scalars, found, OF_ALL, level, entries, constraints, vectors)
 
 
 @kernel(inner=True)
@@ -257,7 +259,7 @@ def take_best(
     place: int,
     level: Level,
     entries: IntArray,
-    asked: Constraints,
+    constraints: Constraints,
     vectors: Vectors | None,
 ) -> None:
     """Write the best of what the threads have found to the choice; feature -1: none is worthy."""
@@ -273,9 +275,9 @@ def take_best(
         score, own = float_of_bits(choice[FOUND_SCORE]), vectors.trial.parent[best, 0]
         price = len(vectors.outputs.scalars) * rules.gamma
     gain = 0.5 * score - price
-    if asked.scored == 1 and score > 0.0:  # it has paid its price
+    if constraints.scored == 1 and score > 0.0:  # it has paid its price
         gain = 0.5 * score
-        factor = level_factor(asked, choice[FOUND_FEATURE], level.counts[LEVEL])
+        factor = level_factor(constraints, choice[FOUND_FEATURE], level.counts[LEVEL])
         score = score / factor + 2.0 * rules.gamma
     # As of single nodes: what is no more than rounding is no gain.
     noise = 1e-10 * own
@@ -285,7 +287,7 @@ def take_best(
 
 @kernel(inner=True)
 def sum_left(
-    wide: Wide, at: int, stride: int, choice: IntArray, is_set: bool, row: IntArray
+    histograms: HistogramSums, at: int, stride: int, choice: IntArray, is_set: bool, row: IntArray
 ) -> tuple[int, int]:
     """Sums of the left side of the choice in a node; its rows with and without a value there.
 
@@ -298,19 +300,19 @@ def sum_left(
         for b in range(stride - 1):
             word = np.uint64(choice[FOUND_SET + (b >> 6)])
             if (word >> np.uint64(b & 63)) & np.uint64(1) == np.uint64(1):
-                g += wide.g[at + b]
-                h += wide.h[at + b]
-                n += np.int64(wide.n[at + b])
+                g += histograms.g[at + b]
+                h += histograms.h[at + b]
+                n += np.int64(histograms.n[at + b])
     else:
         for b in range(at, at + min(choice[FOUND_BIN] + 1, stride - 1)):
-            g += wide.g[b]
-            h += wide.h[b]
-            n += np.int64(wide.n[b])
+            g += histograms.g[b]
+            h += histograms.h[b]
+            n += np.int64(histograms.n[b])
     present = n
-    n_missing = np.int64(wide.n[absent])
+    n_missing = np.int64(histograms.n[absent])
     if choice[FOUND_MISSING_LEFT] == 1:
-        g += wide.g[absent]
-        h += wide.h[absent]
+        g += histograms.g[absent]
+        h += histograms.h[absent]
         n += n_missing
     row[NODE_G_LEFT] = g
     row[NODE_H_LEFT] = h
@@ -417,14 +419,14 @@ def divide_level(
     level: Level,
     entries: IntArray,
     coming: IntArray,
-    asked: Constraints,
+    constraints: Constraints,
     vectors: Vectors | None,
 ) -> None:
     """Divide the open nodes of ``entries`` where the choice allows; the next level's entries."""
     table, choice, counts = tree.table, level.choice, level.counts
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     penalty = split_penalty(choice, level.sets)
-    factor = level_factor(asked, choice[FOUND_FEATURE], counts[LEVEL])
+    factor = level_factor(constraints, choice[FOUND_FEATURE], counts[LEVEL])
     is_last = counts[LEVEL] + 1 >= settings.max_depth
     n_coming, n_open, n_slotless = np.int64(0), np.int64(0), np.int64(0)
     for e in range(counts[N_ENTRIES]):
@@ -434,7 +436,7 @@ def divide_level(
                 continue
             row, entry = table[node], coming[n_coming]
             if vectors is None:
-                divides, gain = gain_of_node(row, units, rules, penalty, node, choice, asked)
+                divides, gain = gain_of_node(row, units, rules, penalty, node, choice, constraints)
             else:
                 gain = tree.numbers[node, NUMBER_GAIN]  # as it was measured
                 divides = gain > -np.inf
@@ -443,7 +445,7 @@ def divide_level(
                 tree.numbers[node, NUMBER_GAIN] = factor * gain
                 write_cut(row, choice)
                 open_pair(settings, rules, tree, scalars, node, is_last, entry)
-                bound_children(asked, units, rules, tree, node)
+                bound_children(constraints, units, rules, tree, node)
             else:
                 entry[ENTRY_PARENT] = -1
                 entry[ENTRY_FIRST] = node

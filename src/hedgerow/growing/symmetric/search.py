@@ -35,8 +35,8 @@ from hedgerow.growing.symmetric.level import (
     Sets,
     set_number,
 )
-from hedgerow.kernels.growth import GIVEN_BIN, GIVEN_FEATURE, draw_of, range_of_cuts
-from hedgerow.kernels.histogram import Bins, Wide, filled_cells
+from hedgerow.kernels.growth import FORCED_BIN, FORCED_FEATURE, draw_of, range_of_cuts
+from hedgerow.kernels.histogram import Bins, HistogramSums, filled_cells
 from hedgerow.kernels.lanes import WIDTH, lane_of
 from hedgerow.kernels.monotone import Constraints, bounds_of
 from hedgerow.kernels.split import Limits, NodeSums, SplitRules, Units, comparable, limits_of
@@ -119,7 +119,7 @@ def look_at_root(
     mine: tuple[int, int],
     bins: Bins,
     columns: np.ndarray,
-    place: tuple[Wide, int],
+    place: tuple[HistogramSums, int],
     root: NodeSums,
     units: Units,
     seen: np.ndarray,
@@ -128,22 +128,22 @@ def look_at_root(
     bundles: Bundles | None,
 ) -> None:
     """Note what the tree's rows have in each column, and the orders of the categories."""
-    wide, scratch = place[0], scratch_of(bundles, thread, bins.stride)
+    histograms, scratch = place[0], scratch_of(bundles, thread, bins.stride)
     for k in range(mine[0], mine[1]):
         first, last = members_of(bundles, np.int64(columns[k]))
         for m in range(first, last):
             feature = member_at(bundles, m)
-            at = sums_of_feature(wide, place[1], feature, bins, root, scratch, bundles)
-            seen[feature, SEEN_LACKS] = 1 if wide.n[at + bins.stride - 1] > 0 else 0
+            at = sums_of_feature(histograms, place[1], feature, bins, root, scratch, bundles)
+            seen[feature, SEEN_LACKS] = 1 if histograms.n[at + bins.stride - 1] > 0 else 0
             if drawn == 1:
                 n_bins = np.int64(bins.n_bins[feature])
-                from_bin, n_cuts = range_of_cuts(wide, at, n_bins, bins.stride)
+                from_bin, n_cuts = range_of_cuts(histograms, at, n_bins, bins.stride)
                 seen[feature, SEEN_FIRST], seen[feature, SEEN_CUTS] = from_bin, n_cuts
             number = set_number(sets, feature)
             if number >= 0:
                 column = SetSums(at, filled_cells(bins, feature, False), bins.stride)
                 order_groups(
-                    wide, column, root.n, units, sets.categories.rules, sets.places[number],
+                    histograms, column, root.n, units, sets.categories.rules, sets.places[number],
                     sets.info[number],
                 )  # fmt: skip
 
@@ -153,13 +153,13 @@ def find_sums(
     thread: int,
     group: IntArray,
     bins: Bins,
-    place: tuple[Wide, int],
+    place: tuple[HistogramSums, int],
     node: NodeSums,
     at: IntArray,
     bundles: Bundles | None,
 ) -> None:
     """Where the sums of the features of a group begin; members of bundles are written out."""
-    wide, slot_start = place
+    histograms, slot_start = place
     if bundles is None:
         for j in range(WIDTH):
             at[j] = slot_start + group[j] * bins.stride
@@ -170,11 +170,11 @@ def find_sums(
             at[j] = at[j - 1]
             continue
         to = scratch + j * bins.stride
-        at[j] = sums_of_feature(wide, slot_start, group[j], bins, node, to, bundles)
+        at[j] = sums_of_feature(histograms, slot_start, group[j], bins, node, to, bundles)
         if at[j] == to:
             # All lanes run up to the last bin of any: behind its own a column is empty.
             written = (np.int64(bins.n_bins[group[j]]) + 7) // 8 * 8
-            clear(wide, to + written, min(group[GROUP_BINS] + 7, bins.stride - 1) - written)
+            clear(histograms, to + written, min(group[GROUP_BINS] + 7, bins.stride - 1) - written)
 
 
 @kernel(inner=True)
@@ -182,22 +182,25 @@ def add_node_gains(
     thread: int,
     rules: SplitRules,
     bins: Bins,
-    place: tuple[Wide, int],
+    place: tuple[HistogramSums, int],
     node: tuple[NodeSums, Units, int],
     lanes: IntArray,
     groups: tuple[IntArray, int],
     gains: FloatArray,
-    asked: Constraints,
+    constraints: Constraints,
     bundles: Bundles | None,
 ) -> None:
     """Add what every cut of a thread's numeric features gains in one node.
 
     ``node`` are its sums, their units, and its number.
     """
-    wide = place[0]
+    histograms = place[0]
     sums, units, number = node
     at, last_bin = lanes[1], lanes[0]
-    limits, bounds = limits_of(sums, units, rules), bounds_of(asked, number, sums, units, rules)
+    limits, bounds = (
+        limits_of(sums, units, rules),
+        bounds_of(constraints, number, sums, units, rules),
+    )
     parent, stride = leaf_score(limits), bins.stride
     cells, n_groups = groups
     for group in range(n_groups):
@@ -205,13 +208,13 @@ def add_node_gains(
         find_sums(thread, cells[first : first + GROUP_CELLS], bins, place, sums, at, bundles)
         n_bins, lacks = cells[first + GROUP_BINS], cells[first + GROUP_LACKS] != 0
         to = cells[first + GROUP_GAINS]
-        if asked.scored == 0:
-            add_columns(wide, at, n_bins, stride, lacks, limits, parent, gains, to)
+        if constraints.scored == 0:
+            add_columns(histograms, at, n_bins, stride, lacks, limits, parent, gains, to)
             continue
         for j in range(WIDTH):
-            last_bin[j] = asked.last_bin[cells[first + j]]
-        order = (cells[first : first + WIDTH], last_bin, asked.sign)
-        add_bounded_columns(wide, at, n_bins, stride, limits, bounds, order, gains, to)
+            last_bin[j] = constraints.last_bin[cells[first + j]]
+        order = (cells[first : first + WIDTH], last_bin, constraints.sign)
+        add_bounded_columns(histograms, at, n_bins, stride, limits, bounds, order, gains, to)
 
 
 @kernel(inner=True)
@@ -247,13 +250,13 @@ def add_node_sets(
     rules: SplitRules,
     bins: Bins,
     columns: tuple[np.ndarray, np.ndarray],
-    place: tuple[Wide, int],
+    place: tuple[HistogramSums, int],
     node: tuple[NodeSums, Units, int],
     sets: Sets,
-    asked: Constraints,
+    constraints: Constraints,
 ) -> None:
     """:func:`add_node_gains` of category columns: a list of all, and which may be used."""
-    wide, slot_start = place
+    histograms, slot_start = place
     sums, units, number = node
     features, stride = columns[0], bins.stride
     for k in range(mine[0], mine[1]):
@@ -263,9 +266,9 @@ def add_node_sets(
             filled = filled_cells(bins, feature, False)
             column = SetSums(slot_start + feature * stride, filled, stride)
             add_set_gains(
-                wide, column, sums, units, rules, sets.categories.rules,
+                histograms, column, sums, units, rules, sets.categories.rules,
                 sets.places[place_of_set], sets.info[place_of_set], sets.gains[place_of_set],
-                (asked, number),
+                (constraints, number),
             )  # fmt: skip
 
 
@@ -288,7 +291,7 @@ def find_cut(
     lanes: IntArray,
     found: IntArray,
     price: Price,
-    asked: Constraints,
+    constraints: Constraints,
     seen: np.ndarray,
 ) -> None:
     """Note the best cut of a thread's columns of numbers; a score of -1 means none."""
@@ -301,7 +304,7 @@ def find_cut(
         to, n_bins, also = cells[first + GROUP_GAINS], cells[first + GROUP_BINS], np.int64(0)
         if cells[first + GROUP_LACKS] != 0:
             also = size_of_block(n_bins)
-        if asked.growth.drawn == 1:
+        if constraints.growth.drawn == 1:
             draw_cuts(cells[first : first + WIDTH], seen, price.key, lanes[0])
             right = lanes_at(gains, to, lanes[0], lanes[1])
             left = lanes_at(gains, to + also, lanes[0], lanes[1])
@@ -312,12 +315,12 @@ def find_cut(
                 left = best_lanes(gains, to + also, n_bins)
         for j in range(WIDTH):
             column = cells[first + j]
-            worth = worth_of(asked, column, price, lane_of(right[0], j))
+            worth = worth_of(constraints, column, price, lane_of(right[0], j))
             # In bundles a lower feature may come later.
             if worth > best or (worth == best and column < feature):
                 best, feature = worth, column
                 bin_, missing_left = lane_of(right[1], j), np.int64(0)
-            worth = worth_of(asked, column, price, lane_of(left[0], j))
+            worth = worth_of(constraints, column, price, lane_of(left[0], j))
             if worth > best or (worth == best and column < feature):
                 best, feature = worth, column
                 bin_, missing_left = lane_of(left[1], j), np.int64(1)
@@ -326,21 +329,24 @@ def find_cut(
 
 
 @kernel(inner=True)
-def find_given(
+def find_forced(
     units: Units,
     groups: tuple[IntArray, int],
     gains: FloatArray,
-    given: int,
+    forced: int,
     found: IntArray,
     price: Price,
-    asked: Constraints,
+    constraints: Constraints,
 ) -> None:
     """Note the cut that the level is to take, if it is in a thread's columns and gains."""
     unit = units.g * (units.g / units.h)
     price = Price(price.level, price.gamma / unit, price.key)
     nothing = NodeSums(0, 0, 0)
     note_split(found, -1.0, np.int64(-1), np.int64(-1), np.int64(0), np.int64(0), nothing)
-    feature, cut = asked.growth.given[given, GIVEN_FEATURE], asked.growth.given[given, GIVEN_BIN]
+    feature, cut = (
+        constraints.growth.forced[forced, FORCED_FEATURE],
+        constraints.growth.forced[forced, FORCED_BIN],
+    )
     cells, n_groups = groups
     for group in range(n_groups):
         first = group * GROUP_CELLS
@@ -352,7 +358,7 @@ def find_given(
             gain, missing_left = gains[at], np.int64(0)
             if cells[first + GROUP_LACKS] != 0 and gains[also] > gain:
                 gain, missing_left = gains[also], np.int64(1)
-            worth = worth_of(asked, feature, price, gain)
+            worth = worth_of(constraints, feature, price, gain)
             if worth > 0.0:
                 score = comparable(worth, units)
                 note_split(found, score, feature, feature, cut, missing_left, nothing)
@@ -369,7 +375,7 @@ def find_set(
     found: IntArray,
     sets: Sets,
     price: Price,
-    asked: Constraints,
+    constraints: Constraints,
 ) -> None:
     """Put the best set of a thread's category columns in the place of what was found, if better."""
     for k in range(mine[0], mine[1]):
@@ -378,13 +384,13 @@ def find_set(
         if number < 0 or allowed[feature] == 0:
             continue
         info = sets.info[number]
-        if asked.growth.drawn == 1:
+        if constraints.growth.drawn == 1:
             score, place = drawn_set(
                 sets.gains[number], sets.places[number], info, price.key, feature
             )
         else:
             score, place = best_set(sets.gains[number], info)
-        score = worth_of(asked, feature, price, score) / units.scale
+        score = worth_of(constraints, feature, price, score) / units.scale
         if place < 0 or not is_better(score, feature, found):
             continue
         column = SetSums(np.int64(0), filled_cells(bins, feature, False), bins.stride)

@@ -31,7 +31,7 @@ from hedgerow.growing.core.state import (
     Settings,
     Threads,
 )
-from hedgerow.kernels.barrier import Crew, barrier, share
+from hedgerow.kernels.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.hashing import hash64
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.lanes import N_LANES
@@ -110,7 +110,7 @@ def write_words(
 @kernel(inner=True)
 def pass_gradients(
     thread: int,
-    crew: Crew,
+    team: ThreadTeam,
     settings: Settings,
     data: LossData,
     rows: Rows,
@@ -123,14 +123,14 @@ def pass_gradients(
         target = outputs.target[min(output, outputs.target.shape[0] - 1)]
         loss = LossData(target, data.weight, data.raw, data.probability, data.level)
         of_output = rows_of(rows, outputs, output)
-        gradient_pass(thread, crew, settings, loss, of_output, threads, outputs.scalars[output])
+        gradient_pass(thread, team, settings, loss, of_output, threads, outputs.scalars[output])
         outputs.measured[thread, output, 0] = counts[COUNT_G_SUM]
         outputs.measured[thread, output, 1] = counts[COUNT_H_SUM]
-    barrier(crew)
+    barrier(team)
     if thread == 0:
         choose_dropped(outputs, settings.n_rows)
-    barrier(crew)
-    mine = share(settings.n_rows, thread, crew.n_threads)
+    barrier(team)
+    mine = share(settings.n_rows, thread, team.n_threads)
     noise = threads.blocks[thread, 0]
     write_words(settings, rows, outputs, outputs.scalars[0, IS_TREE], mine, noise)
 

@@ -21,7 +21,7 @@ from hedgerow.kernels.vector_category import SCRATCH_SIZE, Groups
 from hedgerow.kernels.vector_histogram import Sums, width_of
 from hedgerow.kernels.vector_split import FILLED_SIZE, LANE_ROWS
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.derivatives import GIVEN
+from hedgerow.objectives.derivatives import PRECOMPUTED
 
 
 class VectorGrower(TreeGrower):
@@ -47,8 +47,8 @@ class VectorGrower(TreeGrower):
         state = make_state(
             self._matrix, target, weight, raw, objective, params, n_threads, 4 * (width + 1)
         )
-        state = state._replace(extras=for_copies(state.extras, n_copies))
-        sets = _make_sets(state.extras.categories, n_outputs, n_threads)
+        state = state._replace(options=for_copies(state.options, n_copies))
+        sets = _make_sets(state.options.categories, n_outputs, n_threads)
         return _with_vectors(state, target, objective, width, int(adds_scores), sets)
 
     def grow(self, tree: int, output: int = 0) -> GrownTree:
@@ -76,7 +76,7 @@ def _with_vectors(
 ) -> layout.State:
     """The state of a single output, with all that the others need."""
     n_outputs, n_rows = state.loss_data.raw.shape
-    n_nodes, n_threads, settings = len(state.tree.table), state.crew.n_threads, state.settings
+    n_nodes, n_threads, settings = len(state.tree.table), state.team.n_threads, state.settings
     n_cells = (settings.n_slots + 2 + n_threads) * settings.n_columns * state.bins.stride
     outputs = layout.Outputs(
         target=_targets_of(target, objective),
@@ -105,7 +105,7 @@ def _with_vectors(
         sets=sets,
     )
     data = state.loss_data
-    if objective.kernel_id == GIVEN:
+    if objective.kernel_id == PRECOMPUTED:
         data = data._replace(probability=np.empty((2 * n_outputs, n_rows)))
     scalars: IntArray = outputs.scalars[0]
     return state._replace(
@@ -138,7 +138,7 @@ def _make_sets(categories: layout.Categories, n_outputs: int, n_threads: int) ->
 
 def _targets_of(target: FloatArray, objective: Objective) -> FloatArray:
     """One row for each output, or one for all of them; of given losses none is read."""
-    if target.ndim == 1 or objective.kernel_id == GIVEN:
+    if target.ndim == 1 or objective.kernel_id == PRECOMPUTED:
         first = target if target.ndim == 1 else target[:, 0]
         return np.ascontiguousarray(first, dtype=np.float64).reshape(1, -1)
     return np.ascontiguousarray(target.T, dtype=np.float64)

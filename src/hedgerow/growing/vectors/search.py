@@ -14,7 +14,7 @@ from hedgerow.growing.core.batch import is_better
 from hedgerow.growing.core.searching import write_found, write_set
 from hedgerow.growing.core.state import Outputs, Settings, Vectors, VectorSets
 from hedgerow.growing.vectors.gradients import largest_units, write_units
-from hedgerow.kernels.histogram import Bins, Wide
+from hedgerow.kernels.histogram import Bins, HistogramSums
 from hedgerow.kernels.split import NO_SPLIT, Limits, NodeSums, SplitRules, complete_split
 from hedgerow.kernels.vector_category import Groups, find_vector_set
 from hedgerow.kernels.vector_histogram import Sums
@@ -126,7 +126,7 @@ def search_vectors(
             n_bins = np.int64(bins.n_bins[feature])
             best = search_column(sums, feature, n_bins, stride, node, limits, best)
     whole = NodeSums(np.int64(0), np.int64(0), node.n_rows)
-    counts = Wide(sums.n, sums.n, sums.n)  # sums of the left side are not needed
+    counts = HistogramSums(sums.n, sums.n, sums.n)  # sums of the left side are not needed
     best = complete_split(counts, node.start, bins.n_bins, stride, whole, node.largest, best)
     write_found(found, best, stride)
     for k in range(mine[0], mine[1]):

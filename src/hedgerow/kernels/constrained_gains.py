@@ -25,7 +25,7 @@ from hedgerow.kernels.split import NodeSums, SplitRules, Units, leaf_weight, nod
 
 @kernel(inner=True)
 def found_gain(
-    asked: Constraints,
+    constraints: Constraints,
     number: int,
     score: float,
     gain: float,
@@ -38,15 +38,17 @@ def found_gain(
 
     That of a cut that had to be taken is found from the sums of its left side.
     """
-    if asked.scored == 0:
+    if constraints.scored == 0:
         return gain
     if score == np.inf:
-        bounds = bounds_of(asked, number, node, units, rules)
+        bounds = bounds_of(constraints, number, node, units, rules)
         g, h = float(node.g) * units.g, float(node.h) * units.h
         g_left, h_left = float(left.g) * units.g, float(left.h) * units.h
-        lost = lost_on_side(asked, number, g_left, h_left, left.n, bounds, units, rules)
+        lost = lost_on_side(constraints, number, g_left, h_left, left.n, bounds, units, rules)
         n_right = node.n - left.n
-        lost += lost_on_side(asked, number, g - g_left, h - h_left, n_right, bounds, units, rules)
+        lost += lost_on_side(
+            constraints, number, g - g_left, h - h_left, n_right, bounds, units, rules
+        )
         sides = node_score(g_left, h_left, rules) + node_score(g - g_left, h - h_left, rules)
         own = bounds.score * (units.g * (units.g / units.h))
         return max(0.5 * (sides - lost - own) - rules.gamma, 0.0)
@@ -55,7 +57,7 @@ def found_gain(
 
 @kernel(inner=True)
 def lost_on_side(
-    asked: Constraints,
+    constraints: Constraints,
     number: int,
     g: float,
     h: float,
@@ -70,7 +72,7 @@ def lost_on_side(
     if bounds.smooth > 0.0:
         toward = bounds.toward * (units.g / units.h)
         weight = smoothed(weight, float(n), toward, bounds.smooth)
-    weight = clamp(weight, asked.bounds[number, LOW], asked.bounds[number, HIGH])
+    weight = clamp(weight, constraints.bounds[number, LOW], constraints.bounds[number, HIGH])
     if weight == free:
         return 0.0
     return node_score(g, h, rules) - score_at(g, h + rules.reg_lambda, rules.reg_alpha, weight)
@@ -78,7 +80,7 @@ def lost_on_side(
 
 @kernel(inner=True)
 def gain_of_sides(
-    asked: Constraints,
+    constraints: Constraints,
     number: int,
     feature: int,
     left: Any,
@@ -90,21 +92,23 @@ def gain_of_sides(
 
     -1 if it is not worth its price; ``left`` has the score, g, h and rows of the split.
     """
-    if asked.scored == 0 or left.score < 0.0:
+    if constraints.scored == 0 or left.score < 0.0:
         return float(left.score)
-    at_node = bounds_of(asked, number, node, units, rules)
+    at_node = bounds_of(constraints, number, node, units, rules)
     g, h = float(node.g) * units.g, float(node.h) * units.h
     g_left, h_left = float(left.g) * units.g, float(left.h) * units.h
-    lost = lost_on_side(asked, number, g_left, h_left, left.n, at_node, units, rules)
+    lost = lost_on_side(constraints, number, g_left, h_left, left.n, at_node, units, rules)
     n_right = node.n - left.n
-    lost += lost_on_side(asked, number, g - g_left, h - h_left, n_right, at_node, units, rules)
+    lost += lost_on_side(
+        constraints, number, g - g_left, h - h_left, n_right, at_node, units, rules
+    )
     best = node_score(g, h, rules)
-    own = value_in_node(asked, number, leaf_weight(g, h, rules), node.n)
+    own = value_in_node(constraints, number, leaf_weight(g, h, rules), node.n)
     of_node = score_at(g, h + rules.reg_lambda, rules.reg_alpha, own)
     if own == leaf_weight(g, h, rules):
         of_node = best
     difference = left.score - lost - of_node
     if not difference > ROUNDING * best:
         return -1.0
-    gain = asked.factor[feature] * (0.5 * difference - rules.gamma)
+    gain = constraints.factor[feature] * (0.5 * difference - rules.gamma)
     return gain if gain > 0.0 and math.isfinite(gain) else -1.0

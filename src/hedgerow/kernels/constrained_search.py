@@ -6,12 +6,12 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.growth import GIVEN_BIN, GIVEN_FEATURE, drawn_bin
-from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.growth import FORCED_BIN, FORCED_FEATURE, drawn_bin
+from hedgerow.kernels.histogram import HistogramSums
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.monotone import (
-    AskedColumn,
     Bounds,
+    ConstrainedColumn,
     Constraints,
     cut_gain,
     factor_of,
@@ -22,31 +22,34 @@ from hedgerow.kernels.split import NO_SPLIT, Limits, Split, search_columns
 
 @kernel(inner=True)
 def search_cut(
-    wide: Wide,
+    histograms: HistogramSums,
     start: int,
     feature: int,
     cut: int,
     stride: int,
     limits: Limits,
     bounds: Bounds,
-    asked: Constraints,
+    constraints: Constraints,
     best: Split,
 ) -> Split:
     """The better of ``best`` and one cut, behind bin ``cut`` of the column at ``start``."""
     g, h, n = np.int64(0), np.int64(0), np.int64(0)
     for b in range(start, start + cut + 1):
-        g += wide.g[b]
-        h += wide.h[b]
-        n += np.int64(wide.n[b])
+        g += histograms.g[b]
+        h += histograms.h[b]
+        n += np.int64(histograms.n[b])
     absent = start + stride - 1
-    n_missing, n_before = np.int64(wide.n[absent]), n
-    column = AskedColumn(
-        asked.sign[feature], factor_of(asked, feature, bounds), limits.n - n_missing, bounds
+    n_missing, n_before = np.int64(histograms.n[absent]), n
+    column = ConstrainedColumn(
+        constraints.sign[feature],
+        factor_of(constraints, feature, bounds),
+        limits.n - n_missing,
+        bounds,
     )
     for side in range(2 if n_missing > 0 else 1):
         if side == 1:
-            g += wide.g[absent]
-            h += wide.h[absent]
+            g += histograms.g[absent]
+            h += histograms.h[absent]
             n += n_missing
         h_left, n_right = float(h), limits.n - n
         enough = n >= limits.fewest and n_right >= limits.fewest
@@ -60,13 +63,13 @@ def search_cut(
 
 @kernel(inner=True)
 def search_drawn(
-    wide: Wide,
+    histograms: HistogramSums,
     lanes: tuple[IntArray, IntArray],
     n_bins: np.ndarray,
     stride: int,
     limits: Limits,
     bounds: Bounds,
-    asked: Constraints,
+    constraints: Constraints,
     best: Split,
 ) -> Split:
     """The better of ``best`` and one random cut of each column, as :func:`search_constrained`."""
@@ -76,50 +79,58 @@ def search_drawn(
         if j > 0 and feature == features[j - 1]:
             break  # the last column fills the lanes that are left
         bins = np.int64(n_bins[feature])
-        cut = drawn_bin(wide, at[j], bins, stride, bounds.key, feature)
+        cut = drawn_bin(histograms, at[j], bins, stride, bounds.key, feature)
         if cut >= 0:
-            best = search_cut(wide, at[j], feature, cut, stride, limits, bounds, asked, best)
+            best = search_cut(
+                histograms, at[j], feature, cut, stride, limits, bounds, constraints, best
+            )
     return best
 
 
 @kernel(inner=True)
-def take_given(
-    wide: Wide,
+def take_forced(
+    histograms: HistogramSums,
     lanes: tuple[IntArray, IntArray],
     stride: int,
     limits: Limits,
     bounds: Bounds,
-    asked: Constraints,
+    constraints: Constraints,
     best: Split,
 ) -> Split:
     """The cut that the node is to take, with an infinite gain, if it is one of these columns."""
     at, features = lanes
-    feature = asked.growth.given[bounds.given, GIVEN_FEATURE]
-    cut = asked.growth.given[bounds.given, GIVEN_BIN]
+    feature = constraints.growth.forced[bounds.forced, FORCED_FEATURE]
+    cut = constraints.growth.forced[bounds.forced, FORCED_BIN]
     for j in range(WIDTH):
         if features[j] == feature:
-            found = search_cut(wide, at[j], feature, cut, stride, limits, bounds, asked, NO_SPLIT)
+            found = search_cut(
+                histograms, at[j], feature, cut, stride, limits, bounds, constraints, NO_SPLIT
+            )
             if found.score >= 0.0:
                 return Split(np.inf, feature, cut, found.missing_left, 0, 0, 0)
     return best
 
 
 @kernel(inner=True)
-def search_asked(
-    wide: Wide,
+def search_with_constraints(
+    histograms: HistogramSums,
     lanes: tuple[IntArray, IntArray],
     n_bins: np.ndarray,
     stride: int,
     limits: Limits,
     bounds: Bounds,
-    asked: Constraints,
+    constraints: Constraints,
     best: Split,
 ) -> Split:
     """Search columns as the constraints of the fit ask for."""
-    if asked.scored == 1:
-        if bounds.given >= 0:
-            best = take_given(wide, lanes, stride, limits, bounds, asked, best)
-        if asked.growth.drawn == 1:
-            return search_drawn(wide, lanes, n_bins, stride, limits, bounds, asked, best)
-        return search_constrained(wide, lanes, n_bins, stride, limits, bounds, asked, best)
-    return search_columns(wide, lanes[0], lanes[1], n_bins, stride, limits, best)
+    if constraints.scored == 1:
+        if bounds.forced >= 0:
+            best = take_forced(histograms, lanes, stride, limits, bounds, constraints, best)
+        if constraints.growth.drawn == 1:
+            return search_drawn(
+                histograms, lanes, n_bins, stride, limits, bounds, constraints, best
+            )
+        return search_constrained(
+            histograms, lanes, n_bins, stride, limits, bounds, constraints, best
+        )
+    return search_columns(histograms, lanes[0], lanes[1], n_bins, stride, limits, best)

@@ -26,7 +26,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import LossError
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import (
-    GIVEN,
+    PRECOMPUTED,
     SMALLEST_HESSIAN,
     SOFTMAX,
     LossData,
@@ -53,8 +53,8 @@ class LossRows(NamedTuple):
     round: int = 0
 
 
-class GivenLoss(Objective, Protocol):
-    """An objective with ``kernel_id`` ``GIVEN``.
+class PrecomputedLoss(Objective, Protocol):
+    """An objective with ``kernel_id`` ``PRECOMPUTED``.
 
     Attributes
     ----------
@@ -93,8 +93,8 @@ def prepared_shape(objective: Objective, n_rows: int) -> tuple[int, int]:
     """Return the shape of ``LossData.probability``."""
     if objective.kernel_id == SOFTMAX:
         return objective.n_outputs, n_rows
-    if objective.kernel_id == GIVEN:
-        coupled = cast(GivenLoss, objective).coupled
+    if objective.kernel_id == PRECOMPUTED:
+        coupled = cast(PrecomputedLoss, objective).coupled
         return (2 * objective.n_outputs if coupled else 2), n_rows
     return 0, 0
 
@@ -142,11 +142,11 @@ class Given:
         ``output`` is the output of the next tree in round ``round_``.  A coupled loss fills
         all outputs before the first tree.
         """
-        if self.objective.kernel_id != GIVEN:
+        if self.objective.kernel_id != PRECOMPUTED:
             if self.target.ndim == 2:  # each output has its own target; data hold a copy of one
                 data.target[:] = self.target[:, output]
             return
-        loss = cast(GivenLoss, self.objective)
+        loss = cast(PrecomputedLoss, self.objective)
         if not loss.coupled:
             self._fill(loss, data.raw, output, data.probability[:2], round_)
         elif output == 0:
@@ -154,14 +154,14 @@ class Given:
 
     def prepare_all(self, data: LossData, round_: int = 0) -> None:
         """Write g and h of all outputs, two rows of ``data.probability`` each."""
-        if self.objective.kernel_id != GIVEN:
+        if self.objective.kernel_id != PRECOMPUTED:
             return
-        loss = cast(GivenLoss, self.objective)
+        loss = cast(PrecomputedLoss, self.objective)
         for number in range(loss.n_outputs):
             self._fill(loss, data.raw, number, data.probability[2 * number :], round_)
 
     def _fill(
-        self, loss: GivenLoss, raw: FloatArray, output: int, out: FloatArray, round_: int
+        self, loss: PrecomputedLoss, raw: FloatArray, output: int, out: FloatArray, round_: int
     ) -> None:
         g, h = out[0], out[1]
 
@@ -175,7 +175,7 @@ class Given:
             check_curvature(loss, float(h.max()))
 
 
-def check_curvature(loss: GivenLoss, largest: float) -> None:
+def check_curvature(loss: PrecomputedLoss, largest: float) -> None:
     """Raise ``LossError`` if a custom loss has no positive h; ``largest`` is over all rows."""
     label = getattr(loss, "label", None)
     if label is not None and not largest > SMALLEST_HESSIAN:
@@ -195,12 +195,12 @@ def gradients_at(
     round_: int = 0,
 ) -> tuple[FloatArray, FloatArray]:
     """Return g and h of every row with weights, as the gradient pass of a tree computes them."""
-    if objective.kernel_id != GIVEN:
+    if objective.kernel_id != PRECOMPUTED:
         target = target if target.ndim == 1 else target[:, output]
         return gradients_of(objective.kernel_id, target, weight, raw, output, objective.level)
     g, h = np.empty((2, len(target)))
     rows = LossRows(target, raw, weight, round_)
-    cast(GivenLoss, objective).derivatives(rows, output, g, h)
+    cast(PrecomputedLoss, objective).derivatives(rows, output, g, h)
     if weight is not None:
         g, h = g * weight, h * weight
     return g, h
