@@ -229,6 +229,11 @@ OPTIONS = {
     "alone": {"interaction_constraints": "pairwise", "colsample_bynode": 0.8},
     "penalties": {"feature_penalties": {"x0": 0.3}, "grow_policy": "depthwise"},
     "first order": {"leaf_estimation": "gradient"},
+    "GOSS": {"sampling": "goss"},
+    "GOSS of few": {"sampling": "goss", "goss_top_rate": 0.05, "goss_other_rate": 0.1},
+    "GOSS of all": {"sampling": "goss", "goss_top_rate": 0.6, "goss_other_rate": 0.4},
+    "MVS": {"sampling": "mvs", "subsample": 0.4},
+    "MVS first order": {"sampling": "mvs", "subsample": 0.3, "leaf_estimation": "gradient"},
 }
 LEVELS = {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 4}
 OPTIONS_OF_LEVELS = {

@@ -69,6 +69,8 @@ CASES: list[dict[str, Any]] = [
     {"early_stopping": True, "patience": 2, "eval_metric": ["ndcg@3", "loss"]},
     {"objective": "rank_xendcg", "early_stopping": True, "boosting": "dart"},
     {"objective": "rank_map", "eval_metric": "map@5", "truncation_level": 4},
+    {"sampling": "goss"},
+    {"sampling": "mvs", "subsample": 0.4, "pair_method": "mean"},
 ]
 
 

@@ -89,8 +89,10 @@ def test_all_rows_on_every_rank(tmp_path: Path, expected: bytes) -> None:
         {"objective": "softmax", "early_stopping": True, "n_estimators": 8},
         {"objective": "quantile", "quantile": 0.3, "leaf_estimation": "line_search"},
         {"subsample": 0.5, "colsample_bytree": 0.6, "grow_policy": "depthwise", "max_depth": 3},
+        {"sampling": "goss", "objective": "softmax"},
+        {"sampling": "mvs", "subsample": 0.4},
     ],
-    ids=lambda params: str(params.get("objective", "sampled")),
+    ids=lambda params: " ".join([*map(str, params.values())][:2]),
 )
 def test_objectives_weights_and_stopping(params: dict[str, Any], tmp_path: Path) -> None:
     X, y, weight = table()
@@ -128,8 +130,9 @@ def test_arrays_and_ranks_without_rows(tmp_path: Path) -> None:
         {"objective": "quantile", "leaf_estimation": "line_search", "subsample": 0.5},
         {"boosting": "dart", "drop_rate": 0.5, "skip_drop": 0.0},
         {"subsample": 0.5, "early_stopping": "oob"},
+        {"sampling": "goss"},
     ],
-    ids=["stopping", "quantile", "dart", "oob"],
+    ids=["stopping", "quantile", "dart", "oob", "goss"],
 )
 def test_rounds_of_an_earlier_attempt_are_gone_on_from(
     params: dict[str, Any], tmp_path: Path

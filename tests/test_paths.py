@@ -285,6 +285,29 @@ def test_symmetric_trees_of_rows_that_do_not_fit(objective: str) -> None:
     assert found.to_bytes() == memory.to_bytes()
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"sampling": "goss"},
+        {"sampling": "goss", "objective": "softmax"},
+        {"sampling": "mvs", "subsample": 0.4},
+    ],
+)
+def test_rows_that_do_not_fit_are_sampled_by_gradients(params: dict[str, Any]) -> None:
+    def batch(seed: int) -> tuple[Any, Any]:
+        X = np.random.default_rng(seed).normal(size=(50_000, 8)).astype(np.float32)
+        y = X[:, 0] + X[:, 1] ** 2
+        return X, np.digitize(y, [0.0, 1.5]) if "objective" in params else y
+
+    def batches() -> Iterator[Any]:
+        yield from map(batch, range(7))
+
+    params = {"n_estimators": 3, "n_jobs": 2, **params}
+    rows = Dataset.from_batches(batches, memory_limit="32 MB")  # 33.6 MB as a table
+    X, y = (np.concatenate(parts) for parts in zip(*batches(), strict=True))
+    assert train(params, rows).to_bytes() == train(params, Dataset(X, y)).to_bytes()
+
+
 def test_reasons_are_parameter_errors() -> None:
     assert issubclass(AllRowsNeededError, hedgerow.ParameterError)
 

@@ -82,6 +82,11 @@ SETTINGS = [
     ({"monotone_constraints": [1, 0, 0, -1], "objective": "absolute_error"}, {}),
     ({"min_delta": 0.01, "n_estimators": 20, "patience": 3}, {"valid": True}),
     ({"min_samples_leaf": 300, "eval_metric": "mae"}, {}),
+    ({"sampling": "goss", "eval_metric": "mae"}, {"weight": True, "valid": True}),
+    ({"sampling": "goss", "objective": "softmax", "eval_metric": "logloss"}, {"weight": True}),
+    ({"sampling": "goss", "boosting": "dart", "drop_rate": 0.5}, {"offset": True}),
+    ({"sampling": "mvs", "subsample": 0.4, "objective": "softmax"}, {"valid": True}),
+    ({"sampling": "mvs", "subsample": 0.4, "num_parallel_tree": 2}, {"weight": True}),
 ]
 
 
@@ -165,6 +170,9 @@ RANKED = [
     ("absolute_error", {"subsample": 0.7}, {}, "vw"),
     ("quantile", {"boosting": "rf", "subsample": 0.5}, {}, "v"),
     ("squared_error", {"boosting": "dart", "drop_rate": 0.5}, {"eval_metric": worst}, "vo"),
+    ("softmax", {"sampling": "goss"}, {}, "vw"),
+    ("logistic", {"sampling": "goss"}, {"eval_metric": ["auc", "loss"]}, "w"),
+    ("softmax", {"sampling": "mvs", "subsample": 0.4}, {}, "o"),
 ]
 
 

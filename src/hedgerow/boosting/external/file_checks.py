@@ -5,7 +5,6 @@ from __future__ import annotations
 from hedgerow.boosting.loop.strategy import ALL_OUTPUTS, ONE_OUTPUT
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError, DataError
-from hedgerow.growing.chunks.setup import check
 from hedgerow.growing.exact.stored import check_supported
 from hedgerow.params import BoostParams
 
@@ -64,9 +63,7 @@ def check_parts(data: object, params: BoostParams, init_model: object = None) ->
         raise AllRowsNeededError(f"{named}: trees of rows in parts do not know it.")
     check_trees(params)
     check_bundles(params)
-    if params.tree_method == "hist":
-        check(params, "data")
-    else:
+    if params.tree_method != "hist":
         check_supported(params)
 
 

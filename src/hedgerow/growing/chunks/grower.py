@@ -37,6 +37,7 @@ from hedgerow.growing.chunks.exchange import Exchange, GrowMode
 from hedgerow.growing.chunks.gradients import ChunkGradients, CrossRowGradients
 from hedgerow.growing.chunks.levels import LevelTree
 from hedgerow.growing.chunks.places import ChunkPlaces
+from hedgerow.growing.chunks.sampling import find_choice
 from hedgerow.growing.chunks.scores import (
     Base,
     Change,
@@ -58,6 +59,7 @@ from hedgerow.growing.core.setup import (
     settings_of,
 )
 from hedgerow.growing.core.tree import GrownTree
+from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import SOFTMAX
 from hedgerow.params import FIRST_ORDER, BoostParams
@@ -116,7 +118,7 @@ class ChunkGrower:
         n_copies: int = 1,
         whole: CrossRowGradients | None = None,
     ) -> None:
-        check(params, mode)
+        check(mode)
         self._store, self._objective = store, objective
         self._adds_scores = adds_scores
         store.begin(objective.n_outputs, objective.kernel_id == SOFTMAX)
@@ -146,6 +148,8 @@ class ChunkGrower:
         self._gradients = ChunkGradients(objective, newton, most_rows, n_threads, whole)
         n_pieces = n_threads * len(store.chunk_sizes)
         self._segments = np.zeros((64, n_pieces, 2), dtype=np.int32)
+        self._sampler = make_sampler(params, 0, n_threads, packs=True)
+        self._by_gradient = follows_gradients(params)
         self._changes: list[Change] = []
         self.traffic: list[Traffic] = []
 
@@ -259,7 +263,7 @@ class ChunkGrower:
     def _start_tree(self, traffic: Traffic) -> None:
         """Gradients of all rows, and the best split of the root."""
         while True:
-            building = self._tree.plan_root()
+            building = self._tree.nothing() if self._by_gradient else self._tree.plan_root()
             everyone = self._exchange.measures(self._measure(building, traffic))
             self._changes = []
             most, sums = everyone[:, :2].max(axis=0), everyone[:, 2:].sum(axis=0)
@@ -269,7 +273,41 @@ class ChunkGrower:
             if self._tree.check_units(self._counts, self.n_rows):
                 break
             traffic.redone += 1
-        self._tree.open_root(int(sums[2]), sums[3 : 3 + SUMS], building)
+        of_sample = sums[2:]
+        if self._by_gradient:
+            building, of_sample = self._sample(traffic)
+        self._tree.open_root(int(of_sample[0]), of_sample[1 : 1 + SUMS], building)
+
+    def _sample(self, traffic: Traffic) -> tuple[Building, IntArray]:
+        """Choose rows by their gradients: the root's histogram, rows and sums, of all ranks."""
+        nodes, scalars = self._tree, self._tree.scalars
+
+        def tally(level: int, prefix: int) -> None:
+            plan = self._plan(_NO_NODES, nodes.nothing())._replace(known=(level, prefix))
+            with self._team.leading(plan) as lead:
+                for chunk in self._store.chunks(uses=_TALLY):
+                    self._places.write(chunk, self._team.where)
+                    lead(passes.TALLY)
+            traffic.passes += 1
+
+        find_choice(self._sampler, self.n_rows, self._exchange, tally, scalars)
+        building = nodes.plan_root()
+        self._sums[:] = 0
+        uses = Uses(True, (), ("fixed",), ("fixed", "packed", "rows"), nodes.packed_words)
+        with self._team.leading(self._plan(_NO_NODES, building)) as lead:
+            for chunk in self._store.chunks(uses=uses):
+                self._places.write(chunk, self._team.where)
+                scalars[layout.IS_FIRST_ROW] = chunk.first_row
+                lead(passes.SAMPLE)
+                lead(passes.VISIT)
+            lead(passes.END_BUILDS)
+        traffic.passes += 1
+        return building, self._exchange.measures(self._of_sample()).sum(axis=0)
+
+    def _of_sample(self) -> IntArray:
+        """Number and sums of the rows of the root on this rank."""
+        n_inside = self._segments[0, :, 1].sum(dtype=np.int64)
+        return np.concatenate(([n_inside], self._sums.sum(axis=0))).astype(np.int64)
 
     def _split(self, parents: IntArray, full: IntArray, traffic: Traffic) -> None:
         """Divide the rows of the nodes, find the best splits of their children."""
@@ -313,17 +351,16 @@ class ChunkGrower:
                 self._places.write_loss(chunk, precomputed, self._weighted, self._team.where)
                 scalars[layout.IS_FIRST_ROW] = chunk.first_row
                 lead(passes.START)
-                lead(passes.VISIT)
+                if not self._by_gradient:
+                    lead(passes.VISIT)
             lead(passes.END_BUILDS)
         self._gradients.finish(self._exchange)
         counts = self._counts
-        n_inside = self._segments[0, :, 1].sum(dtype=np.int64)
         return np.concatenate(
             (
                 counts[:, layout.COUNT_G_MOST : layout.COUNT_H_MOST + 1].max(axis=0),
                 counts[:, layout.COUNT_G_SUM : layout.COUNT_H_SUM + 1].sum(axis=0),
-                [n_inside],
-                sums.sum(axis=0),
+                self._of_sample(),
             )
         ).astype(np.int64)
 
@@ -331,7 +368,9 @@ class ChunkGrower:
         """What the pass for gradients reads and writes."""
         changes, is_softmax = self._changes, self._settings.loss == SOFTMAX
         first = self._tree.scalars[layout.IS_OUTPUT] == 0
-        reads, writes = {"raw"}, {"fixed", "packed", "rows"}
+        reads, writes = {"raw"}, {"fixed"}
+        if not self._by_gradient:
+            writes |= {"packed", "rows"}
         if changes and isinstance(changes[0], Base):
             reads.remove("raw")
         if any(isinstance(change, Leaves) for change in changes):
@@ -350,6 +389,8 @@ class ChunkGrower:
             leaves, values = added.found, added.tree.value[added.tree.left == 0]
         return passes.Plan(
             settings=self._settings,
+            sampler=self._sampler,
+            known=(0, 0),
             level=np.float64(self._objective.level),
             scratch=self._scratch,
             n_bins=self._n_bins,
@@ -394,4 +435,5 @@ class ChunkGrower:
 
 
 _LEAF_SUMS = Uses(by_row=False, columns=(), reads=("fixed", "rows"), writes=())
+_TALLY = Uses(by_row=False, columns=(), reads=("fixed",), writes=())
 _NO_NODES: IntArray = np.zeros(0, dtype=np.int64)

@@ -31,11 +31,14 @@ from hedgerow.growing.chunks.nodes import end_builds
 from hedgerow.growing.chunks.stages import (
     Building,
     add_values,
+    open_chunk,
+    sample_chunk,
     start_chunk,
     sum_leaves,
+    tally_chunk,
     visit_chunk,
 )
-from hedgerow.growing.core.state import Rows, Settings
+from hedgerow.growing.core.state import Rows, Sampler, Settings
 from hedgerow.kernels.barrier import ThreadTeam, await_order, barrier, give_order
 from hedgerow.kernels.histogram import Bins, Columns
 from hedgerow.kernels.intrinsics import array_at, with_field
@@ -50,13 +53,15 @@ from hedgerow.objectives.derivatives import LossData
 ) = range(23)  # fmt: skip
 
 # Orders within a pass.
-BEGIN, END, START, VISIT, END_BUILDS, SUM_LEAVES, ADD_VALUES = range(2, 9)
+BEGIN, END, START, VISIT, END_BUILDS, SUM_LEAVES, ADD_VALUES, TALLY, SAMPLE = range(2, 11)
 
 
 class Plan(NamedTuple):
     """What a pass works with.
 
     settings      of the fit; ``n_rows`` is that of the chunk in the stages
+    sampler       how rows are sampled
+    known         of a tally: level of the digit, and the digits before it
     level         the quantile that is asked for
     scratch       uint32 (rows of the largest chunk,)
     n_bins        int32 (n_features,)
@@ -76,6 +81,8 @@ class Plan(NamedTuple):
     """
 
     settings: Settings
+    sampler: Sampler
+    known: tuple[int, int]
     level: np.float64
     scratch: RowArray
     n_bins: np.ndarray
@@ -156,9 +163,23 @@ def take_part(thread: int, team: ThreadTeam, order: int, plan: Plan, where: IntA
         if order == START:
             settings = with_field(plan.settings, "n_rows", where[N_ROWS])
             start_chunk(
-                thread, team, settings, loss_data_at(plan, where), rows_at(plan, where),
-                plan.blocks, plan.counts, plan.scalars, plan.segments, piece, plan.sums,
+                thread, team, settings, plan.sampler, loss_data_at(plan, where),
+                rows_at(plan, where), plan.blocks, plan.counts, plan.scalars, plan.segments,
+                piece, plan.sums,
             )  # fmt: skip
+        elif order == TALLY:
+            tally_chunk(
+                thread, team, plan.settings, plan.sampler, rows_at(plan, where), plan.counts,
+                where[N_ROWS], plan.known,
+            )  # fmt: skip
+        elif order == SAMPLE:
+            rows = rows_at(plan, where)
+            sample_chunk(
+                thread, team, plan.settings, plan.sampler, rows, plan.counts, plan.scalars,
+                where[N_ROWS],
+            )  # fmt: skip
+            open_chunk(thread, team, rows, plan.scalars, plan.segments, piece, plan.sums)
+            barrier(team)
         elif order == VISIT:
             visit_chunk(
                 thread, team, bins_at(plan, where), plan.columns, rows_at(plan, where),

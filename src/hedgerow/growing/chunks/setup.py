@@ -11,14 +11,14 @@ from hedgerow.arrays import IntArray, aligned_zeros
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.matrix import tile_shape
 from hedgerow.data.row_store import NO_BINS, RowStore
-from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError, ParameterError
+from hedgerow.errors import CommunicationError, DataError, ParameterError
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.space import Sizes, builds_for, slots_for
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.branches import forced_cuts, make_constraints
 from hedgerow.growing.core.gradients import FIXED_BITS
 from hedgerow.growing.core.grower import make_categories
-from hedgerow.growing.sampling.goss import follows_gradients, uniform_sampler
+from hedgerow.growing.sampling.goss import uniform_sampler
 from hedgerow.kernels.histogram import Columns
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.params import BoostParams
@@ -150,15 +150,10 @@ def own_of(options: layout.Options, scalars: IntArray, n_threads: int, n_columns
     return own
 
 
-def check(params: BoostParams, mode: str) -> None:
+def check(mode: str) -> None:
     """Raise ``ParameterError`` for what cannot be done in chunks."""
     if mode not in ("data", "features"):
         raise ParameterError(f"mode must be 'data' or 'features'; got {mode!r}.")
-    if follows_gradients(params):
-        raise AllRowsNeededError(
-            f"sampling={params.sampling!r} chooses rows by their gradients, which growth in chunks "
-            "does not do: use sampling='uniform', or train in memory."
-        )
 
 
 def columns_of(chosen: np.ndarray, n_columns: int) -> Columns:

@@ -36,20 +36,27 @@ from hedgerow.growing.core.gradients import (
     pack_block,
 )
 from hedgerow.growing.core.state import (
+    COUNT_TIES,
     IS_COUNT_BITS,
     IS_DROPPED_BITS,
     IS_G_APART,
     IS_HESSIAN_BITS,
     IS_N_ROWS,
     IS_OUTPUT,
+    IS_THRESHOLD,
+    IS_TIES,
     NODE_COLUMN,
     NODE_LEFT,
     NODE_RIGHT,
     NODE_SET,
+    UNIFORM,
     Rows,
+    Sampler,
     Settings,
 )
 from hedgerow.growing.sampling.draws import sample_rows
+from hedgerow.growing.sampling.goss import choose_rows
+from hedgerow.growing.sampling.thresholds import Choice, tally_digits, write_keys
 from hedgerow.kernels.barrier import ThreadTeam, await_order, barrier, give_order, share
 from hedgerow.kernels.histogram import (
     Bins,
@@ -60,6 +67,7 @@ from hedgerow.kernels.histogram import (
     unpack_g,
     unpack_h,
 )
+from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.pairs import SPACING
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
 from hedgerow.objectives.derivatives import SOFTMAX, LossData, class_probabilities, derivatives
@@ -176,6 +184,7 @@ def start_chunk(
     thread: int,
     team: ThreadTeam,
     settings: Settings,
+    sampler: Sampler,
     loss_data: LossData,
     rows: Rows,
     blocks: FloatArray,
@@ -185,14 +194,33 @@ def start_chunk(
     first_piece: int,
     sums: IntArray,
 ) -> None:
-    """Gradients, sample and the root's segments; ``settings.n_rows`` are the chunk's."""
-    n_rows, ids = settings.n_rows, rows.rows
-    place = share(n_rows, thread, team.n_threads)
+    """Gradients, and where these do not decide the sample, sample and the root's segments.
+
+    ``settings.n_rows`` are those of the chunk.
+    """
+    place = share(settings.n_rows, thread, team.n_threads)
     fix_rows(settings, loss_data, rows, place, blocks[thread], counts[thread], scalars)
+    if sampler.method == UNIFORM:
+        sample_rows(thread, team, settings, rows.rows, counts, scalars)
+        open_chunk(thread, team, rows, scalars, segments, first_piece, sums)
+    barrier(team)
+
+
+@kernel(inner=True)
+def open_chunk(
+    thread: int,
+    team: ThreadTeam,
+    rows: Rows,
+    scalars: IntArray,
+    segments: np.ndarray,
+    first_piece: int,
+    sums: IntArray,
+) -> None:
+    """Divide the sample of a chunk, which is in front of the row ids, into the root's segments."""
+    ids = rows.rows
     if thread == 0:
-        for i in range(n_rows, len(ids)):
+        for i in range(len(rows.fixed) // 2, len(ids)):
             ids[i] = 0
-    sample_rows(thread, team, settings, ids, counts, scalars)
     first, last = share(scalars[IS_N_ROWS], thread, team.n_threads)
     segments[0, first_piece + thread, 0] = first
     segments[0, first_piece + thread, 1] = last - first
@@ -200,7 +228,50 @@ def start_chunk(
     if scalars[IS_DROPPED_BITS] > 0:
         packing = packing_of(scalars)
         add_packed_sums(packing, rows.packed, ids, first, last - first, sums[thread])
+
+
+@kernel(inner=True)
+def tally_chunk(
+    thread: int,
+    team: ThreadTeam,
+    settings: Settings,
+    sampler: Sampler,
+    rows: Rows,
+    counts: IntArray,
+    n_rows: int,
+    known: tuple[int, int],
+) -> None:
+    """Tally a digit of the keys of a chunk, which are made anew each time.
+
+    ``known`` are the digit's level and the digits before it, ``n_rows`` are those of the
+    chunk; ``counts`` and ``settings.n_rows`` are of all chunks and ranks.
+    """
+    place, tally = share(n_rows, thread, team.n_threads), sampler.tallies[thread]
+    write_keys(sampler, settings.n_rows, rows, counts, tally[0], place)
+    if known[0] > 0:
+        tally_digits(known[0], known[1], rows.scratch, tally[known[0]], place[0], place[1])
     barrier(team)
+
+
+@kernel(inner=True)
+def sample_chunk(
+    thread: int,
+    team: ThreadTeam,
+    settings: Settings,
+    sampler: Sampler,
+    rows: Rows,
+    counts: IntArray,
+    scalars: IntArray,
+    n_rows: int,
+) -> None:
+    """Choose the rows of a chunk by the threshold, and pack them; arguments as before."""
+    place = share(n_rows, thread, team.n_threads)
+    choice = Choice(float_of_bits(scalars[IS_THRESHOLD]), scalars[IS_TIES])
+    write_keys(sampler, settings.n_rows, rows, counts, sampler.tallies[thread, 0], place)
+    choose_rows(thread, team, settings, sampler, rows, counts, scalars, choice, place)
+    if thread == 0:
+        for t in range(team.n_threads):
+            scalars[IS_TIES] -= counts[t, COUNT_TIES]
 
 
 @kernel(inner=True)

@@ -74,8 +74,10 @@ NODE_FIELDS = NODE_SET + SET_WORDS
     IS_UNIT_SCALE,  # bits of a float64: the units of a sample are multiplied by it
     IS_N_FEATURES,  # features that it may use: as many, but for bundles
     IS_FIRST_ROW,  # rows before these, in chunks before: random draws count from the first of all
+    IS_THRESHOLD,  # of rows sampled by gradients in chunks: bits of a float64
+    IS_TIES,  # rows at the threshold that are kept, in this chunk and those that follow
     N_SCALARS,
-) = range(21)
+) = range(23)
 
 # Columns of ``numbers``.
 NUMBER_GAIN, NUMBER_VALUE, NUMBER_COVER, NUMBERS = range(4)
@@ -87,9 +89,10 @@ NUMBER_GAIN, NUMBER_VALUE, NUMBER_COVER, NUMBERS = range(4)
     COUNT_G_SUM,  # sums of |fixed g| and fixed h
     COUNT_H_SUM,
     COUNT_SAMPLED,  # rows in the sample
+    COUNT_TIES,  # rows at the threshold of the sample
     COUNT_LEFT,  # rows that go left
     COUNTS,
-) = range(7)
+) = range(8)
 
 # Last axis of ``found``.
 (

@@ -40,20 +40,18 @@ does not depend on the number of threads.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_zeros
 from hedgerow.compile import kernel
-from hedgerow.growing.core.gradients import FIXED_BITS, narrow_word
+from hedgerow.growing.core.gradients import narrow_word
 from hedgerow.growing.core.state import (
-    COUNT_G_SUM,
-    COUNT_H_SUM,
     COUNT_SAMPLED,
+    COUNT_TIES,
     GOSS,
     IS_COUNT_BITS,
     IS_DROPPED_BITS,
+    IS_FIRST_ROW,
     IS_G_APART,
     IS_HESSIAN_BITS,
     IS_N_ROWS,
@@ -67,149 +65,26 @@ from hedgerow.growing.core.state import (
     Settings,
 )
 from hedgerow.growing.sampling.draws import ROW_STREAM, sample_rows
+from hedgerow.growing.sampling.thresholds import (
+    CELLS,
+    LARGEST,
+    LEVELS,
+    Choice,
+    choice_of,
+    clear_tally,
+    find_threshold,
+    goal_of,
+    write_keys,
+)
 from hedgerow.kernels.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.hashing import hash64
 from hedgerow.params import BoostParams
-
-LARGEST = 1 << FIXED_BITS
-_DIGIT_BITS = 10
-_LEVELS = 3
-_CELLS = (1 << _DIGIT_BITS) + 8  # the first digit of 2**30 is one more than the others have
-
-
-class Found(NamedTuple):
-    """The first digits of the threshold, and the keys on both ends of them.
-
-    prefix  these digits
-    above   number of keys whose first digits are larger
-    below   sum of the keys whose first digits are not
-    """
-
-    prefix: np.int64
-    above: np.int64
-    below: np.int64
 
 
 @kernel(inline=True, inner=True)
 def limit_of(chance: float) -> int:
     """Hashes below it are drawn, as in :func:`sample_rows`; for chances from 0 to below 1."""
     return np.uint64(chance * 2.0**63) << np.uint64(1)
-
-
-@kernel(inner=True)
-def keys_of_goss(fixed: np.ndarray, keys: RowArray, tally: IntArray, start: int, stop: int) -> None:
-    """Write ``|fixed g|`` of rows ``start`` to ``stop``; count the first digits."""
-    counts, two, shift = tally[0], np.uint64(2), np.uint64(2 * _DIGIT_BITS)
-    for i in range(np.uint64(start), np.uint64(stop)):
-        key = np.uint64(abs(np.int64(fixed[two * i])))
-        keys[i] = key
-        counts[key >> shift] += 1
-
-
-@kernel(inner=True)
-def keys_of_mvs(
-    fixed: np.ndarray,
-    factors: tuple[float, float],
-    keys: RowArray,
-    tally: IntArray,
-    start: int,
-    stop: int,
-) -> None:
-    """Write keys proportional to ``sqrt(g^2 + lambda h^2)``; count and add up by first digit.
-
-    Those that exceed every threshold are cut off.  None is 0: such a row would
-    never be drawn, and so be missing from the sums for good.
-    """
-    two, one, shift = np.uint64(2), np.uint64(1), np.uint64(2 * _DIGIT_BITS)
-    # Two loops: the first one works on vectors of rows, which counting does not allow.
-    for i in range(np.uint64(start), np.uint64(stop)):
-        g = np.float64(fixed[two * i]) * factors[0]
-        h = np.float64(fixed[two * i + one]) * factors[1]
-        size = min(np.sqrt(g * g + h * h), np.float64(LARGEST))
-        keys[i] = np.uint32(max(np.rint(size), 1.0))
-    for i in range(np.uint64(start), np.uint64(stop)):
-        key = np.uint64(keys[i])
-        tally[0, key >> shift] += 1
-        tally[1, key >> shift] += np.int64(key)
-
-
-@kernel(inner=True)
-def mvs_factors(share_: float, counts: IntArray, n_rows: int) -> tuple[float, float]:
-    """What |fixed g| and fixed h count for in keys: equal parts, whatever their means.
-
-    ``mu`` is at most ``2 / share`` of the mean of |g|, which is the largest key.
-    """
-    g_sum, h_sum = np.int64(0), np.int64(0)
-    for t in range(counts.shape[0]):
-        g_sum += counts[t, COUNT_G_SUM]
-        h_sum += counts[t, COUNT_H_SUM]
-    whole = 0.5 * share_ * LARGEST * n_rows
-    g_factor = whole / float(g_sum) if g_sum > 0 else 0.0
-    return g_factor, whole / float(h_sum) if h_sum > 0 else 0.0
-
-
-@kernel(inner=True)
-def tally_digits(
-    level: int, prefix: int, keys: RowArray, tally: IntArray, start: int, stop: int
-) -> None:
-    """Count and add up, by their next digit, the keys that begin with ``prefix``."""
-    last = np.uint64((_LEVELS - 1 - level) * _DIGIT_BITS)
-    before, mask = last + np.uint64(_DIGIT_BITS), np.uint64((1 << _DIGIT_BITS) - 1)
-    wanted = np.uint64(prefix)
-    for i in range(np.uint64(start), np.uint64(stop)):
-        key = np.uint64(keys[i])
-        if key >> before == wanted:
-            tally[0, (key >> last) & mask] += 1
-            tally[1, (key >> last) & mask] += np.int64(key)
-
-
-@kernel(inner=True)
-def find_digit(method: int, tallies: IntArray, level: int, found: Found, goal: float) -> Found:
-    """Add the next digit: the largest at which the sample reaches ``goal`` rows.
-
-    A threshold at the least key k of a digit gives GOSS the rows with keys from k
-    on, and MVS besides an expected ``(sum of the keys below k) / k``.
-    """
-    shift = (_LEVELS - 1 - level) * _DIGIT_BITS
-    above, below = found.above, found.below
-    for digit in range(_CELLS - 1, -1, -1):
-        count, total = np.int64(0), np.int64(0)
-        for t in range(tallies.shape[0]):
-            count += tallies[t, level, 0, digit]
-            total += tallies[t, level, 1, digit]
-        prefix = (found.prefix << _DIGIT_BITS) + digit
-        reached = float(above + count)
-        if method == MVS and prefix > 0:
-            reached += float(below - total) / float(prefix << shift)
-        if reached >= goal or digit == 0:
-            return Found(prefix, above, below)
-        above += count
-        below -= total
-    return found
-
-
-@kernel(inner=True)
-def find_threshold(
-    thread: int,
-    team: ThreadTeam,
-    sampler: Sampler,
-    keys: RowArray,
-    goal: float,
-    place: tuple[int, int],
-) -> Found:
-    """All digits of the threshold: each thread tallies the keys at ``place``."""
-    tallies = sampler.tallies
-    total = np.int64(0)
-    barrier(team)
-    for t in range(team.n_threads):
-        for digit in range(_CELLS):
-            total += tallies[t, 0, 1, digit]
-    found = find_digit(sampler.method, tallies, 0, Found(0, 0, total), goal)
-    for level in range(1, _LEVELS):
-        tally_digits(level, found.prefix, keys, tallies[thread, level], place[0], place[1])
-        barrier(team)
-        found = find_digit(sampler.method, tallies, level, found, goal)
-    return found
 
 
 @kernel(inner=True)
@@ -220,6 +95,7 @@ def take_goss(
     stream: int,
     threshold: int,
     ties: int,
+    first_row: int,
     place: tuple[int, int],
 ) -> int:
     """Mark the rows in the sample, ``ties`` at the threshold for sure; their number.
@@ -236,6 +112,7 @@ def take_goss(
         ties -= np.int64(np.int64(marks[behind_ties]) == threshold)
         behind_ties += one
     everyone, limit = sampler.rate >= 1.0, limit_of(sampler.rate)
+    before = np.uint64(first_row)
     taken = np.int64(0)
     for i in range(start, stop):
         key = np.int64(marks[i])
@@ -243,7 +120,7 @@ def take_goss(
         factor = sampler.rate if top else 1.0
         fixed[two * i] = np.int32(np.rint(fixed[two * i] * factor))
         fixed[two * i + one] = np.int32(np.rint(fixed[two * i + one] * factor))
-        mark = np.int64(top | everyone | (hash64(settings.seed, stream, i) < limit))
+        mark = np.int64(top | everyone | (hash64(settings.seed, stream, before + i) < limit))
         if len(weights) > 0:
             weights[i] = 1.0 if top else 1.0 / sampler.rate
         marks[i] = mark
@@ -258,6 +135,7 @@ def take_mvs(
     rows: Rows,
     stream: int,
     threshold: float,
+    first_row: int,
     place: tuple[int, int],
 ) -> int:
     """Mark the rows in the sample and scale the numbers of all; how many are marked.
@@ -266,7 +144,7 @@ def take_mvs(
     """
     marks, fixed, weights = rows.scratch, rows.fixed, sampler.weights
     two, one = np.uint64(2), np.uint64(1)
-    most = np.float64(LARGEST)
+    most, before = np.float64(LARGEST), np.uint64(first_row)
     taken = np.int64(0)
     for i in range(np.uint64(place[0]), np.uint64(place[1])):
         key = np.float64(marks[i])
@@ -278,7 +156,7 @@ def take_mvs(
         fixed[two * i] = np.int32(g)
         fixed[two * i + one] = np.int32(h)
         chance = min(1.0, key / threshold)
-        drawn = hash64(settings.seed, stream, i) < limit_of(chance)
+        drawn = hash64(settings.seed, stream, before + i) < limit_of(chance)
         mark = np.int64((chance >= 1.0) | drawn)
         if len(weights) > 0:
             weights[i] = weight
@@ -318,7 +196,7 @@ def pack_sample(scalars: IntArray, seed: int, rows: Rows, first: int, last: int)
     count_bits, hessian_bits = scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS]
     dropped, stream = scalars[IS_DROPPED_BITS], np.uint64(scalars[IS_TREE])
     two, one, n_rows = np.uint64(2), np.uint64(1), np.uint64(len(packed) // 2)
-    apart = scalars[IS_G_APART] == 1
+    apart, before = scalars[IS_G_APART] == 1, np.uint64(scalars[IS_FIRST_ROW])
     for k in range(np.uint64(first), np.uint64(last)):
         i = np.uint64(ids[k])
         g, h = np.int64(fixed[two * i]), np.int64(fixed[two * i + one])
@@ -326,8 +204,56 @@ def pack_sample(scalars: IntArray, seed: int, rows: Rows, first: int, last: int)
             packed[i] = g
             packed[n_rows + i] = (h << count_bits) + 1
         else:
-            noise = np.int64(hash64(seed, stream, i) >> one)
+            noise = np.int64(hash64(seed, stream, before + i) >> one)
             packed[i] = narrow_word(g, h, noise, dropped, hessian_bits, count_bits)
+
+
+@kernel(inner=True)
+def count_ties(keys: RowArray, threshold: int, start: int, stop: int) -> int:
+    """Number of keys equal to the threshold."""
+    found, wanted = np.int64(0), np.uint32(threshold)
+    for i in range(np.uint64(start), np.uint64(stop)):
+        found += np.int64(keys[i] == wanted)
+    return found
+
+
+@kernel(inner=True)
+def choose_rows(
+    thread: int,
+    team: ThreadTeam,
+    settings: Settings,
+    sampler: Sampler,
+    rows: Rows,
+    counts: IntArray,
+    scalars: IntArray,
+    choice: Choice,
+    place: tuple[int, int],
+) -> None:
+    """Put the rows of the sample, whose keys are in ``rows.scratch``, to the front of the ids.
+
+    Their fixed numbers are multiplied by the weights, and packed.
+    """
+    stream, first_row = np.uint64(scalars[IS_ROUND] + ROW_STREAM), scalars[IS_FIRST_ROW]
+    if sampler.method == GOSS:
+        threshold, ties = np.int64(choice.threshold), choice.ties
+        counts[thread, COUNT_TIES] = count_ties(rows.scratch, threshold, place[0], place[1])
+        barrier(team)
+        for t in range(thread):
+            ties -= counts[t, COUNT_TIES]
+        taken = take_goss(settings, sampler, rows, stream, threshold, ties, first_row, place)
+    else:
+        taken = take_mvs(settings, sampler, rows, stream, choice.threshold, first_row, place)
+    counts[thread, COUNT_SAMPLED] = taken
+    barrier(team)
+    mine = bring_forward(thread, team, rows, counts, place)
+    if sampler.packs == 1:
+        pack_sample(scalars, settings.seed, rows, mine[0], mine[1])
+    if thread == 0:
+        total = np.int64(0)
+        for t in range(team.n_threads):
+            total += counts[t, COUNT_SAMPLED]
+        scalars[IS_N_ROWS] = total
+    barrier(team)
 
 
 @kernel(inner=True)
@@ -341,40 +267,15 @@ def sample_by_gradient(
     scalars: IntArray,
 ) -> None:
     """Choose the tree's rows by their fixed numbers and multiply these by the weights."""
-    n_rows, keys = settings.n_rows, rows.scratch
+    n_rows = settings.n_rows
     place = share(n_rows, thread, team.n_threads)
     tally = sampler.tallies[thread]
-    for level in range(_LEVELS):
-        for digit in range(_CELLS):
-            tally[level, 0, digit] = 0
-            tally[level, 1, digit] = 0
-    stream = np.uint64(scalars[IS_ROUND] + ROW_STREAM)
-    if sampler.method == GOSS:
-        keys_of_goss(rows.fixed, keys, tally[0], place[0], place[1])
-        goal = np.rint(sampler.top_rate * n_rows)
-        found = find_threshold(thread, team, sampler, keys, goal, place)
-        ties = np.int64(goal) - found.above
-        for t in range(thread):
-            ties -= sampler.tallies[t, _LEVELS - 1, 0, found.prefix & ((1 << _DIGIT_BITS) - 1)]
-        taken = take_goss(settings, sampler, rows, stream, found.prefix, ties, place)
-    else:
-        factors = mvs_factors(sampler.rate, counts, n_rows)
-        keys_of_mvs(rows.fixed, factors, keys, tally[0], place[0], place[1])
-        goal = sampler.rate * n_rows
-        found = find_threshold(thread, team, sampler, keys, goal, place)
-        threshold = float(found.below) / (goal - float(found.above))
-        taken = take_mvs(settings, sampler, rows, stream, threshold, place)
-    counts[thread, COUNT_SAMPLED] = taken
-    barrier(team)
-    mine = bring_forward(thread, team, rows, counts, place)
-    if sampler.packs == 1:
-        pack_sample(scalars, settings.seed, rows, mine[0], mine[1])
-    if thread == 0:
-        total = np.int64(0)
-        for t in range(team.n_threads):
-            total += counts[t, COUNT_SAMPLED]
-        scalars[IS_N_ROWS] = total
-    barrier(team)
+    clear_tally(tally)
+    write_keys(sampler, n_rows, rows, counts, tally[0], place)
+    goal = goal_of(sampler, n_rows)
+    found = find_threshold(thread, team, sampler, rows.scratch, goal, place)
+    choice = choice_of(sampler.method, found, goal)
+    choose_rows(thread, team, settings, sampler, rows, counts, scalars, choice, place)
 
 
 @kernel(inline=True, inner=True)
@@ -444,7 +345,7 @@ def make_sampler(params: BoostParams, n_rows: int, n_threads: int, packs: bool) 
         top_rate=np.float64(params.goss_top_rate),
         rate=np.float64(_other_chance(params) if goss else params.subsample),
         packs=np.int64(packs),
-        tallies=aligned_zeros((n_threads, _LEVELS, 2, _CELLS), np.int64),
+        tallies=aligned_zeros((n_threads, LEVELS, 2, CELLS), np.int64),
         weights=np.ones(n_weights),
     )
 
