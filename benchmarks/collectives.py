@@ -64,7 +64,6 @@ def on_worker(run: bytes, rank: int, addresses: list[str], repeats: int) -> Any:
 
 def over_dask(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
     from distributed import Client, LocalCluster
-
     from hedgerow.comm.dask import join
 
     with (

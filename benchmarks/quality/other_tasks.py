@@ -32,11 +32,12 @@ from typing import Any, TypeAlias
 import models
 import numpy as np
 import pandas as pd
-import report
 import tables
 from scipy.stats import rankdata, wilcoxon
 from sklearn.datasets import load_svmlight_file
 from sklearn.metrics import mean_pinball_loss, mean_tweedie_deviance, ndcg_score
+
+import report
 
 KEPT = Path(__file__).with_name("results") / "other_tasks.jsonl"
 LIST_ROWS, GRADES = 12, 5

@@ -27,10 +27,11 @@ from typing import Any
 
 import models
 import numpy as np
-import report
 import tables
 from scipy.stats import wilcoxon
 from sklearn.model_selection import KFold, StratifiedKFold
+
+import report
 
 KEPT = Path(__file__).with_name("results") / "small_tables.jsonl"
 MOST_ROWS = 3_000

@@ -31,10 +31,11 @@ from typing import Any, TypeAlias
 
 import models
 import numpy as np
-import report
 import tables
 from own_process import in_process
 from sklearn.model_selection import KFold, StratifiedKFold
+
+import report
 
 KEPT = Path(__file__).with_name("results") / "tuned.jsonl"
 RIVALS = ("lightgbm", "xgboost", "catboost")

@@ -8,8 +8,8 @@ The estimators for Dask train where the partitions are, and give the bytes that 
 # %%
 import dask.array as da
 import numpy as np
-from distributed import Client, LocalCluster
 
+from distributed import Client, LocalCluster
 from hedgerow import DaskHedgerowRegressor, HedgerowRegressor
 
 rng = np.random.default_rng(0)

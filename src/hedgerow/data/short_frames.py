@@ -12,7 +12,7 @@ polars, Arrow              numbers, bools, text, categories of text
 =========================  ====================================================
 
 The general reader handles all other types, and all errors.  Both readers return equal
-columns (``tests/test_table.py``).
+columns (``tests/data/test_table.py``).
 """
 
 from __future__ import annotations

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from tests.peers.touched import touch
 
 import hedgerow
 from hedgerow import ExportError, HedgerowError
 from hedgerow.errors import DataError
+from tests.peers.touched import touch
 
 from .settings import ALIASES, by_name
 

@@ -14,10 +14,10 @@ import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, column_or_1d
-from tests.peers.touched import touch
 
 import hedgerow
 from hedgerow.errors import DataError, ParameterError
+from tests.peers.touched import touch
 
 from .basic import Booster, Dataset, coded
 from .callback import record_evaluation

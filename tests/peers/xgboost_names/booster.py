@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.peers.lightgbm_names.losses import CustomLoss, SquaresFrom
-from tests.peers.touched import touch
 
 import hedgerow
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.stepwise import CHANGEABLE
+from tests.peers.lightgbm_names.losses import CustomLoss, SquaresFrom
+from tests.peers.touched import touch
 
 from .data import DMatrix
 from .dumps import dumped, frame_of

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from tests.peers.touched import touch
 
 import hedgerow
 from hedgerow.errors import DataError
+from tests.peers.touched import touch
 
 _FLOATS = ("label", "weight", "base_margin", "label_lower_bound", "label_upper_bound")
 

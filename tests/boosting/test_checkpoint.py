@@ -1,0 +1,902 @@
+"""Laws of checkpoints.
+
+* However a fit is stopped, the same call gives the model that it would have given.
+* Whatever happens to the folder, the model is never another one: a warning, or an error.
+* A checkpoint of another fit is refused, and the message says what differs.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
+from hedgerow.boosting.loop import fit as fit_module
+from hedgerow.boosting.loop import ready as ready_module
+from hedgerow.boosting.loop import rounds as rounds_module
+from hedgerow.boosting.loop.memory_rows import MemoryRows
+from hedgerow.boosting.loop.training_loop import INTERRUPTS
+from hedgerow.boosting.resume.checkpoint import Checkpoint, Rounds, joined, one_round
+from hedgerow.boosting.row_data.dataset import Dataset as Rows
+from hedgerow.cli.main import main
+from hedgerow.errors import (
+    HedgerowError,
+    HedgerowWarning,
+    InterruptedFitWarning,
+    ParameterError,
+    StorageError,
+)
+from hedgerow.io import checkpoint_folder, checkpoint_parts, model_to_bytes
+from hedgerow.io.checkpoint_folder import FIT_FILE, LOCK_FILE, CheckpointFolder
+from hedgerow.objectives import make_objective
+from hedgerow.params import BoostParams
+from tests.helpers import engine
+
+N_ROWS = 400
+SMALL = {"n_estimators": 9, "max_leaves": 6, "min_samples_leaf": 5, "n_jobs": 1}
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+class Stopped(Exception):
+    pass
+
+
+def stop_at(number):
+    def callback(state):
+        if state.round == number:
+            raise Stopped
+
+    return callback
+
+
+def table(n_classes=2, n_rows=N_ROWS, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(n_rows, 5)), 1)
+    X[rng.uniform(size=X.shape) < 0.05] = np.nan
+    score = np.nan_to_num(X[:, 0] + X[:, 1] * X[:, 2]) + 0.3 * rng.normal(size=n_rows)
+    if n_classes == 0:
+        return X, score
+    edges = np.quantile(score, np.arange(1, n_classes) / n_classes)
+    return X, np.digitize(score, edges).astype(float)
+
+
+def weights(n_rows=N_ROWS):
+    weight = np.random.default_rng(5).uniform(0.2, 3.0, n_rows)
+    weight[::17] = 0.0
+    return weight
+
+
+def frame(n_levels, n_rows=N_ROWS):
+    pandas = pytest.importorskip("pandas")
+    X, y = table()
+    rng = np.random.default_rng(7)
+    code = rng.integers(0, n_levels, n_rows)
+    city = np.array([f"c{k}" for k in code])
+    y = (y + (code % 3 == 0) > 0.5).astype(float)
+    return pandas.DataFrame({"city": city, "a": X[:, 0], "b": X[:, 1]}), y
+
+
+def binary(**params):
+    X, y = table()
+    return {"objective": "logistic", **SMALL, **params}, Dataset(X, y), None
+
+
+def numeric(**params):
+    X, y = table(n_classes=0)
+    return {**SMALL, **params}, Dataset(X, y), None
+
+
+def softmax(**params):
+    X, y = table(n_classes=3)
+    return {"objective": "softmax", **SMALL, **params}, Dataset(X, y), None
+
+
+def weighted(**params):
+    X, y = table()
+    return {"objective": "logistic", **SMALL, **params}, Dataset(X, y, weights()), None
+
+
+def watched(**params):
+    params, data, _ = binary(**params)
+    return params, data, Dataset(*table(seed=1))
+
+
+def offset(**params):
+    X, y = table(n_classes=0)
+    known = np.random.default_rng(3).normal(size=N_ROWS)
+    return {**SMALL, **params}, Dataset(X, y, offset=known), None
+
+
+def categories(n_levels, **params):
+    X, y = frame(n_levels)
+    return {"objective": "logistic", **SMALL, **params}, Dataset(X, y), None
+
+
+def sparse(**params):
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    rng = np.random.default_rng(2)
+    code = rng.integers(0, 12, N_ROWS)
+    X = scipy_sparse.csr_matrix(np.eye(12)[code] * rng.uniform(1, 2, (N_ROWS, 1)))
+    return {**SMALL, **params}, Dataset(X, (code % 4) + rng.normal(size=N_ROWS)), None
+
+
+OOB = {"subsample": 0.6, "oob_score": True}
+DART = {"boosting": "dart", "drop_rate": 0.4, "skip_drop": 0.2, "learning_rate": 0.3}
+FITS = {
+    "gbdt": lambda: binary(),
+    "curve of the training rows": lambda: numeric(eval_metric=["loss", "mae"]),
+    "weights, subsample": lambda: weighted(subsample=0.5),
+    "offset, few bins": lambda: offset(max_bins=7),
+    "softmax": lambda: softmax(colsample_bytree=0.6, colsample_bynode=0.7),
+    "quantile": lambda: numeric(objective="quantile", quantile=0.8, subsample=0.7),
+    "line search, monotone": lambda: binary(
+        leaf_estimation="line_search", monotone_constraints={"x0": 1}
+    ),
+    "goss": lambda: binary(sampling="goss"),
+    "improvement": lambda: binary(**OOB),
+    "out of bag stops": lambda: binary(
+        subsample=0.5, early_stopping="oob", patience=5, learning_rate=0.5, n_estimators=60
+    ),
+    "early stopping": lambda: watched(patience=5, learning_rate=1.0, n_estimators=40),
+    "rows set aside": lambda: binary(early_stopping=True, patience=5, n_estimators=60),
+    "dart": lambda: watched(**DART, n_estimators=16, early_stopping=False),
+    "dart, softmax, subsample": lambda: softmax(**DART, subsample=0.7),
+    "dart, quantile": lambda: numeric(objective="quantile", quantile=0.3, **DART),
+    "forest": lambda: binary(boosting="rf", **OOB, max_leaves=20),
+    "forest, softmax": lambda: softmax(boosting="rf", **OOB, early_stopping=True),
+    "forest, quantile": lambda: numeric(boosting="rf", objective="quantile", **OOB),
+    "sets of categories": lambda: categories(20),
+    "means of categories": lambda: categories(60, target_statistics=True),
+    "sparse, bundles": lambda: sparse(bundle_features=True),
+    "exact": lambda: watched(tree_method="exact", subsample=0.8),
+    "approx, softmax": lambda: softmax(tree_method="approx"),
+}
+
+
+FLUSH = os.fsync
+
+
+@pytest.fixture(autouse=True)
+def _no_warning_and_no_flush(monkeypatch):
+    """Flushes of the disk matter to power cuts only, and wait for all other processes."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def content(booster):
+    return model_to_bytes(booster.model)
+
+
+def run(fit, folder=None, **more):
+    params, data, valid = fit
+    more = {"checkpoint": folder, **more} if folder is not None else more
+    return content(train(params, data, valid, **more))
+
+
+def parts_of(folder):
+    return sorted(path.name for path in Path(folder).glob("hedgerow-rounds-*"))
+
+
+# -- stopped in process -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_stopped_fit_goes_on_to_the_same_bytes(name, tmp_path) -> None:
+    fit = FITS[name]()
+    whole = run(fit)
+    for number in (1, 4, 5):  # the callback of round 1 is told before round 1 is kept
+        with pytest.raises(Stopped):
+            run(fit, tmp_path, callbacks=stop_at(number))
+    kept = parts_of(tmp_path)
+    assert [part[16:33] for part in kept] == ["00000001-00000003", "00000004-00000004"]
+    assert run(fit, tmp_path) == whole
+    names = parts_of(tmp_path)
+    assert names[:2] == kept
+    assert run(fit, tmp_path) == whole  # all of it from the checkpoint
+    assert parts_of(tmp_path) == names
+
+
+@pytest.mark.parametrize("name", ["gbdt", "dart, softmax, subsample", "forest", "goss", "exact"])
+def test_replayed_scores_have_the_same_bits(name, monkeypatch) -> None:
+    params, data, valid = FITS[name]()
+    seen = []
+
+    class Spied(MemoryRows):
+        def __init__(self, *given):
+            seen.append(given)
+            super().__init__(*given)
+
+    monkeypatch.setattr(ready_module, "MemoryRows", Spied)
+    train(params, data, valid)
+    rows, objective, trees, unseen, n_threads, *_ = seen[0]
+
+    def state_of(state) -> list[bytes]:
+        found = [state.rows.train.raw]
+        found += [] if state.rows.unseen is None else [state.rows.unseen.raw]
+        found += (state.rows.out_of_bag() or ())[:2]
+        return [array.tobytes() for array in found]
+
+    done, scores = [], []
+    with closing(engine.rounds(rows, objective, trees, unseen, n_threads)) as states:
+        for state in states:
+            improvement = state.oob_improvement[-1] if state.oob_improvement else np.nan
+            done.append(
+                one_round(state.n_rounds - 1, state.newest(), state.base_score, [], improvement)
+            )
+            scores.append(state_of(state))
+    for n_rounds in (1, 5, len(done)):
+        earlier = joined(done[:n_rounds])
+        with closing(engine.rounds(rows, objective, trees, unseen, 1, earlier)) as states:
+            state = next(states)
+            assert state.n_rounds == n_rounds
+            assert state_of(state) == scores[n_rounds - 1]
+
+
+def test_number_of_threads_may_change(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    params, data, valid = weighted(subsample=0.5)
+    whole = run((params | {"n_jobs": 1}, data, valid))
+    for n_jobs, number in ((2, 4), (3, 7)):
+        with pytest.raises(Stopped):
+            run((params | {"n_jobs": n_jobs}, data, valid), tmp_path, callbacks=stop_at(number))
+    assert run((params | {"n_jobs": 1}, data, valid), tmp_path) == whole
+
+
+@pytest.mark.parametrize("name", ["gbdt", "dart", "forest", "early stopping"])
+def test_n_estimators_may_change(name, tmp_path) -> None:
+    params, data, valid = FITS[name]()
+    for n_estimators in (5, 12, 12, 3):  # more, the same again, and fewer than are there
+        fit = (params | {"n_estimators": n_estimators}, data, valid)
+        assert run(fit, tmp_path) == run(fit)
+
+
+def test_a_finished_fit_returns_without_training(tmp_path) -> None:
+    told = []
+    fit = binary()
+    whole = run(fit, tmp_path, callbacks=told.append)
+    files = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert len(told) == SMALL["n_estimators"]
+    assert run(fit, tmp_path, callbacks=told.append) == whole
+    assert len(told) == SMALL["n_estimators"]
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
+
+
+def test_a_fit_that_stopped_early_is_finished_whatever_n_estimators(tmp_path) -> None:
+    params, data, valid = FITS["early stopping"]()
+    whole = train(params, data, valid, checkpoint=tmp_path)
+    assert whole.num_rounds < len(whole.evals_result["validation"]["loss"]) < 40
+    names = parts_of(tmp_path)
+    run((params | {"n_estimators": 60}, data, valid), tmp_path)
+    assert parts_of(tmp_path) == names
+
+
+def test_a_fit_that_a_callback_ended_is_finished(tmp_path) -> None:
+    fit = binary()
+    ended = run(fit, tmp_path, callbacks=lambda state: state.round == 4)
+    assert run(fit, tmp_path) == ended
+    assert parts_of(tmp_path)[-1].endswith("00000004.safetensors")
+
+
+def test_callbacks_see_the_rounds_that_are_left_with_the_whole_history(tmp_path) -> None:
+    params, data, valid = watched()
+    whole, told = [], []
+    train(params, data, valid, callbacks=lambda s: whole.append((s.round, _plain(s.history))))
+    with pytest.raises(Stopped):
+        train(params, data, valid, callbacks=stop_at(4), checkpoint=tmp_path)
+    train(
+        params, data, valid, checkpoint=tmp_path,
+        callbacks=lambda s: told.append((s.round, _plain(s.history))),
+    )  # fmt: skip
+    assert told == whole[3:]
+
+
+def _plain(history):
+    return {rows: {name: list(curve) for name, curve in c.items()} for rows, c in history.items()}
+
+
+def test_an_interrupt_writes_a_last_part_and_a_second_leaves_the_estimator(
+    tmp_path, monkeypatch
+) -> None:
+    X, y = table()
+
+    def interrupt(state):
+        if state.round == 6:
+            raise KeyboardInterrupt
+
+    model = HedgerowClassifier(**SMALL).fit(X[:200], y[:200])
+    before = content(model.booster_)
+    model.set_params(callbacks=interrupt)
+    monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
+    with pytest.warns(InterruptedFitWarning, match="6 of"):
+        model.fit(X, y, checkpoint=tmp_path)
+    assert len(model.evals_result_.get("validation", {"": [0] * 6}).popitem()[1]) == 6
+    assert model.stopped_by_ == "interrupt"
+    interrupted = content(model.booster_)
+    with pytest.raises(KeyboardInterrupt):  # the second one
+        model.set_params(random_state=1).fit(X, y)
+    assert content(model.booster_) == interrupted != before
+    model.set_params(random_state=None)
+    assert parts_of(tmp_path) == ["hedgerow-rounds-00000001-00000005.safetensors"]
+    model.set_params(callbacks=None).fit(X, y, checkpoint=str(tmp_path))
+    assert content(model.booster_) == content(HedgerowClassifier(**SMALL).fit(X, y).booster_)
+
+
+def test_regressor_and_labels(tmp_path) -> None:
+    X, y = table(n_classes=0)
+    model = HedgerowRegressor(**SMALL, callbacks=stop_at(3))
+    with pytest.raises(Stopped):
+        model.fit(X, y, X_val=X[:50], y_val=y[:50], checkpoint=tmp_path, checkpoint_every=0)
+    assert len(parts_of(tmp_path)) == 2
+    model.set_params(callbacks=None).fit(X, y, X_val=X[:50], y_val=y[:50], checkpoint=tmp_path)
+    again = HedgerowRegressor(**SMALL).fit(X, y, X_val=X[:50], y_val=y[:50])
+    assert content(model.booster_) == content(again.booster_)
+
+
+def test_rows_too_few_to_split_leave_nothing_to_keep(tmp_path) -> None:
+    X, y = table(n_rows=8)
+    params = {"objective": "logistic", "min_samples_leaf": 20, "n_estimators": 3}
+    assert run((params, Dataset(X, y), None), tmp_path) == run((params, Dataset(X, y), None))
+    assert parts_of(tmp_path) == []
+
+
+# -- killed -------------------------------------------------------------------------
+
+
+def in_child(work):
+    """Process number of a forked child that does ``work`` and ends with status 0."""
+    child = os.fork()
+    if child == 0:
+        status = 3
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return child
+
+
+def kill_until_done(fit, folder, seconds, seed):
+    """Run the fit in children that are killed at random moments; how many were.
+
+    Each sets its own alarm, which the system answers by ending it: a parent that has to wait
+    for a processor would kill too late.
+    """
+    moments, kills = random.Random(seed), 0
+
+    while True:
+        moment = moments.uniform(1e-6, seconds)
+
+        def work(moment=moment):
+            os.fsync = FLUSH
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, moment)
+            run(fit, folder, checkpoint_every=0)
+
+        child = in_child(work)
+        _, status = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(status):
+            assert os.waitstatus_to_exitcode(status) == 0
+            return kills
+        kills += 1
+        seconds *= 1.1  # so that it ends on any machine
+
+
+@forks
+@pytest.mark.parametrize("name", ["gbdt", "dart, softmax, subsample"])
+def test_killed_at_random_moments(name, tmp_path) -> None:
+    params, data, valid = FITS[name]()
+    fit = (params | {"n_estimators": 40}, data, valid)
+    whole = run(fit)
+    assert kill_until_done(fit, tmp_path, 0.02, seed=len(name)) > 0
+    assert run(fit, tmp_path) == whole
+
+
+@forks
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FITS)
+def test_killed_at_many_random_moments(name, tmp_path) -> None:
+    params, data, valid = FITS[name]()
+    fit = (params | {"n_estimators": 60}, data, valid)
+    whole = run(fit)
+    for seed in range(2):
+        kill_until_done(fit, tmp_path / str(seed), 0.02, seed)
+        assert run(fit, tmp_path / str(seed)) == whole
+
+
+@forks
+@pytest.mark.slow
+def test_the_command_line_killed_at_random_moments(tmp_path) -> None:
+    X, y = table(n_classes=0, n_rows=20_000)
+    np.savetxt(tmp_path / "t.csv", np.column_stack([np.nan_to_num(X), y]), delimiter=",",
+               header="a,b,c,d,e,y", comments="")  # fmt: skip
+    command = [sys.executable, "-m", "hedgerow.cli.main", "train", str(tmp_path / "t.csv"),
+               "--target", "y", "--set", "n_estimators=400", "--set", "early_stopping=false",
+               "--model"]  # fmt: skip
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
+    moments, kills = random.Random(0), 0
+    again = [*command, str(tmp_path / "again"), "--checkpoint", str(tmp_path / "kept")]
+    for attempt in range(8):
+        process = subprocess.Popen(again, stdout=subprocess.DEVNULL)
+        time.sleep(moments.uniform(1.0, 4.0))
+        process.kill()
+        kills += process.wait() == -signal.SIGKILL
+        if attempt == 5:
+            assert kills > 0
+    subprocess.run(again, check=True, stdout=subprocess.DEVNULL)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+# -- faults of the disk ---------------------------------------------------------------
+
+CALLS = ("open", "write", "fsync", "replace", "unlink", "listdir", "makedirs", "ftruncate")
+
+
+class Faults:
+    """Does ``harm`` at call number ``at`` of the system, or at all from it on."""
+
+    def __init__(self, monkeypatch, harm, at=0, lasting=False):
+        self.calls, self._harm, self._at, self._lasting = 0, harm, at, lasting
+        for name in CALLS:
+            monkeypatch.setattr(os, name, self._wrapped(name, getattr(os, name)))
+
+    def _wrapped(self, name, real):
+        def call(*arguments, **options):
+            self.calls += 1
+            if self.calls == self._at or (self._lasting and self.calls > self._at > 0):
+                self._harm(name, real, arguments)
+            return real(*arguments, **options)
+
+        return call
+
+
+def disk_full(name, real, arguments):
+    if name == "write":
+        real(arguments[0], arguments[1][: len(arguments[1]) // 2])  # a part of it gets there
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def killed(name, real, arguments):
+    if name == "write":
+        real(arguments[0], arguments[1][: len(arguments[1]) // 2])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def said_by(work):
+    """What the error says with which ``work`` ends; None if it gives what it should."""
+    try:
+        assert work()
+    except StorageError as error:
+        return str(error)
+
+
+def begun(fit, folder, number=4):
+    """A folder with three rounds, and what is in it."""
+    with pytest.raises(Stopped):
+        run(fit, folder, callbacks=stop_at(number))
+    return {path.name: path.read_bytes() for path in Path(folder).glob("*.safetensors")}
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+def test_faults_at_any_call_never_give_another_model(lasting, tmp_path, monkeypatch) -> None:
+    fit = binary(n_estimators=5)
+    whole, failed, warned = run(fit), 0, 0
+    for at in range(1, 1000):
+        folder = tmp_path / str(at)
+        kept = begun(fit, folder) if at % 2 else {}
+        with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            faults = Faults(patch, disk_full, at, lasting)
+            message = said_by(lambda to=folder: run(fit, to, checkpoint_every=0) == whole)
+        assert str(folder) in (message or str(folder))
+        failed += message is not None
+        warned += bool(found)
+        assert all("could not be added" in str(warning.message) for warning in found)
+        for name, data in kept.items():
+            assert (folder / name).read_bytes() == data
+        assert run(fit, folder) == whole
+        assert not list(folder.glob(".*"))
+        if faults.calls < at:
+            break
+    assert failed > 3
+    assert warned > 5
+
+
+@forks
+def test_kills_at_any_call(tmp_path, monkeypatch) -> None:
+    fit = binary(n_estimators=3)
+    whole = run(fit)
+
+    def work(folder, at):
+        Faults(pytest.MonkeyPatch(), killed, at)
+        run(fit, folder, checkpoint_every=0)
+
+    for at in range(1, 1000):
+        folder = tmp_path / str(at)
+        if at % 2:
+            begun(fit, folder, 2)
+        _, status = os.waitpid(in_child(lambda f=folder, n=at: work(f, n)), 0)
+        assert run(fit, folder) == whole
+        assert not list(folder.glob(".*"))
+        if not os.WIFSIGNALED(status):
+            break
+    assert at > 20
+
+
+def test_interrupts_at_any_call(tmp_path, monkeypatch) -> None:
+    fit = binary(n_estimators=3)
+    whole = run(fit)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    for at in range(1, 1000):
+        folder, stopped = tmp_path / str(at), False
+        with monkeypatch.context() as patch:
+            patch.setattr(INTERRUPTS, "last", -math.inf if at % 2 else math.inf)
+            Faults(patch, interrupt, at)
+            try:
+                run(fit, folder, checkpoint_every=0)
+            except (KeyboardInterrupt, InterruptedFitWarning):  # warnings are errors here
+                stopped = True
+        assert run(fit, folder) == whole
+        if not stopped:
+            break
+    assert at > 20
+
+
+def test_a_part_that_cannot_be_read_is_an_error_and_stays(tmp_path, monkeypatch) -> None:
+    fit = binary()
+    kept = begun(fit, tmp_path)
+
+    def broken(path, mode):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint_folder, "open", broken, raising=False)
+        with pytest.raises(StorageError, match=r"cannot be read: .*\.safetensors: Input/output"):
+            run(fit, tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("*.safetensors")} == kept
+    assert run(fit, tmp_path) == run(fit)
+
+
+def test_a_folder_that_cannot_be_written_fails_before_training(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(fit_module, "_fit", lambda *_: pytest.fail("trained"))
+    file = tmp_path / "file"
+    file.write_text("")
+    for path in (file, file / "below"):
+        with pytest.raises(StorageError, match=f"checkpoint folder '{path}' cannot be used"):
+            run(binary(), path)
+    if os.geteuid() != 0:
+        closed = tmp_path / "closed"
+        closed.mkdir(mode=0o500)
+        with pytest.raises(StorageError, match="Permission denied"):
+            run(binary(), closed)
+
+
+def test_two_fits_in_one_folder(tmp_path) -> None:
+    fit = binary()
+
+    def second(state):
+        with pytest.raises(StorageError, match=f"using the checkpoint.*process {os.getpid()}"):
+            run(fit, tmp_path)
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        run(fit, tmp_path, callbacks=second)
+    assert run(fit, tmp_path) == run(fit)
+
+
+def test_other_files_stay(tmp_path) -> None:
+    others = ["notes.txt", "hedgerow-rounds-1-2.safetensors", ".x.tmp", "fit.safetensors"]
+    for name in others:
+        (tmp_path / name).write_text("mine")
+    dead = tmp_path / ".hedgerow-rounds-00000001-00000002.safetensors.0123abcd.tmp"
+    dead.write_text("half")
+    run(binary(), tmp_path)
+    assert all((tmp_path / name).read_text() == "mine" for name in others)
+    assert not dead.exists()
+
+
+def test_a_relative_folder_stays_the_same_place(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    run(binary(), "kept", callbacks=lambda _: os.chdir(tmp_path / "elsewhere"))
+    assert len(parts_of(tmp_path / "kept")) == 1
+
+
+# -- damage ---------------------------------------------------------------------------
+
+
+def damages():
+    yield "empty", lambda path: path.write_bytes(b"")
+    yield "gone", lambda path: path.unlink()
+    yield "cut", lambda path: path.write_bytes(path.read_bytes()[:-1])
+    yield "longer", lambda path: path.write_bytes(path.read_bytes() + b"\0")
+    yield "zeros", lambda path: path.write_bytes(bytes(path.stat().st_size))
+    yield "a folder", lambda path: (path.unlink(), path.mkdir())
+
+    def flip(path):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 4
+        path.write_bytes(data)
+
+    yield "a bit", flip
+
+
+@pytest.mark.parametrize("damage", [d for _, d in damages()], ids=[name for name, _ in damages()])
+@pytest.mark.parametrize("which", [0, 1, 2, FIT_FILE])
+def test_damage_costs_time_alone(damage, which, tmp_path) -> None:
+    fit = weighted(subsample=0.5, n_estimators=6)
+    whole = run(fit)
+    for number in (3, 5):
+        with pytest.raises(Stopped):
+            run(fit, tmp_path, callbacks=stop_at(number))
+    run(fit, tmp_path)
+    names = parts_of(tmp_path)
+    assert len(names) == 3
+    path = tmp_path / (which if isinstance(which, str) else names[which])
+    damage(path)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        message = said_by(lambda: run(fit, tmp_path) == whole)
+    if message is not None:  # a folder in the place of a file is no damage
+        assert path.is_dir()
+        assert str(path) in message
+        return
+    vanished_last = which == 2 and not found
+    if isinstance(which, int) and not vanished_last:
+        done = (0, 2, 4)[which]
+        assert f"Training goes on from round {done}." in str(found[0].message)
+    if not path.is_dir():
+        ends = [0] + [int(name[25:33]) for name in parts_of(tmp_path)]
+        assert [int(name[16:24]) for name in parts_of(tmp_path)] == [end + 1 for end in ends[:-1]]
+        assert run(fit, tmp_path) == whole
+
+
+def test_parts_of_another_fit_are_not_taken(tmp_path) -> None:
+    one, other = binary(), binary(learning_rate=0.2)
+    run(one, tmp_path / "one")
+    run(other, tmp_path / "other")
+    name = parts_of(tmp_path / "one")[0]
+    (tmp_path / "one" / name).write_bytes((tmp_path / "other" / name).read_bytes())
+    with pytest.warns(HedgerowWarning, match=f"{name} is of another fit. Training .* round 0"):
+        assert run(one, tmp_path / "one") == run(one)
+    (tmp_path / "other" / FIT_FILE).unlink()
+    with pytest.raises(ParameterError, match=r"rounds of another fit .* no record of what it is"):
+        run(one, tmp_path / "other")
+
+
+# -- other fits -----------------------------------------------------------------------
+
+
+def changed(fit, **changes):
+    params, data, valid = fit
+    new = {name: changes.get(name, getattr(data, name)) for name in ("X", "y", "weight", "offset")}
+    return {**params, **changes.get("params", {})}, Dataset(**new), changes.get("valid", valid)
+
+
+def other_fits():
+    X, y = table()
+    moved = X.copy()
+    moved[7, 3] = 5.0
+    flipped = y.copy()
+    flipped[3] = 1.0 - y[3]
+    base = weighted()
+    pandas = pytest.importorskip("pandas")
+    yield "max_leaves was 6 and is 7", changed(base, params={"max_leaves": 7})
+    yield "random_state was 0 and is 3", changed(base, params={"seed": 3})
+    yield "early_stopping was 'auto' and is True", changed(base, params={"early_stopping": True})
+    yield (
+        "objective was logistic and is exponential",
+        changed(base, params={"objective": "exponential"}),
+    )
+    yield (
+        r"eval_metric was  and is auc \(higher is better\)",
+        changed(base, params={"eval_metric": "auc"}),
+    )
+    yield (
+        r"monotone_constraints was None and is \(1, 0, 0, 0, 0\)",
+        changed(base, params={"monotone_constraints": {"x0": 1}}),
+    )
+    yield "X has changed", changed(base, X=moved)
+    yield "X has changed", changed(base, X=X.astype(np.float32))
+    yield "y has changed", changed(base, y=flipped)
+    yield "columns have changed", changed(base, X=pandas.DataFrame(X, columns=list("abcde")))
+    yield "sample_weight has changed", changed(base, weight=weights()[::-1])
+    yield "sample_weight is gone", changed(base, weight=None)
+    yield "offset is new", changed(base, offset=np.ones(N_ROWS))
+    yield "X_val is new; y_val is new", changed(base, valid=Dataset(X, y))
+    yield "rows was 400 and is 399", changed(base, X=X[1:], y=y[1:], weight=weights()[1:])
+
+
+@pytest.mark.parametrize("number", range(15))
+def test_another_fit_is_refused_by_name(number, tmp_path) -> None:
+    message, other = list(other_fits())[number]
+    fit = weighted()
+    begun(fit, tmp_path)
+    files = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ParameterError, match=f"holds another fit: .*{message}.*start anew"):
+        run(other, tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
+    assert run(fit, tmp_path) == run(fit)
+
+
+def test_other_strides_are_no_other_fit(tmp_path) -> None:
+    fit = binary()
+    begun(fit, tmp_path)
+    params, data, _ = fit
+    assert run((params, Dataset(np.asfortranarray(data.X), data.y), None), tmp_path) == run(fit)
+
+
+def test_a_folder_without_rounds_may_be_taken(tmp_path) -> None:
+    with pytest.raises(Stopped):
+        run(binary(), tmp_path, callbacks=stop_at(1))
+    assert parts_of(tmp_path) == []
+    other = binary(learning_rate=0.2)
+    assert run(other, tmp_path) == run(other)
+
+
+def test_another_version_is_refused(tmp_path, monkeypatch) -> None:
+    fit = binary()
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint_parts, "VERSION", "2")
+        begun(fit, tmp_path)
+    names = parts_of(tmp_path)
+    with pytest.raises(ParameterError, match="written by another version"):
+        run(fit, tmp_path)
+    assert parts_of(tmp_path) == names
+
+
+@pytest.mark.parametrize("path", [3, b"x", "", "a\0b", 1.5, True])
+def test_what_is_no_path_is_refused(path) -> None:
+    with pytest.raises(ParameterError, match="checkpoint must be the path of a folder"):
+        train({}, Dataset(*table()), checkpoint=path)
+
+
+@pytest.mark.parametrize("every", [-1, np.inf, np.nan, "10", None, True])
+def test_what_is_no_time_is_refused(every, tmp_path) -> None:
+    with pytest.raises(ParameterError, match="checkpoint_every must be a number of seconds"):
+        train({}, Dataset(*table()), checkpoint=tmp_path, checkpoint_every=every)
+
+
+def test_time_without_folder_is_refused() -> None:
+    X, y = table()
+    with pytest.raises(ParameterError, match="has no effect without checkpoint"):
+        HedgerowClassifier().fit(X, y, checkpoint_every=3)
+
+
+def test_a_folder_of_rows_in_memory_is_none_of_rows_in_batches(tmp_path) -> None:
+    X, y = table()
+    settings = {"n_estimators": 2, "objective": "logistic"}
+    train(settings, Dataset(X, y), checkpoint=tmp_path)
+    batches = Dataset.from_batches(lambda: [(X, y)], memory_limit="40 MB")
+    with pytest.raises(ParameterError, match="cuts is new"):
+        train(settings, batches, checkpoint=tmp_path)
+
+
+# -- the command line, other stores ------------------------------------------------------
+
+
+def test_the_command_line_goes_on(tmp_path, capsys, monkeypatch) -> None:
+    X, y = table(n_classes=0)
+    file = tmp_path / "t.csv"
+    np.savetxt(file, np.column_stack([np.nan_to_num(X), y]), delimiter=",",
+               header="a,b,c,d,e,y", comments="")  # fmt: skip
+    command = ["train", str(file), "--target", "y", "--set", "n_estimators=8", "--model"]
+    assert main([*command, str(tmp_path / "whole")]) == 0
+    more = [str(tmp_path / "again"), "--checkpoint", str(tmp_path / "kept")]
+    with monkeypatch.context() as patch:
+        patch.setattr(ready_module.Watch, "after_round", _interrupted_at(5))
+        assert main([*command, *more]) == 130
+    assert parts_of(tmp_path / "kept") == ["hedgerow-rounds-00000001-00000004.safetensors"]
+    assert main([*command, *more]) == 0
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert main([*command, *more, "--set", "max_leaves=4"]) == 2
+    assert "max_leaves was 31 and is 4" in capsys.readouterr().err
+
+
+def _interrupted_at(number):
+    real = ready_module.Watch.after_round
+
+    def after_round(self, state):
+        if state.n_rounds == number:
+            raise KeyboardInterrupt
+        return real(self, state)
+
+    return after_round
+
+
+class Memory:
+    """A store that holds parts as objects."""
+
+    def __init__(self):
+        self.parts, self.fit, self.closed = [], None, 0
+
+    def latest(self, fit) -> Rounds | None:
+        assert self.fit in (None, fit.digest)
+        self.fit = fit.digest
+        return joined(self.parts) if self.parts else None
+
+    def save(self, part) -> None:
+        self.parts.append(part)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_a_store_of_another_kind() -> None:
+    X, y = table()
+    rows = Rows(X, y)
+    sample = rows.sample(rows.table(), y, 1)
+    store, objective = Memory(), make_objective("logistic")
+
+    def fitted(n_estimators, checkpoint):
+        params = BoostParams(n_estimators=n_estimators, min_samples_leaf=5)
+        return model_to_bytes(fit_module.fit(sample, objective, params, checkpoint=checkpoint))
+
+    fitted(4, Checkpoint(store, 0.0))
+    assert [part.n_rounds for part in store.parts] == [1] * 4
+    assert fitted(9, Checkpoint(store)) == fitted(9, None)
+    assert (store.closed, store.parts[-1].end) == (2, 9)
+
+
+def test_nothing_is_said_of_a_checkpoint_in_the_model(tmp_path) -> None:
+    X, y = table()
+    plain, kept = HedgerowClassifier(**SMALL), HedgerowClassifier(**SMALL)
+    plain.fit(X, y).save(tmp_path / "plain")
+    kept.fit(X, y, checkpoint=tmp_path / "kept").save(tmp_path / "model")
+    assert (tmp_path / "plain").read_bytes() == (tmp_path / "model").read_bytes()
+    assert (tmp_path / "kept" / LOCK_FILE).exists()
+    folder = CheckpointFolder(str(tmp_path / "kept"))
+    folder.close()
+    with pytest.raises(HedgerowError):
+        plain.fit(X[1:], y[1:], checkpoint=tmp_path / "kept")
+
+
+def test_folders_are_opened_before_data_are_read(tmp_path) -> None:
+    """What is wrong with a folder is said at once, not after hours of binning."""
+    taken = tmp_path / "taken"
+    taken.write_text("no folder")
+    calls: list[int] = []
+
+    def batches():
+        calls.append(1)
+        yield np.zeros((40, 2)), np.arange(40.0)
+
+    data = Dataset.from_batches(batches, memory_limit="40 MB")
+    with pytest.raises(StorageError, match="taken"):
+        train({"n_estimators": 2}, data, checkpoint=taken)
+    assert not calls
+    train({"n_estimators": 2}, data, checkpoint=tmp_path / "free")
+    train({"n_estimators": 3}, data, checkpoint=tmp_path / "free")
+
+
+def test_runs_with_little_time_have_trees_of_one_kind(tmp_path) -> None:
+    """A clock says how many rounds there are, and nothing else: the next run goes on with them."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4))
+    y = X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=400)
+    whole = HedgerowRegressor(random_state=0, time_budget=1e6).fit(X, y, checkpoint=tmp_path / "a")
+    runs = [
+        HedgerowRegressor(random_state=0, time_budget=seconds).fit(X, y, checkpoint=tmp_path / "b")
+        for seconds in (1e-6, 0.05, 1e6)
+    ]
+    for model in (whole, *runs):
+        assert len(model.chosen_params_["tried"]) == 1
+        assert model.chosen_params_["learning_rate"] == whole.chosen_params_["learning_rate"]
+    assert runs[0].n_iter_ == 1
+    assert model_to_bytes(runs[2].booster_.model) == model_to_bytes(whole.booster_.model)

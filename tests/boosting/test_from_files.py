@@ -1,0 +1,567 @@
+"""``Dataset.from_files`` and ``Dataset.from_batches`` against the same rows in memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy.sparse import csr_array, random_array
+
+from hedgerow import DataError, Dataset, DataTypeError, ParameterError, train
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.stored_sample import StorePlan
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.validation.hold_out import HoldOut, split_rows
+from hedgerow.data import BinSpec, bin_table, drop_unused_levels, fit_bins
+from hedgerow.errors import StorageError
+from hedgerow.params import BoostParams
+from tests.helpers.file_tables import all_kinds, simple, split, write
+
+LIMIT = 200_000_000
+Stored = tuple[BinSpec, np.ndarray, np.ndarray, np.ndarray | None]
+
+
+def read_back(sample: Any) -> Stored:
+    """Spec, bins by column, targets and weights of all chunks."""
+    store = sample.store
+    store.begin(1, False)
+    bins, targets, weights = [], [], []
+    for chunk in store.chunks():
+        bins.append(chunk.matrix.by_column[:, : chunk.n_rows].copy())
+        targets.append(chunk.target.copy())
+        if chunk.weight is not None:
+            weights.append(chunk.weight.copy())
+    weight = np.concatenate(weights) if weights else None
+    return store.spec, np.hstack(bins), np.concatenate(targets), weight
+
+
+def stored(
+    data: FileDataset, fraction: float | None = None, **params: Any
+) -> tuple[Stored, Stored | None]:
+    """Training and validation rows as a fit gets them."""
+    settings = BoostParams(**params)
+    hold_out = HoldOut(fraction or 0.1, False, settings.seed)
+    data.survey(hold_out.add, settings, fraction is not None)
+    chosen = None if fraction is None else hold_out.finish()
+    found = data.stored(StorePlan(settings, set_aside=chosen))
+    try:
+        aside = None if found.validation is None else read_back(found.validation)
+        return read_back(found.train), aside
+    finally:
+        found.close()
+        data.close()
+
+
+def in_memory(
+    data: Dataset, fraction: float | None = None, **params: Any
+) -> tuple[Stored, Stored | None]:
+    """The same by the way of a table in memory."""
+    settings = BoostParams(**params)
+    table = data.table(zero_missing=settings.zero_as_missing)
+    sample = data.sample(table, data.target(table.n_rows), 1).without_zero_weights()
+    aside = None
+    if fraction is not None:
+        kept, out = split_rows(sample.target, fraction, False, settings.seed)
+        sample, aside = sample.take(kept), sample.take(out)
+    own = table_of(sample)
+    spec = fit_bins(own, settings.max_bins, sample.weight, settings.seed)
+    train = _binned(own, spec, sample)
+    if aside is None:
+        return train, None
+    from hedgerow.data import recode
+
+    seen = aside.table if own.schema is table.schema else recode(aside.table, own.schema, "missing")
+    return train, _binned(seen, spec, aside)
+
+
+def table_of(sample: Sample) -> Any:
+    if hasattr(sample.table, "row_start"):
+        return sample.table
+    return drop_unused_levels(sample.table, weight=sample.weight)
+
+
+def _binned(table: Any, spec: BinSpec, sample: Sample) -> Stored:
+    bins = bin_table(table, spec).by_column[:, : table.n_rows]
+    return spec, bins, sample.target, sample.weight
+
+
+def assert_same(found: Stored | None, expected: Stored | None) -> None:
+    if expected is None or found is None:
+        assert found is expected
+        return
+    assert found[0].schema == expected[0].schema
+    for name in ("cut_keys", "cut_start", "level_bin", "level_start", "stride"):
+        np.testing.assert_array_equal(getattr(found[0], name), getattr(expected[0], name))
+    np.testing.assert_array_equal(found[1], expected[1])
+    np.testing.assert_array_equal(found[2], expected[2])
+    assert (found[3] is None) == (expected[3] is None)
+    if found[3] is not None:
+        np.testing.assert_array_equal(found[3], expected[3])
+
+
+def memory_of(table: pa.Table, **more: Any) -> Dataset:
+    weight = table["w"].to_numpy() if "w" in table.column_names else None
+    aside = [name for name in ("y", "w") if name in table.column_names]
+    return Dataset(table.drop_columns(aside), table["y"].to_numpy(), weight, **more)
+
+
+def from_files(paths: Any, tmp_path: Path, **more: Any) -> FileDataset:
+    return Dataset.from_files(paths, "y", cache_dir=tmp_path, memory_limit=LIMIT, **more)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".arrow", ".arrows"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("fraction", [None, 0.25])
+def test_all_kinds_of_columns(
+    suffix: str, weighted: bool, fraction: float | None, tmp_path: Path, cache: Path
+) -> None:
+    table = all_kinds(900)
+    if not weighted:
+        table = table.drop_columns(["w"])
+    rows = 137 if suffix != ".feather" else 900
+    files = [
+        write(part, tmp_path / f"part-{place}{suffix}", rows)
+        for place, part in enumerate(split(table, [100, 100, 555]))
+    ]
+    if suffix == ".parquet":  # the format keeps dictionaries of text only
+        place = table.column_names.index("number_dict")
+        plain = table["number_dict"].combine_chunks().dictionary_decode()
+        table = table.set_column(place, "number_dict", plain)
+    data = from_files(files, cache, weight="w" if weighted else None)
+    found = stored(data, fraction, max_bins=40)
+    expected = in_memory(memory_of(table), fraction, max_bins=40)
+    assert_same(found[0], expected[0])
+    assert_same(found[1], expected[1])
+
+
+@pytest.mark.parametrize("frames", ["pandas", "polars", "arrow", "stream", "dict"])
+def test_batches_of_frames(frames: str, cache: Path) -> None:
+    table = all_kinds(700).drop_columns(["time", "money", "nothing", "w"])
+    if frames == "dict":
+        table = table.select(["f64", "f32", "i8", "i64", "text", "y"])
+    make: dict[str, Callable[[pa.Table], Any]] = {
+        "pandas": lambda part: part.to_pandas(),
+        "polars": lambda part: pl.from_arrow(part),
+        "arrow": lambda part: part.to_batches()[0],
+        "stream": lambda part: part,
+        "dict": lambda part: {n: part[n].to_numpy(zero_copy_only=False) for n in part.column_names},
+    }
+    parts = split(table, [1, 77, 300])
+
+    def batches() -> Any:
+        if frames == "stream":
+            return table
+        return (make[frames](part) for part in parts)
+
+    data = Dataset.from_batches(batches, "y", cache_dir=cache, memory_limit=LIMIT)
+    whole = make["arrow" if frames == "stream" else frames](table)
+    if frames == "arrow":
+        whole = table
+    if frames == "stream":
+        whole = table
+    X: Any = whole.drop("y", axis=1) if frames == "pandas" else None
+    if frames == "polars":
+        X = whole.drop("y")
+    elif frames in ("arrow", "stream"):
+        X = table.drop_columns(["y"])
+    elif frames == "dict":
+        X = {name: column for name, column in whole.items() if name != "y"}
+    found = stored(data, 0.2)
+    expected = in_memory(Dataset(X, table["y"].to_numpy()), 0.2)
+    assert_same(found[0], expected[0])
+    assert_same(found[1], expected[1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int16])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_batches_of_arrays(dtype: Any, is_sparse: bool, cache: Path) -> None:
+    rng = np.random.default_rng(1)
+    X: Any = (rng.integers(-3, 4, (500, 6)) * (rng.random((500, 6)) < 0.4)).astype(dtype)
+    y, weight = rng.normal(size=500), rng.choice([0.0, 1.0, 3.0], 500)
+    X = csr_array(X) if is_sparse else X
+    edges = [0, 3, 200, 200, 500]
+
+    def batches() -> Any:
+        for a, b in itertools.pairwise(edges):
+            yield X[a:b], y[a:b], weight[a:b]
+
+    data = Dataset.from_batches(batches, cache_dir=cache, memory_limit=LIMIT)
+    found = stored(data, 0.3)
+    expected = in_memory(Dataset(X, y, weight), 0.3)
+    assert_same(found[0], expected[0])
+    assert_same(found[1], expected[1])
+
+
+def test_named_columns_of_unnamed_batches(cache: Path) -> None:
+    X = np.arange(60.0).reshape(20, 3)
+    data = Dataset.from_batches(
+        lambda: iter([(X[:7], X[:7, 0]), (X[7:], X[7:, 0])]),
+        feature_names=["p", "q", "r"],
+        categorical_features=["q"],
+        cache_dir=cache,
+        memory_limit=LIMIT,
+    )
+    expected = in_memory(
+        Dataset(X, X[:, 0], feature_names=["p", "q", "r"], categorical_features=["q"])
+    )
+    assert_same(stored(data)[0], expected[0])
+
+
+@pytest.mark.parametrize("fraction", [None, 0.1])
+def test_cuts_from_a_sample_of_many_rows(fraction: float | None, cache: Path) -> None:
+    """More rows than cuts are chosen from: the same ones are chosen."""
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(450_000, 2)).astype(np.float32), rng.normal(size=450_000)
+    weight = rng.choice([0.0, 1.0, 2.0], len(y))
+
+    def batches() -> Any:
+        for start in range(0, len(X), 70_001):
+            rows = slice(start, start + 70_001)
+            yield X[rows], y[rows], weight[rows]
+
+    data = Dataset.from_batches(batches, cache_dir=cache, memory_limit=LIMIT)
+    found = stored(data, fraction, seed=7)
+    expected = in_memory(Dataset(X, y, weight), fraction, seed=7)
+    assert_same(found[0], expected[0])
+    assert_same(found[1], expected[1])
+
+
+def test_levels_of_training_rows_only(tmp_path: Path, cache: Path) -> None:
+    """A category that only rows set aside or of weight 0 have is unknown."""
+    n_rows = 60
+    names = np.array([f"level {row}" for row in range(n_rows)])
+    weight = np.where(np.arange(n_rows) % 7 == 0, 0.0, 1.0)
+    table = pa.table({"c": names, "y": np.arange(n_rows) * 1.0, "w": weight})
+    path = write(table, tmp_path / "a.parquet", 11)
+    for unknown in ("missing", "error"):
+        data = from_files(path, cache, weight="w", unknown_category=unknown)
+        found = stored(data, 0.3)
+        expected = in_memory(memory_of(table, unknown_category=unknown), 0.3)
+        assert_same(found[0], expected[0])
+        assert_same(found[1], expected[1])
+
+
+def test_partitioned_folder(tmp_path: Path, cache: Path) -> None:
+    table = simple(300)
+    root = tmp_path / "data"
+    parts = split(table, [50, 120, 200])
+    named = []
+    for part, (year, town) in zip(
+        parts,
+        [("2020", "Ulm"), ("2020", "a=b"), ("2021", "Ulm"), ("__HIVE_DEFAULT_PARTITION__", "")],
+        strict=True,
+    ):
+        folder = root / f"year={year}" / f"town={town.replace('=', '%3D') or 'none'}"
+        folder.mkdir(parents=True)
+        write(part, folder / "x.parquet", 33)
+        years = pa.array([None if not year.isdigit() else int(year)] * len(part), pa.int32())
+        towns = pa.array([town or "none"] * len(part))
+        part = part.append_column("year", years.dictionary_encode())
+        named.append(part.append_column("town", towns.dictionary_encode()))
+    (root / "_SUCCESS").write_text("")
+    order = [0, 1, 2, 3]
+    whole = pa.concat_tables([named[place] for place in order]).unify_dictionaries()
+    found = stored(from_files(root, cache))
+    assert_same(found[0], in_memory(memory_of(whole))[0])
+
+
+def test_order_and_choice_of_columns(tmp_path: Path, cache: Path) -> None:
+    table = simple(200)
+    first, second = split(table, [90])
+    files = [
+        write(first, tmp_path / "a.parquet"),
+        write(
+            second.select(["y", "c", "b", "a"]).append_column("z", pa.nulls(110)),
+            tmp_path / "b.parquet",
+        ),
+    ]
+    with pytest.raises(DataError, match=r"b\.parquet has a column 'z', which .*a\.parquet has not"):
+        from_files(files, cache)
+    found = stored(from_files(files, cache, drop=["z"]), max_bins=9)
+    assert_same(found[0], in_memory(memory_of(table), max_bins=9)[0])
+    data = from_files(files, cache, features=["c", "a"])
+    assert data.feature_names == ("c", "a")
+    assert_same(stored(data)[0], in_memory(memory_of(table.select(["c", "a", "y"])))[0])
+    with pytest.raises(DataError, match=r"a\.parquet has no column 'z'"):
+        from_files(files[::-1], cache)
+
+
+COLUMNS: list[tuple[str, Sequence[Any], Sequence[Any], Any]] = [
+    ("small and wide integers", pa.array([1, 2], pa.int32()), pa.array([2**60, 3]), pa.int64()),
+    ("integers and floats", pa.array([1, 2**53]), pa.array([0.5, None]), pa.float64()),
+    ("nulls first", pa.nulls(2), pa.array(["a", None]), pa.string()),
+    ("nulls last", pa.array([2**60, 7]), pa.nulls(2), pa.int64()),
+    (
+        "text and dictionary",
+        pa.array(["b", "a"]),
+        pa.array(["c", "b"]).dictionary_encode(),
+        pa.string(),
+    ),
+    ("floats", pa.array([0.5, 1.5], pa.float32()), pa.array([0.1, 2.5]), pa.float64()),
+    (
+        "days and times",
+        pa.array([1, 2], pa.date32()),
+        pa.array([5, 6], pa.timestamp("us")),
+        pa.timestamp("us"),
+    ),
+    ("unused text", pa.array([None, None], pa.string()), pa.array([1.0, 2.0]), pa.float64()),
+]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kind"), [row[1:] for row in COLUMNS], ids=[row[0] for row in COLUMNS]
+)
+def test_types_that_differ_between_files(
+    first: pa.Array, second: pa.Array, kind: Any, tmp_path: Path, cache: Path
+) -> None:
+    y = [1.0, 2.0, 3.0, 4.0]
+    other = [4.0, 3.0, 2.0, 1.0]
+    files = [
+        write(pa.table({"x": first, "o": other[:2], "y": y[:2]}), tmp_path / "a.parquet"),
+        write(pa.table({"x": second, "o": other[2:], "y": y[2:]}), tmp_path / "b.parquet"),
+    ]
+    whole = pa.concat_arrays(
+        [
+            (part.cast(kind) if not pa.types.is_dictionary(part.type) else part.dictionary_decode())
+            for part in (first, second)
+        ]
+    )
+    expected = in_memory(memory_of(pa.table({"x": whole, "o": other, "y": y})))
+    assert_same(stored(from_files(files, cache))[0], expected[0])
+
+
+WRONG: list[tuple[Any, Any, type[Exception], str]] = [
+    (
+        pa.array(["a", "b"]),
+        pa.array([1.0, 2.0]),
+        DataTypeError,
+        r"'x' holds text in .*a\.parquet \(String\), but numbers in .*b\.parquet \(Float64\)",
+    ),
+    (
+        pa.array([2**53 + 1, 1]),
+        pa.array([0.5, 1.5]),
+        DataError,
+        r"column 'x' holds the whole number 9007199254740993 in .*a\.parquet \(Int64\).*Float64",
+    ),
+    (pa.array([1, 2], pa.date32()), pa.array([1, 2]), DataTypeError, "holds dates in .* numbers"),
+    (
+        pa.array([1, 2]).dictionary_encode(),
+        pa.array([1, 2]),
+        DataTypeError,
+        "holds categories of numbers in .* but numbers in",
+    ),
+    (pa.array([[1], [2]]), pa.array([[1], [2]]), DataTypeError, r"a\.parquet.*column 'x'"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "error", "match"), WRONG)
+def test_types_that_cannot_be_one(
+    first: Any, second: Any, error: type[Exception], match: str, tmp_path: Path, cache: Path
+) -> None:
+    suffix = "feather" if "categories" in match else "parquet"
+    files = [
+        write(pa.table({"x": part, "y": [1.0, 2.0]}), tmp_path / f"{name}.{suffix}")
+        for name, part in (("a", first), ("b", second))
+    ]
+    with pytest.raises(error, match=match):
+        stored(from_files(files, cache))
+    if "categories" in match:
+        named = from_files(files, cache, categorical_features=["x"])
+        assert stored(named)[0][0].schema.columns[0].levels == (1, 2)
+
+
+@pytest.mark.filterwarnings("ignore:.*which rows belong to a query")
+def test_libsvm(tmp_path: Path, cache: Path) -> None:
+    from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+
+    X = csr_array(random_array((300, 12), density=0.3, random_state=0))
+    y = np.random.default_rng(0).normal(size=300)
+    dump_svmlight_file(X, y, str(tmp_path / "a.libsvm"), zero_based=False)
+    X, y = load_svmlight_file(str(tmp_path / "a.libsvm"), zero_based=True)
+    lines = (tmp_path / "a.libsvm").read_text().splitlines()
+    (tmp_path / "b.svm").write_text("# a comment\n" + "\n".join(lines[:100]) + "\n\n")
+    (tmp_path / "c.svm").write_text("\n".join(lines[100:]).replace(" ", " qid:3 ", 1))
+    paths = [tmp_path / "b.svm", tmp_path / "c.svm"]
+    data = Dataset.from_files(paths, cache_dir=cache, memory_limit=LIMIT)
+    found = stored(data, 0.2)
+    expected = in_memory(Dataset(csr_array(X), y), 0.2)
+    assert_same(found[0], expected[0])
+    assert_same(found[1], expected[1])
+
+
+def test_zero_as_missing(tmp_path: Path, cache: Path) -> None:
+    table = simple(100)
+    path = write(table, tmp_path / "a.parquet", 7)
+    found = stored(from_files(path, cache), zero_as_missing=True)
+    assert_same(found[0], in_memory(memory_of(table), zero_as_missing=True)[0])
+
+
+def test_bins_of_single_columns(tmp_path: Path, cache: Path) -> None:
+    table = simple(300)
+    path = write(table, tmp_path / "a.parquet", 70)
+    spec = stored(from_files(path, cache), max_bins_by_feature={"a": 5}, forced_bins={"b": [7.5]})
+    own = memory_of(table).table()
+    expected = fit_bins(own, [5, 255, 255], forced={"b": [7.5]})
+    np.testing.assert_array_equal(spec[0][0].cut_keys, expected.cut_keys)
+
+
+# ---- bad input -----------------------------------------------------------------------
+
+
+def test_bad_paths(tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("x")
+    write(simple(5), tmp_path / "good.parquet")
+    for path, error, match in (
+        (tmp_path / "god.parquet", StorageError, "no such file or folder. Did you mean 'good.par"),
+        (tmp_path / "*.csv", DataError, "no file matches"),
+        (tmp_path / "empty", DataError, "holds no files"),
+        (tmp_path / "notes.txt", ParameterError, "unknown kind of file; known endings: .parquet"),
+        ([], DataError, "no files are given"),
+        ([tmp_path / "good.parquet"] * 2, DataError, "given twice"),
+        (3, ParameterError, "paths must be a path"),
+        ([3], ParameterError, "a path must be text"),
+    ):
+        with pytest.raises(error, match=match):
+            from_files(path, cache)
+
+
+def test_bad_columns(tmp_path: Path, cache: Path) -> None:
+    path = write(simple(5), tmp_path / "good.parquet")
+    limits = {"cache_dir": cache, "memory_limit": LIMIT}
+    for arguments, error, match in (
+        ({"target": "why"}, DataError, r"no column 'why' \(target\)"),
+        ({"target": None}, ParameterError, "say which one is the target"),
+        ({"target": "y", "weight": "w"}, DataError, r"no column 'w' \(weight\)"),
+        ({"target": "y", "drop": ["a", "b", "c"]}, DataError, "no column is left"),
+        ({"target": "y", "drop": ["a", "a"]}, ParameterError, "'a' twice"),
+        ({"target": "y", "features": ["y"]}, ParameterError, "two roles"),
+        ({"target": "y", "features": []}, ParameterError, "features is empty"),
+        ({"target": 3}, ParameterError, "target must be the name of a column"),
+    ):
+        with pytest.raises(error, match=match):
+            Dataset.from_files(path, **arguments, **limits)
+    for target, match in (
+        ("c", r"good\.parquet.*'c' has type String, but must hold numbers"),
+        ("b", r"good\.parquet.*Input y contains NaN"),
+    ):
+        table = simple(50)
+        write(table, tmp_path / "good.parquet")
+        with pytest.raises((DataError, DataTypeError), match=match):
+            stored(Dataset.from_files(path, target, **limits))
+
+
+def test_bad_weights_and_rows(tmp_path: Path, cache: Path) -> None:
+    def table(weight: Sequence[float]) -> Path:
+        n = len(weight)
+        columns = {"a": np.arange(n), "y": np.arange(n) * 1.0, "w": pa.array(weight, pa.float64())}
+        return write(pa.table(columns), tmp_path / "w.parquet")
+
+    for weight, match in (
+        ([1.0, -2.0], r"w\.parquet.*must not be negative"),
+        ([1.0, np.nan], "contains NaN"),
+        ([0.0, 0.0], "weight is zero in all rows"),
+        ([], "the data have no rows|weight is zero"),
+    ):
+        with pytest.raises(DataError, match=match):
+            stored(from_files(table(weight), cache, weight="w"))
+
+
+def test_bad_limits(tmp_path: Path, cache: Path) -> None:
+    path = write(simple(5), tmp_path / "good.parquet")
+    for arguments, error, match in (
+        ({"memory_limit": "2 parrots"}, ParameterError, "memory_limit must be a positive number"),
+        ({"memory_limit": 0}, ParameterError, "memory_limit must be a positive number"),
+        ({"memory_limit": "1 MB"}, ParameterError, "too small: give at least 32 MB"),
+        ({"cache_dir": path}, StorageError, "is no folder and cannot be made one"),
+        ({"cache_dir": []}, ParameterError, "cache_dir must be a folder"),
+        ({"cache_dir": 3}, ParameterError, "cache_dir must be a folder"),
+    ):
+        with pytest.raises(error, match=match):
+            Dataset.from_files(path, "y", **arguments)
+
+
+def test_changed_files(tmp_path: Path, cache: Path) -> None:
+    path = write(simple(50), tmp_path / "a.parquet")
+    data = from_files(path, cache)
+    data.survey(lambda target: None)
+    write(simple(51), path)
+    with pytest.raises(StorageError, match=r"a\.parquet has changed since this training began"):
+        data.stored(StorePlan(BoostParams()))
+    assert list(cache.iterdir()) == []
+
+
+def test_unreadable_files(tmp_path: Path, cache: Path) -> None:
+    path = write(simple(5000), tmp_path / "a.parquet", 500)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(StorageError, match=r"a\.parquet cannot be read as Parquet"):
+        from_files(path, cache)
+    damaged = bytearray(whole)
+    damaged[len(whole) // 3 : len(whole) // 2] = b"\xff" * (len(whole) // 2 - len(whole) // 3)
+    path.write_bytes(damaged)
+    with pytest.raises(StorageError, match=r"a\.parquet"):
+        stored(from_files(path, cache))
+    assert list(cache.iterdir()) == []
+
+
+def test_functions_that_give_other_rows(cache: Path) -> None:
+    calls = []
+
+    def batches() -> Any:
+        calls.append(1)
+        n = 20 + (len(calls) > 1)
+        yield np.arange(n * 2.0).reshape(n, 2), np.arange(n * 1.0)
+
+    with pytest.raises(StorageError, match="gave 20 rows when it was called first, now 21"):
+        stored(Dataset.from_batches(batches, cache_dir=cache, memory_limit=LIMIT))
+
+    rng = np.random.default_rng(0)
+
+    def shuffled() -> Any:
+        y = rng.permutation(np.arange(20.0))
+        yield y[:, None], y
+
+    with pytest.raises(StorageError, match="gave other targets, or in another order"):
+        stored(Dataset.from_batches(shuffled, cache_dir=cache, memory_limit=LIMIT))
+    for wrong, match in (
+        (iter([]), "a function that gives a new iterator"),
+        (lambda: 3, "it gave int"),
+        (lambda: [(np.ones((3, 1)), np.ones(2))], "batch 0: y has 2 values for 3"),
+        (lambda: [pl.DataFrame({"a": [1.0]})], "say nothing of a target"),
+        (list, "the data have no rows"),
+    ):
+        with pytest.raises((DataError, DataTypeError, ParameterError), match=match):
+            stored(Dataset.from_batches(wrong, cache_dir=cache, memory_limit=LIMIT))  # type: ignore[arg-type]
+
+
+def test_rows_in_files_are_no_table(tmp_path: Path, cache: Path) -> None:
+    data = from_files(write(simple(5), tmp_path / "a.parquet"), cache)
+    with pytest.raises(DataError, match="not held in memory"):
+        data.table()
+
+
+def test_folders_for_chunks_are_made(tmp_path: Path) -> None:
+    made = tmp_path / "not" / "there"
+    rows = {"a": list(range(100)), "y": list(range(100))}
+    data = Dataset.from_batches(lambda: iter([rows]), "y", cache_dir=[made, tmp_path / "other"])
+    assert made.is_dir()
+    assert (tmp_path / "other").is_dir()
+    assert train({"n_estimators": 2, "early_stopping": False}, data).num_rounds == 2
+    (tmp_path / "file").write_text("")
+    for wrong in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StorageError, match=r"is no folder and cannot be made one: .* Name "):
+            Dataset.from_batches(lambda: iter([rows]), "y", cache_dir=wrong)

@@ -1,0 +1,366 @@
+"""Models of rows in files against models of the same rows in memory: the same bytes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.sparse import csr_array, random_array
+
+from hedgerow import Booster, DataError, Dataset, ParameterError, train
+from hedgerow.boosting.external import resident
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.stored_sample import StorePlan
+from hedgerow.boosting.validation.hold_out import HoldOut
+from hedgerow.cli import batches as cli_batches
+from hedgerow.cli.main import main
+from hedgerow.comm.threads import run_ranks
+from hedgerow.data.sources import ReadRequest, Roles, Source, open_files
+from hedgerow.io import model_to_bytes
+from hedgerow.params import BoostParams
+from tests.helpers.file_tables import all_kinds, simple, split, write
+
+LIMIT = 100_000_000
+N_ROWS = 1500
+
+
+def in_memory(table: pa.Table, target: str = "y", **more: Any) -> Dataset:
+    weight = table["w"].to_numpy() if "w" in table.column_names else None
+    aside = [name for name in (target, "w") if name in table.column_names]
+    return Dataset(table.drop_columns(aside), table[target].to_numpy(), weight, **more)
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    return all_kinds(N_ROWS, seed=3)
+
+
+@pytest.fixture(scope="module")
+def files(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("files")
+    return [
+        write(part, folder / f"{place}.feather", 200)
+        for place, part in enumerate(split(table, [200, 700]))
+    ]
+
+
+def bytes_of(booster: Booster) -> bytes:
+    return model_to_bytes(booster.model)
+
+
+PARAMETERS: list[dict[str, Any]] = [
+    {},
+    {"early_stopping": True, "patience": 2, "eval_metric": ["loss"], "subsample": 0.7},
+    {"objective": "absolute_error", "early_stopping": True},
+    {"max_bins": 20, "zero_as_missing": True, "max_bins_by_feature": {"i8": 3}},
+]
+
+
+@pytest.mark.parametrize("params", PARAMETERS, ids=[",".join(p) or "default" for p in PARAMETERS])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_models_have_the_same_bytes(
+    params: dict[str, Any], weighted: bool, table: pa.Table, files: list[Path], tmp_path: Path
+) -> None:
+    params = {"n_estimators": 6, **params}
+    rows = table if weighted else table.drop_columns(["w"])
+    expected = train(params, in_memory(rows))
+    data = Dataset.from_files(
+        files,
+        "y",
+        weight="w" if weighted else None,
+        drop=() if weighted else ["w"],
+        cache_dir=tmp_path,
+        memory_limit=LIMIT,
+    )
+    assert bytes_of(train(params, data)) == bytes_of(expected)
+    assert list(tmp_path.iterdir()) == []
+    # A second fit reads the files again.
+    assert bytes_of(train(params, data)) == bytes_of(expected)
+
+
+@pytest.mark.parametrize("objective", ["logistic", "softmax"])
+def test_classes(objective: str, tmp_path: Path) -> None:
+    n_classes = 2 if objective == "logistic" else 3
+    rows = simple(N_ROWS)
+    classes = pa.array(np.arange(N_ROWS) % 7 % n_classes)
+    rows = rows.set_column(rows.column_names.index("y"), "y", classes)
+    path = write(rows, tmp_path / "a.parquet", 400)
+    params = {"objective": objective, "n_estimators": 5, "early_stopping": True}
+    data = Dataset.from_files(path, "y", cache_dir=tmp_path, memory_limit=LIMIT)
+    assert bytes_of(train(params, data)) == bytes_of(train(params, in_memory(rows)))
+
+
+@pytest.mark.parametrize("valid_kind", ["files", "memory"])
+def test_validation_rows_that_are_given(
+    valid_kind: str, table: pa.Table, files: list[Path], tmp_path: Path
+) -> None:
+    other = all_kinds(500, seed=9)
+    path = write(other.select(other.column_names[::-1]), tmp_path / "valid.feather", 90)
+    expected = train({"n_estimators": 8}, in_memory(table), in_memory(other))
+    settings: dict[str, Any] = {"weight": "w", "cache_dir": tmp_path, "memory_limit": LIMIT}
+    valid: Any = in_memory(other)
+    if valid_kind == "files":
+        valid = Dataset.from_files(path, "y", **settings)
+    found = train({"n_estimators": 8}, Dataset.from_files(files, "y", **settings), valid)
+    assert bytes_of(found) == bytes_of(expected)
+
+
+def test_offsets(tmp_path: Path) -> None:
+    rows = simple(N_ROWS).append_column("o", pa.array(np.linspace(-1, 1, N_ROWS)))
+    path = write(rows, tmp_path / "a.arrow", 333)
+    memory = Dataset(rows.select(["a", "b", "c", "o"]), rows["y"].to_numpy(), offset="o")
+    for params in ({"n_estimators": 5}, {"n_estimators": 5, "early_stopping": True}):
+        data = Dataset.from_files(path, "y", offset="o", cache_dir=tmp_path, memory_limit=LIMIT)
+        assert bytes_of(train(params, data)) == bytes_of(train(params, memory))
+
+
+def test_sparse_rows(tmp_path: Path) -> None:
+    X = csr_array(random_array((N_ROWS, 30), density=0.1, random_state=0))
+    y = X.sum(axis=1) + 0.0
+
+    def batches() -> Any:
+        for start in range(0, N_ROWS, 400):
+            yield X[start : start + 400], y[start : start + 400]
+
+    data = Dataset.from_batches(batches, cache_dir=tmp_path, memory_limit=LIMIT)
+    params = {"n_estimators": 5}
+    assert bytes_of(train(params, data)) == bytes_of(train(params, Dataset(X, y)))
+
+
+def test_a_source_is_read_twice_if_no_row_is_set_aside(tmp_path: Path) -> None:
+    X, y = np.random.default_rng(0).normal(size=(300, 3)), np.arange(300.0)
+    calls: list[int] = []
+
+    def batches() -> Any:
+        calls.append(1)
+        yield X[:100], y[:100]
+        yield X[100:], y[100:]
+
+    data = Dataset.from_batches(batches, cache_dir=tmp_path, memory_limit=LIMIT)
+    for stopping, n_calls in ((False, 2), (True, 3)):
+        calls.clear()
+        train({"n_estimators": 2, "early_stopping": stopping}, data)
+        assert len(calls) == n_calls
+
+
+def test_what_needs_more_memory_than_there_may_be(tmp_path: Path, monkeypatch: Any) -> None:
+    path = write(simple(200), tmp_path / "a.parquet")
+    for params, match in (
+        ({"tree_method": "approx"}, "tree_method='approx'"),
+        ({"bundle_features": True}, "bundle_features=True"),
+        ({"max_conflict_rate": 0.1}, "max_conflict_rate=0.1"),
+    ):
+        data = Dataset.from_files(path, "y", cache_dir=tmp_path, memory_limit=LIMIT)
+        monkeypatch.setattr(resident, "_BYTES_OF_A_CELL", 10**9)
+        with pytest.raises(ParameterError, match=match) as found:
+            train({"n_estimators": 2, **params}, data)
+        assert "Read into memory, 200 rows of" in str(found.value)
+        assert [item.name for item in tmp_path.iterdir()] == ["a.parquet"]
+    text = pa.table({"c": [f"t{row}" for row in range(200)], "y": np.arange(200.0)})
+    path = write(text, tmp_path / "b.parquet")
+    data = Dataset.from_files(
+        path, "y", unknown_category="backoff", cache_dir=tmp_path, memory_limit=LIMIT
+    )
+    with pytest.raises(DataError, match="'c': a validation row has a category"):
+        train({"early_stopping": True, "target_statistics": False}, data)
+
+
+# ---- the command line --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One table as a file and as several, in several formats."""
+    root = tmp_path_factory.mktemp("cli")
+    rng = np.random.default_rng(0)
+    labels = np.array(["no", "yes", "maybe"])[rng.integers(0, 3, N_ROWS)]
+    rows = simple(N_ROWS).append_column("label", pa.array(labels))
+    rows = rows.append_column("k", pa.array(rng.integers(0, 2, N_ROWS)))
+    rows = rows.append_column("w", pa.array(rng.choice([0.0, 1.0, 2.0], N_ROWS)))
+    (root / "parts").mkdir()
+    for place, part in enumerate(split(rows, [300, 900])):
+        write(part, root / "parts" / f"{place}.parquet")
+        write(part, root / f"part{place}.csv")
+    write(rows, root / "all.csv")
+    write(rows, root / "all.parquet")
+    write(rows.slice(0, 400), root / "valid.csv")
+    return root
+
+
+def run(arguments: list[Any], model: Path) -> bytes:
+    assert main([*map(str, arguments), "--model", str(model)]) == 0
+    return model.read_bytes()
+
+
+@pytest.fixture
+def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tables do not fit into memory either."""
+    monkeypatch.setattr(cli_batches, "_bytes_in_memory", lambda path, kind: 10**12)
+
+
+COMMANDS = [
+    ["--target", "label", "--drop", "k", "--weight", "w"],
+    ["--target", "k", "--drop", "w", "--set", "early_stopping=True"],
+    ["--target", "y", "--drop", "label", "--drop", "w", "--set", "categorical_features=['b', 'c']"],
+]
+
+
+@pytest.mark.parametrize("options", COMMANDS)
+@pytest.mark.parametrize("valid", [False, True])
+def test_command_line(
+    options: list[str],
+    valid: bool,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One file, several, a folder; in memory and out of core: the same bytes."""
+    model = tmp_path / "m.hedgerow"
+    more = [*options, "--set", "n_estimators=4", "--cache-dir", tmp_path]
+    more += ["--valid", folder / "valid.csv"] if valid else []
+    expected = run(["train", folder / "all.csv", *more], model)
+    ways = ([folder / "all.parquet"], [folder / "parts"], [folder / "part*.csv"])
+    for paths in ways:
+        assert run(["train", *paths, *more], model) == expected
+    assert "read at once" in capsys.readouterr().out
+    monkeypatch.setattr(cli_batches, "_bytes_in_memory", lambda path, kind: 10**12)
+    for paths in ([folder / "all.csv"], *ways):
+        assert run(["train", *paths, *more, "--memory-limit", "100 MB"], model) == expected
+        assert "read in batches, binned rows on disk" in capsys.readouterr().out
+    assert [item.name for item in tmp_path.iterdir()] == ["m.hedgerow"]
+
+
+def test_command_line_libsvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    lines = [
+        f"{k} {j}:{v:.3f} 9:1"
+        for k, j, v in zip(
+            rng.integers(0, 2, 400), rng.integers(0, 9, 400), rng.normal(size=400), strict=True
+        )
+    ]
+    (tmp_path / "a.libsvm").write_text("\n".join(lines))
+    arguments = ["train", tmp_path / "a.libsvm", "--set", "n_estimators=3"]
+    expected = run(arguments, tmp_path / "m.hedgerow")
+    monkeypatch.setattr(cli_batches, "_bytes_in_memory", lambda path, kind: 10**12)
+    more = ["--memory-limit", "100 MB", "--cache-dir", tmp_path]
+    assert run([*arguments, *more], tmp_path / "m.hedgerow") == expected
+
+
+@pytest.mark.usefixtures("too_large")
+def test_command_line_errors(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit = ["--memory-limit", "100 MB", "--cache-dir", tmp_path]
+    for arguments, match in (
+        ([folder / "all.csv", *limit], "--target COL is needed"),
+        ([folder / "none*.csv", "--target", "y"], "no file matches"),
+        ([folder / "all.csv", "--target", "why", *limit], "no column 'why'"),
+        ([folder / "all.csv", "--target", "y", "--memory-limit", "much"], "--memory-limit must be"),
+        (
+            [folder / "all.csv", "--target", "label", "--set", "class_weight=balanced", *limit],
+            "class_weight='balanced' is for rows in memory",
+        ),
+        ([folder / "all.csv", "--target", "b", *limit], "target 'b' is missing in"),
+        (
+            [folder / "all.csv", "--target", "y", "--task", "classification", *limit],
+            "not whole, which are no classes",
+        ),
+    ):
+        assert main(["train", *map(str, arguments), "--model", str(tmp_path / "m")]) == 2
+        assert match in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- memory ------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_peak_memory(tmp_path: Path) -> None:
+    """A fit stays within its limit, beside what Python and its libraries take."""
+    benchmark = Path(__file__).parents[2] / "benchmarks" / "out_of_core.py"
+    command = [sys.executable, str(benchmark), "--limit", "192 MB", "--times", "10", "--json"]
+    command += ["--trees", "5", "--files-only"]
+    done = subprocess.run(
+        [*command, "--folder", str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["table_bytes"] >= 10 * found["limit"]
+    assert found["peak_bytes"] - found["start_bytes"] <= found["limit"]
+
+
+# ---- several processes -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("formats", ["csv", "feather"])
+@pytest.mark.parametrize("fraction", [None, 0.2])
+def test_ranks_with_files_of_their_own(
+    formats: str, fraction: float | None, tmp_path: Path
+) -> None:
+    """Each rank has the bins that its rows have in memory; one of them has no file."""
+    rows = simple(900) if formats == "csv" else all_kinds(900).drop_columns(["w"])
+    cuts = [300, 500]
+    paths = [
+        write(part, tmp_path / f"{place}.{formats}", 77)
+        for place, part in enumerate(split(rows, cuts))
+    ]
+    given = [paths[:1], [], paths[1:]]
+    settings = BoostParams()
+    hold_out = HoldOut(fraction or 0.1, False, settings.seed)
+    hold_out.add(rows["y"].to_numpy())
+    chosen = None if fraction is None else hold_out.finish()
+
+    def stored_by(n_ranks: int, parts: list[list[Path]]) -> list[Any]:
+        def run(communicator: Any) -> Any:
+            roles = Roles("y")
+            own = parts[communicator.rank]
+            source = open_files(own, roles) if own else Source((), roles)
+            data = FileDataset(
+                source,
+                ReadRequest(roles),
+                memory_limit=LIMIT,
+                cache_dir=[str(tmp_path)],
+                communicator=communicator,
+            )
+            found = data.stored(StorePlan(settings, set_aside=chosen))
+            try:
+                return [
+                    None if sample is None else (sample.store.first_row, *bins_of(sample.store))
+                    for sample in (found.train, found.validation)
+                ]
+            finally:
+                found.close()
+                data.close()
+
+        return run_ranks(n_ranks, run)
+
+    alone = stored_by(1, [paths])[0]
+    ranks = stored_by(3, given)
+    for place, whole in enumerate(alone):
+        if whole is None:
+            assert fraction is None
+            continue
+        parts = [rank[place] for rank in ranks]
+        np.testing.assert_array_equal(np.hstack([part[2] for part in parts]), whole[2])
+        np.testing.assert_array_equal(np.concatenate([part[3] for part in parts]), whole[3])
+        starts = np.cumsum([0, *(len(part[3]) for part in parts)])
+        assert [part[0] for part in parts] == starts[:-1].tolist()
+        for part in parts:
+            assert part[1].schema == whole[1].schema
+            np.testing.assert_array_equal(part[1].cut_keys, whole[1].cut_keys)
+
+
+def bins_of(store: Any) -> tuple[Any, Any, Any]:
+    """Spec, bins by column and targets."""
+    bins = [np.zeros((store.spec.n_features, 0), np.uint8)]
+    targets = [np.zeros(0)]
+    for chunk in store.chunks():
+        bins.append(chunk.matrix.by_column[:, : chunk.n_rows].copy())
+        targets.append(chunk.target.copy())
+    return store.spec, np.hstack(bins), np.concatenate(targets)

@@ -1,0 +1,577 @@
+"""Rounds of several trees of each output (``num_parallel_tree``): boosted random forests."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hedgerow import (
+    Booster,
+    Dataset,
+    HedgerowClassifier,
+    HedgerowRanker,
+    HedgerowRegressor,
+    cross_fit,
+    from_xgboost_params,
+    load,
+    train,
+)
+from hedgerow.boosting.validation.stopping import hash_rows
+from hedgerow.errors import ModelFormatError, ParameterError
+from hedgerow.growing.sampling.draws import ROW_STREAM
+from hedgerow.inspection.rescoring import rounds_with, some_rounds
+from hedgerow.io import model_from_bytes, model_to_bytes
+from hedgerow.params import BoostParams
+from hedgerow.stepwise import Training
+from tests.helpers import engine
+from tests.helpers.chunked import TableData
+from tests.io.test_model_file import with_metadata
+from tests.reference import naive
+
+RNG = np.random.default_rng(0)
+N = 700
+X = RNG.integers(0, 40, size=(N, 4)).astype(float)
+Y = X[:, 0] * X[:, 1] / 100 + np.sin(X[:, 2]) + 0.1 * RNG.normal(size=N)
+CLASSES = np.digitize(Y, np.quantile(Y, [0.3, 0.6]))
+SMALL = {"n_estimators": 6, "max_leaves": 6, "min_samples_leaf": 5, "early_stopping": False}
+SAMPLED = {"subsample": 0.6, "colsample_bynode": 0.5}
+P = 3
+
+
+def fitted(params: dict[str, Any], y: Any = Y, **more: Any) -> Booster:
+    return train({**SMALL, **params}, Dataset(X, y), **more)
+
+
+# -- what a round is ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("loss", "n_outputs"), [("squared_error", 1), ("logistic", 1), ("softmax", 3)]
+)
+@pytest.mark.parametrize("subsample", [1.0, 0.6])
+def test_rounds_follow_the_naive_ones(loss, n_outputs, subsample) -> None:
+    y = {"squared_error": Y, "logistic": CLASSES > 0, "softmax": CLASSES}[loss].astype(float)
+    params = BoostParams(
+        n_estimators=5, min_samples_leaf=10, max_leaves=6, num_parallel_tree=P, subsample=subsample
+    )
+    found = engine.boost(X, y, params, loss, n_outputs)
+    matrix = engine.binned(X)
+    bins, stride = engine.columns_of(matrix), matrix.spec.stride
+    raw = np.repeat(found.forest.base_score[:, None], N, axis=1)
+    limit = np.uint64(int(min(subsample, 0.999) * 2.0**63) << 1)
+    for number in range(5):
+        at = raw.copy()
+        for copy in range(P):
+            draws = hash_rows(params.seed, ROW_STREAM + number * P + copy, N)
+            inside = np.flatnonzero(draws < limit) if subsample < 1.0 else np.arange(N)
+            g, h = naive.gradients(loss, y, at)
+            for output in range(n_outputs):
+                nodes = naive.grow_tree(
+                    bins, matrix.spec.bin_counts().tolist(), stride,
+                    naive.on_grid(g[output]), naive.on_grid(h[output]),
+                    naive.Rules(10, 1e-3, 1.0), max_leaves=6, learning_rate=0.1 / P, rows=inside,
+                )  # fmt: skip
+                tree = naive.as_arrays(nodes, bins, stride)
+                leaf = naive.leaf_of_rows(tree, bins, stride - 1)
+                raw[output] += np.asarray(tree["value"])[leaf]
+    np.testing.assert_allclose(found.train_raw, raw, rtol=0, atol=1e-6)
+    np.testing.assert_array_equal(found.predict_raw(X), found.train_raw)
+    assert (found.forest.n_rounds, found.forest.n_trees) == (5, 5 * P * n_outputs)
+
+
+ALIKE: list[tuple[dict[str, Any], Any]] = [
+    ({}, Y),
+    ({"objective": "absolute_error"}, Y),
+    ({"objective": "huber", "leaf_estimation": "line_search"}, Y),
+    ({"objective": "logistic", "leaf_estimation": "line_search"}, CLASSES > 0),
+    ({"objective": "softmax"}, CLASSES),
+    ({"objective": "softmax", "leaf_estimation": "line_search"}, CLASSES),
+    ({"objective": "softmax", "multi_strategy": "multi_output_tree"}, CLASSES),
+    ({"objective": "absolute_error"}, np.stack([Y, -Y * Y], axis=1)),
+    ({"objective": "cox"}, np.exp(Y)),
+    ({"boosting": "dart", "drop_rate": 0.5, "skip_drop": 0.0}, Y),
+    ({"boosting": "dart", "drop_rate": 0.5, "objective": "softmax"}, CLASSES),
+    ({"boosting": "dart", "objective": "quantile", "quantile": 0.8}, Y),
+    ({"linear_leaves": True}, Y),
+    ({"grow_policy": "symmetric", "max_leaves": None, "max_depth": 3}, Y),
+    ({"tree_method": "exact"}, Y),
+    ({"learning_rate": [0.5, 0.4, 0.3, 0.2, 0.1, 0.05]}, Y),
+    ({"learning_rate": [0.5, 0.4, 0.3, 0.2, 0.1, 0.05], "objective": "mape"}, Y + 9),
+    ({"monotone_constraints": [1, 0, 0, -1], "objective": "absolute_error"}, Y),
+]
+
+
+@pytest.mark.parametrize(("params", "y"), ALIKE, ids=[str(params) for params, _ in ALIKE])
+def test_equal_trees_are_one(params, y) -> None:
+    """Without sampling the trees of a round are equal, and together the tree of a plain round."""
+    one, several = (fitted({**params, **more}, y) for more in ({}, {"num_parallel_tree": P}))
+    assert several.num_rounds == one.num_rounds == 6
+    assert several.num_trees == P * one.num_trees
+    np.testing.assert_allclose(
+        several.predict(X, kind="raw"), one.predict(X, kind="raw"), rtol=1e-9, atol=1e-9
+    )
+    forest, k = several.model.forest, one.model.forest.trees_per_round
+    first, second = forest.tree(0), forest.tree(k)
+    assert first.value.tobytes() == second.value.tobytes()
+    assert first.threshold.tobytes() == second.threshold.tobytes()
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"subsample": 0.6},
+        {"colsample_bytree": 0.5},
+        {"colsample_bylevel": 0.5},
+        {"colsample_bynode": 0.5},
+        {"sampling": "goss"},
+        {"sampling": "mvs", "subsample": 0.5},
+        {"extra_trees": True},
+    ],
+    ids=str,
+)
+def test_each_tree_has_its_own_sample(params) -> None:
+    forest = fitted({**params, "num_parallel_tree": P, "n_estimators": 2}).model.forest
+    trees = [forest.tree(t).value.tobytes() for t in range(forest.n_trees)]
+    assert len(set(trees)) == 2 * P
+
+
+def test_threads_change_nothing() -> None:
+    params = {"num_parallel_tree": P, **SAMPLED, "objective": "softmax"}
+    rows, y = np.tile(X, (12, 1)), np.tile(CLASSES, 12)
+    models = [train({**SMALL, **params, "n_jobs": n}, Dataset(rows, y)) for n in (1, 2)]
+    assert models[0].to_bytes() == models[1].to_bytes()
+
+
+def test_forests_of_a_round_are_better_than_a_tree() -> None:
+    """One round at rate 1 is a random forest: nearer to new rows than its single trees."""
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(3000, 6))
+    y = rows[:, 0] * rows[:, 1] + np.sin(3 * rows[:, 2]) + rng.normal(size=3000)
+    params = {
+        "n_estimators": 1, "learning_rate": 1.0, "max_leaves": 255, "min_samples_leaf": 2,
+        "reg_lambda": 0.0, "subsample": 0.7, "colsample_bynode": 0.6, "early_stopping": False,
+    }  # fmt: skip
+
+    def loss(n_parallel: int) -> float:
+        model = train({**params, "num_parallel_tree": n_parallel}, Dataset(rows[:2000], y[:2000]))
+        return float(np.mean((model.predict(rows[2000:]) - y[2000:]) ** 2))
+
+    assert loss(50) < 0.75 * loss(1)
+    as_mean = {**params, "n_estimators": 50, "boosting": "rf"}
+    forest = train(as_mean, Dataset(rows[:2000], y[:2000]))
+    by_rf = float(np.mean((forest.predict(rows[2000:]) - y[2000:]) ** 2))
+    assert loss(50) == pytest.approx(by_rf, rel=1e-9)  # the same samples, trees and mean
+
+
+# -- beside XGBoost -----------------------------------------------------------------
+
+
+SAME_AS_THEIRS = {
+    "max_depth": 4,
+    "max_leaves": None,
+    "grow_policy": "depthwise",
+    "min_samples_leaf": 1,
+    "min_child_weight": 1.0,
+    "learning_rate": 0.3,
+    "n_estimators": 8,
+    "early_stopping": False,
+}
+
+
+def test_trees_and_prefixes_of_xgboost() -> None:
+    xgboost = pytest.importorskip("xgboost")
+    given = {"eta": 0.3, "max_depth": 4, "num_parallel_tree": P}
+    theirs = xgboost.train(given, xgboost.DMatrix(X, Y), 8)
+    ours = train({**SAME_AS_THEIRS, "num_parallel_tree": P}, Dataset(X, Y))
+    for n_rounds in (1, 3, 8):
+        expected = theirs.predict(xgboost.DMatrix(X), iteration_range=(0, n_rounds))
+        np.testing.assert_allclose(ours.predict(X, n_rounds=n_rounds), expected, atol=2e-5)
+
+
+def test_quality_beside_xgboost() -> None:
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(3000, 6))
+    y = rows[:, 0] * rows[:, 1] + np.sin(3 * rows[:, 2]) + 0.5 * rng.normal(size=3000)
+    given = {
+        "eta": 0.3, "max_depth": 4, "num_parallel_tree": 5, "subsample": 0.5,
+        "colsample_bynode": 0.5, "seed": 1,
+    }  # fmt: skip
+    theirs = xgboost.train(given, xgboost.DMatrix(rows[:2000], y[:2000]), 20)
+    settings = {
+        **SAME_AS_THEIRS, "num_parallel_tree": 5, "subsample": 0.5, "colsample_bynode": 0.5,
+        "n_estimators": 20,
+    }  # fmt: skip
+    ours = train(settings, Dataset(rows[:2000], y[:2000]))
+    by_them = theirs.predict(xgboost.DMatrix(rows[2000:]))
+    losses = [float(np.mean((p - y[2000:]) ** 2)) for p in (ours.predict(rows[2000:]), by_them)]
+    assert losses[0] < 1.03 * losses[1] < 1.2 * losses[0]
+
+
+@pytest.mark.parametrize("objective", ["reg:squarederror", "multi:softprob"])
+@pytest.mark.parametrize("suffix", ["json", "ubj"])
+def test_models_of_xgboost_keep_their_rounds(objective, suffix, tmp_path: Path) -> None:
+    xgboost = pytest.importorskip("xgboost")
+    given = {"objective": objective, "num_parallel_tree": P, "subsample": 0.6, "max_depth": 3}
+    if objective == "multi:softprob":
+        given["num_class"] = 3
+    y = CLASSES if "num_class" in given else Y
+    table = xgboost.DMatrix(X, y)
+    theirs = xgboost.train(given, table, 5)
+    theirs.save_model(tmp_path / f"model.{suffix}")
+    ours = load(tmp_path / f"model.{suffix}")
+    assert ours.num_rounds == 5
+    for n_rounds in (1, 4):
+        expected = theirs.predict(table, output_margin=True, iteration_range=(0, n_rounds))
+        np.testing.assert_allclose(
+            ours.predict(X, kind="raw", n_rounds=n_rounds), expected, atol=2e-5
+        )
+    ours.save(tmp_path / "model.hedgerow")
+    assert load(tmp_path / "model.hedgerow").num_rounds == 5
+
+
+def test_wrong_numbers_in_models_of_xgboost_are_refused(tmp_path: Path) -> None:
+    xgboost = pytest.importorskip("xgboost")
+    theirs = xgboost.train({"num_parallel_tree": P}, xgboost.DMatrix(X, Y), 2)
+    theirs.save_model(tmp_path / "model.json")
+    record = json.loads((tmp_path / "model.json").read_text())
+    shape = record["learner"]["gradient_booster"]["model"]["gbtree_model_param"]
+    for wrong in ("4", "0", "-1", "x", str(10**12), "7"):
+        shape["num_parallel_tree"] = wrong
+        (tmp_path / "wrong.json").write_text(json.dumps(record))
+        with pytest.raises(ModelFormatError):
+            load(tmp_path / "wrong.json")
+
+
+@pytest.mark.parametrize(("objective", "y"), [("squared_error", Y), ("softmax", CLASSES)])
+def test_written_for_xgboost(objective, y, tmp_path: Path) -> None:
+    xgboost = pytest.importorskip("xgboost")
+    ours = fitted({"num_parallel_tree": P, **SAMPLED, "objective": objective}, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ours.export(tmp_path / "model.json", format="xgboost", approximate=True)
+    theirs = xgboost.Booster(model_file=tmp_path / "model.json")
+    table = xgboost.DMatrix(X)
+    expected = ours.predict(X, kind="raw")
+    np.testing.assert_allclose(theirs.predict(table, output_margin=True), expected, atol=2e-5)
+    # The first of XGBoost's rounds is the base score.
+    assert theirs.num_boosted_rounds() == ours.num_rounds + 1
+    some = theirs[: 1 + 4].predict(table, output_margin=True)
+    np.testing.assert_allclose(some, ours.predict(X, kind="raw", n_rounds=4), atol=2e-5)
+    back = load(tmp_path / "model.json")
+    assert back.num_rounds == ours.num_rounds + 1
+
+
+def test_settings_of_xgboost() -> None:
+    assert from_xgboost_params({"num_parallel_tree": 4}).params["num_parallel_tree"] == 4
+    assert from_xgboost_params({}).params.get("num_parallel_tree", 1) == 1
+
+
+# -- wherever rounds are counted ------------------------------------------------------
+
+
+KINDS: dict[str, tuple[dict[str, Any], Any]] = {
+    "numbers": (SAMPLED, Y),
+    "classes": ({**SAMPLED, "objective": "softmax"}, CLASSES),
+    "vectors": (
+        {**SAMPLED, "objective": "softmax", "multi_strategy": "multi_output_tree"},
+        CLASSES,
+    ),
+    "lines": ({**SAMPLED, "linear_leaves": True}, Y),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stages_and_prefixes(kind) -> None:
+    params, y = KINDS[kind]
+    model = fitted({**params, "num_parallel_tree": P}, y)
+    assert model.num_rounds == 6
+    stages = list(model.staged_raw_scores(X))
+    assert len(stages) == 6
+    for n_rounds in (1, 2, 6):
+        shorter = fitted({**params, "num_parallel_tree": P, "n_estimators": n_rounds}, y)
+        expected = shorter.predict(X, kind="raw")
+        np.testing.assert_array_equal(model.predict(X, kind="raw", n_rounds=n_rounds), expected)
+        np.testing.assert_array_equal(np.squeeze(stages[n_rounds - 1].T), np.squeeze(expected))
+        assert shorter.num_trees == n_rounds * model.model.forest.trees_per_round
+    after = model.predict(X, kind="raw", first_round=2)
+    before = model.predict(X, kind="raw", n_rounds=2)
+    base = model.model.forest.base_score
+    np.testing.assert_allclose(after + before - np.squeeze(base), model.predict(X, kind="raw"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_of_models(kind, tmp_path: Path) -> None:
+    params, y = KINDS[kind]
+    model = fitted({**params, "num_parallel_tree": P}, y)
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.to_bytes() == model.to_bytes()
+    assert (again.num_rounds, again.num_trees) == (model.num_rounds, model.num_trees)
+    part = again.predict(X, kind="raw", n_rounds=2)
+    np.testing.assert_array_equal(part, model.predict(X, kind="raw", n_rounds=2))
+    assert b'"schema_version":"6"' in model.to_bytes()
+    assert b'"schema_version":"6"' not in fitted(params, y).to_bytes()
+
+
+def test_forged_numbers_of_trees() -> None:
+    content = fitted({"num_parallel_tree": P, **SAMPLED}).to_bytes()
+    for wrong in ("0", "-3", "4", "3.0", " 3", "", "9" * 30, "7", None):
+        with pytest.raises(ModelFormatError, match=r"num_parallel_tree|evenly"):
+            model_from_bytes(with_metadata(content, num_parallel_tree=wrong))
+    model, _ = model_from_bytes(content)
+    for wrong_number in (0, -3, 4):
+        forest = replace(model.forest, n_parallel=wrong_number)
+        with pytest.raises(ModelFormatError, match="evenly"):
+            model_to_bytes(replace(model, forest=forest))
+
+
+def test_early_stopping_keeps_whole_rounds() -> None:
+    rng = np.random.default_rng(5)
+    noisy = Y + rng.normal(size=N) * 2
+    params = {
+        **SAMPLED, "num_parallel_tree": P, "n_estimators": 60, "learning_rate": 0.5,
+        "early_stopping": True, "patience": 4,
+    }  # fmt: skip
+    valid = Dataset(X[500:], noisy[500:])
+    model = train({**SMALL, **params}, Dataset(X[:500], noisy[:500]), valid)
+    (history,) = model.model.training["history"]["validation"].values()
+    best = int(np.argmin(history)) + 1
+    assert model.model.training["best_round"] == best == model.num_rounds < 60
+    assert model.num_trees == P * best
+    plain = {**params, "n_estimators": best, "early_stopping": False}
+    del plain["patience"]
+    again = train({**SMALL, **plain}, Dataset(X[:500], noisy[:500]))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_going_on(kind) -> None:
+    params, y = KINDS[kind]
+    params = {**params, "num_parallel_tree": P}
+    if kind == "lines":
+        params = {**params, "linear_leaves": False}
+    whole = fitted(params, y)
+    some = fitted({**params, "n_estimators": 2}, y)
+    more = fitted({**params, "n_estimators": 4}, y, init_model=some)
+    assert more.num_rounds == 6
+    for name in ("value", "threshold", "tree_start"):
+        expected = getattr(whole.model.forest, name).tobytes()
+        assert getattr(more.model.forest, name).tobytes() == expected
+    with pytest.raises(ParameterError, match="num_parallel_tree=2: give the same"):
+        fitted({**params, "num_parallel_tree": 2}, y, init_model=some)
+
+
+def test_vectors_are_followed_by_trees_of_one_output() -> None:
+    two, params = np.stack([Y, Y * Y], axis=1), {"num_parallel_tree": P, **SAMPLED}
+    some = fitted({**params, "n_estimators": 2}, two)
+    assert some.model.forest.vectors is not None
+    more = fitted({**params, "tree_method": "exact"}, two, init_model=some)
+    assert more.num_rounds == 8
+    np.testing.assert_array_equal(more.predict(X, n_rounds=2), some.predict(X))
+
+
+class Stopped(Exception):
+    """Ends a fit from a callback."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_checkpoints(kind, tmp_path: Path) -> None:
+    params, y = KINDS[kind]
+    params = {**params, "num_parallel_tree": P, "n_estimators": 8}
+
+    def stop(state: Any) -> None:
+        if state.round == 5:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        fitted(params, y, checkpoint=tmp_path, callbacks=stop)
+    seen: list[int] = []
+    found = fitted(params, y, checkpoint=tmp_path, callbacks=lambda state: seen.append(state.round))
+    assert found.to_bytes() == fitted(params, y).to_bytes()
+    assert seen[0] > 1
+
+
+PATHS: list[tuple[dict[str, Any], Any]] = [
+    (SAMPLED, Y),
+    ({**SAMPLED, "objective": "softmax"}, CLASSES),
+    ({"objective": "absolute_error", "subsample": 0.7, "eval_metric": "mae"}, Y),
+    ({"boosting": "dart", "drop_rate": 0.6, "skip_drop": 0.1, "subsample": 0.7}, Y),
+    ({"boosting": "dart", "objective": "quantile", "quantile": 0.8}, Y),
+    ({"early_stopping": True, "patience": 2, "learning_rate": [0.9] * 9, "n_estimators": 9}, Y),
+]
+
+
+@pytest.mark.parametrize(("params", "y"), PATHS, ids=[str(params) for params, _ in PATHS])
+def test_rows_in_chunks(params, y) -> None:
+    settings = {**SMALL, **params, "num_parallel_tree": P}
+    expected = train(settings, Dataset(X, y)).to_bytes()
+    assert train(settings, TableData(Dataset(X, y), 97)).to_bytes() == expected
+
+
+def test_rows_too_few_to_split() -> None:
+    """A model of leaves says how many trees a round grows, from chunks as from memory."""
+    settings = {**SMALL, "num_parallel_tree": P, "min_samples_leaf": len(Y)}
+    expected = train(settings, Dataset(X, Y))
+    assert expected.num_rounds * P == expected.num_trees
+    assert train(settings, TableData(Dataset(X, Y), 97)).to_bytes() == expected.to_bytes()
+
+
+def test_a_round_at_a_time() -> None:
+    params = {**SMALL, **SAMPLED, "num_parallel_tree": P}
+    of_rounds = {name: value for name, value in params.items() if name != "n_estimators"}
+    of_rounds.pop("early_stopping")
+    with Training(of_rounds, Dataset(X, Y)) as training:
+        for _ in range(6):
+            training.update()
+        booster = training.booster()
+        assert booster.num_rounds == training.num_rounds == 6
+        with pytest.raises(ParameterError, match="'num_parallel_tree' cannot be changed"):
+            training.set_params(num_parallel_tree=2)
+    np.testing.assert_array_equal(booster.predict(X), train(params, Dataset(X, Y)).predict(X))
+
+
+def test_decided_early() -> None:
+    model = fitted({**SAMPLED, "num_parallel_tree": P, "objective": "softmax"}, CLASSES)
+    np.testing.assert_allclose(
+        model.predict_decided(X, margin=1e9, every=2, kind="raw"), model.predict(X, kind="raw")
+    )
+    raw = model.predict(X, kind="raw", n_rounds=2)
+    two = np.sort(raw, axis=1)
+    sure = two[:, -1] - two[:, -2] >= 0.3
+    quick = model.predict_decided(X, margin=0.3, every=2, kind="raw")
+    assert 0 < sure.sum() < N
+    np.testing.assert_allclose(quick[sure], raw[sure])
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes", "vectors", "lines"])
+def test_explanations_add_up(kind) -> None:
+    params, y = KINDS[kind]
+    model = fitted({**params, "num_parallel_tree": P}, y)
+    found = model.explain(X[:20])
+    raw = model.predict(X[:20], kind="raw")
+    np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), raw, atol=1e-9)
+    if kind in ("classes", "vectors"):
+        one = model.explain(X[:20], outputs=[1])
+        np.testing.assert_allclose(one.values.reshape(20, -1), found.values[..., 1], atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_inspection_of_the_rounds_that_ask_for_a_column(kind) -> None:
+    params, y = KINDS[kind]
+    model = fitted({**params, "num_parallel_tree": P, "max_leaves": 2, "n_estimators": 9}, y)
+    columns, k = np.array([0]), model.model.forest.trees_per_round
+    roots = model.model.forest.feature[model.model.forest.tree_start[:-1]]
+    asks = rounds_with(model.model.forest, columns)
+    if kind != "lines":
+        assert asks.tolist() == (roots.reshape(-1, k) == 0).any(axis=1).tolist()
+    found = some_rounds(model.model.forest, asks, model.model.forest.base_score)
+    assert (found.n_rounds, found.n_parallel) == (int(asks.sum()), P)
+    at = X.copy()
+    at[:, 0] = 17.0
+    curve = model.partial_dependence(X)["x0"].at([17.0])
+    expected = np.mean(model.predict(at, kind="raw"), axis=0)
+    np.testing.assert_allclose(curve.reshape(-1), np.atleast_1d(expected), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("params", "y"),
+    [
+        ({}, Y),
+        ({"objective": "absolute_error"}, Y),
+        ({"objective": "softmax"}, CLASSES),
+        ({"objective": "softmax", "leaf_estimation": "line_search"}, CLASSES),
+        ({"learning_rate": [0.5, 0.4, 0.3, 0.2, 0.1, 0.05]}, Y),
+        ({"linear_leaves": True}, Y),
+    ],
+    ids=str,
+)
+def test_refit_on_the_same_rows_changes_nothing(params, y) -> None:
+    model = fitted({**params, "num_parallel_tree": P}, y)
+    again = model.refit(X, y, decay=0.0)
+    assert again.num_rounds == 6
+    np.testing.assert_allclose(
+        again.predict(X, kind="raw"), model.predict(X, kind="raw"), rtol=1e-6, atol=1e-6
+    )
+
+
+def test_tables_of_splits() -> None:
+    data = Dataset(X, Y)
+    model = train({**SMALL, "num_parallel_tree": P}, data)
+    forest = model.model.forest
+    for tree in (0, P - 1, P, 2 * P + 1):
+        table = model.split_table(tree, 0, data)
+        best = float(np.max(table["gain"]))
+        assert best == pytest.approx(float(forest.gain[forest.tree_start[tree]]), rel=1e-6)
+
+
+def test_json_and_text() -> None:
+    model = fitted({**SAMPLED, "num_parallel_tree": P, "objective": "softmax"}, CLASSES)
+    document = json.loads(model.to_json())
+    assert (document["n_rounds"], document["num_parallel_tree"]) == (6, P)
+    assert [tree["output"] for tree in document["trees"][:4]] == [0, 1, 2, 0]
+    plain = json.loads(fitted({"objective": "softmax"}, CLASSES).to_json())
+    assert "num_parallel_tree" not in plain
+
+
+def test_positions_are_learned_once_a_round() -> None:
+    rng = np.random.default_rng(7)
+    qid, place = np.repeat(np.arange(60), 10), np.tile(np.arange(10), 60)
+    rows = rng.normal(size=(600, 3))
+    y = (rows[:, 0] + rng.normal(size=600) > 0.5) & (rng.random(600) < 1 / (1 + place))
+    params = {**SMALL, "objective": "lambdarank", "n_jobs": 1}
+    data = Dataset(rows, y.astype(int), qid=qid, position=place)
+    one = train(params, data)
+    several = train({**params, "num_parallel_tree": P}, data)
+    biases = [m.model.training["position_bias"]["bias"] for m in (one, several)]
+    np.testing.assert_allclose(biases[1], biases[0], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(several.predict(rows), one.predict(rows), atol=1e-9)
+
+
+def test_estimators_and_folds() -> None:
+    for estimator, y in ((HedgerowRegressor, Y), (HedgerowClassifier, CLASSES)):
+        model = estimator(**SMALL, **SAMPLED, num_parallel_tree=P).fit(X, y)
+        assert model.n_iter_ == 6
+        assert model.booster_.num_trees == 6 * P * (3 if estimator is HedgerowClassifier else 1)
+        assert model.get_params()["num_parallel_tree"] == P
+    ranker = HedgerowRanker(**SMALL, **SAMPLED, num_parallel_tree=P)
+    ranker.fit(X, CLASSES, qid=np.arange(N) // 10)
+    assert ranker.booster_.num_rounds == 6
+    model = HedgerowRegressor(**SMALL, **SAMPLED, num_parallel_tree=P, warm_start=True).fit(X, Y)
+    model.set_params(n_estimators=9).fit(X, Y)
+    assert model.booster_.num_rounds == 9
+    several = cross_fit(HedgerowRegressor(**SMALL, num_parallel_tree=P, **SAMPLED), X, Y, cv=3)
+    assert several is not None
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"num_parallel_tree": 0}, "num_parallel_tree must be an integer at least 1"),
+        ({"num_parallel_tree": 2.5}, "num_parallel_tree must be an integer"),
+        ({"num_parallel_tree": True}, "num_parallel_tree must be an integer"),
+        ({"num_parallel_tree": None}, "num_parallel_tree must be an integer"),
+        (
+            {"num_parallel_tree": 2, "boosting": "rf", "subsample": 0.5},
+            "a random forest has n_estimators trees",
+        ),
+        (
+            {"num_parallel_tree": 2, "oob_score": True, "subsample": 0.5},
+            "oob_score=True has no effect here.*num_parallel_tree=1",
+        ),
+        (
+            {"num_parallel_tree": 2, "early_stopping": "oob", "subsample": 0.5},
+            "num_parallel_tree=1",
+        ),
+    ],
+    ids=str,
+)
+def test_what_cannot_be(params, words) -> None:
+    with pytest.raises(ParameterError, match=words):
+        fitted(params)

@@ -1,0 +1,368 @@
+"""Training over chunks and ranks: the bytes of the model of the whole table in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hedgerow import Dataset, train
+from hedgerow.boosting.external import stored_scores
+from hedgerow.boosting.external.stored import fit_stored
+from hedgerow.boosting.external.stored_sample import StoredSample
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.row_data.dataset import Dataset as InMemory
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.comm.threads import run_ranks
+from hedgerow.data import bin_table, fit_bins, read_table
+from hedgerow.data.chunk_sink import ChunkSink
+from hedgerow.errors import DataError, LossError, ParameterError
+from hedgerow.io import model_to_bytes
+from hedgerow.objectives import make_objective
+from hedgerow.params import BoostParams
+from tests.helpers.chunked import TableData, in_chunks, part_of
+
+N = 403
+CLASSES = {"logistic": 2, "exponential": 2, "softmax": 3}
+SMALL = {"n_estimators": 6, "max_leaves": 6, "min_samples_leaf": 8, "max_bins": 15, "n_jobs": 1}
+NO_STOP = StoppingParams(early_stopping=False)
+
+
+def rows(objective: str = "squared_error", n: int = N, seed: int = 0, **given) -> dict:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    X[rng.random((n, 4)) < 0.1] = np.nan
+    signal = np.nan_to_num(X[:, 0]) + 0.5 * np.nan_to_num(X[:, 1]) ** 2
+    noisy = signal + 0.3 * rng.normal(size=n)
+    y = noisy
+    if objective in CLASSES:
+        y = np.digitize(noisy, [0.2, 0.9][: CLASSES[objective] - 1]).astype(float)
+    made = {"X": X, "y": y}
+    if given.get("weight"):
+        made["weight"] = rng.integers(0, 4, n) / 3.0
+    if given.get("offset"):
+        made["offset"] = rng.normal(size=(n, 3 if objective == "softmax" else 1))
+    return made
+
+
+def worst(y, prediction, weight):
+    """A metric that is no sum."""
+    return float(np.abs(y - prediction).max())
+
+
+def aimed(**settings) -> dict:
+    return SMALL | settings
+
+
+SETTINGS = [
+    ({}, {}),
+    ({"objective": "logistic", "eval_metric": ["auc", "logloss", "accuracy"]}, {"valid": True}),
+    ({"objective": "logistic", "eval_metric": ["error", "loss"]}, {"weight": True}),
+    ({"objective": "softmax", "eval_metric": "logloss"}, {"weight": True, "valid": True}),
+    ({"objective": "softmax", "subsample": 0.6, "early_stopping": "oob"}, {}),
+    ({"objective": "exponential"}, {"offset": True}),
+    ({"objective": "absolute_error"}, {}),
+    ({"objective": "absolute_error", "max_delta_step": 0.3}, {"weight": True, "valid": True}),
+    ({"objective": "quantile", "quantile": 0.3, "subsample": 0.7}, {"weight": True}),
+    ({"objective": "quantile", "quantile": 0.9, "leaf_estimation": "gradient"}, {}),
+    ({"subsample": 0.5, "early_stopping": "oob", "n_estimators": 15}, {"weight": True}),
+    ({"subsample": 0.8, "oob_score": True, "eval_metric": "rmse"}, {"offset": True}),
+    ({"eval_metric": ["r2", "mae", "rmse"]}, {"weight": True}),
+    ({"eval_metric": [worst, "r2"], "n_estimators": 12, "patience": 2}, {"valid": True}),
+    ({"early_stopping": True, "n_estimators": 12, "learning_rate": 0.7}, {"weight": True}),
+    ({"early_stopping": True, "objective": "softmax", "validation_fraction": 0.3}, {}),
+    ({"early_stopping": False, "eval_metric": "mae"}, {"valid": True, "offset": True}),
+    ({"boosting": "dart", "drop_rate": 0.6, "skip_drop": 0.1, "eval_metric": "mae"}, {}),
+    ({"boosting": "dart", "drop_rate": 0.6, "patience": 2}, {"valid": True, "weight": True}),
+    ({"boosting": "rf", "subsample": 0.5}, {"valid": True, "offset": True}),
+    ({"boosting": "rf", "subsample": 0.5, "objective": "absolute_error"}, {}),
+    ({"boosting": "rf", "colsample_bytree": 0.5, "objective": "softmax"}, {"valid": True}),
+    ({"monotone_constraints": [1, 0, 0, -1], "objective": "absolute_error"}, {}),
+    ({"min_delta": 0.01, "n_estimators": 20, "patience": 3}, {"valid": True}),
+    ({"min_samples_leaf": 300, "eval_metric": "mae"}, {}),
+    ({"sampling": "goss", "eval_metric": "mae"}, {"weight": True, "valid": True}),
+    ({"sampling": "goss", "objective": "softmax", "eval_metric": "logloss"}, {"weight": True}),
+    ({"sampling": "goss", "boosting": "dart", "drop_rate": 0.5}, {"offset": True}),
+    ({"sampling": "mvs", "subsample": 0.4, "objective": "softmax"}, {"valid": True}),
+    ({"sampling": "mvs", "subsample": 0.4, "num_parallel_tree": 2}, {"weight": True}),
+]
+
+
+@pytest.mark.parametrize(("params", "given"), SETTINGS, ids=range(len(SETTINGS)))
+def test_bytes_are_those_of_the_table_in_memory(params, given) -> None:
+    objective = params.get("objective", "squared_error")
+    data = rows(objective, **given)
+    valid = rows(objective, 150, 1, **given) if given.get("valid") else None
+    settings = aimed(**params)
+    expected = train(settings, Dataset(**data), valid and Dataset(**valid))
+    wanted = model_to_bytes(expected.model)
+    for size in (37, 1000):
+        chunked = TableData(Dataset(**data), size)
+        seen = TableData(Dataset(**valid), size) if valid and size == 37 else None
+        seen = seen or (valid and Dataset(**valid))
+        assert model_to_bytes(train(settings, chunked, seen).model) == wanted
+
+
+@pytest.mark.parametrize("size", [3, 200])
+def test_categories(size) -> None:
+    rng = np.random.default_rng(4)
+    level = rng.choice(list("abcdefg"), N)
+    data = {"X": {"level": level, "x": rng.normal(size=N)}, "y": rng.normal(size=N)}
+    data["y"] += (level == "c") + 0.5 * (level == "f")
+    settings = aimed(early_stopping=True, max_cat_to_onehot=2, min_data_per_group=5)
+    expected = train(settings, Dataset(**data))
+    found = train(settings, TableData(Dataset(**data), size))
+    assert model_to_bytes(found.model) == model_to_bytes(expected.model)
+    assert expected.model.forest.categories is not None
+
+
+# -- on disk -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["softmax", "absolute_error"])
+def test_chunks_on_disk(tmp_path, name) -> None:
+    objective = make_objective(name, 3 if name == "softmax" else 1)
+    sample, seen = make(name, N, 0, True, False), make(name, 120, 1, True, False)
+    params = BoostParams(n_estimators=4, max_leaves=6, min_samples_leaf=8, max_bins=15)
+    expected = fit(sample, objective, params, validation=seen, n_jobs=1)
+    spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
+    stores = []
+    for part in (sample, seen):
+        with ChunkSink(spec, tmp_path, 32 * 10**6, n_outputs=3, chunk_rows=70) as sink:
+            sink.append(bin_table(part.table, spec), part.target, part.weight)
+            stores.append(sink.finish())
+    with stores[0] as train_store, stores[1] as valid_store:
+        found = fit_stored(StoredSample(train_store), objective, params, n_jobs=1,
+                           validation=StoredSample(valid_store))  # fmt: skip
+    assert model_to_bytes(found) == model_to_bytes(expected)
+
+
+def test_batches_of_a_function() -> None:
+    data = rows("logistic", weight=True)
+    settings = aimed(objective="logistic", early_stopping=True, eval_metric=["auc", "loss"])
+
+    def batches():
+        for start in range(0, N, 100):
+            part = slice(start, start + 100)
+            yield data["X"][part], data["y"][part], data["weight"][part]
+
+    found = train(settings, Dataset.from_batches(batches, memory_limit="40 MB"))
+    assert model_to_bytes(found.model) == model_to_bytes(train(settings, Dataset(**data)).model)
+
+
+# -- ranks ---------------------------------------------------------------------
+
+
+def make(objective: str, n: int, seed: int, weight: bool, offset: bool) -> Sample:
+    data = rows(objective, n, seed, weight=weight, offset=offset)
+    dataset = InMemory(**data)
+    table = dataset.table()
+    sample = dataset.sample(table, dataset.target(n), 3 if objective == "softmax" else 1)
+    return sample.without_zero_weights()
+
+
+RANKED = [
+    ("squared_error", {"subsample": 0.6, "oob_score": True}, {"eval_metric": ["r2", "mae"]}, "w"),
+    ("logistic", {}, {"eval_metric": ["auc", "loss"]}, "v"),
+    ("softmax", {}, {"eval_metric": ["logloss"]}, "vwo"),
+    ("absolute_error", {"subsample": 0.7}, {}, "vw"),
+    ("quantile", {"boosting": "rf", "subsample": 0.5}, {}, "v"),
+    ("squared_error", {"boosting": "dart", "drop_rate": 0.5}, {"eval_metric": worst}, "vo"),
+    ("softmax", {"sampling": "goss"}, {}, "vw"),
+    ("logistic", {"sampling": "goss"}, {"eval_metric": ["auc", "loss"]}, "w"),
+    ("softmax", {"sampling": "mvs", "subsample": 0.4}, {}, "o"),
+]
+
+
+@pytest.mark.parametrize(("name", "params", "more", "has"), RANKED)
+def test_ranks_make_the_same_model(name, params, more, has) -> None:
+    objective = make_objective(name, 3 if name == "softmax" else 1)
+    params = BoostParams(n_estimators=4, max_leaves=6, min_samples_leaf=8, max_bins=15, **params)
+    sample = make(name, N, 0, "w" in has, "o" in has)
+    seen = make(name, 120, 1, "w" in has, "o" in has) if "v" in has else None
+    expected = model_to_bytes(fit(sample, objective, params, validation=seen, n_jobs=1,
+                                  stopping=None if seen else NO_STOP, **more))  # fmt: skip
+    spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
+    whole = in_chunks(bin_table(sample.table, spec), sample, 10_000)
+    aside = seen and in_chunks(bin_table(seen.table, spec, columns=False), seen, 10_000)
+    for cuts, shares in (([0, 1.0], [0, 1.0]), ([0, 0.4, 1.0], [0, 0.0, 1.0]),
+                         ([0, 0.3, 0.3, 1.0], [0, 0.2, 0.9, 1.0])):  # fmt: skip
+
+        def one(ranks, cuts=cuts, shares=shares):
+            ends = [round(c * sample.n_rows) for c in cuts]
+            own = part_of(whole, sample, ends, ranks.rank, 41)
+            validation = None
+            if seen is not None:
+                ends = [round(c * seen.n_rows) for c in shares]
+                validation = part_of(aside, seen, ends, ranks.rank, 29)
+            return model_to_bytes(
+                fit_stored(own, objective, params, validation=validation, communicator=ranks,
+                           n_jobs=1, stopping=None if seen else NO_STOP, **more)
+            )  # fmt: skip
+
+        assert run_ranks(len(cuts) - 1, one) == [expected] * (len(cuts) - 1)
+
+
+@pytest.mark.parametrize("name", ["softmax", "absolute_error"])
+def test_ranks_that_divide_the_features_have_all_rows(name) -> None:
+    objective = make_objective(name, 3 if name == "softmax" else 1)
+    params = BoostParams(n_estimators=3, max_leaves=6, min_samples_leaf=8, max_bins=15,
+                         subsample=0.7)  # fmt: skip
+    sample, seen = make(name, N, 0, True, False), make(name, 120, 1, True, False)
+    expected = model_to_bytes(fit(sample, objective, params, validation=seen, n_jobs=1))
+    spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
+
+    def one(ranks):
+        own = in_chunks(bin_table(sample.table, spec), sample, 100 + ranks.rank)
+        aside = in_chunks(bin_table(seen.table, spec, columns=False), seen, 30)
+        return model_to_bytes(
+            fit_stored(own, objective, params, validation=aside, communicator=ranks,
+                       mode="features", n_jobs=1)
+        )  # fmt: skip
+
+    assert run_ranks(2, one) == [expected] * 2
+
+
+def test_a_callback_on_one_rank_ends_the_fit_on_all() -> None:
+    sample, whole, params = whole_sample()
+
+    def one(ranks):
+        own = part_of(whole, sample, [0, 200, N], ranks.rank, 50)
+        stop = (lambda state: state.round == 2) if ranks.rank == 1 else None
+        model = fit_stored(own, make_objective("squared_error"), params, communicator=ranks,
+                           callbacks=stop, n_jobs=1, stopping=NO_STOP)  # fmt: skip
+        return model.forest.n_rounds
+
+    assert run_ranks(2, one) == [2, 2]
+
+
+def test_all_ranks_tell_of_the_first_wrong_target() -> None:
+    sample, whole, params = whole_sample()
+    sample.target[:] = 0.0
+    sample.target[[310, 390]] = 5.0
+
+    def one(ranks):
+        own = part_of(whole, sample, [0, 100, 320, N], ranks.rank, 60)
+        with pytest.raises(DataError, match=r"row 310 holds 5\.0"):
+            fit_stored(own, make_objective("logistic"), params, communicator=ranks,
+                       stopping=NO_STOP)  # fmt: skip
+        return True
+
+    assert all(run_ranks(3, one))
+
+
+def whole_sample() -> tuple[Sample, StoredSample, BoostParams]:
+    sample = make("squared_error", N, 0, False, False)
+    params = BoostParams(n_estimators=4, max_leaves=6, min_samples_leaf=8, max_bins=15)
+    spec = fit_bins(sample.table, params.max_bins, None, params.seed)
+    return sample, in_chunks(bin_table(sample.table, spec), sample, 1000), params
+
+
+# -- what cannot be done, and what goes wrong ----------------------------------
+
+
+def attempt(params: dict | None = None, objective: str = "squared_error", **more):
+    _, whole, base = whole_sample()
+    given = {"stopping": NO_STOP} | more
+    return fit_stored(whole, make_objective(objective), replace(base, **(params or {})), **given)
+
+
+@pytest.mark.parametrize(
+    ("params", "more", "message"),
+    [
+        ({"tree_method": "exact", "max_bins": 255}, {}, "tree_method='exact'"),
+        ({"boosting": "rf", "subsample": 0.5, "oob_score": True}, {}, "oob_score=True"),
+        ({"boosting": "rf", "subsample": 0.5}, {"eval_metric": "mae"}, "eval_metric without"),
+        ({"leaf_estimation": "line_search"}, {}, "'squared_error' looks at all rows"),
+        ({}, {"stopping": StoppingParams(early_stopping=True)}, "early_stopping=True needs"),
+        ({"sampling": "goss"}, {"objective": "absolute_error"}, "sampling='goss'"),
+    ],
+)
+def test_what_needs_all_rows_in_memory_is_named(params, more, message) -> None:
+    with pytest.raises(ParameterError, match=message):
+        attempt(params, **more)
+
+
+def test_target_statistics_name_the_columns() -> None:
+    rng = np.random.default_rng(0)
+    data = {"town": rng.choice([f"t{i}" for i in range(300)], 2000), "x": rng.normal(size=2000)}
+    chunked = TableData(Dataset(data, y=rng.normal(size=2000)), 500)
+    with pytest.raises(ParameterError, match=r"the columns 'town', .*target_statistics=False"):
+        train(SMALL, chunked)
+
+
+def test_metrics_that_need_all_rows_have_a_limit(monkeypatch) -> None:
+    monkeypatch.setattr(stored_scores, "MOST_GATHERED", 100)
+    data = rows("logistic")
+    with pytest.raises(ParameterError, match=r"eval_metric .auc. needs .* 403 rows .* .logloss."):
+        train(aimed(objective="logistic", eval_metric="auc"), TableData(Dataset(**data), 50))
+
+
+def test_faults_of_a_metric_are_told_with_the_round() -> None:
+    def broken(y, prediction, weight):
+        raise ValueError("no")
+
+    with pytest.raises(LossError, match="round 1: eval_metric 'broken' raised"):
+        attempt(eval_metric=broken)
+
+
+@pytest.mark.parametrize(
+    ("objective", "value", "message"),
+    [
+        ("logistic", 0.5, "row 300 holds 0.5"),
+        ("softmax", -1.0, "row 300 holds"),
+        ("softmax", 0.5, "row 300 holds"),
+        ("squared_error", 1e200, "rows 0 and 300 hold"),
+    ],
+)
+def test_wrong_targets_of_data_in_batches(objective, value, message) -> None:
+    data = rows(objective)
+    data["y"][[300, 350]] = value
+    settings = aimed(objective=objective, early_stopping=True)
+    errors = []
+    for dataset in (Dataset(**data), TableData(Dataset(**data), 37)):
+        with pytest.raises(DataError, match=message) as error:
+            train(settings, dataset)
+        errors.append(str(error.value))
+    assert errors[0] == errors[1]
+
+
+def test_mixed_chunks_are_refused() -> None:
+    sample, whole, params = whole_sample()
+
+    def one(ranks):
+        part = part_of(whole, sample, [0, 200, N], ranks.rank, 300)
+        if ranks.rank == 1:
+            (chunk,) = part.store.chunks()
+            own = replace(sample.take(np.arange(200, N)), weight=np.full(N - 200, 2.0))
+            part = in_chunks(chunk.matrix, own, 300, 200)
+        with pytest.raises(DataError, match="have weights and others not"):
+            fit_stored(part, make_objective("squared_error"), params, communicator=ranks,
+                       stopping=NO_STOP)  # fmt: skip
+        return True
+
+    assert all(run_ranks(2, one))
+
+
+def test_validation_in_batches_needs_training_rows_in_batches() -> None:
+    data = rows()
+    with pytest.raises(DataError, match="read batch by batch"):
+        train(SMALL, Dataset(**data), TableData(Dataset(**data), 10))
+
+
+def test_offsets_on_one_side_only() -> None:
+    chunked = TableData(Dataset(**rows(offset=True)), 100)
+    with pytest.raises(DataError, match="validation rows have no offset"):
+        train(SMALL, chunked, Dataset(**rows(seed=1)))
+    with pytest.raises(DataError, match="training rows have no offset"):
+        train(SMALL, TableData(Dataset(**rows()), 100), Dataset(**rows(seed=1, offset=True)))
+
+
+def test_no_rows() -> None:
+    table = read_table(np.zeros((5, 2)))
+    empty = Sample(table, np.zeros(5)).take(np.zeros(0, dtype=np.int64))
+    matrix = bin_table(empty.table, fit_bins(table, 15, None, 0))
+    with pytest.raises(DataError, match="no rows"):
+        fit_stored(in_chunks(matrix, empty, 5), make_objective("squared_error"), BoostParams())

@@ -1,0 +1,177 @@
+"""``tree_method="exact"`` on rows in files: the bytes of the same fit in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hedgerow import Booster, Dataset, ParameterError, train
+from hedgerow.boosting.external import sorted_data
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.cli.main import main
+from hedgerow.data import column_files
+from hedgerow.data.mapped_table import RowFile
+from hedgerow.io import model_to_bytes
+from tests.helpers.file_tables import split, write
+
+N_ROWS = 900
+LIMIT = 60_000_000
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that little data make many pieces, and rows are copied in several parts."""
+    monkeypatch.setattr(column_files, "PIECE", 128)
+    monkeypatch.setattr(column_files, "_RUN_PART", 32)
+    monkeypatch.setattr("hedgerow.boosting.loop.scores.BLOCK_ROWS", 100)
+    monkeypatch.setattr(sorted_data, "BLOCK_ROWS", 130)
+
+
+def make_rows(n_rows: int, seed: int, wide: bool = False) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=n_rows).astype(np.float32)
+    a[rng.random(n_rows) < 0.1] = np.nan
+    b = rng.integers(0, 5, n_rows).astype(np.float32)
+    c = rng.normal(size=n_rows).astype(np.float64 if wide else np.float32)
+    y = np.nan_to_num(a) + b * c + rng.normal(size=n_rows)
+    columns = {"a": a, "b": b, "c": c, "y": y, "k": (y > 0).astype(np.int64)}
+    columns |= {"t": rng.integers(0, 3, n_rows), "w": rng.choice([0.0, 1.0, 2.5], n_rows)}
+    return pa.table({**columns, "o": rng.normal(size=n_rows)})
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    return make_rows(N_ROWS, 0)
+
+
+@pytest.fixture(scope="module")
+def files(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("exact")
+    return [
+        write(part, folder / f"{place}.parquet", 200)
+        for place, part in enumerate(split(table, [250, 600]))
+    ]
+
+
+def in_memory(rows: pa.Table, target: str, weight: str | None, offset: str | None) -> Dataset:
+    return Dataset(
+        rows.select(["a", "b", "c"] if offset is None else ["a", "b", "c", offset]),
+        rows[target].to_numpy(),
+        None if weight is None else rows[weight].to_numpy(),
+        offset=offset,
+    )
+
+
+def on_disk(
+    paths: Any, folder: Path, target: str, weight: str | None, offset: str | None
+) -> FileDataset:
+    data = Dataset.from_files(
+        paths, target, weight=weight, offset=offset, features=["a", "b", "c"],
+        cache_dir=folder, memory_limit=LIMIT,
+    )  # fmt: skip
+    assert isinstance(data, FileDataset)
+    return data
+
+
+def bytes_of(booster: Booster) -> bytes:
+    return model_to_bytes(booster.model)
+
+
+CASES: list[tuple[str, dict[str, Any], str | None, str | None]] = [
+    ("y", {}, None, None),
+    ("y", {"subsample": 0.6, "early_stopping": True, "patience": 2}, "w", None),
+    ("y", {"objective": "absolute_error", "early_stopping": True}, None, None),
+    ("y", {"boosting": "dart"}, None, "o"),
+    ("y", {"boosting": "rf", "subsample": 0.6, "oob_score": True}, None, None),
+    ("k", {"objective": "logistic", "early_stopping": "oob", "subsample": 0.5}, "w", None),
+    ("t", {"objective": "softmax", "early_stopping": True}, None, None),
+    ("y", {"objective": "huber", "eval_metric": ["mae"]}, "w", None),
+]
+
+
+@pytest.mark.parametrize(("target", "params", "weight", "offset"), CASES)
+def test_models_have_the_same_bytes(
+    target: str,
+    params: dict[str, Any],
+    weight: str | None,
+    offset: str | None,
+    table: pa.Table,
+    files: list[Path],
+    tmp_path: Path,
+) -> None:
+    params = {"tree_method": "exact", "n_estimators": 4, "max_leaves": 8, **params}
+    expected = train(params, in_memory(table, target, weight, offset))
+    data = on_disk(files, tmp_path, target, weight, offset)
+    assert bytes_of(train(params, data)) == bytes_of(expected)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_validation_rows_that_are_given(table: pa.Table, files: list[Path], tmp_path: Path) -> None:
+    other = make_rows(300, 5, wide=True)
+    path = write(other, tmp_path / "valid.feather", 90)
+    params = {"tree_method": "exact", "n_estimators": 6, "max_leaves": 8}
+    memory = in_memory(other, "y", "w", None)
+    expected = train(params, in_memory(table, "y", None, None), memory)
+    for valid in (memory, on_disk(path, tmp_path, "y", "w", None)):
+        found = train(params, on_disk(files, tmp_path, "y", None, None), valid)
+        assert bytes_of(found) == bytes_of(expected)
+
+
+def test_types_that_differ_between_files(table: pa.Table, tmp_path: Path) -> None:
+    parts = [table.slice(0, 300), make_rows(200, 3, wide=True)]
+    paths = [write(part, tmp_path / f"{n}.parquet") for n, part in enumerate(parts)]
+    whole = pa.concat_tables(parts, promote_options="permissive")
+    params = {"tree_method": "exact", "n_estimators": 3, "max_leaves": 8}
+    expected = train(params, in_memory(whole, "y", None, None))
+    assert bytes_of(train(params, on_disk(paths, tmp_path, "y", None, None))) == bytes_of(expected)
+
+
+def test_a_checkpoint_goes_on(files: list[Path], tmp_path: Path) -> None:
+    params = {"tree_method": "exact", "n_estimators": 5, "max_leaves": 8, "subsample": 0.7}
+    cache, kept = tmp_path / "cache", tmp_path / "kept"
+    cache.mkdir()
+    data = on_disk(files, cache, "y", None, None)
+    expected = train(params, data)
+    train({**params, "n_estimators": 2}, data, checkpoint=kept)
+    assert bytes_of(train(params, data, checkpoint=kept)) == bytes_of(expected)
+
+
+def test_the_command_line(table: pa.Table, files: list[Path], tmp_path: Path) -> None:
+    model = tmp_path / "a.model"
+    arguments = ["train", *map(str, files), "--target", "y", "--set", "n_estimators=3"]
+    arguments += ["--set", "tree_method=exact", "--model", str(model)]
+    assert main(arguments) == 0
+    expected = model.read_bytes()
+    assert main([*arguments, "--memory-limit", "40 MB"]) == 0
+    assert model.read_bytes() == expected
+
+
+def test_columns_that_cannot_be_sorted(table: pa.Table, tmp_path: Path) -> None:
+    text = table.set_column(0, "a", pa.array([f"t{n % 3}" for n in range(N_ROWS)]))
+    data = on_disk(write(text, tmp_path / "text.parquet"), tmp_path, "y", None, None)
+    with pytest.raises(ParameterError, match="column 'a' is a category"):
+        train({"tree_method": "exact"}, data)
+    assert [item.name for item in tmp_path.iterdir()] == ["text.parquet"]
+
+
+def test_a_limit_too_small_names_one_that_does(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sorted_data, "bytes_of_a_row", lambda *_: 10**6)
+    data = on_disk(files, tmp_path, "y", None, None)
+    with pytest.raises(ParameterError, match=r"keeps 1000000 bytes of each of 900 rows"):
+        train({"tree_method": "exact"}, data)
+
+
+def test_row_files_widen(tmp_path: Path) -> None:
+    file = RowFile(tmp_path / "rows")
+    parts = [np.ones((3, 2), np.float32), np.full((2, 2), 0.1), np.zeros((1, 2), np.float32)]
+    for part in parts:
+        file.append(part)
+    found = file.finish()
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, np.concatenate(parts))

@@ -1,0 +1,282 @@
+"""The built library: every kernel in it, the same bytes from it, refused where it does not fit."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hedgerow
+from hedgerow.compile import Kernel, library
+from hedgerow.compile.policy import target_levels
+from hedgerow.compile.variants import read_variants
+from tests.helpers.marking import mostly_slow
+
+needs_library = pytest.mark.skipif(
+    not library.is_usable(), reason="the package was installed without built kernels"
+)
+
+
+def entry_kernels() -> set[str]:
+    """Names of all kernels of the package that Python calls."""
+    names = set()
+    for found in pkgutil.walk_packages(hedgerow.__path__, "hedgerow."):
+        if found.name.endswith("_llvm") or ".objectives.jets" in found.name:
+            continue
+        if not found.name.startswith(("hedgerow.kernels", "hedgerow.growing", "hedgerow.object")):
+            continue
+        module = importlib.import_module(found.name)
+        names |= {
+            value.name
+            for value in vars(module).values()
+            if isinstance(value, Kernel) and not value.inner
+        }
+    return names
+
+
+def called_by_kernels_only() -> set[str]:
+    """Kernels with an entry that no line of Python calls: they should be inner."""
+    return entry_kernels() - {variant.kernel for variant in read_variants()}
+
+
+def test_every_kernel_that_python_calls_is_in_the_list() -> None:
+    assert called_by_kernels_only() == set()
+
+
+def test_every_line_of_the_list_is_a_kernel_and_its_types() -> None:
+    pytest.importorskip("numba")
+    from hedgerow.compile.variants import parse_types, text_of
+
+    variants = read_variants()
+    assert {variant.kernel for variant in variants} <= entry_kernels()
+    assert len(set(variants)) == len(variants)
+    for variant in variants:
+        assert ", ".join(map(text_of, parse_types(variant.types))) == variant.types
+
+
+@needs_library
+def test_every_variant_is_in_the_library() -> None:
+    from hedgerow.compile.variants import find_kernel
+
+    expected: dict[str, int] = {}
+    for variant in read_variants():
+        expected[variant.kernel] = expected.get(variant.kernel, 0) + 1
+    found = {name: len(library.entries_of(find_kernel(name))) for name in expected}
+    assert found == expected
+
+
+@needs_library
+class TestArguments:
+    """An entry takes what it was built for, and nothing else."""
+
+    @staticmethod
+    def entry():
+        from hedgerow.kernels.binning import find_runs
+
+        entries = library.entries_of(find_runs)
+        good = np.array([1.0, 1.0, 2.0]), np.zeros(4, dtype=np.int64)
+        return next(entry for entry in entries if entry.fits(*good) is True), good
+
+    def test_result(self) -> None:
+        entry, good = self.entry()
+        assert entry.run(*good) == 2
+
+    @pytest.mark.parametrize(
+        "array",
+        [
+            np.zeros(4, dtype=np.int32),
+            np.zeros(4, dtype=np.uint64),
+            np.zeros(4),
+            np.zeros((2, 2), dtype=np.int64),
+            np.zeros(8, dtype=np.int64)[::2],
+            np.zeros(4, dtype=">i8"),
+            np.zeros(4, dtype="m8[s]"),
+            np.frombuffer(bytes(32), dtype=np.int64),
+            np.frombuffer(bytes(33), dtype=np.uint8)[1:].view(np.int64),
+            [0, 0, 0, 0],
+            None,
+            1,
+        ],
+        ids=str,
+    )
+    def test_other_arrays_do_not_fit(self, array) -> None:
+        entry, good = self.entry()
+        assert entry.fits(good[0], array) is NotImplemented
+        assert entry.run(good[0], array) is NotImplemented
+
+    def test_other_numbers_of_arguments_do_not_fit(self) -> None:
+        entry, good = self.entry()
+        for arguments in ((), good[:1], (*good, 1)):
+            assert entry.fits(*arguments) is NotImplemented
+
+    def test_same_type_under_another_number_fits(self) -> None:
+        entry, good = self.entry()
+        assert entry.fits(good[0], np.zeros(4, dtype=np.longlong)) is True
+
+    def test_subclass_of_array_fits(self, tmp_path) -> None:
+        entry, good = self.entry()
+        mapped = np.memmap(tmp_path / "codes", dtype=np.int64, mode="w+", shape=4)
+        assert entry.fits(good[0], mapped) is True
+
+    def test_numbers(self) -> None:
+        from hedgerow.kernels.binning import gather_columns
+
+        arrays = np.ones((2, 2, 1)), np.arange(2), np.zeros((2, 2))
+        entries = library.entries_of(gather_columns)
+        entry = next(entry for entry in entries if entry.fits(*arrays, 0, 1) is True)
+        for number in (1, np.int64(1), True):
+            assert entry.fits(*arrays, 0, number) is True
+        for number in (1.0, None, "1", np.float64(1.0), np.uint64(1), np.zeros(1, dtype=np.int64)):
+            assert entry.fits(*arrays, 0, number) is NotImplemented
+        with pytest.raises(OverflowError):
+            entry.run(*arrays, 0, 1 << 70)
+
+    def test_references_are_not_lost(self) -> None:
+        entry, good = self.entry()
+        before = [sys.getrefcount(item) for item in (*good, None, NotImplemented)]
+        for _ in range(1000):
+            entry.run(*good)
+            entry.run(good[0], None)
+            entry.fits(*good)
+        after = [sys.getrefcount(item) for item in (*good, None, NotImplemented)]
+        assert all(abs(a - b) < 100 for a, b in zip(before, after, strict=True))
+
+
+PROGRAM = Path(__file__).resolve().parents[1] / "digests_of_fits.py"
+FIT = f"""
+import runpy, sys
+runpy.run_path({str(PROGRAM)!r}, run_name="__main__")
+print("numba" in sys.modules)
+"""
+
+
+def fit(folder: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Train some models in a process of its own, with the library in ``folder``."""
+    code = FIT
+    if folder is not None:
+        code = (
+            "import pathlib\nfrom hedgerow.compile import library\n"
+            f"library.FOLDER = pathlib.Path({str(folder)!r})\n{FIT}"
+        )
+    environment = {**os.environ, "HEDGEROW_COMPILE": "auto", "HEDGEROW_QUIET": "1", **variables}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@needs_library
+def test_same_bytes_from_every_library_and_just_in_time() -> None:
+    manifest = json.loads((library.FOLDER / library.MANIFEST).read_text())
+    levels = [level for level in target_levels() if level in manifest["libraries"]]
+    assert levels
+    answers = {}
+    for level in levels:
+        done = fit(HEDGEROW_PROCESSOR=level, HEDGEROW_COMPILE="never")
+        assert done.returncode == 0, done.stderr
+        digest, numba_loaded = done.stdout.split()
+        assert numba_loaded == "False"
+        answers[level] = digest
+    if importlib.util.find_spec("numba") is not None:
+        done = fit(HEDGEROW_COMPILE="always")
+        answers["just in time"], numba_loaded = done.stdout.split()
+        assert numba_loaded == "True"
+    assert len(set(answers.values())) == 1, answers
+
+
+def truncate(folder: Path, manifest: dict) -> str:
+    for path in folder.glob("kernels-*"):
+        path.write_bytes(path.read_bytes()[:-100])
+    return "bytes instead of"
+
+
+def name_other_build(folder: Path, manifest: dict) -> str:
+    manifest["build"] = "0" * len(manifest["build"])
+    return "is of another build"
+
+
+def name_other_machine(folder: Path, manifest: dict) -> str:
+    manifest["machine"] = "s390x"
+    return "they are for linux s390x"
+
+
+def name_other_processor(folder: Path, manifest: dict) -> str:
+    manifest["libraries"] = {"x86-64-v9": {}}
+    return "x86-64-v9"
+
+
+def name_other_format(folder: Path, manifest: dict) -> str:
+    manifest["format"] = 99
+    return "format 99"
+
+
+def remove_entries(folder: Path, manifest: dict) -> str:
+    for listed in manifest["libraries"].values():
+        del listed["entries"]
+    return "entries"
+
+
+def name_other_symbols(folder: Path, manifest: dict) -> str:
+    for listed in manifest["libraries"].values():
+        for entries in listed["entries"].values():
+            for entry in entries:
+                entry[0] = "hedgerow_nothing"
+    return "hedgerow_nothing"
+
+
+def replace_by_text(folder: Path, manifest: dict) -> str:
+    for path in folder.glob("kernels-*"):
+        path.write_bytes(b"x" * path.stat().st_size)
+    return "are not used"
+
+
+@needs_library
+@pytest.mark.parametrize(
+    "spoil",
+    mostly_slow(
+        [
+            truncate,
+            remove_entries,
+            name_other_build,
+            name_other_machine,
+            name_other_processor,
+            name_other_format,
+            name_other_symbols,
+            replace_by_text,
+        ],
+        n_fast=2,
+    ),
+)
+def test_library_that_does_not_fit_is_one_warning(spoil, tmp_path) -> None:
+    folder = tmp_path / "built"
+    shutil.copytree(library.FOLDER, folder)
+    manifest = json.loads((folder / library.MANIFEST).read_text())
+    reason = spoil(folder, manifest)
+    (folder / library.MANIFEST).write_text(json.dumps(manifest))
+    # Whether anything can be compiled afterwards is not asked here.
+    done = fit(folder, HEDGEROW_COMPILE="never")
+    assert done.returncode == 1
+    assert done.stderr.count("HedgerowWarning: the built kernels in") == 1, done.stderr
+    assert reason in done.stderr
+    assert "CompilationError" in done.stderr
+
+
+@needs_library
+def test_manifest_of_no_json_is_one_warning(tmp_path) -> None:
+    folder = tmp_path / "built"
+    shutil.copytree(library.FOLDER, folder)
+    (folder / library.MANIFEST).write_bytes(b"\xff{")
+    done = fit(folder, HEDGEROW_COMPILE="never")
+    assert done.stderr.count("HedgerowWarning: the built kernels in") == 1, done.stderr
+
+
+def test_processor_that_is_not_there_is_an_error() -> None:
+    done = fit(HEDGEROW_PROCESSOR="x86-64-v9")
+    assert "HEDGEROW_PROCESSOR is 'x86-64-v9', but this processor runs" in done.stderr

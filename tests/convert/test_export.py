@@ -1,0 +1,366 @@
+"""Models in other formats: the target's own program predicts the same."""
+
+from __future__ import annotations
+
+import json
+import runpy
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hedgerow
+from hedgerow import Dataset, ExportError, ParameterError, train
+from hedgerow.convert import exporting
+from tests.helpers.foreign_models import adult, california
+
+PACKAGE = {
+    "lightgbm": "lightgbm",
+    "xgboost": "xgboost",
+    "onnx": "onnxruntime",
+    "treelite": "treelite",
+}
+FORMATS = ["lightgbm", "xgboost", "onnx", "treelite", "python", "json"]
+PLAIN = {"target_statistics": False, "n_estimators": 8, "max_leaves": 12}
+
+
+def exported(booster, path, target, X=None, **more):
+    """Write with a check, if the target's program is here."""
+    if target in PACKAGE:
+        pytest.importorskip(PACKAGE[target])
+    if target == "xgboost":
+        more.setdefault("approximate", True)
+    report = booster.export(path, target, check=X, **more)
+    if X is not None:
+        assert report.rows_checked == len(X)
+    return report
+
+
+@pytest.fixture(scope="module")
+def mixed(shared_data):
+    X, y = adult(shared_data("adult"), 3000)
+    odd = X.copy()
+    for name in ("occupation", "education"):
+        text = odd[name].astype(object)
+        text[::5] = "never seen"
+        text[::7] = None
+        odd[name] = pd.Categorical(text)
+    odd["age"] = odd["age"].astype(float)
+    odd.loc[::3, "age"] = np.nan
+    return X, y, odd
+
+
+@pytest.mark.parametrize("target", FORMATS)
+@pytest.mark.parametrize(
+    "objective",
+    [
+        "logistic",
+        "squared_error",
+        "poisson",
+        "softmax",
+        "quantile",
+        "absolute_error",
+        "cross_entropy",
+    ],
+)
+def test_every_format(mixed, target, objective, tmp_path) -> None:
+    X, y, odd = mixed
+    target_values = X["age"] // 30 if objective == "softmax" else y
+    booster = train({**PLAIN, "objective": objective}, Dataset(X, target_values))
+    report = exported(booster, tmp_path / "model", target, odd.head(500))
+    assert report.largest_difference < (1e-5 if target == "xgboost" else 1e-13)
+    if target == "lightgbm":
+        assert report.largest_difference == 0.0
+
+
+@pytest.mark.parametrize("target", FORMATS)
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 4},
+        {"boosting": "dart"},
+        {"boosting": "rf", "subsample": 0.5, "learning_rate": 1.0},
+        {"objective": "softmax", "multi_strategy": "multi_output_tree"},
+        {"min_samples_leaf": 100000},
+    ],
+    ids=str,
+)
+def test_every_kind_of_trees(mixed, target, more, tmp_path) -> None:
+    X, y, odd = mixed
+    booster = train({**PLAIN, **more}, Dataset(X, y))
+    exported(booster, tmp_path / "model", target, odd.head(300))
+
+
+@pytest.mark.parametrize("target", FORMATS)
+def test_numbers_of_a_plain_array(shared_data, target, tmp_path) -> None:
+    X, y = california(shared_data("california"), 2000)
+    booster = train(PLAIN, Dataset(X, y))
+    rows = X[:300].copy()
+    if target != "xgboost":  # which refuses infinite values
+        rows[::5, 0], rows[::7, 1] = np.inf, -np.inf
+    exported(booster, tmp_path / "model", target, rows)
+
+
+@pytest.mark.parametrize("target", FORMATS)
+def test_whole_numbers(target, tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(-1000, 1000, (500, 3))
+    booster = train(PLAIN, Dataset(X, X[:, 0] + X[:, 1] ** 2))
+    assert booster.model.schema.kinds[0] == "int"
+    exported(booster, tmp_path / "model", target, X)
+
+
+def test_integers_beyond_the_formats(tmp_path) -> None:
+    X = np.array([[2**60 + k] for k in range(200)])
+    booster = train({"n_estimators": 2, "min_samples_leaf": 5}, Dataset(X, np.arange(200.0)))
+    for target in ("lightgbm", "json", "python"):
+        with pytest.raises(ParameterError, match=r"2\*\*53"):
+            booster.export(tmp_path / "model", target)
+
+
+@pytest.mark.parametrize("target", FORMATS)
+def test_several_targets(shared_data, target, tmp_path) -> None:
+    X, y = california(shared_data("california"), 1000)
+    booster = train(PLAIN, Dataset(X, np.column_stack([y, -y])))
+    exported(booster, tmp_path / "model", target, X)
+
+
+@pytest.mark.parametrize("target", ["lightgbm", "xgboost"])
+def test_there_and_back(mixed, target, tmp_path) -> None:
+    X, y, odd = mixed
+    booster = train({**PLAIN, "objective": "logistic"}, Dataset(X, y))
+    exported(booster, tmp_path / "model", target)
+    again = hedgerow.load(tmp_path / "model")
+    assert again.feature_names == booster.feature_names
+    if target == "lightgbm":
+        np.testing.assert_array_equal(
+            again.predict(odd, kind="raw"), booster.predict(odd, kind="raw")
+        )
+        assert again.objective == "logistic"
+    else:
+        found, expected = again.predict(X, kind="raw"), booster.predict(X, kind="raw")
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        # What was read from XGBoost's file fits in it again, exactly.
+        twice = again.export(tmp_path / "twice", "xgboost")
+        assert "rounded" not in " ".join(twice.notes)
+        third = hedgerow.load(tmp_path / "twice")
+        np.testing.assert_array_equal(
+            third.predict(odd, kind="raw"), again.predict(odd, kind="raw")
+        )
+
+
+@pytest.mark.parametrize("target", FORMATS)
+def test_models_of_others_go_on(mixed, target, tmp_path) -> None:
+    """XGBoost's model, whose unknown categories go left, in every format that can say so."""
+    xgboost = pytest.importorskip("xgboost")
+    X, y, odd = mixed
+    data = xgboost.DMatrix(X, y, enable_categorical=True)
+    model = xgboost.train({"max_depth": 3, "max_cat_to_onehot": 1}, data, 5)
+    booster = hedgerow.from_xgboost(model)
+    if target == "lightgbm":
+        with pytest.raises(ParameterError, match="unknown"):
+            exported(booster, tmp_path / "model", target)
+        return
+    exported(booster, tmp_path / "model", target, odd.head(400))
+
+
+def test_xgboost_needs_leave_to_round(shared_data, tmp_path) -> None:
+    X, y = california(shared_data("california"), 1000)
+    booster = train(PLAIN, Dataset(X, y))
+    with pytest.raises(ParameterError, match="approximate=True"):
+        booster.export(tmp_path / "model.json", "xgboost")
+    report = booster.export(tmp_path / "model.json", "xgboost", approximate=True)
+    assert "leaves were rounded" in " ".join(report.notes)
+
+
+def test_classes_and_links_in_onnx(mixed, tmp_path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    X, y, _ = mixed
+    labels = np.array(["poor", "rich"])[y]
+    model = hedgerow.HedgerowClassifier(n_estimators=10, target_statistics=False).fit(X, labels)
+    path = tmp_path / "model.onnx"
+    report = model.export(path, check=X)
+    assert report.format == "onnx"
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    feed = {}
+    for name in X:
+        column = X[name]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            feed[name] = column.astype(object).where(column.notna(), "?").to_numpy()[:, None]
+        else:
+            feed[name] = column.to_numpy(float)[:, None]
+    label, probability = session.run(["label", "probability"], feed)
+    np.testing.assert_array_equal(label, model.predict(X))
+    np.testing.assert_allclose(probability, model.predict_proba(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["regressor", "three classes"])
+def test_predictions_in_onnx(shared_data, kind, tmp_path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    X, y = california(shared_data("california"), 1500)
+    path = tmp_path / "model.onnx"
+    if kind == "regressor":
+        model = hedgerow.HedgerowRegressor(objective="gamma", n_estimators=5).fit(X, y)
+    else:
+        model = hedgerow.HedgerowClassifier(n_estimators=5).fit(X, pd.qcut(y, 3, labels=[3, 5, 9]))
+    model.export(path, check=X)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    found = session.run(None, {"X": X})
+    names = [output.name for output in session.get_outputs()]
+    if kind == "regressor":
+        np.testing.assert_allclose(
+            found[names.index("prediction")][:, 0], model.predict(X), rtol=1e-12
+        )
+    else:
+        np.testing.assert_array_equal(found[names.index("label")], model.predict(X))
+
+
+def test_sets_of_hundreds_of_categories_in_onnx(tmp_path) -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2000, 20000)
+    X = {"text": [f"k{c}" for c in codes], "number": pd.Categorical(rng.integers(0, 900, 20000))}
+    y = rng.normal(size=2000)[codes] + np.asarray(X["number"]) % 3
+    frame = pd.DataFrame(X)
+    booster = train({**PLAIN, "max_cat_threshold": 254, "min_data_per_group": 1}, Dataset(frame, y))
+    exported(booster, tmp_path / "model.onnx", "onnx", frame.head(2000))
+
+
+def test_python_is_plain_code(mixed, tmp_path) -> None:
+    X, y, _ = mixed
+    booster = train({**PLAIN, "objective": "logistic"}, Dataset(X, y))
+    path = tmp_path / "model.py"
+    booster.export(path)
+    text = path.read_text()
+    assert "import math" in text
+    assert text.count("import ") == 1
+    module = runpy.run_path(str(path))
+    row = {name: (None if pd.isna(v) else v) for name, v in X.iloc[3].items()}
+    expected = booster.predict(X.iloc[3:4], kind="probability")[0, 1]
+    assert module["predict"](row) == pytest.approx(expected, rel=1e-14)
+
+
+def test_python_text_cannot_be_escaped(tmp_path) -> None:
+    """Names and levels come from anywhere: none of them is code."""
+    nasty = 'a"""\nraise SystemExit("no")\n#'
+    X = {nasty: [1.0, 2.0] * 50, "c": ["x'); import os #", '"""'] * 50}
+    y = np.arange(100.0) % 2
+    booster = train({"n_estimators": 2, "min_samples_leaf": 1}, Dataset(X, y))
+    booster.export(tmp_path / "model.py", check=X)
+
+
+def test_json_is_documented(mixed, tmp_path) -> None:
+    X, y, _ = mixed
+    booster = train(PLAIN, Dataset(X, y))
+    booster.export(tmp_path / "model.json", check=X.head(200))
+    document = json.loads((tmp_path / "model.json").read_text())
+    assert document["format"] == "hedgerow-json"
+    assert [c["name"] for c in document["columns"]] == list(X.columns)
+    assert len(document["trees"]) == 8
+
+
+def test_what_no_format_has_is_named(mixed, tmp_path) -> None:
+    X, y, _ = mixed
+    cases = [
+        ({"linear_leaves": True}, {}, "linear leaves"),
+        ({}, {"unknown_category": "backoff"}, "backoff"),
+        ({"target_statistics": True}, {}, "target statistics"),
+    ]
+    for params, data, words in cases:
+        booster = train({**PLAIN, **params}, Dataset(X, y, **data))
+        with pytest.raises(ParameterError, match=words):
+            booster.export(tmp_path / "model.json")
+    model = hedgerow.HedgerowClassifier(
+        n_estimators=3, class_weight="balanced", target_statistics=False
+    ).fit(X, y)
+    with pytest.raises(ParameterError, match="class_weight"):
+        model.export(tmp_path / "model.json")
+    booster = train({**PLAIN, "objective": "normal"}, Dataset(X, y + np.arange(len(y)) % 7))
+    with pytest.raises(ParameterError, match="raw=True"):
+        booster.export(tmp_path / "model.json")
+    booster.export(tmp_path / "model.json", raw=True, check=X.head(100))
+    offset = hedgerow.HedgerowRegressor(n_estimators=3, target_statistics=False)
+    offset.fit(X.assign(start=1.0), y, offset="start")
+    with pytest.raises(ParameterError, match="offset"):
+        offset.export(tmp_path / "model.json")
+    assert [file.name for file in tmp_path.iterdir()] == ["model.json"]
+
+
+def test_zeros_that_are_missing(shared_data, tmp_path) -> None:
+    X, y = california(shared_data("california"), 1500)
+    booster = train({**PLAIN, "zero_as_missing": True}, Dataset(X, y))
+    for target in ("xgboost", "onnx", "treelite"):
+        with pytest.raises(ParameterError, match="zero_as_missing"):
+            exported(booster, tmp_path / "model", target)
+    for target in ("json", "python"):
+        exported(booster, tmp_path / "model", target, X)
+    with pytest.raises(ParameterError, match="1e-35"):
+        exported(booster, tmp_path / "model", "lightgbm")
+    report = exported(booster, tmp_path / "model", "lightgbm", X, approximate=True)
+    assert "1e-35" in " ".join(report.notes)
+
+
+def test_formats_and_ends_of_names(shared_data, tmp_path) -> None:
+    X, y = california(shared_data("california"), 500)
+    booster = train(PLAIN, Dataset(X, y))
+    assert booster.export(tmp_path / "m.txt").format == "lightgbm"
+    with pytest.raises(ParameterError, match="has no format"):
+        booster.export(tmp_path / "m.bin")
+    with pytest.raises(ParameterError, match="lightgbm"):
+        booster.export(tmp_path / "m.bin", "lightgbn")
+    assert not (tmp_path / "m.bin").exists()
+
+
+def test_a_wrong_export_is_found(shared_data, tmp_path, monkeypatch) -> None:
+    """The check compares: a writer that errs writes nothing."""
+    X, y = california(shared_data("california"), 500)
+    booster = train(PLAIN, Dataset(X, y))
+    good = exporting._TARGETS["json"]
+
+    def bad(plain, approximate, notes):
+        document = json.loads(good.write(plain, approximate, notes))
+        document["base_score"][0] += 0.001
+        return json.dumps(document).encode()
+
+    monkeypatch.setitem(
+        exporting._TARGETS, "json", exporting._Target(bad, good.predict, good.rounding)
+    )
+    with pytest.raises(ExportError, match="row"):
+        booster.export(tmp_path / "m.json", check=X)
+    assert not (tmp_path / "m.json").exists()
+
+
+def test_lightgbm_explains_what_was_exported(shared_data, tmp_path) -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    X, y = california(shared_data("california"), 800)
+    booster = train(PLAIN, Dataset(X, y))
+    booster.export(tmp_path / "m.txt", check=X)
+    model = lightgbm.Booster(model_file=tmp_path / "m.txt")
+    parts = model.predict(X, pred_contrib=True)
+    np.testing.assert_allclose(parts.sum(axis=1), booster.predict(X), rtol=1e-9)
+    gain = model.feature_importance("gain")
+    np.testing.assert_allclose(gain, booster.feature_importance("gain"), rtol=1e-6)
+
+
+def test_the_command_line(mixed, tmp_path, capsys) -> None:
+    from hedgerow.cli.main import main
+
+    X, y, _ = mixed
+    booster = train({**PLAIN, "objective": "logistic"}, Dataset(X, y))
+    ours, text, table = tmp_path / "m.hedgerow", tmp_path / "m.txt", tmp_path / "rows.csv"
+    booster.save(ours)
+    X.head(100).to_csv(table, index=False)
+    pytest.importorskip("lightgbm")
+    assert main(["convert", str(ours), str(text), "--check", str(table)]) == 0
+    assert "100 rows predicted by lightgbm" in capsys.readouterr().out
+    assert main(["convert", str(text), str(tmp_path / "again.hedgerow")]) == 0
+    again = hedgerow.load(tmp_path / "again.hedgerow")
+    np.testing.assert_array_equal(again.predict(X, kind="raw"), booster.predict(X, kind="raw"))
+    assert main(["convert", str(ours), str(ours)]) == 2
+    assert main(["convert", str(ours), str(tmp_path / "x"), "--raw"]) == 2
+    assert main(["convert", str(ours), str(tmp_path / "x.json"), "--to", "xgboost"]) == 2
+    assert "approximate=True" in capsys.readouterr().err
+    assert main(["inspect", str(text)]) == 0

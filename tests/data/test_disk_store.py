@@ -1,0 +1,815 @@
+"""Chunks on disk: what comes back, what is kept, and what is left after faults."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow.data import bin_table, block_files, fit_bins, read_any, read_table, scratch
+from hedgerow.data.bundles import BundleRules
+from hedgerow.data.chunk_sink import ChunkSink
+from hedgerow.data.column_codec import CODECS, ColumnDecoder, encode_column, find_lz4
+from hedgerow.data.manifest import read_manifest
+from hedgerow.data.matrix import PAD, bin_bundled
+from hedgerow.data.memory_plan import RESERVE, RowShape, divide_memory
+from hedgerow.data.pairs import pair_columns
+from hedgerow.data.row_store import EVERYTHING, NO_BINS, ChunkWork, Uses
+from hedgerow.errors import DataError, ParameterError, StorageError
+from hedgerow.kernels.packed_columns import gather_rows
+from hedgerow.threads import work_ahead
+from tests.helpers.clocks import wait_until
+
+COMPRESSIONS = ("auto", "none", "always")
+LARGE = 1 << 30
+FIELDS = ChunkWork._fields
+
+
+def make_matrix(n_rows, n_features, seed=0):
+    rng = np.random.default_rng(seed)
+    bins = [2, 4, 10, 16, 300, 1]
+    X = np.stack([rng.integers(0, bins[j % 6], n_rows) for j in range(n_features)], axis=1)
+    X = X.astype(np.float64)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    table = read_table(X)
+    return bin_table(table, fit_bins(table, max_bins=255))
+
+
+def rows_of(matrix, start, stop):
+    pad = np.zeros((len(matrix.by_row), PAD, matrix.tile_width), np.uint8)
+    by_row = np.concatenate([matrix.by_row[:, start:stop], pad], axis=1)
+    by_column = np.pad(matrix.by_column[:, start:stop], ((0, 0), (0, PAD)))
+    return replace(matrix, by_row=by_row, by_column=by_column)
+
+
+def smallest_limit(matrix, chunk_rows, n_lanes=1, weighted=False, n_offsets=0, n_outputs=1, kept=0):
+    shape = RowShape(
+        matrix.n_columns, matrix.n_tiles, matrix.tile_width, weighted, n_offsets, n_outputs,
+        bool(kept),
+    )  # fmt: skip
+    return RESERVE + (n_lanes + 2) * shape.chunk_bytes(chunk_rows)
+
+
+def make_store(folders, matrix, target, weight=None, offset=None, cuts=(), limit=LARGE, **options):
+    with ChunkSink(matrix.spec, folders, limit, layout=matrix.layout, **options) as sink:
+        edges = [0, *cuts, matrix.n_rows]
+        for start, stop in itertools.pairwise(edges):
+            part = rows_of(matrix, start, stop)
+            sink.append(
+                part,
+                target[start:stop],
+                None if weight is None else weight[start:stop],
+                None if offset is None else offset[:, start:stop],
+            )
+        return sink.finish()
+
+
+def assert_same(store, matrix, target, weight=None, offset=None, uses=EVERYTHING):
+    row, sizes = 0, []
+    for number, chunk in enumerate(store.chunks(uses=uses)):
+        rows = slice(row, row + chunk.n_rows)
+        assert chunk.number == number
+        assert chunk.first_row == store.first_row + row
+        found, n = chunk.matrix, chunk.n_rows
+        if uses.by_row:
+            np.testing.assert_array_equal(found.by_row[:, :n], matrix.by_row[:, rows])
+            assert not found.by_row[:, n:].any()
+        for j in range(matrix.n_columns) if uses.columns is None else uses.columns:
+            np.testing.assert_array_equal(found.by_column[j, :n], matrix.by_column[j, rows])
+            assert not found.by_column[j, n:].any()
+        assert found.by_row.shape == (matrix.n_tiles, n + PAD, matrix.tile_width)
+        assert found.by_column.shape == (matrix.n_columns, n + PAD)
+        assert found.by_row.flags.writeable
+        assert found.layout is matrix.layout
+        np.testing.assert_array_equal(chunk.target, target[rows])
+        for given_, kept in ((weight, chunk.weight), (offset, chunk.offset)):
+            assert (given_ is None) == (kept is None)
+            if given_ is not None:
+                np.testing.assert_array_equal(kept, given_[..., rows])
+        row += n
+        sizes.append(n)
+    assert row == matrix.n_rows
+    assert sizes == list(store.chunk_sizes)
+
+
+def assert_nothing_left(*folders):
+    assert [os.listdir(folder) for folder in folders] == [[] for _ in folders]
+    assert not [t for t in threading.enumerate() if t.name == "hedgerow-ahead"]
+
+
+@pytest.fixture(scope="module")
+def small():
+    matrix = make_matrix(500, 7)
+    return matrix, np.arange(500.0)
+
+
+@st.composite
+def stores(draw):
+    n_rows, n_features = draw(st.integers(1, 300)), draw(st.sampled_from([1, 3, 8, 33, 70]))
+    return {
+        "matrix": make_matrix(n_rows, n_features, draw(st.integers(0, 3))),
+        "cuts": sorted(draw(st.lists(st.integers(0, n_rows), max_size=4))),
+        "chunk_rows": draw(st.integers(1, 200)),
+        "compression": draw(st.sampled_from(COMPRESSIONS)),
+        "n_folders": draw(st.integers(1, 3)),
+        "weighted": draw(st.booleans()),
+        "n_offsets": draw(st.sampled_from([0, 1, 3])),
+        "tight": draw(st.booleans()),
+        "first_row": draw(st.sampled_from([0, 1 << 40])),
+    }
+
+
+@settings(max_examples=25, deadline=None)
+@given(case=stores())
+def test_what_was_appended_comes_back(case, tmp_path_factory):
+    folders = [tmp_path_factory.mktemp("disk") for _ in range(case["n_folders"])]
+    matrix, n_outputs = case["matrix"], max(1, case["n_offsets"])
+    rng = np.random.default_rng(0)
+    target = rng.normal(size=matrix.n_rows)
+    weight = rng.random(matrix.n_rows) if case["weighted"] else None
+    offset = rng.normal(size=(n_outputs, matrix.n_rows)) if case["n_offsets"] else None
+    tight = smallest_limit(
+        matrix, case["chunk_rows"], len(folders), case["weighted"], case["n_offsets"], n_outputs
+    )
+    with make_store(
+        folders, matrix, target, weight, offset, case["cuts"],
+        limit=tight if case["tight"] else LARGE, n_outputs=n_outputs,
+        chunk_rows=case["chunk_rows"], compression=case["compression"],
+    ) as store:  # fmt: skip
+        store.first_row = case["first_row"]
+        store.begin(n_outputs, False)
+        n_chunks = -(-matrix.n_rows // case["chunk_rows"])
+        fits = not case["tight"] or n_chunks <= len(folders) + 2
+        assert store.n_resident == (n_chunks if fits else 0)
+        last = matrix.n_columns - 1
+        for uses in (EVERYTHING, NO_BINS, Uses(True, ()), Uses(False, (last, 0)), EVERYTHING):
+            assert_same(store, matrix, target, weight, offset, uses)
+    assert_nothing_left(*folders)
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_work_keeps_what_was_written(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("disk")
+    matrix = make_matrix(100, 3)
+    chunk_rows, n_outputs = data.draw(st.integers(10, 60)), data.draw(st.integers(1, 3))
+    kept, resident = data.draw(st.booleans()), data.draw(st.integers(0, 3))
+    limit = smallest_limit(matrix, chunk_rows, n_outputs=n_outputs, kept=kept)
+    limit += resident * (limit - RESERVE) // 3
+    options = {"chunk_rows": chunk_rows, "n_outputs": n_outputs, "keeps_probability": kept}
+    rng = np.random.default_rng(0)
+    with make_store(folder, matrix, np.zeros(100), limit=limit, **options) as store:
+        for _ in range(2):
+            store.begin(n_outputs, kept)
+            assert store.n_resident >= min(resident, len(store.chunk_sizes))
+            known = {}
+            for _ in range(data.draw(st.integers(1, 5))):
+                reads = data.draw(st.sets(st.sampled_from(FIELDS)))
+                writes = data.draw(st.sets(st.sampled_from(FIELDS)))
+                words = data.draw(st.sampled_from([1, 2]))
+                uses = Uses(False, (), reads, writes, words)
+                numbers = data.draw(st.sets(st.sampled_from(range(len(store.chunk_sizes)))))
+                for chunk in store.chunks(sorted(numbers), uses):
+                    n = chunk.n_rows
+                    assert chunk.work.raw.shape == (n_outputs, n)
+                    assert chunk.work.probability.shape == ((n_outputs, n) if kept else (0, 0))
+                    assert len(chunk.work.rows) == n + PAD
+                    for name in FIELDS:
+                        array = getattr(chunk.work, name)
+                        part = array[: n * words] if name == "packed" else array
+                        before = known.get((chunk.number, name))
+                        if name in reads and before is not None and len(before) >= len(part):
+                            np.testing.assert_array_equal(part, before[: len(part)])
+                        if name in writes:
+                            part[...] = rng.integers(0, 1 << 31, part.shape)
+                            known[chunk.number, name] = part.copy()
+    assert_nothing_left(folder)
+
+
+def test_chunks_by_number_and_a_store_without_rows(small, tmp_path):
+    matrix, target = small
+    with make_store(tmp_path, matrix, target, chunk_rows=60) as store:
+        store.begin(1, False)
+        assert [chunk.number for chunk in store.chunks([1, 4, 7])] == [1, 4, 7]
+        assert [chunk.first_row for chunk in store.chunks([2])] == [120]
+    with ChunkSink(matrix.spec, tmp_path, LARGE) as sink, sink.finish(first_row=3) as store:
+        store.begin(1, False)
+        assert (list(store.chunks()), list(store.chunk_sizes), store.first_row) == ([], [], 3)
+    assert_nothing_left(tmp_path)
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_bundles_come_back(compression, tmp_path):
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.csr_matrix(np.eye(12)[rng.integers(0, 12, 300)] * rng.random((300, 12)))
+    table = read_any(X)
+    matrix = bin_bundled(table, fit_bins(table, max_bins=15), BundleRules())
+    assert matrix.layout is not None
+    limit = smallest_limit(matrix, 50)
+    options = {"chunk_rows": 50, "compression": compression}
+    with make_store(tmp_path, matrix, np.zeros(300), limit=limit, **options) as store:
+        store.begin(1, False)
+        assert_same(store, matrix, np.zeros(300))
+
+
+def without(monkeypatch, *names):
+    for name in names:
+        monkeypatch.delattr(os, name, raising=False)
+
+
+@pytest.mark.parametrize("compression", ["none", "always"])
+@pytest.mark.parametrize("lacking", ["madvise", "positions", "pyarrow"])
+def test_systems_that_lack_something(lacking, compression, small, tmp_path, monkeypatch):
+    matrix, target = small
+    if lacking == "madvise":
+        monkeypatch.setattr(block_files, "_advise", lambda: None)
+    elif lacking == "positions":
+        without(monkeypatch, "preadv", "pwrite", "posix_fallocate")
+    else:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        assert find_lz4() is None
+    limit = smallest_limit(matrix, 60)
+    options = {"chunk_rows": 60, "compression": compression}
+    with make_store(tmp_path, matrix, target, limit=limit, **options) as store:
+        store.begin(1, False)
+        for _ in range(2):
+            assert_same(store, matrix, target)
+    assert_nothing_left(tmp_path)
+
+
+def test_chunks_are_encoded_once_the_file_cache_is_full(small, tmp_path, monkeypatch):
+    matrix, target = small
+    monkeypatch.setattr("hedgerow.data.chunk_sink.file_cache_bytes", lambda: 3 * 124 * 15)
+    with make_store(tmp_path, matrix, target, chunk_rows=60) as store:
+        (manifest,) = tmp_path.glob("*/manifest.json")
+        mapped = [chunk.by_row is not None for chunk in read_manifest(manifest).chunks]
+        assert mapped == [True] * 3 + [False] * 6
+        store.begin(1, False)
+        assert_same(store, matrix, target)
+
+
+# Codecs
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    bins=st.lists(st.integers(0, 255), min_size=1, max_size=20, unique=True),
+    n_rows=st.integers(1, 2000),
+    seed=st.integers(0, 3),
+    with_lz4=st.booleans(),
+)
+def test_columns_decode_to_what_was_encoded(bins, n_rows, seed, with_lz4):
+    chosen = np.array(bins, dtype=np.uint8)
+    column = chosen[np.random.default_rng(seed).integers(0, len(bins), n_rows)]
+    data, codec = encode_column(column, find_lz4() if with_lz4 else None)
+    assert codec in CODECS
+    out = np.full(n_rows + 8 + 5, 77, dtype=np.uint8)
+    ColumnDecoder().decode(data.copy(), codec, n_rows, out)
+    np.testing.assert_array_equal(out[:n_rows], column)
+    assert (out[n_rows + 8 :] == 77).all()
+    if n_rows > 300 and not with_lz4:
+        few = next((b for b in (1, 2, 4) if len(np.unique(column)) <= 1 << b), 0)
+        assert codec == few
+        if few:
+            naive = [sorted(set(column.tolist())).index(b) for b in column.tolist()]
+            codes = [(data[16 + i * few // 8] >> (i * few % 8)) % (1 << few) for i in range(n_rows)]
+            assert codes == naive
+
+
+def test_rows_of_one_bin_and_runs_take_few_bytes():
+    if find_lz4() is None:
+        pytest.skip("pyarrow is not installed")
+    sparse = np.where(np.arange(10_000) % 50 == 0, np.arange(10_000) % 251, 0).astype(np.uint8)
+    noise = np.random.default_rng(0).integers(0, 255, 10_000).astype(np.uint8)
+    assert len(encode_column(sparse, find_lz4())[0]) < 2500
+    assert len(encode_column(noise, find_lz4())[0]) == 10_000
+
+
+@pytest.mark.parametrize(("n_columns", "n_rows"), [(1, 1), (8, 300), (33, 257), (70, 600)])
+def test_rows_are_gathered_from_columns(n_columns, n_rows):
+    rng = np.random.default_rng(0)
+    matrix = make_matrix(n_rows, n_columns)
+    by_column = rng.integers(0, 256, (n_columns, n_rows)).astype(np.uint8)
+    by_row = np.full((matrix.n_tiles, n_rows, matrix.tile_width), 9, np.uint8)
+    gather_rows(by_column, matrix.features_per_tile, by_row)
+    naive = np.zeros_like(by_row)
+    for j in range(n_columns):
+        naive[j // matrix.features_per_tile, :, j % matrix.features_per_tile] = by_column[j]
+    np.testing.assert_array_equal(by_row, naive)
+
+
+# Memory
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    limit=st.integers(1, 1 << 34),
+    n_columns=st.integers(1, 2000),
+    n_outputs=st.integers(1, 50),
+    n_lanes=st.integers(1, 5),
+    n_chunks=st.integers(0, 10_000),
+)
+def test_the_parts_are_within_the_limit(limit, n_columns, n_outputs, n_lanes, n_chunks):
+    shape = RowShape(n_columns, -(-n_columns // 32), 32, True, 0, n_outputs, True)
+    try:
+        plan = divide_memory(limit, shape, n_lanes)
+    except ParameterError as error:
+        enough = int(str(error).rstrip(".").rpartition(" ")[2])
+        assert limit < enough
+        divide_memory(enough, shape, n_lanes)
+        with pytest.raises(ParameterError):
+            divide_memory(enough - 1, shape, n_lanes)
+        return
+    resident = plan.resident_of(n_chunks)
+    in_turn = plan.n_slots if resident < n_chunks else 0
+    assert 0 <= resident <= n_chunks
+    assert RESERVE + (resident + in_turn) * plan.chunk_bytes <= limit
+    assert plan.chunk_bytes == shape.chunk_bytes(plan.chunk_rows)
+
+
+def test_too_little_memory_for_the_outputs_of_a_fit(small, tmp_path):
+    matrix, target = small
+    limit = smallest_limit(matrix, 60)
+    with make_store(tmp_path, matrix, target, limit=limit, chunk_rows=60) as store:
+        with pytest.raises(ParameterError, match=r"memory_limit=.* at least \d+"):
+            store.begin(1000, True)
+        store.begin(1, False)
+        assert_same(store, matrix, target)
+
+
+PEAK = """
+    import ctypes
+    import sys
+    import numpy as np
+    from hedgerow.data import bin_table, fit_bins, read_table
+    from hedgerow.data.chunk_sink import ChunkSink
+    from hedgerow.data.row_store import Uses, NO_BINS
+
+    def memory(name):
+        for line in open("/proc/self/status"):
+            if line.startswith(name):
+                return int(line.split()[1]) * 1024
+
+    def run(matrix, target, batches, limit, chunk_rows=None):
+        options = {"compression": sys.argv[2], "chunk_rows": chunk_rows}
+        with ChunkSink(spec, sys.argv[1], limit, **options) as sink:
+            for _ in range(batches):
+                sink.append(matrix, target)
+            store = sink.finish()
+        with store:
+            store.begin(1, False)
+            total = sum(store.chunk_sizes) * (60 + 8 + 36)
+            for uses in (Uses(), NO_BINS, Uses(True, (3,), ("packed",), ("rows",))) * 2:
+                for chunk in store.chunks(uses=uses):
+                    chunk.matrix.by_row.max(), chunk.matrix.by_column.max(), chunk.target.sum()
+                    for array in chunk.work:
+                        array[...] = 1
+            return store.n_resident, total
+
+    rng = np.random.default_rng(0)
+    table = read_table(rng.integers(0, np.repeat([2, 16, 200, 300], 7), (20_000, 28)) * 1.0)
+    spec = fit_bins(table, max_bins=255)
+    matrix, target = bin_table(table, spec), np.zeros(20_000)
+    few = read_table(table.values[:200])
+    for limit in (1 << 23, 1 << 30):  # compile
+        run(bin_table(few, spec), target[:200], 500, limit, 100)
+    if hasattr(ctypes.CDLL(None), "malloc_trim"):
+        ctypes.CDLL(None).malloc_trim(0)  # memory that is free already is no new memory
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # the peak counts from here
+    before, limit = memory("VmRSS"), int(sys.argv[3])
+    resident, total = run(matrix, target, int(sys.argv[4]), limit)
+    print(memory("VmHWM") - before, resident, total)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak from /proc")
+@pytest.mark.parametrize("compression", ["none", "always"])
+@pytest.mark.parametrize("limit", [12 << 20, 24 << 20])
+def test_peak_memory_is_below_the_limit(compression, limit, tmp_path):
+    batches = 10 * limit // (104 * 20_000) + 1
+    arguments = [str(tmp_path), compression, str(limit), str(batches)]
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PEAK), *arguments],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    beyond, resident, total = map(int, result.stdout.split())
+    assert total >= 10 * limit
+    assert resident > 0
+    assert beyond < limit, beyond
+    assert beyond > limit // 4, beyond  # it does measure something
+    assert_nothing_left(tmp_path)
+
+
+# Arguments
+
+
+def test_a_sink_refuses_what_does_not_go_together(small, tmp_path):
+    matrix, target = small
+    spec = matrix.spec
+    few = make_matrix(50, 2)
+    paired = pair_columns(bin_table(*(lambda t: (t, fit_bins(t, 15)))(read_table(np.eye(4)))))
+    with ChunkSink(spec, tmp_path, LARGE) as sink:
+        for bad, match in (
+            ((few, target[:50]), "layouts"),
+            ((replace(matrix, spec=make_matrix(90, 7).spec), target), "other bins"),
+            ((replace(matrix, by_column=matrix.by_column[:0]), target), "both layouts"),
+            ((matrix, target[:-1]), "target has shape"),
+            ((matrix, target, target[:-1]), "weight has shape"),
+            ((matrix, target, None, target), "offset has shape"),
+        ):
+            with pytest.raises(DataError, match=match):
+                sink.append(*bad)
+        sink.append(matrix, target)
+        with pytest.raises(DataError, match="some batches"):
+            sink.append(matrix, target, target)
+    with ChunkSink(paired.spec, tmp_path, LARGE) as sink, pytest.raises(DataError, match="in each"):
+        sink.append(paired, np.zeros(4))
+    with pytest.raises(StorageError, match="closed"):
+        sink.append(paired, np.zeros(4))
+    with pytest.raises(StorageError, match="closed"):
+        sink.finish()
+    assert_nothing_left(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"compression": "lzma"}, "compression='lzma'"),
+        ({"chunk_rows": 0}, "chunk_rows=0"),
+        ({"memory_limit": 1000}, r"memory_limit=1000 .* at least \d+"),
+        ({"cache_dir": []}, "at least one"),
+        ({"cache_dir": "no such folder"}, "'no such folder' is not a folder"),
+    ],
+)
+def test_bad_arguments(options, match, small, tmp_path):
+    with pytest.raises(ParameterError, match=match):
+        ChunkSink(small[0].spec, **{"cache_dir": tmp_path, "memory_limit": LARGE, **options})
+    assert_nothing_left(tmp_path)
+
+
+def test_a_store_is_used_between_begin_and_close(small, tmp_path):
+    store = make_store(tmp_path, *small)
+    assert_same(store, *small)
+    assert [len(array) for array in next(store.chunks()).work] == [0, 0, 0, 0, PAD]
+    store.close()
+    store.close()
+    with pytest.raises(StorageError, match="closed"):
+        next(iter(store.chunks()))
+    with pytest.raises(StorageError, match="closed"):
+        store.begin(1, False)
+    assert_nothing_left(tmp_path)
+
+
+# Faults
+
+
+@pytest.mark.parametrize("compression", ["none", "always"])
+def test_a_changed_byte_in_any_block_is_found(compression, small, tmp_path):
+    matrix, target = small
+    options = {"chunk_rows": 250, "compression": compression}
+    with make_store(tmp_path, matrix, target, target + 1, **options) as store:
+        (manifest,) = tmp_path.glob("*/manifest.json")
+        n_blocks = len(read_manifest(manifest).chunks[1].blocks)
+        assert n_blocks == (4 if compression == "none" else 9)
+        store.begin(1, False)
+        assert_same(store, matrix, target, target + 1)
+    for i in range(n_blocks):
+        with make_store(tmp_path, matrix, target, target + 1, **options) as store:
+            (manifest,) = tmp_path.glob("*/manifest.json")
+            block = read_manifest(manifest).chunks[1].blocks[i]
+            path = manifest.parent / "blocks-0.bin"
+            content = bytearray(path.read_bytes())
+            content[block.offset + block.size // 2] ^= 16
+            path.write_bytes(content)
+            store.begin(1, False)
+            with pytest.raises(StorageError, match=r"blocks-0.bin.*checksum"):
+                list(store.chunks())
+        assert_nothing_left(tmp_path)
+
+
+@pytest.mark.parametrize("compression", ["none", "always"])
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_file_cut_short_is_an_error(compression, seen, small, tmp_path):
+    matrix, target = small
+    if seen and compression == "none" and block_files._advise() is None:
+        pytest.skip("this system cannot be asked before it reads")
+    options = {"chunk_rows": 60, "compression": compression, "limit": smallest_limit(matrix, 60)}
+    with make_store(tmp_path, matrix, target, **options) as store:
+        store.begin(1, False)
+        if seen:
+            assert_same(store, matrix, target)
+        (path,) = tmp_path.glob("*/blocks-0.bin")
+        os.truncate(path, 4096)
+        with pytest.raises(StorageError, match=r"blocks-0\.bin"):
+            for _ in store.chunks():
+                pass
+    assert_nothing_left(tmp_path)
+
+
+def test_a_folder_that_vanishes(small, tmp_path):
+    matrix, target = small
+    limit = smallest_limit(matrix, 60)
+    with make_store(tmp_path, matrix, target, chunk_rows=60, limit=limit) as store:
+        (folder,) = tmp_path.glob("*.scratch")
+        scratch.shutil.rmtree(folder)
+        with pytest.raises(StorageError, match=r"work-0\.bin: .*cache_dir"):
+            store.begin(1, False)
+    sink = ChunkSink(matrix.spec, tmp_path, LARGE)
+    (folder,) = tmp_path.glob("*.scratch")
+    scratch.shutil.rmtree(folder)
+    sink.append(matrix, target)
+    with pytest.raises(StorageError, match=r"manifest\.json"):
+        sink.finish()
+    assert_nothing_left(tmp_path)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written(small, tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(StorageError, match="in which you may write"):
+        ChunkSink(small[0].spec, tmp_path, LARGE)
+    tmp_path.chmod(0o700)
+
+
+class Fault:
+    """Lets the system fail at the n-th call of whatever touches files."""
+
+    def __init__(self, monkeypatch, number, fail_at):
+        self.calls, self.number, self.fail_at = 0, number, fail_at
+        for module, name in (
+            (block_files, "open_new"),
+            (block_files, "write_at"),
+            (block_files, "read_at"),
+            (block_files, "reserve_space"),
+            (block_files, "map_file"),
+            (Path, "read_bytes"),
+            (Path, "mkdir"),
+            (os, "write"),
+        ):
+            monkeypatch.setattr(module, name, self.around(getattr(module, name)))
+        if block_files._advise() is not None:
+            advise = self.around(block_files._advise(), result=-1)
+            monkeypatch.setattr(block_files, "_advise", lambda: advise)
+
+    def around(self, function, result=None):
+        def call(*arguments, **options):
+            self.calls += 1
+            if self.calls == self.fail_at:
+                if result is not None and arguments[2] == 22:
+                    block_files.ctypes.set_errno(self.number)
+                    return result
+                if result is None:
+                    raise OSError(self.number, os.strerror(self.number))
+            return function(*arguments, **options)
+
+        return call
+
+
+@pytest.mark.parametrize(
+    ("number", "compression", "resident"),
+    [(errno.ENOSPC, "none", False), (errno.EIO, "always", False), (errno.EIO, "none", True)],
+)
+def test_any_call_of_the_system_may_fail(number, compression, resident, tmp_path, monkeypatch):
+    matrix, target = make_matrix(70, 2), np.arange(70.0)
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    options = {"chunk_rows": 15, "compression": compression}
+    options["limit"] = LARGE if resident else smallest_limit(matrix, 15, 2)
+    errors = []
+    for fail_at in itertools.count(1):
+        with monkeypatch.context() as patch:
+            fault = Fault(patch, number, fail_at)
+            try:
+                with make_store(folders, matrix, target, cuts=(40,), **options) as store:
+                    store.begin(1, False)
+                    for _ in range(2):
+                        assert_same(store, matrix, target)
+            except StorageError as error:
+                errors.append(error)
+        assert_nothing_left(*folders)
+        if fault.calls < fail_at:
+            break
+    assert fail_at > 40
+    assert len(errors) > fail_at * 0.6  # letting go of a mapping may fail unnoticed
+    assert {error.errno for error in errors} == {number}
+    assert all(str(tmp_path) in str(error) and "cache_dir" in str(error) for error in errors)
+
+
+def test_short_reads_and_writes_are_continued(small, tmp_path, monkeypatch):
+    matrix, target = small
+    read, write = block_files.read_at, block_files.write_at
+    monkeypatch.setattr(block_files, "read_at", lambda f, b, o: read(f, b[: len(b) // 3 + 1], o))
+    monkeypatch.setattr(block_files, "write_at", lambda f, b, o: write(f, b[: len(b) // 2 + 1], o))
+    limit = smallest_limit(matrix, 60)
+    with make_store(tmp_path, matrix, target, chunk_rows=60, limit=limit) as store:
+        store.begin(1, False)
+        assert_same(store, matrix, target)
+
+
+@pytest.mark.parametrize("compression", ["none", "always"])
+def test_passes_that_are_given_up_leave_no_thread(compression, small, tmp_path):
+    matrix, target = small
+    options = {"chunk_rows": 60, "compression": compression, "limit": smallest_limit(matrix, 60)}
+    with make_store(tmp_path, matrix, target, **options) as store:
+        store.begin(1, False)
+        for chunk in store.chunks():
+            chunk.work.raw[...] = 5.0
+            if chunk.number == 2:
+                break
+        del chunk
+        assert not [t for t in threading.enumerate() if t.name == "hedgerow-ahead"]
+        assert [c.work.raw.min() for c in store.chunks([0, 1, 2])] == [5.0] * 3
+        with pytest.raises(ZeroDivisionError):
+            _ = [1 / 0 for _ in store.chunks()]
+        going = store.chunks()
+        next(going)
+        store.close()
+        with pytest.raises(StorageError, match="closed"):
+            next(going)
+    assert_nothing_left(tmp_path)
+
+
+# Manifests
+
+
+@pytest.mark.parametrize("compression", ["none", "always"])
+def test_a_manifest_is_checked_in_full(compression, small, tmp_path):
+    matrix, target = small
+    options = {"chunk_rows": 250, "compression": compression}
+    with make_store(tmp_path, matrix, target, target, **options):
+        (path,) = tmp_path.glob("*/manifest.json")
+        text = path.read_text()
+        content = json.loads(text)
+        assert read_manifest(path).n_columns == 7
+        for bad in [text[:-1], text[:50], "", "[" * 100_000, "null", "{}", "\xff"]:
+            path.write_text(bad, encoding="latin-1")
+            with pytest.raises(StorageError, match=r"manifest\.json"):
+                read_manifest(path)
+        n_refused = 0
+        for place in places_in(content):
+            for value in (None, -1, 1 << 70, "x", [], 2.5):
+                changed = json.loads(text)
+                put(changed, place, value)
+                path.write_text(json.dumps(changed))
+                try:
+                    read_manifest(path)
+                except StorageError:
+                    n_refused += 1
+        assert n_refused > 4.5 * len(list(places_in(content)))
+
+
+def places_in(content, place=()):
+    items = content.items() if isinstance(content, dict) else enumerate(content)
+    for key, value in items:
+        yield (*place, key)
+        if isinstance(value, dict | list):
+            yield from places_in(value, (*place, key))
+
+
+def put(content, place, value):
+    for key in place[:-1]:
+        content = content[key]
+    content[place[-1]] = value
+
+
+# Temporary folders
+
+
+def test_folders_are_private_and_leftovers_are_removed(tmp_path):
+    folder = scratch.ScratchFolder(tmp_path)
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+    other = scratch.ScratchFolder(tmp_path)
+    assert folder.path.exists()  # its owner is alive
+    left = tmp_path / "hedgerow-0123456789abcdef.scratch"
+    left.mkdir()
+    (left / scratch.LOCK).write_text("elsewhere\n1\n")
+    (left / "blocks-0.bin").write_bytes(b"x")
+    young, old = (tmp_path / f"hedgerow-{c * 16}.scratch" for c in "ab")
+    for path in (young, old):
+        path.mkdir()
+    os.utime(old, (time.time() - 4000,) * 2)
+    mine = tmp_path / "hedgerow-notes.scratch"
+    mine.mkdir()
+    link = tmp_path / f"hedgerow-{'c' * 16}.scratch"
+    link.symlink_to(mine)
+    assert sorted(scratch.remove_leftovers(tmp_path)) == sorted([left, old])
+    folder.close()
+    folder.close()
+    del other
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([young.name, mine.name, link.name])
+
+
+def test_where_files_cannot_be_locked_processes_are_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(scratch, "_lock", lambda descriptor: None)
+    folder = scratch.ScratchFolder(tmp_path)
+    host = scratch.socket.gethostname()
+    done = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"],
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    left = []
+    for i, (content, age) in enumerate(
+        [
+            (f"{host}\n{os.getpid()}\n", 1e6),
+            (f"{host}\n{int(done.stdout)}\n", 1e6),
+            (f"{host}\n{int(done.stdout)}\n", 0),
+            (f"other{host}\n{int(done.stdout)}\n", 1e6),
+            ("", 1e6),
+        ]
+    ):
+        left.append(tmp_path / f"hedgerow-{i:016x}.scratch")
+        left[-1].mkdir()
+        (left[-1] / scratch.LOCK).write_text(content)
+        os.utime(left[-1] / scratch.LOCK, (time.time() - age,) * 2)
+    assert scratch.remove_leftovers(tmp_path) == [left[1]]
+    folder.close()
+
+
+RUN = """
+    import os, signal, sys, warnings
+    import numpy as np
+    from hedgerow.data import bin_table, fit_bins, read_table
+    from hedgerow.data.chunk_sink import ChunkSink
+    table = read_table(np.arange(300.0).reshape(-1, 1))
+    spec = fit_bins(table, max_bins=255)
+    sink = ChunkSink(spec, sys.argv[1], 1 << 24, chunk_rows=50)
+    sink.append(bin_table(table, spec), np.zeros(300))
+    store = sink.finish()
+    store.begin(1, False)
+    chunks = store.chunks()
+    next(chunks)
+    warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+    if os.fork() == 0:
+        sys.exit()  # a child that ends leaves the files alone
+    os.wait()
+    print(len(os.listdir(sys.argv[1])), len(list(store.chunks())), flush=True)
+    if sys.argv[2] == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.parametrize("end", ["exit", "kill"])
+def test_files_when_the_process_ends(end, tmp_path):
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(RUN), str(tmp_path), end],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert result.stdout.split() == ["1", "6"], result.stderr
+    if end == "exit":
+        assert (result.returncode, result.stderr) == (0, "")
+        assert_nothing_left(tmp_path)
+    else:
+        assert result.returncode == -signal.SIGKILL
+        assert len(os.listdir(tmp_path)) == 1
+        scratch.ScratchFolder(tmp_path).close()
+        assert_nothing_left(tmp_path)
+
+
+# Threads
+
+
+def test_items_are_made_ahead_in_order():
+    made, lanes = [], set()
+
+    def make(number):
+        lanes.add((number % 3, threading.get_ident()))
+        made.append(number)
+        return -number
+
+    numbers = [0, 1, 2, 3, 5, 6, 7, 12]
+    ahead = work_ahead(make, numbers, 3)
+    assert next(ahead) == 0
+    wait_until(lambda: len(made) >= 4)
+    time.sleep(0.02)
+    assert sorted(made) == [0, 1, 2, 3]  # one ahead in each lane
+    assert list(ahead) == [-n for n in numbers[1:]]
+    assert len(lanes) == 3
+    assert not [t for t in threading.enumerate() if t.name == "hedgerow-ahead"]
+
+
+@pytest.mark.parametrize("n_lanes", [1, 2])
+def test_errors_come_in_place_of_their_item(n_lanes):
+    ahead = work_ahead(lambda n: 1 // (n - 3), range(9), n_lanes)
+    assert [next(ahead) for _ in range(3)] == [-1, -1, -1]
+    with pytest.raises(ZeroDivisionError):
+        next(ahead)
+    with pytest.raises(StopIteration):
+        next(ahead)
+    assert not [t for t in threading.enumerate() if t.name == "hedgerow-ahead"]

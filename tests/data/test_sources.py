@@ -1,0 +1,348 @@
+"""Sources of rows: text files against the reader of whole files, surveys of several processes."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hedgerow import DataError, Dataset, ParameterError
+from hedgerow.cli.tables import read_table as read_whole_file
+from hedgerow.comm.base import Alone
+from hedgerow.data import fit_bins
+from hedgerow.data.bins import SAMPLE_ROWS, sampled_rows
+from hedgerow.data.memory import available_memory, memory_bytes, shown_bytes
+from hedgerow.data.sources import ReadRequest, Roles, Survey, TextTypes, merge_surveys
+from hedgerow.data.sources.batches import FunctionPart
+from hedgerow.data.sources.binning import BatchReader
+from hedgerow.data.sources.libsvm_files import LibsvmPart
+from hedgerow.data.sources.packing import pack, unpack
+from hedgerow.data.sources.paths import DataFile, find_files
+from hedgerow.data.sources.row_sample import Block, RowSample
+from hedgerow.data.sources.spool import Spool
+from hedgerow.data.sources.text_files import TextPart
+from hedgerow.errors import CommunicationError, StorageError
+from hedgerow.kernels.hashing import BIN_SAMPLE_STREAM, hash_range
+from tests.helpers.file_tables import all_kinds, simple, split, write
+
+LIMIT = 10**8
+
+
+def found_in(paths: Sequence[Path], block: int = LIMIT) -> tuple[Any, Any]:
+    """Schema and numbers of all columns of text files."""
+    parts = [TextPart(DataFile(str(path), "csv")) for path in paths]
+    types = TextTypes()
+    for part in parts:
+        types.merge(TextTypes.from_json(part.find_types(block).to_json()))
+    survey = Survey(ReadRequest(), seed=0, memory_limit=LIMIT)
+    for part in parts:
+        part.types = types
+        survey.begin(part.column_names(), True, True)
+        for batch in part.batches(None, block):
+            survey.add(batch, None, None, part.name)
+    found = survey.finish()
+    reader = BatchReader(found.schema, survey.names or (), True)
+    tables = [
+        reader.table(batch, part.name).values
+        for part in parts
+        for batch in part.batches(None, block)
+    ]
+    np.testing.assert_array_equal(np.vstack(tables), found.table.values)
+    return found.schema, found.table.values
+
+
+def assert_as_whole(paths: Sequence[Path], whole: Path) -> None:
+    schema, values = found_in(paths)
+    table = Dataset(read_whole_file(str(whole)).columns).table()
+    assert schema == table.schema
+    np.testing.assert_array_equal(values, table.values)
+
+
+CSV_COLUMNS = {
+    "whole": ["1", "2", "-3", "NA"],
+    "wide": ["9007199254740993", "1", "2", "3"],
+    "wide with a gap": ["9007199254740993", "", "2", "3"],
+    "beyond": ["18446744073709551615", "1", "2", "3"],
+    "float": ["1", "2.5", "1e3", "nan"],
+    "spaces": [" 1", "2 ", "\t3", "4"],
+    "hex": ["0x10", "1", "2", "3"],
+    "infinite": ["inf", "-inf", "1", "2"],
+    "late text": ["1", "2", "3", "n/a"],
+    "late float": ["1", "2", "3", "4.5"],
+    "truth": ["true", "False", "TRUE", ""],
+    "truth and numbers": ["true", "1", "0", "1"],
+    "dates": ["2020-01-31", "1999-12-01 10:00", "2001-02-03T04:05:06.789", "?"],
+    "no date": ["2020-02-30", "2020-01-01", "2020-01-02", "2020-01-03"],
+    "times": ["10:30", "11:00", "12:00", ""],
+    "zones": ["2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z", "", ""],
+    "nothing": ["", "NA", "null", "?"],
+    "text": ["a", "b,c", 'd"e', "f\ng"],
+    "underscores": ["1_0", "2", "3", "4"],
+    "quoted": ["N/A", "None", "x", ""],
+}
+
+
+@pytest.mark.parametrize("name", CSV_COLUMNS)
+def test_csv_columns(name: str, tmp_path: Path) -> None:
+    """Types are those of the whole file, wherever batches and files end."""
+    column = CSV_COLUMNS[name]
+    lines = [
+        '"' + text.replace('"', '""') + '"' if set(text) & set(',"\n') else text for text in column
+    ]
+    rows = [f"{number},{line}" for number, line in enumerate(lines)]
+    whole = tmp_path / "whole.csv"
+    whole.write_text("n,x\n" + "\n".join(rows) + "\n", newline="")
+    parts = []
+    for place, some in enumerate((rows[:3], rows[3:])):
+        parts.append(tmp_path / f"{place}.csv")
+        parts[-1].write_text("n,x\n" + "\n".join(some) + "\n", newline="")
+    assert_as_whole([whole], whole)
+    assert_as_whole(parts, whole)
+
+
+def test_csv_types_across_blocks(tmp_path: Path) -> None:
+    """A column that is numeric for many blocks, and then is not."""
+    n_rows = 120_000
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "late": pa.array([*map(str, range(n_rows - 1)), "n/a"]),
+            "float": rng.normal(size=n_rows),
+            "long": pa.array(["x" * 40] * n_rows),
+            "gone": pa.array([None] * (n_rows - 1) + ["7"]),
+        }
+    )
+    path = write(table, tmp_path / "a.tsv")
+    packed = tmp_path / "b.csv.gz"
+    plain = write(table, tmp_path / "b.csv")
+    packed.write_bytes(gzip.compress(plain.read_bytes(), 1))
+    plain.unlink()
+    whole = Dataset(read_whole_file(str(path)).columns).table()
+    for file in (path, packed):
+        schema, values = found_in([file], 1 << 22)
+        assert schema == whole.schema
+        np.testing.assert_array_equal(values, whole.values)
+
+
+def test_csv_errors(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    for text, match in (
+        ("a,a\n1,2\n", "two columns are called 'a'"),
+        ("a,\n1,2\n", "column 2 has no name"),
+        ("", r"a\.csv cannot be read as CSV"),
+    ):
+        path.write_text(text)
+        with pytest.raises((DataError, StorageError), match=match):
+            TextPart(DataFile(str(path), "csv"))
+    for content in (
+        b"a,b\n1,2\n3\n",
+        b"a,b\n1,\xff\xfe\n",
+        gzip.compress(b"a,b\n1,2\n" * 999)[:40],
+    ):
+        file = tmp_path / ("a.csv.gz" if content[:2] == b"\x1f\x8b" else "a.csv")
+        file.write_bytes(content)
+        with pytest.raises(StorageError, match=r"a\.csv(\.gz)? cannot be read as CSV"):
+            found_in([file])
+
+
+# ---- LibSVM ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "match"),
+    [
+        ("1 2:3 x", r"line 3: 'x' cannot be read; an entry is written as column:value"),
+        ("a 2:3", r"line 3: 'a' cannot be read; a target is a number"),
+        ("1 2:b", r"'2:b' cannot be read; a value is a number"),
+        ("1 -2:4", r"'-2:4' cannot be read; an entry"),
+        ("1 2:4 2:5", r"'2:5' cannot be read; a column is given once"),
+        ("1 3:1 2:4 3:5", r"'3:5' cannot be read; a column is given once"),
+        ("1 2.5:4", r"'2.5:4' cannot be read"),
+        ("1,2 2:4", r"'1,2' cannot be read; a target"),
+        ("1 2 :4", r"'2' cannot be read"),
+        ("1 99999999999:4", r"'99999999999:4' cannot be read"),
+    ],
+)
+def test_libsvm_faults(line: str, match: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.libsvm"
+    path.write_text(f"1 1:1\n0 2:2 # fine\n{line}\n")
+    with pytest.raises(DataError, match=match):
+        list(LibsvmPart(DataFile(str(path), "libsvm")).batches(None, LIMIT))
+
+
+def test_libsvm_blocks(tmp_path: Path) -> None:
+    """Lines that end beyond a block, and one that is longer than any."""
+    long = "2 " + " ".join(f"{j}:{j}.5" for j in range(30_000))
+    lines = [f"{row % 3} {row % 7}:1.25 9:{row}" for row in range(5_000)] + [long, "1"]
+    path = tmp_path / "a.libsvm.gz"
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    batches = list(LibsvmPart(DataFile(str(path), "libsvm")).batches(None, 1))
+    assert len(batches) > 3
+    targets = np.concatenate([np.asarray(batch.target.values) for batch in batches])
+    assert targets.tolist() == [*(row % 3 for row in range(5_000)), 2, 1]
+    assert batches[0].sparse[[3]].toarray().tolist()[0][:10] == [0, 0, 0, 1.25, 0, 0, 0, 0, 0, 3]
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(StorageError, match="cannot be read as LibSVM"):
+        list(LibsvmPart(DataFile(str(path), "libsvm")).batches(None, 1))
+
+
+def test_libsvm_takes_no_columns(tmp_path: Path) -> None:
+    path = tmp_path / "a.libsvm"
+    path.write_text("1 1:1\n")
+    with pytest.raises(ParameterError, match="their target is the first number of a line"):
+        Dataset.from_files(path, "y")
+    other = write(simple(3), tmp_path / "b.parquet")
+    with pytest.raises(DataError, match="give files of one kind"):
+        Dataset.from_files([path, other])
+
+
+# ---- rows for the cuts -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_rows", [1000, SAMPLE_ROWS, SAMPLE_ROWS + 1, 700_000])
+@pytest.mark.parametrize("known", [False, True])
+def test_sampled_rows_are_those_of_memory(n_rows: int, known: bool) -> None:
+    rng = np.random.default_rng(n_rows)
+    edges = np.unique(np.r_[0, rng.integers(0, n_rows, 9), n_rows])
+    sample = RowSample(5, n_total=n_rows if known else None)
+    for start, stop in itertools.pairwise(edges.tolist()):
+        kept, hashes = sample.choose(int(stop - start))
+        sample.add(Block(hashes, None, [start + kept], (False,)))
+        assert sum(block.n_rows for block in sample.blocks) < 1.6 * SAMPLE_ROWS or known
+    blocks = sample.finish(n_rows)
+    rows = np.concatenate([block.columns[0] for block in blocks])
+    np.testing.assert_array_equal(rows, sampled_rows(n_rows, 5))
+
+
+def test_hashes_of_a_range() -> None:
+    whole = hash_range(3, BIN_SAMPLE_STREAM, 0, 100)
+    parts = [hash_range(3, BIN_SAMPLE_STREAM, a, b) for a, b in ((0, 7), (7, 7), (7, 100))]
+    np.testing.assert_array_equal(whole, np.concatenate(parts))
+
+
+# ---- several processes ----------------------------------------------------------------------
+
+
+def survey_of(table: pa.Table, first_row: int, n_total: int, batch: int) -> Survey:
+    asked = ReadRequest(Roles("y", "w"), categorical="auto")
+    survey = Survey(
+        asked, seed=1, memory_limit=LIMIT, first_row=first_row, n_total=n_total, largest_weight=2.5
+    )
+    parts = [table.slice(start, batch) for start in range(0, table.num_rows, batch)]
+    for found in FunctionPart(lambda: iter(parts)).batches(None, LIMIT):
+        names = asked.roles.features_of(tuple(found.columns), "table")
+        survey.begin(names, True, False)
+        weight = np.asarray(found.columns["w"].values)
+        survey.add(found, None, weight, "table")
+    return survey
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    cuts=st.lists(st.integers(0, 200), max_size=4),
+    batch=st.sampled_from([7, 31, 90]),
+    most=st.sampled_from([3, 2**20]),
+)
+def test_surveys_of_several_processes(cuts: list[int], batch: int, most: int) -> None:
+    """Merged through bytes they say what one survey of all rows says."""
+    table = all_kinds(200)
+    alone = survey_of(table, 0, 200, 200).finish(most)
+    surveys, row = [], 0
+    for part in split(table, cuts):
+        survey = survey_of(part, row, 200, batch)
+        row += part.num_rows
+        message = survey.to_bytes()
+        surveys.append(Survey.from_bytes(message, survey.requested, seed=1, memory_limit=LIMIT))
+    found = merge_surveys(surveys).finish(most)
+    assert found.schema == alone.schema
+    np.testing.assert_array_equal(found.table.values, alone.table.values)
+    np.testing.assert_array_equal(found.weight, alone.weight)
+    first, second = (fit_bins(f.table, 20, f.weight) for f in (alone, found))
+    np.testing.assert_array_equal(first.cut_keys, second.cut_keys)
+    np.testing.assert_array_equal(first.level_bin, second.level_bin)
+
+
+def test_the_heaviest_of_too_many_levels(tmp_path: Path) -> None:
+    """Of more levels than a model can have, those that the fit in memory keeps."""
+    from hedgerow.data import drop_unused_levels, read_table
+
+    rng = np.random.default_rng(0)
+    text = np.array([f"t{k}" for k in rng.integers(0, 40, 300)])
+    weight = rng.choice([0.5, 1.0, 2.5], 300)
+    table = pa.table({"c": text, "y": np.zeros(300), "w": weight})
+    found = survey_of(table, 0, 300, 37).finish(8)
+    expected = drop_unused_levels(read_table({"c": text}), 8, weight)
+    assert found.schema.columns[0].levels == expected.schema.columns[0].levels
+    np.testing.assert_array_equal(found.table.values, expected.values)
+
+
+def test_messages_of_other_processes() -> None:
+    arrays = [np.arange(3), np.ones((2, 2), np.float32), np.zeros(0, np.uint64)]
+    value = {"names": ["ä"], "more": [1, 2.5, None, float("inf")]}
+    message = pack(value, arrays)
+    found, parts = unpack(message)
+    assert found == value
+    for part, array in zip(parts, arrays, strict=True):
+        assert part.dtype == array.dtype
+        np.testing.assert_array_equal(part, array)
+    for wrong in (
+        b"",
+        message[:-1],
+        message + b"x",
+        message[:20],
+        b"\xff" * 40,
+        message.replace(b"<i8", b"|O8"),
+    ):
+        with pytest.raises(CommunicationError, match="malformed"):
+            unpack(wrong)
+
+
+# ---- small parts ----------------------------------------------------------------------------
+
+
+def test_memory_limits() -> None:
+    assert memory_bytes("2 GB") == 2 * 10**9
+    assert memory_bytes("1.5gib") == 3 * 2**29
+    assert memory_bytes("10k") == 10_000
+    assert memory_bytes(7.9) == 7
+    assert 0 < memory_bytes(None) <= available_memory() < 2**60
+    assert shown_bytes(1_500_000) == "1.5 MB"
+    for wrong in ("", "GB", "-1 GB", "1 i", "2 PB", True, -1, 0, [], float("nan"), float("inf")):
+        with pytest.raises(ParameterError, match="memory_limit must be a positive number"):
+            memory_bytes(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("room", [0, 100, 10**6])
+def test_spool(room: int, tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path), room)
+    values = np.random.default_rng(0).normal(size=500)
+    for part in np.array_split(values, 7):
+        spool.append(part)
+    for _ in range(2):
+        np.testing.assert_array_equal(np.concatenate(list(spool.read())), values)
+    spool.close()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(StorageError, match="cannot be kept in"):
+        Spool(str(tmp_path / "none"), 0).append(values)
+
+
+def test_order_of_files(tmp_path: Path) -> None:
+    for name in ("b/2.csv", "b/10.csv", "a.csv", ".hidden.csv", "_x/a.csv"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("a,y\n1,2\n")
+    names = [Path(file.path).relative_to(tmp_path).as_posix() for file in find_files(tmp_path)]
+    assert names == ["a.csv", "b/10.csv", "b/2.csv"]
+    found = find_files([tmp_path / "b" / "2.csv", str(tmp_path / "*.csv")])
+    assert [Path(file.path).name for file in found] == ["2.csv", "a.csv"]
+    deep = find_files(str(tmp_path / "**" / "*.csv"))
+    assert len(deep) >= 3
+    assert Alone().size == 1

@@ -1,0 +1,952 @@
+"""Ordered target statistics: kernels, leaks, copies, prediction, files."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
+from hedgerow.booster import Booster
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.row_data.statistics import (
+    MOST_PAIRS,
+    choose_columns,
+    copies_of,
+    encode,
+    without_unused,
+)
+from hedgerow.boosting.validation.hold_out import split_rows
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.data.recode import drop_unused_levels
+from hedgerow.data.schema import Column, Schema
+from hedgerow.data.statistics import ROWS, TARGET
+from hedgerow.data.table import Table
+from hedgerow.errors import ModelFormatError, ParameterError
+from hedgerow.io import model_from_bytes, model_to_bytes
+from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.statistics import (
+    ORDER_STREAM,
+    look_up,
+    means_of_sums,
+    number_keys,
+    ordered_means,
+    shuffle,
+)
+from hedgerow.objectives import make_objective
+from hedgerow.params import BoostParams
+
+SQUARED, LOGISTIC = make_objective("squared_error"), make_objective("logistic")
+NO_STOPPING = StoppingParams(early_stopping=False)
+PARAMS = BoostParams(n_estimators=5, min_samples_leaf=2, target_statistics=True)
+
+
+def shortened(value):
+    """24 bits of a float64 that float32 can hold."""
+    return np.asarray(value).astype(np.float32).astype(np.float64)
+
+
+def table_of(codes, n_levels, numbers=None, missing=None, keys=False):
+    """Category columns, then numbers."""
+    values = np.array(codes, dtype=float)
+    if missing is not None:
+        values[missing] = np.nan
+    columns = [Column(f"c{j}", "category", tuple(range(n))) for j, n in enumerate(n_levels)]
+    if numbers is not None:
+        values = np.column_stack([values, numbers])
+        columns += [Column(f"x{j}") for j in range(numbers.shape[1])]
+    if keys:
+        columns[-1] = Column("i", "int")
+        stamps = np.arange(len(values)) * 2**40
+        values = np.column_stack([keys_of_floats(values[:, :-1]), stamps])
+    return drop_unused_levels(Table(values, Schema(tuple(columns), True)))
+
+
+@st.composite
+def samples(draw, most_rows=60, n_classes=0):
+    rng = np.random.default_rng(draw(st.integers(0, 10**9)))
+    n_rows = draw(st.integers(4, most_rows))
+    n_levels = draw(st.lists(st.integers(3, 12), min_size=1, max_size=3))
+    codes = np.column_stack([rng.integers(n, size=n_rows) for n in n_levels])
+    missing = rng.random(codes.shape) < draw(st.sampled_from([0.0, 0.3]))
+    missing[:3, 0] = False
+    codes[:3, 0] = [0, 1, 2]  # one column has enough levels for statistics
+    numbers = rng.normal(size=(n_rows, 2)) if draw(st.booleans()) else None
+    weight = rng.choice([0.5, 1.0, 3.0], n_rows) if draw(st.booleans()) else None
+    y = rng.integers(n_classes, size=n_rows) if n_classes else rng.normal(size=n_rows)
+    keys = numbers is not None and draw(st.booleans())
+    return Sample(table_of(codes, n_levels, numbers, missing, keys), y.astype(float), weight)
+
+
+def floats_of(table):
+    values = table.values
+    return floats_of_keys(values) if values.dtype == np.int64 else values
+
+
+def joint_of(values, columns):
+    """Categories of a row as a tuple; a missing value is a category like any other."""
+    return [tuple(None if v != v else int(v) for v in row[list(columns)]) for row in values]
+
+
+def naive_full(joint, y, w):
+    strength, prior = w.mean(), (w * y).sum() / w.sum()
+    means = {}
+    for key in set(joint):
+        rows = [i for i, other in enumerate(joint) if other == key]
+        means[key] = ((w * y)[rows].sum() + strength * prior) / (w[rows].sum() + strength)
+    return means, prior
+
+
+def naive_ordered(joint, y, w, order):
+    """Mean of the rows with the same category that stand before each row."""
+    strength, prior = w.mean(), (w * y).sum() / w.sum()
+    place = np.argsort(order)
+    out = np.empty(len(y))
+    for i, key in enumerate(joint):
+        before = [j for j, other in enumerate(joint) if other == key and place[j] < place[i]]
+        out[i] = ((w * y)[before].sum() + strength * prior) / (w[before].sum() + strength)
+    return out
+
+
+def order_of(n_rows, seed, copy):
+    order = np.arange(n_rows)
+    shuffle(seed, ORDER_STREAM + copy, order)
+    return order
+
+
+# -- kernels -----------------------------------------------------------------------
+
+
+@given(st.integers(0, 200), st.integers(0, 2**63 - 1), st.integers(0, 5))
+def test_shuffle_is_a_permutation_of_its_seed(n, seed, copy):
+    order = order_of(n, seed, copy)
+    assert sorted(order) == list(range(n))
+    np.testing.assert_array_equal(order, order_of(n, seed, copy))
+
+
+def test_shuffle_is_fair():
+    """Each item is in each place as often as any other."""
+    counts = np.zeros((5, 5))
+    for seed in range(4000):
+        counts[order_of(5, seed, 0), np.arange(5)] += 1
+    assert (abs(counts - 800) < 5 * np.sqrt(800)).all()
+
+
+@given(st.lists(st.integers(-(2**40), 2**40) | st.integers(-1, 3), min_size=1, max_size=80))
+def test_number_keys_numbers_by_first_appearance(listed):
+    keys = np.array(listed)
+    codes, found = np.empty_like(keys), np.empty_like(keys)
+    n = number_keys(keys, np.full(1 << len(keys).bit_length(), -1), codes, found)
+    first = list(dict.fromkeys(listed))
+    assert found[:n].tolist() == first
+    assert codes.tolist() == [first.index(key) for key in listed]
+
+
+@given(st.integers(0, 10**9), st.integers(1, 60), st.integers(1, 8))
+def test_means_are_those_of_plain_loops(seed, n_rows, n_codes):
+    rng = np.random.default_rng(seed)
+    codes, y = rng.integers(n_codes, size=n_rows), rng.normal(size=n_rows)
+    w = rng.choice([1.0, 0.25, 7.0], n_rows)
+    order = order_of(n_rows, seed, 0)
+    prior, means, sums = (w * y).sum() / w.sum(), np.empty(n_rows), np.zeros(2 * n_codes)
+    ordered_means(codes, order, y, w, w.mean(), prior, sums, means)
+    naive = naive_ordered([int(code) for code in codes], y, w, order)
+    np.testing.assert_allclose(means, naive, rtol=1e-6, atol=1e-12)
+    full = np.empty(n_codes)
+    means_of_sums(sums, w.mean(), prior, full)
+    expected, _ = naive_full([int(code) for code in codes], y, w)
+    for code, mean in expected.items():
+        assert full[code] == pytest.approx(mean, rel=1e-6, abs=1e-12)
+    np.testing.assert_array_equal(means, shortened(means))  # 24 bits
+
+
+@given(st.integers(0, 10**9), st.integers(0, 30), st.integers(1, 3))
+def test_look_up_is_a_dictionary(seed, n_keys, n_values):
+    rng = np.random.default_rng(seed)
+    keys = np.sort(rng.choice(100, n_keys, replace=False)).astype(np.int64)
+    values, prior = rng.normal(size=(n_values, n_keys)), rng.normal(size=n_values)
+    joint, out = rng.integers(-1, 101, 40), np.zeros((n_values, 40))
+    look_up(joint, keys, values, prior, out, 5, 33)
+    table = {int(key): values[:, i] for i, key in enumerate(keys)}
+    for i in range(40):
+        expected = table.get(int(joint[i]), prior) if 5 <= i < 33 else 0.0
+        np.testing.assert_array_equal(out[:, i], np.broadcast_to(expected, n_values))
+
+
+# -- what the trees see ------------------------------------------------------------
+
+
+@given(samples(), st.integers(0, 2**62), st.sampled_from([1, 2]))
+def test_training_rows_have_ordered_means(sample, seed, order):
+    params = replace(PARAMS, seed=seed, statistics_order=order)
+    encoded = encode(sample, None, SQUARED, params)
+    inputs, values = encoded.inputs, floats_of(sample.table)
+    seen, n_rows = floats_of(encoded.train.table), sample.n_rows
+    w = np.ones(n_rows) if sample.weight is None else sample.weight
+    assert encoded.n_copies == 4
+    assert len(seen) == 4 * n_rows
+    for copy in range(4):
+        part = seen[copy * n_rows : (copy + 1) * n_rows]
+        kept = len(inputs.kept)
+        np.testing.assert_array_equal(part[:, :kept], values[:, list(inputs.kept)])
+        for j, statistic in enumerate(inputs.statistics):
+            joint = joint_of(values, statistic.columns)
+            expected = naive_ordered(joint, sample.target, w, order_of(n_rows, seed, copy))
+            np.testing.assert_allclose(part[:, kept + j], expected, rtol=1e-6, atol=1e-12)
+    np.testing.assert_array_equal(encoded.train.target, np.tile(sample.target, 4))
+    np.testing.assert_array_equal(encoded.train.weight, np.tile(w / 4, 4))
+
+
+@given(samples(), samples())
+def test_new_rows_have_the_means_of_all_training_rows(sample, other):
+    n = min(sample.table.schema.n_features, other.table.schema.n_features)
+    both = (sample, other)
+    columns = [c for c in sample.table.schema.columns[:n] if c.kind == "category"]
+    n = min(len(columns), sum(kind == "category" for kind in other.table.schema.kinds))
+    schema = Schema(tuple(columns[:n]), True, "backoff")
+    sample, other = (
+        replace(s, table=Table(floats_of(s.table)[:, :n].copy(), schema)) for s in both
+    )
+    levels = np.array([len(column.levels) for column in schema.columns])
+    np.minimum(other.table.values, levels, out=other.table.values)  # the number of levels: unknown
+    encoded = encode(sample, other, SQUARED, PARAMS)
+    w = np.ones(sample.n_rows) if sample.weight is None else sample.weight
+    for j, statistic in enumerate(encoded.inputs.statistics, len(encoded.inputs.kept)):
+        joint = joint_of(sample.table.values, statistic.columns)
+        means, prior = naive_full(joint, sample.target, w)
+        new = joint_of(other.table.values, statistic.columns)
+        known = [
+            all(c is None or c < levels[p] for c, p in zip(key, statistic.columns, strict=True))
+            for key in new
+        ]
+        expected = [
+            means.get(key, prior) if k else prior for key, k in zip(new, known, strict=True)
+        ]
+        seen = encoded.validation.table.values[:, j]
+        np.testing.assert_allclose(seen, expected, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_columns_of_very_many_levels_have_their_number_of_rows(weighted):
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.integers(300, size=700), rng.integers(5, size=700)], axis=1)
+    codes[:300, 0] = np.arange(300)
+    y, w = rng.normal(size=700), rng.uniform(0.5, 2.0, size=700) if weighted else np.ones(700)
+    rows = Sample(table_of(codes, (300, 5)), y, w if weighted else None)
+    new_codes = np.array([[3.0, 1.0], [3.0, 4.0], [8.0, 0.0]])
+    new = Sample(Table(new_codes, rows.table.schema), np.zeros(3))
+    encoded = encode(rows, new, SQUARED, replace(PARAMS, target_statistics=True))
+    assert [s.classes for s in encoded.inputs.statistics] == [(ROWS, TARGET), (TARGET,), (TARGET,)]
+    place = encoded.inputs.schema(rows.table.schema).names.index("rows of c0")
+    mean = sum(w) / 700
+    beside = [
+        sum(w[i] for i in range(700) if codes[i, 0] == codes[row, 0] and i != row) / mean
+        for row in range(700)
+    ]
+    seen = floats_of(encoded.train.table)[:, place]
+    np.testing.assert_allclose(seen, np.tile(beside, encoded.n_copies), rtol=1e-6, atol=1e-6)
+    of_level = [sum(w[codes[:, 0] == level]) / mean for level in (3, 3, 8)]
+    np.testing.assert_allclose(floats_of(encoded.validation.table)[:, place], of_level, rtol=1e-6)
+    heavier = Sample(rows.table, y, 3.0 * w)
+    again = encode(heavier, None, SQUARED, replace(PARAMS, target_statistics=True))
+    np.testing.assert_array_equal(floats_of(again.train.table)[:, place], seen)
+
+
+def test_what_is_rare_is_told_by_the_number_of_rows():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    rare = rng.random(3000) < 0.5
+    user = np.where(rare, rng.integers(9**9, size=3000), rng.integers(20, size=3000))
+    y = rare ^ (rng.random(3000) < 0.1)  # each rare user comes once
+    X = pd.DataFrame({"user": [f"u{code}" for code in user], "luck": rng.normal(size=3000)})
+    model = HedgerowClassifier(random_state=0).fit(X[:2000], y[:2000])
+    probability = model.predict_proba(X[2000:])
+    assert log_loss(y[2000:], probability[:, 1]) < 0.36  # 0.33 is in the noise
+
+
+@given(samples(n_classes=3))
+def test_classes_have_a_share_each(sample):
+    softmax = make_objective("softmax", 3)
+    encoded = encode(sample, None, softmax, replace(PARAMS, statistics_order=1))
+    kept = len(encoded.inputs.kept)
+    seen = floats_of(encoded.train.table)[:, kept:]
+    for j, statistic in enumerate(encoded.inputs.statistics):
+        assert statistic.classes == (0, 1, 2)
+        np.testing.assert_allclose(seen[:, 3 * j : 3 * j + 3].sum(axis=1), 1.0, rtol=1e-6)
+    names = encoded.inputs.schema(sample.table.schema).names[kept:]
+    assert names[:3] == tuple(f"share of class {k} by c0" for k in range(3))
+
+
+@given(samples(), st.integers(0, 59), st.integers(0, 59))
+def test_no_row_sees_its_own_target(sample, i, j):
+    """Two rows swap their targets, so the mean of all stays: neither's own value changes
+    but for the other's sake, where that stands before it in the same category."""
+    i, j = i % sample.n_rows, j % sample.n_rows
+    y = sample.target.copy()
+    y[[i, j]] = y[[j, i]]
+    params = replace(PARAMS, statistics_order=1)
+    one, two = (encode(s, None, SQUARED, params) for s in (sample, replace(sample, target=y)))
+    if sample.weight is not None and sample.weight[i] != sample.weight[j]:
+        return  # the mean of all does change
+    values = floats_of(sample.table)
+    a, b = floats_of(one.train.table), floats_of(two.train.table)
+    for k, statistic in enumerate(one.inputs.statistics, len(one.inputs.kept)):
+        joint = joint_of(values, statistic.columns)
+        if joint[i] != joint[j]:
+            rows = i + sample.n_rows * np.arange(4)
+            np.testing.assert_allclose(a[rows, k], b[rows, k], rtol=1e-6, atol=1e-9)
+
+
+@given(samples(), st.sampled_from([0.125, 1024.0, 3.7]))
+def test_a_factor_on_all_weights_changes_nothing(sample, factor):
+    w = np.ones(sample.n_rows) if sample.weight is None else sample.weight
+    scaled = replace(sample, weight=factor * w)
+    one, two = (encode(s, None, SQUARED, PARAMS) for s in (replace(sample, weight=w), scaled))
+    a, b = floats_of(one.train.table), floats_of(two.train.table)
+    np.testing.assert_allclose(a, b, rtol=3e-7, atol=1e-12)
+    if factor != 3.7:
+        np.testing.assert_array_equal(a, b)
+
+
+def test_validation_rows_have_no_part_in_the_statistics():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(30, size=(300, 2))
+    y = rng.normal(size=300) + codes[:, 0] % 3
+    rows = Sample(table_of(codes, (30, 30)), y)
+    models = []
+    for target in (y[:50], -5.0 * y[50:100]):
+        validation = Sample(Table(rows.table.values[:50], rows.table.schema), target)
+        models.append(fit(rows, SQUARED, PARAMS, validation=validation, stopping=NO_STOPPING))
+    one, two = (replace(model, training={}) for model in models)
+    assert model_to_bytes(one) == model_to_bytes(two)
+
+
+def test_rows_set_aside_have_no_part_in_the_statistics():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(30, size=(400, 1))
+    y = rng.normal(size=400) + codes[:, 0] % 3
+    rows = Sample(table_of(codes, (30,)), y)
+    model = fit(rows, SQUARED, PARAMS, stopping=StoppingParams(early_stopping=True))
+    statistic = model.inputs.statistics[0]
+    assert model.training["n_rows"] == 360
+    assert statistic.prior[0] != pytest.approx(y.mean(), abs=1e-9)
+    kept, _ = split_rows(y, 0.1, False, PARAMS.seed)
+    means, prior = naive_full([int(code) for code in codes[kept, 0]], y[kept], np.ones(360))
+    assert statistic.prior[0] == pytest.approx(prior, rel=1e-12)
+    np.testing.assert_allclose(statistic.values[0], [means[k] for k in sorted(means)], rtol=1e-6)
+
+
+# -- which columns -----------------------------------------------------------------
+
+
+def schema_of(*n_levels):
+    columns = [
+        Column(f"c{j}", "category", tuple(range(n))) if n else Column(f"c{j}")
+        for j, n in enumerate(n_levels)
+    ]
+    return Schema(tuple(columns), True)
+
+
+def test_auto_is_for_columns_of_many_levels():
+    assert choose_columns(schema_of(0, 254, 3), 10_000, LOGISTIC, BoostParams()) == []
+    chosen = choose_columns(schema_of(0, 255, 3, 40), 10_000, LOGISTIC, BoostParams())
+    assert chosen == [(1,), (1, 2), (1, 3)]
+    params = BoostParams(statistics_order=1)
+    assert choose_columns(schema_of(0, 255, 3), 10_000, LOGISTIC, params) == [(1,)]
+    params = BoostParams(target_statistics=False)
+    assert choose_columns(schema_of(0, 255, 3), 10_000, LOGISTIC, params) == []
+    params = BoostParams(target_statistics=True)
+    assert choose_columns(schema_of(2, 3, 0, 5), 10_000, LOGISTIC, params) == [
+        (1,), (3,), (0, 1), (0, 3), (1, 3)]  # fmt: skip
+
+
+def test_pairs_are_limited_and_those_with_most_combinations_are_kept():
+    params = BoostParams(target_statistics=True)
+    chosen = choose_columns(schema_of(*range(3, 23)), 10_000, LOGISTIC, params)
+    pairs = [group for group in chosen if len(group) == 2]
+    assert len(pairs) == MOST_PAIRS
+    assert (0, 1) not in pairs
+    assert (18, 19) in pairs
+    few_rows = choose_columns(schema_of(*range(3, 23)), 43, LOGISTIC, params)
+    assert (18, 19) not in few_rows  # 22 levels are more than half the rows
+    assert (17, 18) in few_rows
+    chosen = choose_columns(schema_of(*range(3, 23)), 10_000, make_objective("softmax", 8), params)
+    assert len(chosen) == 20 + MOST_PAIRS // 8
+
+
+def test_too_many_classes():
+    eleven = make_objective("softmax", 11)
+    assert choose_columns(schema_of(300), 10_000, eleven, BoostParams()) == []
+    with pytest.raises(ParameterError, match="at most 10"):
+        choose_columns(schema_of(300), 10_000, eleven, BoostParams(target_statistics=True))
+
+
+def test_true_without_categories_is_an_error_that_leaves_the_estimator_alone():
+    model = HedgerowRegressor(target_statistics=True)
+    with pytest.raises(ParameterError, match="needs a category column"):
+        model.fit(np.ones((30, 2)), np.arange(30.0))
+    assert not hasattr(model, "booster_")
+
+
+@pytest.mark.parametrize(
+    ("given_", "match"),
+    [
+        ({"target_statistics": "yes"}, "True, False or 'auto'"),
+        ({"target_statistics": None}, "True, False or 'auto'"),
+        ({"target_statistics": 1}, "True, False or 'auto'"),
+        ({"statistics_order": 3}, "statistics_order must be an integer"),
+        ({"statistics_order": 0}, "statistics_order must be an integer"),
+        ({"statistics_order": 1, "target_statistics": False}, "no effect"),
+    ],
+)
+def test_parameters_are_checked(given_, match):
+    with pytest.raises(ParameterError, match=match):
+        BoostParams(**given_)
+
+
+def test_modes_that_look_at_rows_left_out_have_each_row_once():
+    assert copies_of(1000, BoostParams()) == 4
+    assert copies_of(1000, BoostParams(subsample=0.5, oob_score=True)) == 1
+    assert copies_of(1000, BoostParams(boosting="dart")) == 1
+    assert copies_of(10**6, BoostParams()) == 1
+
+
+# -- models ------------------------------------------------------------------------
+
+
+def shop(n_rows=1500, n_levels=400, seed=0, n_classes=2):
+    """Text columns of many and of few levels, and numbers, that all tell something."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(seed)
+    effect = rng.normal(size=(n_levels, n_classes))
+    user = rng.integers(n_levels, size=n_rows)
+    size = rng.normal(size=n_rows)
+    kind = rng.integers(5, size=n_rows)
+    score = 2.0 * effect[user] + rng.normal(size=(n_rows, n_classes))
+    score[:, 0] += size + (kind == 2)
+    X = pd.DataFrame(
+        {
+            "user": [f"u{code}" for code in user],
+            "size": size,
+            "kind": np.array(list("abcde"))[kind],
+        }
+    )
+    return X, score.argmax(axis=1)
+
+
+@pytest.fixture(scope="module")
+def model():
+    X, y = shop()
+    return HedgerowClassifier(n_estimators=20, target_statistics="auto").fit(X, y), X, y
+
+
+def test_all_doors_give_the_same_model(model):
+    estimator, X, y = model
+    assert estimator.booster_.model.inputs is not None
+    booster = train({"objective": "logistic", "n_estimators": 20}, Dataset(X, y))
+    expected = estimator.predict_proba(X)
+    np.testing.assert_array_equal(booster.predict(X, kind="probability"), expected)
+    rows = [*X.head(3).to_dict("records")]
+    np.testing.assert_array_equal(booster.predict(rows, kind="probability"), expected[:3])
+    staged = list(estimator.staged_predict_proba(X.head(40)))
+    np.testing.assert_array_equal(staged[-1], expected[:40])
+    assert estimator.apply(X.head(7)).shape == (7, 20)
+
+
+def test_file_and_pickle_keep_everything(model, tmp_path):
+    estimator, X, _ = model
+    expected = estimator.predict_proba(X)
+    estimator.save(tmp_path / "model")
+    for again in (
+        HedgerowClassifier.load(tmp_path / "model"),
+        pickle.loads(pickle.dumps(estimator)),
+    ):
+        np.testing.assert_array_equal(again.predict_proba(X), expected)
+        np.testing.assert_array_equal(again.feature_importances_, estimator.feature_importances_)
+    data = model_to_bytes(estimator.booster_.model)
+    assert model_to_bytes(model_from_bytes(data)[0]) == data
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_same_bytes_for_any_number_of_threads(n_jobs):
+    X, y = shop(3000)
+    one, other = (
+        HedgerowClassifier(n_estimators=5, n_jobs=n, target_statistics=True).fit(X, y).booster_
+        for n in (1, n_jobs)
+    )
+    assert model_to_bytes(one.model) == model_to_bytes(other.model)
+    np.testing.assert_array_equal(other.predict(X, n_jobs=n_jobs), one.predict(X, n_jobs=1))
+
+
+def test_seed_chooses_the_orders():
+    X, y = shop()
+    a, b = (HedgerowClassifier(n_estimators=5, random_state=s).fit(X, y) for s in (0, 1))
+    assert (a.predict_proba(X) != b.predict_proba(X)).any()
+
+
+def test_counts_and_limits_are_those_of_the_users_rows(model):
+    estimator, _, y = model
+    forest = estimator.booster_.model.forest
+    roots = forest.tree_start[:-1]
+    assert (forest.count[roots] == len(y)).all()
+    assert forest.count[forest.feature < 0].min() >= 20
+    assert estimator.booster_.model.training["n_rows"] == len(y)
+    assert estimator.booster_.model.training["copies"] == 4
+
+
+def test_importance_is_shared_by_the_columns_of_a_pair(model):
+    estimator, _, _ = model
+    booster = estimator.booster_
+    inner = booster.model.forest.feature >= 0
+    gain = booster.feature_importance("gain")
+    assert gain.shape == (3,)
+    assert gain.sum() == pytest.approx(booster.model.forest.gain[inner].sum())
+    assert booster.feature_importance("split").sum() == inner.sum()
+    assert gain[0] > gain[2]
+    sources = booster.model.inputs.sources
+    by_hand = np.zeros(3)
+    for feature, amount in zip(
+        booster.model.forest.feature[inner], booster.model.forest.gain[inner], strict=True
+    ):
+        for column in sources[feature]:
+            by_hand[column] += amount / len(sources[feature])
+    np.testing.assert_allclose(gain, by_hand)
+
+
+def test_inputs_have_names(model):
+    booster = model[0].booster_
+    names = booster.model.split_schema.names
+    assert names[:2] == ("size", "kind")
+    assert {"rows of user", "mean target of user"} <= set(names)
+    assert not any("rows of" in name and " x " in name for name in names)
+    assert "mean target of user" in booster.to_text()
+    assert set(booster.to_frame(None)["feature"]) <= {*names, None}
+    assert booster.feature_names == ("user", "size", "kind")
+    assert booster.num_features == 3
+
+
+def test_split_table_says_what_it_cannot_show(model):
+    estimator, X, y = model
+    with pytest.raises(ParameterError, match="target_statistics=False"):
+        estimator.booster_.split_table(0, 0, Dataset(X, y))
+
+
+def test_unknown_and_missing_values_have_the_mean_of_all(model):
+    estimator, X, _ = model
+    booster = estimator.booster_
+    inputs, schema = booster.model.inputs, booster.model.schema
+    row = np.array([[np.nan, 0.0, 1.0], [len(schema.columns[0].levels), 0.0, 1.0]])
+    seen = inputs.values(row, schema)
+    begin = len(inputs.kept)
+    for statistic in inputs.statistics:
+        part = seen[:, begin : begin + len(statistic.classes)]
+        begin += len(statistic.classes)
+        if 0 in statistic.columns:  # no training row lacks it
+            np.testing.assert_array_equal(part, np.tile(statistic.prior, (2, 1)))
+            assert statistic.prior[0] == 0.0 or statistic.classes[0] != ROWS
+    strange = X.head(2).assign(user=["nobody", None])
+    probability = estimator.predict_proba(strange.assign(size=0.0, kind="a"))
+    np.testing.assert_array_equal(probability[0], probability[1])
+    assert booster.unseen_categories["user"] >= 1
+
+
+def test_unknown_category_policies():
+    X, y = shop()
+    strange = X.head(2).assign(user="nobody", size=0.0, kind="a")
+    predictions = []
+    for policy in ("missing", "backoff"):
+        estimator = HedgerowClassifier(n_estimators=5, unknown_category=policy).fit(X, y)
+        predictions.append(estimator.predict_proba(strange))
+    np.testing.assert_array_equal(*predictions)
+
+
+def test_unused_statistics_are_dropped():
+    X, y = shop()
+    X["noise"] = np.array(["a", "b", "c"])[np.arange(len(X)) % 3]
+    params = {"n_estimators": 1, "max_leaves": 2, "target_statistics": True}
+    booster = train({"objective": "logistic", **params}, Dataset(X, y))
+    inputs, forest = booster.model.inputs, booster.model.forest
+    assert inputs.kept == (1,)
+    assert len(inputs.statistics) == 1
+    assert forest.n_features == inputs.n_inputs == 2
+    assert forest.feature.tolist() == [1, -1, -1]
+    again, pruned = without_unused(inputs, forest)
+    assert again.n_inputs == 2
+    np.testing.assert_array_equal(pruned.feature, forest.feature)
+
+
+def test_model_without_splits():
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame({"a": list("abcd") * 5, "b": list("pqrs") * 5})
+    model = HedgerowRegressor(n_estimators=9, target_statistics=True, min_samples_leaf=20)
+    model.fit(X, np.arange(20.0))
+    np.testing.assert_allclose(model.predict(X), 9.5)
+    assert model_from_bytes(model_to_bytes(model.booster_.model))[0].inputs is not None
+
+
+@pytest.mark.parametrize("more", [{}, {"subsample": 0.6}, {"colsample_bytree": 0.5}])
+def test_rows_of_weight_0_are_absent(more):
+    X, y = shop(600)
+    w = np.random.default_rng(1).choice([0.0, 1.0, 2.0], len(y))
+    kept = w > 0
+    params = {"n_estimators": 5, "target_statistics": True, **more}
+    one = HedgerowClassifier(**params).fit(X, y, w)
+    two = HedgerowClassifier(**params).fit(X[kept], y[kept], w[kept])
+    assert model_to_bytes(one.booster_.model) == model_to_bytes(two.booster_.model)
+
+
+def test_softmax_learns_from_shares():
+    X, y = shop(4000, n_classes=4)
+    new, y_new = X[3000:], y[3000:]
+    scores = []
+    for wanted in (True, False):
+        model = HedgerowClassifier(n_estimators=30, target_statistics=wanted)
+        scores.append(model.fit(X[:3000], y[:3000]).score(new, y_new))
+    assert scores[0] > 0.5
+    assert scores[0] > scores[1]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"objective": "absolute_error"},
+        {"objective": "quantile", "quantile": 0.7},
+        {"leaf_estimation": "line_search"},
+        {"boosting": "dart", "drop_rate": 0.5, "skip_drop": 0.0},
+        {"boosting": "rf", "subsample": 0.5, "learning_rate": 1.0, "oob_score": True},
+        {"subsample": 0.5, "oob_score": True},
+        {"grow_policy": "depthwise"},
+    ],
+)
+def test_every_loss_and_mode(params):
+    X, y = shop()
+    params = {"n_estimators": 10, "random_state": 0, **params}
+    model = HedgerowRegressor(**params).fit(X, y.astype(float))
+    assert model.booster_.model.inputs is not None
+    assert np.corrcoef(model.predict(X), y)[0, 1] > 0.5
+
+
+@pytest.mark.parametrize("method", ["exact", "approx"])
+def test_exact_and_approx_where_no_category_is_left(method):
+    X, y = shop()
+    params = {"n_estimators": 5, "tree_method": method, "target_statistics": True}
+    model = HedgerowClassifier(**params).fit(X, y)
+    assert model.score(X, y) > 0.6
+    forest = model.booster_.model.forest
+    assert forest.count[forest.feature < 0].min() >= 20
+    with pytest.raises(ParameterError, match="'kind' is a category"):
+        HedgerowClassifier(n_estimators=5, tree_method=method).fit(X, y)
+
+
+def test_training_scores_are_of_each_row_once():
+    X, y = shop()
+    lengths = []
+
+    def metric(y_true, prediction, weight):
+        lengths.append((len(y_true), len(prediction)))
+        return float(np.mean(y_true != (prediction[:, 1] > 0.5)))
+
+    HedgerowClassifier(n_estimators=3, eval_metric=metric).fit(X, y)
+    assert set(lengths) == {(len(y), len(y))}
+
+
+def test_offsets_go_with_their_rows():
+    X, y = shop()
+    offset = np.random.default_rng(0).normal(scale=0.1, size=len(y))
+    params = {"n_estimators": 30, "learning_rate": 0.3, "target_statistics": True}
+    booster = train(params, Dataset(X, y + offset, offset=offset))
+    plain = train({**params}, Dataset(X, y))
+    mine = booster.predict(X)
+    assert np.corrcoef(mine, plain.predict(X))[0, 1] > 0.95
+
+
+def test_integer_columns_beside_categories():
+    X, y = shop()
+    X["stamp"] = np.arange(len(X)) * 2**40
+    model = HedgerowClassifier(n_estimators=10).fit(X, y)
+    floats = X.assign(stamp=X["stamp"].astype(float))
+    other = HedgerowClassifier(n_estimators=10).fit(floats, y)
+    assert model.booster_.model.schema.kinds[-1] == "int"
+    np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(floats), rtol=1e-9)
+    data = model_to_bytes(model.booster_.model)
+    again = Booster(model_from_bytes(data)[0])
+    np.testing.assert_array_equal(again.predict(X), model.booster_.predict(X))
+
+
+def test_large_targets_do_not_overflow():
+    X, y = shop()
+    small, large = (
+        HedgerowRegressor(n_estimators=5, reg_lambda=0.0).fit(X, f * y) for f in (1.0, 2.0**300)
+    )
+    np.testing.assert_allclose(large.predict(X) / 2.0**300, small.predict(X), rtol=1e-9)
+
+
+# -- quality -----------------------------------------------------------------------
+
+
+def log_loss(y, p):
+    return -np.log(np.where(y == 1, p, 1 - p)).mean()
+
+
+@pytest.mark.parametrize(
+    "n_levels",
+    [
+        pytest.param(300, marks=pytest.mark.slow),
+        1000,
+        pytest.param(20_000, marks=pytest.mark.slow),
+    ],
+)
+def test_noise_does_not_leak(n_levels):
+    """Columns of pure noise cost no more than in LightGBM, which has the same real columns."""
+    lightgbm, pd = pytest.importorskip("lightgbm"), pytest.importorskip("pandas")
+    cost = {"ours": [], "lightgbm": []}
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        n = 8000
+        X = pd.DataFrame({f"x{j}": rng.normal(size=n) for j in range(3)})
+        y = (X["x0"] + X["x1"] * X["x2"] + rng.logistic(size=n) > 0).to_numpy().astype(int)
+        noisy = X.assign(
+            **{f"noise{j}": [f"v{c}" for c in rng.integers(n_levels, size=n)] for j in range(2)}
+        )
+        losses = {}
+        for name, table in (("clean", X), ("noisy", noisy)):
+            seen, new = slice(0, 4000), slice(4000, None)
+            model = HedgerowClassifier(random_state=seed, early_stopping=False)
+            model.fit(table[seen], y[seen])
+            losses["ours", name] = log_loss(y[new], model.predict_proba(table[new])[:, 1])
+            coded = table.astype({c: "category" for c in table if c.startswith("noise")})
+            params = {"objective": "binary", "verbose": -1, "num_threads": 2, "seed": seed}
+            data = lightgbm.Dataset(coded[seen], y[seen])
+            theirs = lightgbm.train(params, data, 100).predict(coded[new])
+            losses["lightgbm", name] = log_loss(y[new], theirs)
+        for library in cost:
+            cost[library].append(losses[library, "noisy"] - losses[library, "clean"])
+    assert np.mean(cost["ours"]) <= np.mean(cost["lightgbm"]) + 0.001, cost
+    assert np.mean(cost["ours"]) < 0.01, cost
+
+
+def test_amazon(shared_data):
+    pd = pytest.importorskip("pandas")
+    folder = shared_data("amazon")
+    seen, new = (pd.read_parquet(folder / f"{part}.parquet") for part in ("train", "test"))
+    model = HedgerowClassifier(early_stopping=False)
+    model.fit(seen.drop(columns="ACTION"), seen["ACTION"])
+    probability = model.predict_proba(new.drop(columns="ACTION"))[:, 1]
+    assert log_loss(new["ACTION"].to_numpy(), probability) < 0.142
+
+
+# -- files -------------------------------------------------------------------------
+
+
+def small_model():
+    rng = np.random.default_rng(0)
+    codes = rng.integers((4, 5), size=(120, 2))
+    y = rng.normal(size=120) + codes[:, 0]
+    rows = Sample(table_of(codes, (4, 5), rng.normal(size=(120, 1))), y)
+    params = BoostParams(n_estimators=2, min_samples_leaf=5, target_statistics=True)
+    return fit(rows, SQUARED, params)
+
+
+def changed(model, **fields):
+    statistic = replace(model.inputs.statistics[0], **fields)
+    statistics = (statistic, *model.inputs.statistics[1:])
+    return replace(model, inputs=replace(model.inputs, statistics=statistics))
+
+
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [
+        ({"columns": ()}, "one column or two"),
+        ({"columns": (0, 1, 1)}, "ascend"),
+        ({"columns": (1, 0)}, "ascend"),
+        ({"columns": (0, 9)}, "ascend"),
+        ({"columns": (-1,)}, "ascend"),
+        ({"columns": (2,)}, "does not hold categories"),
+        ({"classes": ()}, "classes"),
+        ({"classes": (-3,)}, "classes"),
+        ({"classes": (-1, -2)}, "classes"),
+        ({"classes": (-2, -2)}, "classes"),
+        ({"classes": (0, 0)}, "classes"),
+        ({"prior": np.array([np.nan])}, "finite"),
+        ({"prior": np.zeros(2)}, "do not fit"),
+        ({"keys": np.zeros(0, np.int64)}, "do not fit"),
+        ({"keys": np.zeros(4), "values": np.zeros((1, 4))}, "dtype"),
+        ({"keys": np.array([0, 1, 1]), "values": np.zeros((1, 3))}, "ascend"),
+        ({"keys": np.array([-1, 1, 2]), "values": np.zeros((1, 3))}, "ascend"),
+        ({"keys": np.array([0, 1, 2**50]), "values": np.zeros((1, 3))}, "ascend"),
+        ({"keys": np.array([0]), "values": np.full((1, 1), np.inf)}, "finite"),
+    ],
+)
+def test_save_refuses_statistics_that_cannot_be_used(fields, match):
+    with pytest.raises(ModelFormatError, match=match):
+        model_to_bytes(changed(small_model(), **fields))
+
+
+def test_save_refuses_inputs_that_do_not_fit():
+    model = small_model()
+    for kept in ((), (0, 2), (9,), (2, 2)):
+        inputs = replace(model.inputs, kept=kept)
+        with pytest.raises(ModelFormatError, match=r"inputs|sets"):
+            model_to_bytes(replace(model, inputs=inputs))
+    with pytest.raises(ModelFormatError):
+        model_to_bytes(replace(model, inputs=None))
+
+
+def test_model_has_the_documented_arrays():
+    from tests.io.test_model_file import take_apart
+
+    model = small_model()
+    head, _ = take_apart(model_to_bytes(model))
+    lengths = [len(s.keys) for s in model.inputs.statistics]
+    assert head["statistic_key"]["shape"] == [sum(lengths)]
+    assert head["statistic_prior"]["shape"] == [len(lengths)]
+    assert all(s.classes == (TARGET,) for s in model.inputs.statistics)
+
+
+def usable_or_refused(data):
+    try:
+        model, _ = model_from_bytes(data)
+    except ModelFormatError:
+        return
+    rng = np.random.default_rng(0)
+    rows = rng.integers(-1, 7, (20, model.schema.n_features)).astype(float)
+    rows[rows < 0] = np.nan
+    for j, column in enumerate(model.schema.columns):
+        if column.kind == "category":
+            rows[:, j] = np.minimum(rows[:, j], len(column.levels))
+    if model.schema.has_int:
+        rows = keys_of_floats(rows)
+    booster = Booster(model)
+    values = rows if model.inputs is None else model.inputs.values(rows, model.schema)
+    assert np.isfinite(booster._predictor.raw_scores(values)).all()
+
+
+def test_any_change_of_the_arrays_is_refused_or_harmless():
+    from tests.io.test_model_file import reseal, take_apart
+
+    data = model_to_bytes(small_model())
+    head, payload = take_apart(data)
+    rng = np.random.default_rng(0)
+    spans = [entry["data_offsets"] for name, entry in head.items() if "statistic_" in name]
+    for begin, end in spans:
+        for _ in range(150):
+            part = bytearray(payload)
+            part[rng.integers(begin, end)] ^= 1 << rng.integers(8)
+            usable_or_refused(reseal(head, bytes(part)))
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 9) | st.just(2**62) | st.just("kept"),
+    lambda inner: st.lists(inner, max_size=4),
+    max_leaves=15,
+)
+
+
+@given(json_values, json_values)
+@settings(max_examples=200)
+def test_any_record_is_refused_or_harmless(kept, statistics):
+    import json
+
+    from tests.io.test_model_file import with_metadata
+
+    text = json.dumps({"kept": kept, "statistics": statistics})
+    usable_or_refused(with_metadata(SMALL, inputs=text))
+
+
+@given(st.integers(0, 2), st.integers(0, 2), json_values)
+@settings(max_examples=200)
+def test_any_change_of_the_record_is_refused_or_harmless(which, part, value):
+    import json
+
+    from tests.io.test_model_file import take_apart, with_metadata
+
+    record = json.loads(take_apart(SMALL)[0]["__metadata__"]["inputs"])
+    record["statistics"][which % len(record["statistics"])][part] = value
+    usable_or_refused(with_metadata(SMALL, inputs=json.dumps(record)))
+
+
+SMALL = model_to_bytes(small_model())
+
+
+def test_inputs_need_version_2():
+    from tests.io.test_model_file import refused, with_metadata
+
+    refused(with_metadata(SMALL, schema_version="1"), "arrays are missing or unknown")
+    refused(with_metadata(SMALL, inputs=None), "arrays are missing or unknown")
+    refused(with_metadata(SMALL, n_features="2"), "columns")
+
+
+# -- constraints -------------------------------------------------------------------
+
+
+def branches_of(forest, tree):
+    """Inputs that split each way from the root to a leaf."""
+    tree = forest.tree(tree)
+
+    def walk(node, used):
+        if tree.feature[node] < 0:
+            yield used
+            return
+        used = used | {int(tree.feature[node])}
+        yield from walk(tree.left[node], used)
+        yield from walk(tree.right[node], used)
+
+    yield from walk(0, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("constraint", "groups"),
+    [
+        ("no_interactions", [{0}, {1}, {2}, {3}]),
+        ("pairwise", [{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}]),
+        ([["user", "shop"], ["kind", "size"]], [{0, 3}, {1, 2}]),
+        ([["user", "size"]], [{0, 1}, {2, 3}]),
+    ],
+)
+def test_interactions_are_those_of_the_columns(constraint, groups):
+    X, y = shop(3000)
+    X["shop"] = [f"s{c}" for c in np.random.default_rng(0).integers(300, size=len(X))]
+    booster = HedgerowClassifier(n_estimators=10, interaction_constraints=constraint).fit(X, y)
+    model = booster.booster_.model
+    met = set()
+    for tree in range(model.forest.n_trees):
+        for branch in branches_of(model.forest, tree):
+            columns = {column for i in branch for column in model.inputs.sources[i]}
+            assert any(columns <= group for group in groups), columns
+            met |= columns
+    assert {0, 1} <= met
+
+
+def test_penalty_0_leaves_out_a_column_and_its_pairs():
+    X, y = shop()
+    model = HedgerowClassifier(n_estimators=10, feature_penalties={"kind": 0.0}).fit(X, y)
+    gain = model.booster_.feature_importance("gain")
+    assert gain[2] == 0.0
+    assert gain[0] > 0.0
+
+
+def test_monotone_beside_statistics():
+    X, y = shop()
+    model = HedgerowClassifier(n_estimators=30, monotone_constraints={"size": -1}).fit(X, y)
+    assert model.booster_.model.inputs is not None
+    assert model.verify_monotone().verdict == "proved"
+    free = HedgerowClassifier(n_estimators=30).fit(X, y)
+    assert free.verify_monotone("size", 1).verdict == "unknown"
+
+
+def test_bins_by_feature_are_those_of_the_columns():
+    X, y = shop()
+    params = {"n_estimators": 10, "max_bins_by_feature": {"size": 2, "user": 3}}
+    model = HedgerowClassifier(**params, forced_bins={"size": [0.25]}).fit(X, y).booster_.model
+    for i, source in enumerate(model.inputs.sources):
+        chosen = model.forest.threshold[model.forest.feature == i]
+        most = {0: 2, 1: 1}.get(source[0]) if source != (2,) else None
+        if most is not None:
+            assert len(np.unique(chosen)) <= most
+    sizes = model.forest.threshold[model.forest.feature == model.inputs.kept.index(1)]
+    assert set(floats_of_keys(sizes)) <= {0.25}

@@ -1,0 +1,282 @@
+"""Estimators on a real cluster: the bytes of the local ones, whatever happens to workers."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hedgerow import (
+    DaskHedgerowClassifier,
+    DaskHedgerowRanker,
+    DaskHedgerowRegressor,
+    Dataset,
+    HedgerowClassifier,
+    HedgerowRanker,
+    HedgerowRegressor,
+    train,
+)
+from hedgerow.distributed import Resilience
+from hedgerow.distributed import predict as predict_collection
+from hedgerow.distributed import train as train_on_cluster
+from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.io import model_to_bytes
+from tests.helpers.clocks import wait_until
+from tests.helpers.marking import mostly_slow
+
+distributed = pytest.importorskip(
+    "distributed", reason="distributed is not installed (hedgerow[dask])"
+)
+dd = pytest.importorskip(
+    "dask.dataframe", reason="dask.dataframe is not installed (hedgerow[dask])"
+)
+da = pytest.importorskip("dask.array", reason="dask.array is not installed (hedgerow[dask])")
+
+N_ROWS = 600
+LIMIT = 240.0
+SMALL: dict[str, Any] = {"n_estimators": 5, "max_leaves": 6, "random_state": 3}
+QUICK = Resilience(timeout=120.0, connect_timeout=20.0)
+
+
+def table() -> tuple[pd.DataFrame, pd.Series, pd.Series]:
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame(
+        {
+            "a": rng.standard_normal(N_ROWS),
+            "b": rng.integers(0, 9, N_ROWS),
+            "c": rng.choice(["x", "y", "z", "long"], N_ROWS, p=[0.6, 0.3, 0.09, 0.01]),
+            "d": np.where(rng.random(N_ROWS) < 0.2, np.nan, rng.random(N_ROWS)),
+        }
+    )
+    y = X["a"] + (X["c"] == "x") * X["b"] / 5 + rng.standard_normal(N_ROWS) / 9
+    weight = pd.Series(rng.choice([0.0, 0.5, 1.0, 2.0], N_ROWS))
+    return X, y, weight
+
+
+def named(y: pd.Series) -> pd.Series:
+    """Three labels; those of the first rows are all the same."""
+    labels = pd.cut(y, [-9, 0, 1, 9], labels=["low", "middle", "high"]).astype(str)
+    labels.iloc[:150] = "low"
+    return labels
+
+
+def divided(n_partitions: int, *parts: Any) -> list[Any]:
+    return [dd.from_pandas(part, npartitions=n_partitions, sort=False) for part in parts]
+
+
+def in_file(model: Any, path: Path) -> bytes:
+    model.save(path)
+    return path.read_bytes()
+
+
+def test_a_classifier_is_the_local_one(client: Any, tmp_path: Path) -> None:
+    X, y, weight = table()
+    labels = named(y)
+    settings = {**SMALL, "class_weight": "balanced", "early_stopping": True}
+    local = HedgerowClassifier(**settings).fit(X, labels, weight)
+    X_parts, y_parts, w_parts = divided(4, X, labels, weight)
+    model = DaskHedgerowClassifier(**settings).fit(X_parts, y_parts, w_parts, resilience=QUICK)
+
+    assert in_file(model, tmp_path / "a") == in_file(local, tmp_path / "b")
+    assert model.classes_.tolist() == ["high", "low", "middle"]
+    assert (model.n_features_in_, model.n_iter_) == (4, local.n_iter_)
+    assert model.feature_names_in_.tolist() == list("abcd")
+    assert model.evals_result_ == local.evals_result_
+
+    predicted, probability = model.predict(X_parts), model.predict_proba(X_parts)
+    assert isinstance(predicted, dd.Series)
+    assert predicted.npartitions == 4
+    pd.testing.assert_index_equal(predicted.compute().index, X.index)
+    np.testing.assert_array_equal(predicted.compute(), local.predict(X))
+    np.testing.assert_array_equal(probability.compute(), local.predict_proba(X))
+    assert list(probability.columns) == ["high", "low", "middle"]
+    np.testing.assert_array_equal(model.predict(X), local.predict(X))
+    assert model.score(X_parts, y_parts) == local.score(X, labels)
+
+    again = DaskHedgerowClassifier.load(tmp_path / "b")
+    np.testing.assert_array_equal(again.predict(X_parts).compute(), local.predict(X))
+    assert isinstance(again.to_local(), HedgerowClassifier)
+    np.testing.assert_array_equal(again.to_local().predict(X), local.predict(X))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    mostly_slow(
+        [
+            {"objective": "quantile", "quantile": [0.2, 0.8]},
+            {"objective": "huber", "delta": 0.4},
+            "own",
+        ],
+        2,
+    ),
+    ids=["quantiles", "huber", "own"],
+)
+def test_losses_and_their_parameters(client: Any, tmp_path: Path, settings: Any) -> None:
+    def own(y: float, raw: float) -> float:
+        return (y - raw) ** 2 / (1.0 + abs(y))
+
+    settings = {**SMALL, **({"objective": own} if settings == "own" else settings)}
+    X, y, weight = table()
+    local = HedgerowRegressor(**settings).fit(X, y, weight)
+    parts = divided(3, X, y, weight)
+    model = DaskHedgerowRegressor(**settings).fit(*parts, resilience=QUICK)
+    assert in_file(model, tmp_path / "a") == in_file(local, tmp_path / "b")
+    predicted = model.predict(parts[0]).compute()
+    np.testing.assert_array_equal(predicted, local.predict(X))
+    if predicted.ndim == 2:
+        assert list(predicted.columns) == [0.2, 0.8]
+    booster = train_on_cluster(client, settings, *parts, resilience=QUICK)
+    assert model_to_bytes(booster.model) == model_to_bytes(local.booster_.model)
+
+
+def test_times_of_events(client: Any) -> None:
+    X, y, _ = table()
+    times = np.exp(y) * np.where(X["b"] == 3, -1.0, 1.0)
+    settings = {**SMALL, "objective": "aft", "aft_scale": 0.5}
+    local = HedgerowRegressor(**settings).fit(X, times)
+    X_parts, parts = divided(3, X, times)
+    model = DaskHedgerowRegressor(**settings).fit(X_parts, parts, resilience=QUICK)
+    assert model_to_bytes(model.booster_.model) == model_to_bytes(local.booster_.model)
+    assert model.score(X_parts, parts) == local.score(X, times)
+    numbers, ends = X[["a", "b"]].to_numpy(), np.column_stack([abs(times), abs(times) + 1.0])
+    model.fit(da.from_array(numbers, chunks=(200, 2)), da.from_array(ends, chunks=(200, 2)))
+    local.fit(numbers, ends)
+    assert model_to_bytes(model.booster_.model) == model_to_bytes(local.booster_.model)
+    events = pd.DataFrame({"event": times > 0, "time": abs(times)})
+    model.fit(*divided(3, X, events))
+    assert model_to_bytes(model.booster_.model) == model_to_bytes(
+        local.fit(X, events).booster_.model
+    )
+    by_all = {**SMALL, "objective": "cox"}
+    model = DaskHedgerowRegressor(**by_all).fit(X_parts, parts)
+    expected = HedgerowRegressor(**by_all).fit(X, times).booster_
+    assert model_to_bytes(model.booster_.model) == model_to_bytes(expected.model)
+
+
+def test_a_regressor_on_arrays_is_the_local_one(client: Any, tmp_path: Path) -> None:
+    X, y, _ = table()
+    array, target = X[["a", "b", "d"]].to_numpy(), y.to_numpy()
+    local = HedgerowRegressor(**SMALL).fit(array, target, X_val=array[:90], y_val=target[:90])
+    chunked = da.from_array(array, chunks=((50, 0, 500, 50), (2, 1)))
+    targets = da.from_array(target, chunks=((50, 0, 500, 50),))
+    model = DaskHedgerowRegressor(**SMALL).fit(
+        chunked,
+        targets,
+        X_val=da.from_array(array[:90], chunks=(60, 3)),
+        y_val=da.from_array(target[:90], chunks=60),
+        client=client,
+        resilience=QUICK,
+    )
+    assert in_file(model, tmp_path / "a") == in_file(local, tmp_path / "b")
+    predicted = model.predict(chunked)
+    assert isinstance(predicted, da.Array)
+    np.testing.assert_array_equal(predicted.compute(), local.predict(array))
+    assert model.score(chunked, targets) == local.score(array, target)
+
+
+@pytest.mark.parametrize("parallelism", ["data", "features", "auto"])
+def test_train_gives_the_bytes_of_train(
+    client: Any, parallelism: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    X, y, weight = table()
+    caplog.set_level(logging.INFO, "hedgerow")
+    expected = train(SMALL, Dataset(X, y, weight))
+    booster = train_on_cluster(
+        client, SMALL, *divided(3, X, y, weight), parallelism=parallelism, resilience=QUICK
+    )
+    assert model_to_bytes(booster.model) == model_to_bytes(expected.model)
+    assert ("parallelism='auto': " in caplog.text) == (parallelism == "auto")
+    found = predict_collection(booster, dd.from_pandas(X, npartitions=2), "raw").compute()
+    np.testing.assert_array_equal(found, expected.predict(X, "raw"))
+
+
+def test_a_killed_worker_costs_time_only(client: Any, caplog: pytest.LogCaptureFixture) -> None:
+    X, y, weight = table()
+    settings = {**SMALL, "n_estimators": 400}
+    expected = train(settings, Dataset(X, y, weight))
+    victim = sorted(client.nthreads())[-1]
+    pid = client.run(os.getpid)[victim]
+
+    def kill() -> None:
+        wait_until(lambda: client.run_on_scheduler(has_a_checkpoint), LIMIT)
+        os.kill(pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    caplog.set_level(logging.INFO, "hedgerow")
+    often = replace(QUICK, checkpoint_every=0.05)
+    booster = train_on_cluster(client, settings, *divided(3, X, y, weight), resilience=often)
+    killer.join(LIMIT)
+    assert "attempt 0 of a training failed: " in caplog.text
+    found = re.search(r"attempt 1 continues from (\d+) checkpoints", caplog.text)
+    assert found is not None
+    assert int(found[1]) > 0
+    assert model_to_bytes(booster.model) == model_to_bytes(expected.model)
+    client.wait_for_workers(2, timeout=LIMIT)
+
+
+def has_a_checkpoint(dask_scheduler: Any) -> bool:
+    kept = dask_scheduler.extensions["variables"].variables
+    return any(str(name).startswith("hedgerow-") for name in kept)
+
+
+def test_what_cannot_be_used_is_an_error(client: Any) -> None:
+    X, y, _ = table()
+    X_parts, y_parts = divided(3, X, y)
+    with pytest.raises(DataTypeError, match="X must be a Dask data frame"):
+        DaskHedgerowRegressor().fit(X, y)
+    with pytest.raises(DataError, match="X has 600 rows in 3 partitions, but y has 599 in 2"):
+        DaskHedgerowRegressor().fit(X_parts, divided(2, y[1:])[0])
+    with pytest.raises(ParameterError, match="progress=True would be called"):
+        DaskHedgerowRegressor(progress=True).fit(X_parts, y_parts)
+    with pytest.raises(DataError, match="y has only one class, 'one'"):
+        DaskHedgerowClassifier().fit(X_parts, *divided(3, pd.Series(["one"] * N_ROWS)))
+    with pytest.raises(DataError, match="X_val is given without y_val"):
+        DaskHedgerowRegressor().fit(X_parts, y_parts, X_val=X_parts)
+    with pytest.raises(DataError, match=r"partition 2.*y"):
+        DaskHedgerowRegressor(**SMALL).fit(X_parts, *divided(3, y.where(y.index < N_ROWS - 1)))
+    with pytest.raises(ParameterError, match="parallelism"):
+        train_on_cluster(client, None, X_parts, y_parts, parallelism="rows")  # type: ignore[arg-type]
+    mixed = dd.from_map(part_of_kind, range(3), meta=part_of_kind(0)[:0])
+    with pytest.raises(DataTypeError, match=r"column 'a' holds .*partition 0.*partition 2"):
+        DaskHedgerowRegressor(**SMALL).fit(mixed[["a"]], mixed["y"])
+
+
+def part_of_kind(number: int) -> pd.DataFrame:
+    values = [f"text {row}" for row in range(9)] if number == 2 else np.arange(9.0)
+    return pd.DataFrame({"a": values, "y": np.arange(9.0)})
+
+
+def test_a_ranker_is_the_local_one(client: Any, tmp_path: Path) -> None:
+    X, y, _ = table()
+    grade = pd.Series(np.clip(np.round(y + 1), 0, 3))
+    qid = pd.Series([f"query {number % 40}" for number in range(N_ROWS)])
+    settings = {**SMALL, "early_stopping": True, "eval_metric": "ndcg@5"}
+    local = HedgerowRanker(**settings).fit(X[["a", "b", "d"]], grade, qid=qid)
+    X_parts, y_parts, q_parts = divided(4, X[["a", "b", "d"]], grade, qid)
+    model = DaskHedgerowRanker(**settings).fit(X_parts, y_parts, qid=q_parts, resilience=QUICK)
+    assert in_file(model, tmp_path / "a") == in_file(local, tmp_path / "b")
+    assert model.evals_result_ == local.evals_result_
+    np.testing.assert_array_equal(
+        model.predict(X_parts).compute(), local.predict(X[["a", "b", "d"]])
+    )
+    assert model.score(X_parts, y_parts, qid=q_parts) == local.score(
+        X[["a", "b", "d"]], grade, qid=qid
+    )
+    booster = train_on_cluster(
+        client, {"objective": "rank_xendcg", **SMALL}, X_parts, y_parts, qid=q_parts
+    )
+    whole = Dataset(X[["a", "b", "d"]], grade, qid=qid)
+    expected = train({"objective": "rank_xendcg", **SMALL}, whole)
+    assert model_to_bytes(booster.model) == model_to_bytes(expected.model)
+    with pytest.raises(DataError, match="qid_val is given without X_val"):
+        DaskHedgerowRanker(**SMALL).fit(X_parts, y_parts, qid=q_parts, qid_val=q_parts)

@@ -1,0 +1,228 @@
+"""Offsets, groups and positions of Dask collections: the model of the same rows in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+from hedgerow import (
+    DaskHedgerowClassifier,
+    DaskHedgerowRanker,
+    DaskHedgerowRegressor,
+    Dataset,
+    HedgerowClassifier,
+    HedgerowRanker,
+    HedgerowRegressor,
+    train,
+)
+from hedgerow.distributed import Resilience, estimators
+from hedgerow.distributed import train as train_on_cluster
+from hedgerow.errors import DataError, DataTypeError
+from hedgerow.io import model_to_bytes
+from tests.helpers.marking import crossed
+
+pytest.importorskip("distributed", reason="distributed is not installed (hedgerow[dask])")
+dd = pytest.importorskip(
+    "dask.dataframe", reason="dask.dataframe is not installed (hedgerow[dask])"
+)
+da = pytest.importorskip("dask.array", reason="dask.array is not installed (hedgerow[dask])")
+
+N_ROWS = 300
+COLUMNS = ["a", "b", "offset"]  # a feature may have any name
+SMALL: dict[str, Any] = {"n_estimators": 4, "max_leaves": 5, "random_state": 3}
+QUICK = Resilience(timeout=120.0, connect_timeout=20.0)
+
+
+def rows_of(n_rows: int = N_ROWS) -> pd.DataFrame:
+    rng = np.random.default_rng(6)
+    rows = pd.DataFrame({name: rng.normal(size=n_rows) for name in COLUMNS})
+    rows["amount"] = rows["a"] - rows["b"] + rng.normal(size=n_rows)
+    rows["grade"] = np.digitize(rows["amount"], [-0.5, 1.0])
+    rows["query"] = np.arange(n_rows) // 15
+    rows["place"] = np.arange(n_rows) % 15
+    rows["weight"] = rng.choice([0.0, 0.5, 2.0], n_rows)
+    for k in range(3):
+        rows[f"score {k}"] = rng.normal(size=n_rows)
+    return rows
+
+
+ROWS = rows_of()
+SCORES = [f"score {k}" for k in range(3)]
+TABLES: dict[str, tuple[Any, Any]] = {
+    "frame": (lambda X: X, lambda X: X),
+    "array": (lambda X: X.values, lambda X: X.to_numpy()),
+    "sparse": (
+        lambda X: X.values.map_blocks(scipy.sparse.csr_matrix),
+        lambda X: scipy.sparse.csr_matrix(X.to_numpy()),
+    ),
+}
+
+
+def same_models(found: Any, expected: Any) -> None:
+    assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
+
+
+@crossed(
+    table={name: name for name in TABLES},
+    weight={"no-weight": None, "weight": "weight"},
+    stops={"all-rounds": False, "stops": True},
+)
+def test_offsets(
+    client: Any, monkeypatch: Any, table: str, weight: str | None, stops: bool
+) -> None:
+    monkeypatch.setattr(estimators, "run_alone", None)  # all workers train
+    parts, (on_cluster, local) = dd.from_pandas(ROWS, npartitions=3), TABLES[table]
+    settings = {**SMALL, "early_stopping": stops, "learning_rate": 0.3}
+    found = DaskHedgerowRegressor(**settings).fit(
+        on_cluster(parts[COLUMNS]), parts["amount"], weight and parts[weight],
+        offset=parts["score 0"], resilience=QUICK,
+    )  # fmt: skip
+    expected = HedgerowRegressor(**settings).fit(
+        local(ROWS[COLUMNS]), ROWS["amount"], weight and ROWS[weight], offset=ROWS["score 0"]
+    )
+    same_models(found, expected)
+
+
+@pytest.mark.parametrize("table", ["frame", "array"])
+def test_an_offset_for_each_class_and_validation_rows(client: Any, table: str) -> None:
+    parts, (on_cluster, local) = dd.from_pandas(ROWS, npartitions=4), TABLES[table]
+    X, y, offset = on_cluster(parts[COLUMNS]), parts["grade"], on_cluster(parts[SCORES])
+    found = DaskHedgerowClassifier(**SMALL).fit(
+        X, y, offset=offset, X_val=X, y_val=y, offset_val=offset, resilience=QUICK
+    )
+    memory = local(ROWS[COLUMNS]), ROWS["grade"], ROWS[SCORES].to_numpy()
+    expected = HedgerowClassifier(**SMALL).fit(
+        *memory[:2], offset=memory[2], X_val=memory[0], y_val=memory[1], offset_val=memory[2]
+    )
+    same_models(found, expected)
+    assert found.evals_result_ == expected.evals_result_
+    np.testing.assert_array_equal(
+        np.asarray(found.predict_proba(X, offset=offset)),
+        expected.predict_proba(memory[0], offset=memory[2]),
+    )
+
+
+@pytest.mark.parametrize("table", ["frame", "array"])
+def test_predictions_with_offsets(client: Any, table: str) -> None:
+    parts, (on_cluster, local) = dd.from_pandas(ROWS, npartitions=3), TABLES[table]
+    X, offset = on_cluster(parts[COLUMNS]), on_cluster(parts["score 0"])
+    model = DaskHedgerowRegressor(**SMALL).fit(X, parts["amount"], offset=offset, resilience=QUICK)
+    expected = model.to_local().predict(local(ROWS[COLUMNS]), ROWS["score 0"].to_numpy())
+    np.testing.assert_array_equal(np.asarray(model.predict(X, offset)), expected)
+    with pytest.raises(DataTypeError, match="offset must be a Dask"):
+        model.predict(X, ROWS["score 0"].to_numpy())
+
+
+@pytest.mark.parametrize("early_stopping", ["cv", True])
+def test_groups_stay_together(client: Any, early_stopping: Any) -> None:
+    parts = dd.from_pandas(ROWS, npartitions=3)
+    settings = {**SMALL, "early_stopping": early_stopping}
+    found = DaskHedgerowRegressor(**settings).fit(
+        parts[COLUMNS], parts["amount"], groups=parts["query"], resilience=QUICK
+    )
+    expected = HedgerowRegressor(**settings).fit(
+        ROWS[COLUMNS], ROWS["amount"], groups=ROWS["query"]
+    )
+    same_models(found, expected)
+    without = HedgerowRegressor(**settings).fit(ROWS[COLUMNS], ROWS["amount"])
+    assert model_to_bytes(without.booster_.model) != model_to_bytes(expected.booster_.model)
+
+
+def test_positions_of_clicks(client: Any) -> None:
+    parts = dd.from_pandas(ROWS, npartitions=3)
+    settings = {**SMALL, "early_stopping": False, "learning_rate": 0.1}
+    rows = ROWS.assign(click=(ROWS["grade"] > 1).astype(int))
+    parts = dd.from_pandas(rows, npartitions=3)
+    found = DaskHedgerowRanker(**settings).fit(
+        parts[COLUMNS], parts["click"], qid=parts["query"], position=parts["place"],
+        offset=parts["score 0"], resilience=QUICK,
+    )  # fmt: skip
+    expected = HedgerowRanker(**settings).fit(
+        rows[COLUMNS], rows["click"], qid=rows["query"], position=rows["place"],
+        offset=rows["score 0"],
+    )  # fmt: skip
+    same_models(found, expected)
+
+
+@pytest.mark.parametrize("more", [{}, {"sampling": "goss"}], ids=str)
+def test_train_with_offsets(client: Any, more: dict[str, Any]) -> None:
+    parts = dd.from_pandas(ROWS, npartitions=3)
+    params = {"n_estimators": 3, "objective": "logistic", **more}
+    y = ROWS["grade"] > 0
+    found = train_on_cluster(
+        client, params, parts[COLUMNS], (parts["grade"] > 0).astype(float),
+        offset=parts["score 1"], resilience=QUICK,
+    )  # fmt: skip
+    expected = train(params, Dataset(ROWS[COLUMNS], y.astype(float), offset=ROWS["score 1"]))
+    assert found.to_bytes() == expected.to_bytes()
+
+
+@pytest.mark.parametrize("table", ["frame", "array"])
+def test_several_targets(client: Any, table: str) -> None:
+    parts, (on_cluster, local) = dd.from_pandas(ROWS, npartitions=3), TABLES[table]
+    X, y = on_cluster(parts[COLUMNS]), on_cluster(parts[SCORES])
+    found = DaskHedgerowRegressor(**SMALL).fit(X, y, resilience=QUICK)
+    expected = HedgerowRegressor(**SMALL).fit(local(ROWS[COLUMNS]), local(ROWS[SCORES]))
+    same_models(found, expected)
+    predicted = found.predict(X)
+    np.testing.assert_array_equal(np.asarray(predicted), expected.predict(local(ROWS[COLUMNS])))
+    if table == "frame":
+        assert list(predicted.columns) == SCORES
+    assert found.score(X, y) == pytest.approx(
+        expected.score(local(ROWS[COLUMNS]), local(ROWS[SCORES])), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("table", ["frame", "array"])
+def test_several_labels(client: Any, table: str) -> None:
+    labels = (ROWS[SCORES] > 0).astype(int)
+    parts, (on_cluster, local) = dd.from_pandas(ROWS, npartitions=3), TABLES[table]
+    X, y = on_cluster(parts[COLUMNS]), on_cluster(dd.from_pandas(labels, npartitions=3))
+    found = DaskHedgerowClassifier(**SMALL).fit(X, y, resilience=QUICK)
+    expected = HedgerowClassifier(**SMALL).fit(local(ROWS[COLUMNS]), local(labels))
+    same_models(found, expected)
+    memory = local(ROWS[COLUMNS])
+    np.testing.assert_array_equal(np.asarray(found.predict(X)), expected.predict(memory))
+    np.testing.assert_array_equal(
+        np.asarray(found.predict_proba(X)), expected.predict_proba(memory)
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"offset_val": "score 0"}, DataError, "offset_val is given without X_val"),
+        ({"offset": "score 0", "X_val": COLUMNS, "y_val": "amount"}, DataError,
+         "offset is given without offset_val"),
+    ],
+)  # fmt: skip
+def test_what_does_not_belong_together_is_refused(
+    client: Any, given: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    parts = dd.from_pandas(ROWS, npartitions=2)
+    arguments = {name: parts[column] for name, column in given.items()}
+    with pytest.raises(error, match=message):
+        DaskHedgerowRegressor(**SMALL).fit(parts[COLUMNS], parts["amount"], **arguments)
+
+
+def test_numbers_in_memory_are_no_offset_of_a_collection(client: Any) -> None:
+    parts = dd.from_pandas(ROWS, npartitions=2)
+    with pytest.raises(DataTypeError, match="offset must be a Dask"):
+        DaskHedgerowRegressor(**SMALL).fit(
+            parts[COLUMNS], parts["amount"], offset=ROWS["score 0"].to_numpy()
+        )
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_offsets_that_are_not_finite_name_the_partition(client: Any, bad: float) -> None:
+    rows = ROWS.copy()
+    rows.loc[250, "score 0"] = bad
+    parts = dd.from_pandas(rows, npartitions=2)
+    with pytest.raises(DataError, match=r"partition 1.*offset"):
+        DaskHedgerowRegressor(**SMALL, early_stopping=False).fit(
+            parts[COLUMNS], parts["amount"], offset=parts["score 0"], resilience=QUICK
+        )

@@ -1,0 +1,216 @@
+"""Trainings on partitions and ranks: the bytes of the fit in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hedgerow import Dataset, train
+from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.comm.base import Alone
+from hedgerow.distributed.parallelism import check_parallelism, choose_mode
+from hedgerow.distributed.partition import (
+    Description,
+    Partition,
+    check_descriptions,
+    checksum_of,
+    describe,
+)
+from hedgerow.distributed.ranks import Shard
+from hedgerow.distributed.work import TrainWork
+from hedgerow.errors import DataError, DataTypeError, HedgerowError, ParameterError
+from hedgerow.io import model_to_bytes
+from hedgerow.params import boost_params
+from tests.helpers import rank_trainings
+from tests.helpers.rank_trainings import cut
+
+N_ROWS = 700
+PARAMS: dict[str, Any] = {"n_estimators": 4, "max_leaves": 6, "seed": 3}
+
+
+def table(n_rows: int = N_ROWS) -> tuple[pd.DataFrame, pd.Series, pd.Series]:
+    """Numbers, whole numbers, missing values, categories that not all partitions have."""
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame(
+        {
+            "a": rng.standard_normal(n_rows),
+            "b": rng.integers(0, 9, n_rows),
+            "c": rng.choice(["x", "y", "z", "long"], n_rows, p=[0.6, 0.3, 0.09, 0.01]),
+            "d": np.where(rng.random(n_rows) < 0.2, np.nan, rng.random(n_rows)),
+        }
+    )
+    y = X["a"] + (X["c"] == "x") * X["b"] / 5 + rng.standard_normal(n_rows) / 9
+    weight = pd.Series(rng.choice([0.0, 0.5, 1.0, 2.0], n_rows))
+    return X, y, weight
+
+
+def train_ranks(
+    n_ranks: int, parts: list[Partition], folder: Path, *more: Any, **params: Any
+) -> bytes:
+    return rank_trainings.train_ranks(n_ranks, parts, folder, *more, **(PARAMS | params))
+
+
+def train_local(X: Any, y: Any, weight: Any = None, valid: Any = None, **params: Any) -> bytes:
+    params = PARAMS | params
+    return model_to_bytes(train(params, Dataset(X, y, weight), valid).model)
+
+
+@pytest.fixture(scope="module")
+def expected() -> bytes:
+    X, y, _ = table()
+    return train_local(X, y)
+
+
+@pytest.mark.parametrize(
+    ("n_ranks", "borders"),
+    [(1, []), (1, [100, 650]), (2, [350]), (3, [1, 2, 690]), (5, [300, 300, 400])],
+)
+def test_the_model_is_that_of_the_table_in_memory(
+    n_ranks: int, borders: list[int], tmp_path: Path, expected: bytes
+) -> None:
+    X, y, _ = table()
+    assert train_ranks(n_ranks, cut(borders, X, y), tmp_path) == expected
+
+
+def test_all_rows_on_every_rank(tmp_path: Path, expected: bytes) -> None:
+    X, y, _ = table()
+    assert train_ranks(2, cut([200, 500], X, y), tmp_path, mode="features") == expected
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"objective": "logistic"},
+        {"objective": "softmax", "early_stopping": True, "n_estimators": 8},
+        {"objective": "quantile", "quantile": 0.3, "leaf_estimation": "line_search"},
+        {"subsample": 0.5, "colsample_bytree": 0.6, "grow_policy": "depthwise", "max_depth": 3},
+        {"sampling": "goss", "objective": "softmax"},
+        {"sampling": "mvs", "subsample": 0.4},
+    ],
+    ids=lambda params: " ".join([*map(str, params.values())][:2]),
+)
+def test_objectives_weights_and_stopping(params: dict[str, Any], tmp_path: Path) -> None:
+    X, y, weight = table()
+    if params.get("objective") == "logistic":
+        y = (y > 0.5) * 1.0
+    elif params.get("objective") == "softmax":
+        y = np.clip(y.round(), 0, 2)  # the first partition has no row of class 2
+        X, y, weight = (part.iloc[np.argsort(y, kind="stable")] for part in (X, y, weight))
+    parts = cut([250, 450], X, y, weight)
+    assert train_ranks(3, parts, tmp_path, **params) == train_local(X, y, weight, **params)
+
+
+def test_validation_rows(tmp_path: Path) -> None:
+    X, y, weight = table()
+    X_val, y_val, _ = table(100)
+    params = {"n_estimators": 8, "early_stopping": True}
+    found = train_ranks(
+        2, cut([300], X, y, weight), tmp_path, cut([90], X_val, y_val, pd.Series(np.ones(100))),
+        **params,
+    )  # fmt: skip
+    valid = Dataset(X_val, y_val, np.ones(100))
+    assert found == train_local(X, y, weight, valid, **params)
+
+
+def test_arrays_and_ranks_without_rows(tmp_path: Path) -> None:
+    X, y, _ = table(60)
+    array, target = X[["a", "b", "d"]].to_numpy(), y.to_numpy()
+    assert train_ranks(3, cut([], array, target), tmp_path) == train_local(array, target)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"objective": "logistic", "early_stopping": True},
+        {"objective": "quantile", "leaf_estimation": "line_search", "subsample": 0.5},
+        {"boosting": "dart", "drop_rate": 0.5, "skip_drop": 0.0},
+        {"subsample": 0.5, "early_stopping": "oob"},
+        {"sampling": "goss"},
+    ],
+    ids=["stopping", "quantile", "dart", "oob", "goss"],
+)
+def test_rounds_of_an_earlier_attempt_are_gone_on_from(
+    params: dict[str, Any], tmp_path: Path
+) -> None:
+    X, y, weight = table()
+    y = (y > 0.5) * 1.0 if params.get("objective") == "logistic" else y
+    parts, params = cut([250, 450], X, y, weight), {"n_estimators": 6} | params
+    saved: list[bytes] = []
+    expected = train_ranks(3, parts, tmp_path, saved=saved, **params)
+    assert 1 < len(saved) <= 6
+    for n_parts in range(1, len(saved) + 1):
+        more: list[bytes] = []
+        found = train_ranks(
+            1 + n_parts % 3, parts, tmp_path, saved=more, checkpoint=saved[:n_parts], **params
+        )
+        assert found == expected
+        assert more == saved[n_parts:]
+
+
+def test_partitions_that_are_not_the_same_again_are_refused(tmp_path: Path) -> None:
+    X, y, _ = table()
+    parts, saved = cut([250, 450], X, y), []  # type: ignore[var-annotated]
+    train_ranks(2, parts, tmp_path, saved=saved)
+    for X_new, y_new in [(X.assign(c="x"), y), (X.assign(a=X["a"] + 1e-9), y), (X, y[::-1])]:
+        others = cut([250, 450], X_new, y_new)
+        assert len({checksum_of(part) for part in others} & {checksum_of(p) for p in parts}) == 0
+    work = TrainWork(
+        LossSpec(), boost_params(PARAMS), StoppingParams(), memory_limit=10**8,
+        checksums=([0, 0, 0], []),
+    )  # fmt: skip
+    shard = Shard(parts, (0, 1, 2), checkpoint=saved, scratch=str(tmp_path))
+    with pytest.raises(DataError, match="partition 0 was computed again"):
+        work(Alone(), shard)
+
+
+def with_text(X: pd.DataFrame) -> pd.DataFrame:
+    return X.assign(b=X["b"].astype(str))
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "message"),
+    [
+        (lambda p: p._replace(X=with_text(p.X)), DataTypeError, r"'b'.*partition 0.*partition 2"),
+        (lambda p: p._replace(y=p.y.where(p.y < 2.0)), DataError, r"partition 2.*y"),
+        (lambda p: p._replace(weight=-p.weight), DataError, r"partition 2.*weight"),
+    ],
+)
+def test_errors_name_partition_and_column(
+    change: Any, kind: type[HedgerowError], message: str, tmp_path: Path
+) -> None:
+    X, y, weight = table()
+    parts = cut([200, 400], X, y, weight)
+    parts[2] = change(parts[2])
+    with pytest.raises(kind, match=message):
+        train_ranks(2, parts, tmp_path)
+
+
+def test_partitions_that_do_not_belong_together_are_refused() -> None:
+    X, y, _ = table(20)
+    one = describe(Partition(X, y))
+    checksum = checksum_of(Partition(X, y))
+    assert one == Description(20, (20,), ("a", "b", "c", "d"), 4, checksum)
+    for other, message in [
+        (Partition(X.drop(columns="b"), y), "partition 1 has no column 'b', but partition 0 does"),
+        (Partition(X.assign(e=1), y), "partition 1 has a column 'e', but partition 0 does not"),
+        (Partition(X.to_numpy(), y), "partition 1 has 4 columns, partition 0 has 4"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            check_descriptions([one, describe(other)])
+    check_descriptions([one, describe(Partition(X[["c", "a", "d", "b"]], y))])
+
+
+def test_modes() -> None:
+    params = boost_params({})
+    for asked in ("data", "features"):
+        assert choose_mode(asked, params, 10, 10, 2, None) == asked  # type: ignore[arg-type]
+    assert choose_mode("auto", params, 1000, 2000, 1, None) == "data"
+    assert choose_mode("auto", params, 1000, 2000, 2, None) == "features"
+    assert choose_mode("auto", params, 1000, 2000, 2, 10**6) == "data"
+    with pytest.raises(ParameterError, match=r"parallelism must be one of .*'features'"):
+        check_parallelism("feature")

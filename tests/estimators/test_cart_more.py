@@ -1,0 +1,276 @@
+"""Single trees: further criteria, several targets, drawn cuts, constraints, sparse rows, paths."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.ensemble import BaggingRegressor, ExtraTreesRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from hedgerow import CARTClassifier, CARTRegressor
+from hedgerow.errors import DataError, ParameterError
+from tests.reference.naive_cart import decrease
+
+
+def make_rows(n_rows: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    r = np.random.default_rng(seed)
+    X = r.normal(size=(n_rows, 4))
+    return X, X[:, 0] - X[:, 1] * X[:, 2] + r.normal(scale=0.5, size=n_rows)
+
+
+X, Y = make_rows()
+COUNTS = np.random.default_rng(1).poisson(np.exp(0.7 * X[:, 0])).astype(float)
+WEIGHTS = [None, np.random.default_rng(2).integers(1, 4, 300).astype(float)]
+
+
+def same_tree(ours: Any, peer: Any) -> None:
+    """The tree of scikit-learn, node for node."""
+    assert ours.tree_.node_count == peer.tree_.node_count
+    assert (np.where(ours.tree_.feature < 0, -2, ours.tree_.feature) == peer.tree_.feature).all()
+    inner = ours.tree_.feature >= 0
+    np.testing.assert_allclose(ours.tree_.threshold[inner], peer.tree_.threshold[inner], rtol=1e-6)
+    np.testing.assert_allclose(ours.tree_.impurity, peer.tree_.impurity, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+@pytest.mark.parametrize("settings", [{"max_depth": 3}, {"max_leaf_nodes": 9}])
+@pytest.mark.parametrize("criterion", ["poisson", "friedman_mse"])
+def test_criteria_of_scikit_learn(
+    criterion: str, settings: dict[str, Any], weight: np.ndarray | None
+) -> None:
+    y = COUNTS if criterion == "poisson" else Y
+    common = {"min_samples_leaf": 15, **settings}  # in small nodes of counts cuts are equal
+    known = "squared_error" if criterion == "friedman_mse" else criterion
+    peer = DecisionTreeRegressor(criterion=known, **common).fit(X.astype(np.float32), y, weight)
+    ours = CARTRegressor(criterion=criterion, **common).fit(X.astype(np.float32), y, weight)
+    same_tree(ours, peer)
+    np.testing.assert_allclose(ours.predict(X), peer.predict(X), rtol=1e-9)
+
+
+def test_poisson_split_is_the_best_of_its_table() -> None:
+    tree = CARTRegressor(criterion="poisson", max_depth=1, min_samples_leaf=5).fit(X, COUNTS)
+    table = tree.split_table(0, X, COUNTS, backend=None)
+    enough = [min(a, b) >= 5 for a, b in zip(table["n_left"], table["n_right"], strict=True)]
+    scores = np.where(enough, table["decrease"], -np.inf)
+    best = int(np.argmax(scores))
+    assert table["feature"][best] == f"x{tree.tree_.feature[0]}"
+    assert table["cut"][best] == pytest.approx(tree.tree_.threshold[0])
+    impurity = tree.tree_.impurity
+    share = tree.tree_.weighted_n_node_samples / 300
+    decrease = impurity[0] - share[1] * impurity[1] - share[2] * impurity[2]
+    assert scores[best] == pytest.approx(decrease)
+
+
+def test_poisson_refuses_what_it_cannot_learn() -> None:
+    for y in (Y, np.zeros(300)):
+        with pytest.raises(DataError, match="poisson"):
+            CARTRegressor(criterion="poisson").fit(X, y)
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+@pytest.mark.parametrize("settings", [{"max_depth": 4}, {"max_leaf_nodes": 9}])
+def test_several_targets_of_scikit_learn(
+    settings: dict[str, Any], weight: np.ndarray | None
+) -> None:
+    Z = np.c_[Y, X[:, 3] + 0.3 * Y, COUNTS]
+    common = {"min_samples_leaf": 12, **settings}
+    peer = DecisionTreeRegressor(**common).fit(X.astype(np.float32), Z, weight)
+    ours = CARTRegressor(**common).fit(X.astype(np.float32), Z, weight)
+    same_tree(ours, peer)
+    assert ours.n_outputs_ == 3
+    np.testing.assert_allclose(ours.predict(X), peer.predict(X), rtol=1e-9, atol=1e-12)
+    assert ours.score(X, Z) == pytest.approx(peer.score(X, Z))
+    np.testing.assert_allclose(ours.feature_importances_, peer.feature_importances_, rtol=1e-6)
+    assert "," in ours.to_rules()[0].split("->")[1]
+
+
+def test_several_columns_of_classes_of_scikit_learn() -> None:
+    labels = np.c_[np.digitize(Y, [-1, 0, 1]), (X[:, 3] > 0).astype(int)]
+    peer = DecisionTreeClassifier(max_depth=4, min_samples_leaf=12).fit(
+        X.astype(np.float32), labels
+    )
+    ours = CARTClassifier(max_depth=4, min_samples_leaf=12).fit(X.astype(np.float32), labels)
+    same_tree(ours, peer)
+    assert (ours.predict(X) == peer.predict(X)).all()
+    for own, known in zip(ours.predict_proba(X), peer.predict_proba(X), strict=True):
+        np.testing.assert_allclose(own, known, atol=1e-12)
+    assert ours.n_classes_ == [4, 2]
+    text = CARTClassifier(max_depth=2).fit(X, np.where(labels > 0, "some", "none"))
+    assert set(text.predict(X).ravel()) <= {"some", "none"}
+
+
+def test_decision_path_of_scikit_learn() -> None:
+    peer = DecisionTreeRegressor(max_depth=4).fit(X.astype(np.float32), Y)
+    ours = CARTRegressor(max_depth=4).fit(X.astype(np.float32), Y)
+    found = ours.decision_path(X)
+    assert found.dtype == np.int64
+    assert (found != peer.decision_path(X)).nnz == 0
+    assert (found.indices[found.indptr[1:] - 1] >= 0).all()
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array])
+def test_sparse_rows_give_the_tree_of_dense_ones(kind: Any) -> None:
+    X0 = np.where(np.abs(X) < 0.9, 0.0, X)
+    dense, thin = CARTRegressor(max_depth=5).fit(X0, Y), CARTRegressor(max_depth=5)
+    thin.fit(kind(X0), Y)
+    assert (thin.tree_.threshold_key == dense.tree_.threshold_key).all()
+    assert (thin.predict(kind(X0)) == dense.predict(X0)).all()
+    assert (thin.decision_path(kind(X0)) != dense.decision_path(X0)).nnz == 0
+
+
+@pytest.mark.parametrize("criterion", ["squared_error", "poisson"])
+@pytest.mark.parametrize("splitter", ["best", "random"])
+def test_monotone_predictions(criterion: str, splitter: str) -> None:
+    y = COUNTS if criterion == "poisson" else Y
+    tree = CARTRegressor(
+        criterion=criterion, splitter=splitter, monotonic_cst=[1, -1, 0, 0], min_samples_leaf=2
+    ).fit(X, y)
+    assert {0, 1} & set(tree.tree_.feature)
+    for column, sign in ((0, 1), (1, -1)):
+        rows = np.repeat(X[:40], 60, axis=0)
+        rows[:, column] = np.tile(np.linspace(-4, 4, 60), 40)
+        steps = np.diff(tree.predict(rows).reshape(40, 60), axis=1)
+        assert (sign * steps >= 0.0).all()
+    free = CARTRegressor(criterion=criterion, min_samples_leaf=2).fit(X, y).predict(rows)
+    assert (np.diff(free.reshape(40, 60), axis=1) < 0.0).any()
+    assert (np.diff(free.reshape(40, 60), axis=1) > 0.0).any()
+
+
+@pytest.mark.parametrize("settings", [{"max_depth": 5}, {"max_leaf_nodes": 12}])
+def test_monotone_trees_of_scikit_learn(settings: dict[str, Any]) -> None:
+    common = {"monotonic_cst": [1, 0, -1, 0], "min_samples_leaf": 12, **settings}
+    rows = X.astype(np.float32)
+    same_tree(CARTRegressor(**common).fit(rows, Y), DecisionTreeRegressor(**common).fit(rows, Y))
+    labels = (Y > 0).astype(int)
+    common |= {"max_depth": 3, "min_samples_leaf": 15}
+    ours = CARTClassifier(**common).fit(rows, labels)
+    peer = DecisionTreeClassifier(**common).fit(rows, labels)
+    same_tree(ours, peer)
+    np.testing.assert_allclose(ours.predict_proba(X), peer.predict_proba(X), atol=1e-12)
+
+
+def test_monotone_by_name_and_with_missing_values() -> None:
+    rows = X.copy()
+    rows[::7, 0] = np.nan
+    table = {name: rows[:, j] for j, name in enumerate("abcd")}
+    tree = CARTRegressor(monotonic_cst={"a": "increasing"}, min_samples_leaf=3).fit(table, Y)
+    many = {name: np.repeat(column[:30], 50) for name, column in table.items()}
+    many["a"] = np.tile(np.linspace(-3, 3, 50), 30)
+    assert (np.diff(tree.predict(many).reshape(30, 50), axis=1) >= 0.0).all()
+
+
+def test_drawn_cuts() -> None:
+    trees = [CARTRegressor(splitter="random", random_state=seed).fit(X, Y) for seed in (0, 0, 1)]
+    assert (trees[0].tree_.threshold_key == trees[1].tree_.threshold_key).all()
+    assert trees[0].tree_.threshold[0] != trees[2].tree_.threshold[0]
+    root = [
+        CARTRegressor(splitter="random", max_depth=1, max_features=1, random_state=seed)
+        .fit(X[:, :1], Y)
+        .tree_.threshold[0]
+        for seed in range(400)
+    ]
+    low, high = X[:, 0].min(), X[:, 0].max()
+    places = (np.array(root) - low) / (high - low)  # uniform between lowest and highest
+    assert 0.0 <= places.min() < 0.02
+    assert 0.98 < places.max() < 1.0
+    assert abs(places.mean() - 0.5) < 0.06
+    full = trees[0]
+    np.testing.assert_allclose(full.predict(X), Y)  # down to pure leaves
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("weight", WEIGHTS)
+def test_drawn_cuts_are_judged_by_absolute_errors(weight: Any, missing: bool) -> None:
+    rows = X.copy()
+    if missing:
+        rows[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    w = np.ones(300) if weight is None else weight
+    for seed in range(10):
+        tree = CARTRegressor(
+            splitter="random", criterion="absolute_error", max_depth=1, random_state=seed
+        )
+        whole = tree.fit(rows, Y, weight).tree_
+        found = []
+        for j in range(4):  # what is drawn of a column does not depend on the others
+            alone = np.zeros_like(rows)
+            alone[:, j] = rows[:, j]
+            cut = tree.fit(alone, Y, weight)
+            if cut.get_n_leaves() == 1:
+                continue
+            left = cut.apply(alone) == cut.tree_.children_left[0]
+            found.append((decrease("absolute_error", Y, w, left), cut.tree_.threshold[0], j))
+        best, threshold, column = max(found)
+        assert (whole.feature[0], whole.threshold[0]) == (column, threshold)
+        assert whole.decrease()[0] == pytest.approx(best)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
+def test_drawn_cuts_of_classes(criterion: str, missing: bool) -> None:
+    rows = X.copy()
+    if missing:
+        rows[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    labels = np.digitize(Y, [-0.5, 0.5])
+    for y in (labels, np.minimum(labels, 1)):
+        tree = CARTClassifier(criterion=criterion, splitter="random").fit(rows, y)
+        assert tree.score(rows, y) == 1.0
+    assert tree.tree_.n_node_samples[0] == 300
+
+
+def test_forests_of_drawn_cuts_are_as_good_as_those_of_scikit_learn() -> None:
+    X1, y1 = make_rows(1500, 3)
+    seen, new = slice(0, 1000), slice(1000, 1500)
+    peer = ExtraTreesRegressor(60, random_state=0).fit(X1[seen], y1[seen])
+    ours = BaggingRegressor(
+        CARTRegressor(splitter="random", n_jobs=1), 60, bootstrap=False, random_state=0
+    ).fit(X1[seen], y1[seen])
+    assert abs(ours.score(X1[new], y1[new]) - peer.score(X1[new], y1[new])) < 0.02
+
+
+def test_trees_as_json() -> None:
+    r = np.random.default_rng(0)
+    rows = np.c_[X[:, :2], r.integers(0, 5, 300)]
+    labels = np.where((rows[:, 2] == 3) | (Y > 0), "yes", "no")
+    tree = CARTClassifier(max_depth=4, categorical_features=[2]).fit(rows, labels)
+    document = json.loads(tree.to_json())
+    assert document["classes"] == ["no", "yes"]
+
+    def walk(row: np.ndarray) -> list[float]:
+        node = document["trees"][0]["root"]
+        while "left" in node:
+            value = row[node["feature"]]
+            if "left_levels" in node:
+                seen = value in node["left_levels"] or value in node["right_levels"]
+                larger = max(("right", "left"), key=lambda side: node[side]["count"])
+                known = "left" if value in node["left_levels"] else "right"
+                node = node[known if seen else larger]
+            else:
+                node = node["left" if value <= float(node["threshold"]) else "right"]
+        return node["values"]
+
+    found = np.array([walk(row) for row in rows])
+    np.testing.assert_array_equal(found, tree.predict_proba(rows))
+
+
+@pytest.mark.parametrize(
+    ("tree", "y", "words"),
+    [
+        (CARTRegressor(splitter="worst"), Y, "splitter"),
+        (CARTRegressor(criterion="absolute_error"), np.c_[Y, Y], "one target"),
+        (CARTClassifier(criterion="entropy"), np.c_[Y > 0, Y > 1], "one target"),
+        (CARTRegressor(monotonic_cst=[1, 0, 0, 0]), np.c_[Y, Y], "monotonic_cst"),
+        (CARTRegressor(categorical_features=[0]), np.c_[Y, Y], "categorical_features"),
+        (CARTRegressor(monotonic_cst=[1, 0]), Y, "2 values for 4"),
+        (CARTRegressor(monotonic_cst=[1, 0, 0, 0], criterion="absolute_error"), Y, "means"),
+        (CARTRegressor(monotonic_cst=[1, 0, 0, 0], categorical_features=[0]), Y, "no order"),
+        (CARTClassifier(monotonic_cst=[1, 0, 0, 0]), np.digitize(Y, [-1, 1]), "3 classes"),
+        (CARTClassifier(class_weight="balanced"), np.c_[Y > 0, Y > 1], "class_weight"),
+    ],
+)
+def test_what_does_not_go_together(tree: Any, y: np.ndarray, words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        tree.fit(X, y)

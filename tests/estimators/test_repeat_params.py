@@ -1,0 +1,217 @@
+"""Parameters that repeat a fit: the same trees, without folds."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+
+from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
+from hedgerow.cli import engine
+from hedgerow.io import model_to_bytes
+from tests.helpers.marking import mostly_slow
+
+OF_THE_CHOICE = (
+    "history",
+    "folds",
+    "best_round",
+    "watched",
+    "stopped_by",
+    "out_of_bag",
+    "init_rounds",
+)
+
+
+def _trees(model: Any) -> bytes:
+    """The model file but for what its record tells of the choice."""
+    fitted = model.booster_.model
+    training = {name: v for name, v in fitted.training.items() if name not in OF_THE_CHOICE}
+    training["parameters"] = training["parameters"] | {"n_estimators": 1, "oob_score": False}
+    return model_to_bytes(replace(fitted, training=training, seconds=()))
+
+
+def _repeats(model: Any, *rows: Any, **more: Any) -> Any:
+    """The repeated fit, after it was compared with the first."""
+    values = model.repeat_params_
+    assert "auto" not in values.values()
+    again = type(model)(**values).fit(*rows, **more)
+    assert "folds" not in again.booster_.model.training
+    assert _trees(again) == _trees(model)
+    assert again.repeat_params_ == values
+    return again
+
+
+def _mixed(n_rows: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    town = rng.integers(0, 9, n_rows)
+    frame = pd.DataFrame({
+        "a": rng.normal(size=n_rows),
+        "b": np.where(rng.random(n_rows) < 0.1, np.nan, rng.random(n_rows)),
+        "town": pd.Categorical([f"t{k}" for k in town]),
+        "n": rng.integers(0, 5, n_rows),
+    })  # fmt: skip
+    raw = frame["a"] + np.isin(town, [1, 4]) + 0.3 * frame["n"] + 0.5 * rng.normal(size=n_rows)
+    return frame, raw.to_numpy()
+
+
+CLASSES = {
+    "two classes": load_breast_cancer(return_X_y=True),
+    "three classes": load_iris(return_X_y=True),
+    "categories": (lambda X, z: (X, z > 0.5))(*_mixed(700)),
+    "words": (lambda X, z: (X, np.array(["low", "mid", "high"])[np.digitize(z, [0, 1])]))(
+        *_mixed(400)
+    ),
+    "tiny": (lambda X, z: (X, z > 0.5))(*_mixed(60)),
+    "eight classes": (lambda X, z: (X, np.digitize(z, np.linspace(-0.5, 2, 7))))(*_mixed(900)),
+    "noise": (np.random.default_rng(1).normal(size=(150, 3)), np.arange(150) % 2),
+    "equal rows": (
+        np.arange(600).reshape(-1, 1) % 7,
+        (np.arange(600) % 7 < 3) ^ (np.arange(600) % 5 == 0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", mostly_slow(CLASSES, n_fast=2))
+def test_a_classifier_is_repeated(name: str) -> None:
+    X, y = CLASSES[name]
+    model = HedgerowClassifier(random_state=3).fit(X, y)
+    assert "folds" in model.chosen_params_
+    again = _repeats(model, X, y)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    mostly_slow(
+        [
+            {},
+            {"objective": "absolute_error"},
+            {"objective": "quantile", "quantile": 0.9},
+            {"objective": "quantile", "quantile": [0.1, 0.5, 0.9]},
+            {"objective": "huber"},
+            {"objective": "poisson"},
+            {"objective": "gamma"},
+            {"objective": "tweedie"},
+            {"objective": "normal"},
+            {"objective": "negative_binomial"},
+            {"learning_rate": 0.2},
+            {"max_leaves": 5, "subsample": 0.7},
+            {"linear_leaves": False},
+            {"grow_policy": "symmetric"},
+            {"monotone_constraints": [1, 0, 0, 0]},
+            {"early_stopping": "oob", "subsample": 0.5},
+            {"early_stopping": True},
+            {"n_estimators": 30},
+        ],
+        n_fast=1,
+    ),
+    ids=lambda asked: ", ".join(f"{k}={v}" for k, v in asked.items()) or "defaults",
+)
+def test_a_regressor_is_repeated(asked: Mapping[str, Any]) -> None:
+    X, z = _mixed(500)
+    if asked.get("objective") in ("poisson", "tweedie", "negative_binomial"):
+        y = np.random.default_rng(1).poisson(np.exp(0.5 * z)).astype(float)
+    else:
+        y = np.exp(0.5 * z) if asked.get("objective") == "gamma" else z
+    weight = np.random.default_rng(2).random(500) + 0.5
+    model = HedgerowRegressor(random_state=0, **asked).fit(X, y, weight)
+    again = _repeats(model, X, y, weight)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("objective", ["cox", "aft"])
+def test_a_model_of_times_is_repeated(objective: str) -> None:
+    X, z = _mixed(400)
+    time = np.exp(z) * np.where(np.arange(400) % 3, 1.0, -1.0)
+    model = HedgerowRegressor(objective=objective).fit(X, time)
+    again = _repeats(model, X, time)
+    curves = [m.predict_survival_function(X, [0.5, 2.0]) for m in (model, again)]
+    np.testing.assert_array_equal(*curves)
+
+
+def test_a_ranker_is_repeated() -> None:
+    X, z = _mixed(600)
+    y, qid = np.digitize(z, [0, 1, 2]), np.repeat(np.arange(40), 15)
+    model = HedgerowRanker().fit(X, y, qid=qid)
+    _repeats(model, X, y, qid=qid)
+
+
+def test_several_targets_groups_and_validation_rows() -> None:
+    X, z = _mixed(500)
+    y = np.column_stack([z, X["a"] ** 2])
+    _repeats(HedgerowRegressor().fit(X, y), X, y)
+    groups = np.arange(500) % 30
+    model = HedgerowRegressor().fit(X, z, groups=groups)
+    _repeats(model, X, z)
+    seen, unseen = slice(0, 400), slice(400, 500)
+    given = {"X_val": X[unseen], "y_val": z[unseen]}
+    model = HedgerowRegressor().fit(X[seen], z[seen], **given)
+    assert model.stopped_by_ == "early_stopping"
+    _repeats(model, X[seen], z[seen], **given)
+
+
+@pytest.mark.parametrize("seconds", [0.3, 3.0])
+def test_a_fit_within_a_time_budget_is_repeated_without_a_clock(seconds: float) -> None:
+    X, z = _mixed(800)
+    model = HedgerowRegressor(time_budget=seconds).fit(X, z)
+    assert "time_budget" not in model.repeat_params_
+    _repeats(model, X, z)
+
+
+def test_a_large_table_and_one_that_goes_on() -> None:
+    X, z = _mixed(3_500)
+    _repeats(HedgerowRegressor(patience=5).fit(X, z), X, z)
+    grown = HedgerowRegressor(n_estimators=20, warm_start=True).fit(X, z)
+    grown = grown.set_params(n_estimators=30).fit(X, z)
+    _repeats(grown, X, z)
+    more = HedgerowRegressor(n_estimators=10).fit(X, z, init_model=grown)
+    with pytest.raises(AttributeError, match="30 rounds of init_model"):
+        _ = more.repeat_params_
+    assert not hasattr(more, "repeat_params_")
+
+
+def test_a_drawn_seed_is_kept_and_values_are_plain() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    model = HedgerowRegressor(random_state=np.random.RandomState(7)).fit(X, y)
+    assert isinstance(model.repeat_params_["random_state"], int)
+    assert json.loads(json.dumps(model.repeat_params_)) == model.repeat_params_
+    _repeats(model, X, y)
+
+
+def test_a_saved_model_is_repeated_and_inspected(tmp_path: Path) -> None:
+    X, y = load_diabetes(return_X_y=True)
+    model = HedgerowRegressor(max_bins=40).fit(X, y)
+    model.save(tmp_path / "m.hedgerow")
+    read = HedgerowRegressor.load(tmp_path / "m.hedgerow")
+    assert read.repeat_params_ == model.repeat_params_
+    chosen = engine.chosen_parameters(str(tmp_path / "m.hedgerow"))
+    told = model.chosen_params_
+    assert chosen == {name: told[name] for name in chosen}
+    assert {"learning_rate", "max_leaves"} <= set(chosen)
+    assert "max_bins" not in chosen
+    model.booster_.save(tmp_path / "plain.hedgerow")
+    assert engine.chosen_parameters(str(tmp_path / "plain.hedgerow")) == {}
+
+
+def test_the_view_of_a_notebook_has_every_chosen_value() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    model = HedgerowRegressor().fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        view = model._repr_html_()
+    if "Fitted attributes" not in view:
+        pytest.skip("scikit-learn shows fitted attributes from 1.9 on")
+    for name, value in model.chosen_params_.items():
+        at = view.index(f"chosen_params_[&#x27;{name}&#x27;]")
+        shown = f"{len(value)} settings" if name == "tried" else value
+        if isinstance(shown, str | int) and not isinstance(shown, bool):
+            assert str(shown) in view[at : at + 600]
+    assert "repeat_params_" not in view

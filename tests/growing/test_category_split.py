@@ -1,0 +1,324 @@
+"""Category columns in the engine: best sets, growth, prediction, unknown values."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow.booster import Booster
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.data import bin_table, fit_bins
+from hedgerow.data.recode import drop_unused_levels
+from hedgerow.data.schema import Column, Schema
+from hedgerow.data.table import Table
+from hedgerow.errors import ModelFormatError, ParameterError
+from hedgerow.io import model_from_bytes, model_to_bytes
+from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.model.predict import Predictor
+from hedgerow.objectives import make_objective
+from hedgerow.params import BoostParams
+from tests.helpers import engine
+from tests.io.test_model_file import reseal, take_apart
+from tests.reference import naive, naive_category
+
+STRIDE = 16
+NO_GUARD = engine.CategoryRules(1, 254, 0.0, 0.0, 1)
+
+category_rules = st.builds(
+    engine.CategoryRules,
+    st.integers(1, 6),
+    st.integers(1, 10),
+    st.sampled_from([0.0, 1.0, 3.0]),
+    st.sampled_from([0.0, 2.0]),
+    st.integers(1, 6),
+)
+rules = st.builds(
+    naive.Rules,
+    st.integers(1, 4),
+    st.sampled_from([0.0, 2.0]),
+    st.sampled_from([0.0, 1.0]),
+    st.sampled_from([0.0, 1.5]),
+    st.just(0.0),
+    st.sampled_from([0.0, 0.5]),
+)
+
+
+@st.composite
+def histograms(draw, most_rows=60):
+    rng = np.random.default_rng(draw(st.integers(0, 10**9)))
+    n_rows = draw(st.integers(1, most_rows))
+    n_used = draw(st.integers(1, STRIDE))
+    bins = rng.choice(rng.permutation(STRIDE)[:n_used], n_rows)
+    g, h, n = (np.zeros(STRIDE, dtype=np.int64) for _ in range(3))
+    rows_g = rng.integers(-9, 10, n_rows)
+    rows_h = np.ones(n_rows, np.int64) if draw(st.booleans()) else rng.integers(0, 4, n_rows)
+    for sums, values in ((g, rows_g), (h, rows_h), (n, np.ones(n_rows, np.int64))):
+        np.add.at(sums, bins, values)
+    return g, h, n, (int(rows_g.sum()), int(rows_h.sum()), n_rows)
+
+
+def bins_in(words):
+    return {b for b in range(STRIDE) if int(words[b // 64]) >> (b % 64) & 1}
+
+
+@given(histograms(), rules, category_rules)
+def test_best_set_is_the_best_of_those_tried(node_data, chosen, category) -> None:
+    g, h, n, node = node_data
+    found = engine.search_categories(g, h, n, node, chosen, category)
+    tried = list(
+        naive_category.sets_tried(g.tolist(), h.tolist(), n.tolist(), node, chosen, category)
+    )
+    if not tried:
+        assert found.score < 0
+        return
+    best = max(score for score, _ in tried)
+    slack = max(best, 1) * Fraction(1, 10**12)
+    good = [bins for score, bins in tried if score >= best - slack]
+    present = {b for b in range(STRIDE) if n[b] > 0}
+    left = bins_in(found.words)
+    assert left & present in good
+    sums = [int(sum(values[b] for b in left)) for values in (g, h, n)]
+    assert (found.g, found.h, found.n) == tuple(sums)
+    assert found.score == pytest.approx(float(best), rel=1e-12, abs=1e-12)
+    # Bins without a row go with the larger part.
+    absent = set(range(STRIDE)) - present
+    assert left & absent == (absent if 2 * found.n >= node[2] else set())
+    assert found.missing_left == (STRIDE - 1 in left)
+
+
+@given(histograms(), st.integers(0, 3))
+def test_sorted_sets_hold_the_best_of_all_sets(node_data, n_least) -> None:
+    """Fisher's theorem: with hessian = rows no subset is better than the best prefix."""
+    g, _, n, node = node_data
+    node = (node[0], node[2], node[2])
+    found = engine.search_categories(g, n, n, node, naive.Rules(), NO_GUARD)
+    present = [b for b in range(STRIDE) if n[b] > 0]
+    best = Fraction(-1)
+    for size in range(1, len(present) // 2 + 1):
+        for chosen in itertools.islice(itertools.combinations(present, size), 3000):
+            sums = [int(sum(values[b] for b in chosen)) for values in (g, n)]
+            rest = node[0] - sums[0], node[1] - sums[1]
+            best = max(best, Fraction(sums[0] ** 2, sums[1]) + Fraction(rest[0] ** 2, rest[1]))
+    if len(present) < 2:
+        assert found.score < 0
+    elif len(present) <= 2 * 12:
+        assert found.score >= float(best) * (1 - 1e-12) - 1e-12
+
+
+# -- whole fits --------------------------------------------------------------------------
+
+
+def table_of(seed, n_rows=400, levels=(2, 5, 30, 400), keys=False):
+    """Category columns with missing values, a number, and a target that depends on them."""
+    rng = np.random.default_rng(seed)
+    codes = [rng.integers(0, k, n_rows) for k in levels]
+    effects = [rng.standard_normal(k) for k in levels]
+    number = rng.standard_normal(n_rows)
+    y = sum(effect[code] for effect, code in zip(effects, codes, strict=True)) + number
+    y = y + 0.1 * rng.standard_normal(n_rows)
+    values = np.column_stack([*codes, number])
+    values[rng.random(values.shape) < 0.05] = np.nan
+    columns = [Column(f"c{k}", "category", tuple(f"v{i:05d}" for i in range(k))) for k in levels]
+    schema = Schema((*columns, Column("x", "int" if keys else "float")), named=True)
+    if keys:
+        whole = np.where(np.isnan(number), 0, np.round(100 * number)).astype(np.int64)
+        values = np.column_stack([keys_of_floats(values[:, :-1]), whole])
+    return drop_unused_levels(Table(values, schema)), y
+
+
+def train(table, y, n_jobs=1, objective="squared_error", **more):
+    params = BoostParams(**{"n_estimators": 12, "min_samples_leaf": 3, "cat_smooth": 2.0,
+                            "min_data_per_group": 5, "target_statistics": False,
+                            **more})  # fmt: skip
+    return fit(Sample(table, y), make_objective(objective), params, n_jobs=n_jobs)
+
+
+def same(a, b):
+    return np.array_equal(np.asarray(a).view(np.int64), np.asarray(b).view(np.int64))
+
+
+@pytest.mark.parametrize("keys", [False, True])
+@pytest.mark.parametrize("max_bins", [255, 20])
+def test_prediction_equals_the_naive_walk(keys, max_bins) -> None:
+    table, y = table_of(1, keys=keys)
+    model = train(table, y, max_bins=max_bins)
+    assert model.forest.has_sets.any()
+    predictor = Predictor(model.forest, table.schema.kinds)
+    expected = naive_category.raw_scores(model.forest, table.schema.kinds, table.values)
+    assert same(predictor.raw_scores(table.values), expected)
+    assert same(predictor.raw_scores(table.values[:5]), expected[:, :5])
+    nodes = [
+        [naive_category.stop_of(model.forest, table.schema.kinds, t, row) for t in range(12)]
+        for row in table.values[:40]
+    ]
+    assert np.array_equal(predictor.leaves(table.values[:40]), nodes)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 10**6), st.sampled_from(["squared_error", "absolute_error", "logistic"]))
+def test_training_and_prediction_agree(seed, objective) -> None:
+    """The raw scores that the grower has added up are those that the model predicts."""
+    table, y = table_of(seed)
+    y = (y > 0).astype(float) if objective == "logistic" else y
+    params = BoostParams(n_estimators=5, min_samples_leaf=2, min_data_per_group=1, cat_smooth=0.0)
+    trained = engine.boost(table, y, params, objective)
+    predictor = Predictor(trained.forest, table.schema.kinds)
+    assert np.allclose(
+        predictor.raw_scores(table.values), trained.train_raw, rtol=1e-12, atol=1e-12
+    )
+    assert trained.forest.has_sets.any()
+
+
+def test_bytes_do_not_depend_on_threads() -> None:
+    table, y = table_of(2, n_rows=20_000)
+    models = [model_to_bytes(train(table, y, n_jobs=jobs, n_estimators=6)) for jobs in (1, 2, 3)]
+    assert models[0] == models[1] == models[2]
+
+
+def test_validation_rows_are_scored_as_they_are_predicted() -> None:
+    table, y = table_of(3, n_rows=1200)
+    first, second = np.arange(700), np.arange(700, 1200)
+    train_rows, valid_rows = (Sample(table, y).take(rows) for rows in (first, second))
+    params = BoostParams(
+        n_estimators=8, min_samples_leaf=3, min_data_per_group=5, subsample=0.7,
+        target_statistics=False,
+    )  # fmt: skip
+    model = fit(train_rows, make_objective("squared_error"), params, validation=valid_rows)
+    raw = Predictor(model.forest, table.schema.kinds).raw_scores(valid_rows.table.values)[0]
+    curve = model.training["history"]["validation"]["loss"]
+    expected = make_objective("squared_error").loss(valid_rows.target, raw[None], None)
+    assert curve[-1] == pytest.approx(expected, rel=1e-9)
+
+
+def test_levels_beyond_the_bins_share_one() -> None:
+    table, _ = table_of(4, n_rows=3000, levels=(400,))
+    spec = fit_bins(table, max_bins=32)
+    bins = spec.bins_of(0)
+    counts = np.bincount(table.values[~np.isnan(table.values[:, 0]), 0].astype(int), minlength=400)
+    own = np.flatnonzero(bins < 31)
+    assert spec.n_bins(0) == 32
+    assert len(own) == 31
+    assert counts[own].min() >= np.delete(counts, own).max()
+    assert (np.diff(bins[own].astype(int)) > 0).all()
+    matrix = bin_table(table, spec)
+    missing = np.isnan(table.values[:, 0])
+    assert (matrix.by_column[0, :3000][missing] == spec.missing_bin).all()
+    present = table.values[~missing, 0].astype(int)
+    assert np.array_equal(matrix.by_column[0, :3000][~missing], bins[present])
+
+
+def test_unknown_values_stop_at_the_node() -> None:
+    table, _ = table_of(5, levels=(6,))
+    y = np.where(np.isin(table.values[:, 0], (0, 3)), 1.0, 0.0)  # the category alone says it
+    model = train(table, y, n_estimators=1, max_leaves=2, learning_rate=1.0, reg_lambda=0.0)
+    assert model.forest.feature[0] == 0
+    values = table.values[:1].copy()
+    values[0, 0] = 6  # no level
+    predictor = Predictor(model.forest, table.schema.kinds)
+    assert predictor.leaves(values)[0, 0] == 0
+    assert predictor.raw_scores(values)[0, 0] == model.forest.base_score[0] + model.forest.value[0]
+
+
+def test_unknown_values_get_the_mean_of_searched_leaves() -> None:
+    table, y = table_of(9, levels=(6,))
+    model = train(table, y, objective="absolute_error", n_estimators=3)
+    forest = model.forest
+    for tree in range(3):
+        one = forest.tree(tree)
+        for node in np.flatnonzero(one.feature >= 0)[::-1]:
+            a, b = one.left[node], one.right[node]
+            mean = np.average(one.value[[a, b]], weights=one.cover[[a, b]])
+            assert one.value[node] == pytest.approx(mean, rel=1e-12, abs=1e-15)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.floats(0.0, 0.6))
+def test_rows_with_unknown_values_stop_where_the_naive_walk_does(seed, share) -> None:
+    table, y = table_of(seed, n_rows=300, levels=(3, 20))
+    model = train(table, y, n_estimators=4)
+    values = table.values.copy()
+    rng = np.random.default_rng(seed)
+    for j, n_levels in enumerate((3, 20)):
+        values[rng.random(len(values)) < share, j] = n_levels
+    kinds = table.schema.kinds
+    predictor = Predictor(model.forest, kinds)
+    expected = naive_category.raw_scores(model.forest, kinds, values)
+    assert same(predictor.raw_scores(values), expected)
+    for stage, raw in enumerate(predictor.staged(values), start=1):
+        part = naive_category.raw_scores(model.forest.first_rounds(stage), kinds, values)
+        assert same(raw, part)
+
+
+def test_exact_search_names_the_category() -> None:
+    table, y = table_of(6)
+    with pytest.raises(ParameterError, match="column 'c2' is a category"):
+        train(table, y, tree_method="exact")
+
+
+def test_model_file_keeps_the_sets() -> None:
+    table, y = table_of(7)
+    model = train(table, y)
+    data = model_to_bytes(model)
+    again, _ = model_from_bytes(data)
+    assert model_to_bytes(again) == data
+    raw = Predictor(model.forest, table.schema.kinds).raw_scores(table.values)
+    assert same(Predictor(again.forest, table.schema.kinds).raw_scores(table.values), raw)
+    assert Booster(again).num_trees == 12
+
+
+def with_tables(model, **changed):
+    tables = replace(model.forest.categories, **changed)
+    return replace(model, forest=replace(model.forest, categories=tables))
+
+
+def test_model_file_refuses_bad_sets() -> None:
+    table, y = table_of(7)
+    model = train(table, y)
+    tables = model.forest.categories
+    high = tables.sets.copy()
+    high[0, 3] |= np.uint64(1 << 62)
+    unknown = tables.level_bin.copy()
+    unknown[0] = 254
+    for changed, match in (
+        ({"sets": tables.sets[:-1]}, "has no set"),
+        ({"sets": high}, "below 254"),
+        ({"level_bin": unknown}, "below 254"),
+        ({"level_bin": tables.level_bin[:-1]}, "one entry per level"),
+        ({"level_start": tables.level_start + 1}, "do not fit"),
+    ):
+        with pytest.raises(ModelFormatError, match=match):
+            model_to_bytes(with_tables(model, **changed))
+    bare = replace(model, forest=replace(model.forest, categories=None))
+    with pytest.raises(ModelFormatError, match="must be sets"):
+        model_to_bytes(bare)
+
+
+@functools.cache
+def small_file():
+    return model_to_bytes(train(*table_of(8, n_rows=120, levels=(3, 300))))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 10**9))
+def test_damaged_sets_are_refused_or_valid(seed) -> None:
+    """Any bytes in the arrays of sets, checksum right: a model that can predict, or an error."""
+    rng = np.random.default_rng(seed)
+    table, _ = table_of(8, n_rows=120, levels=(3, 300))
+    head, payload = take_apart(small_file())
+    payload = bytearray(payload)
+    name = rng.choice(["category_set", "level_bin", "threshold"])
+    begin, end = head[name]["data_offsets"]
+    payload[rng.integers(begin, end)] = rng.integers(256)
+    try:
+        model, _ = model_from_bytes(reseal(head, bytes(payload)))
+    except ModelFormatError:
+        return
+    assert np.isfinite(Predictor(model.forest, table.schema.kinds).raw_scores(table.values)).all()

@@ -1,0 +1,447 @@
+"""Exact growth: equal to brute force over all cuts, to histograms with a bin for every value,
+and to XGBoost's exact trees."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hedgerow.data import read_table
+from hedgerow.data.blocks import ROW_BITS, RUN_BIT, sort_columns
+from hedgerow.growing.exact.grower import ExactGrower
+from hedgerow.kernels import exact as kernels
+from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.split import NodeSums, Units, limits_of
+from hedgerow.objectives import make_objective
+from hedgerow.params import BoostParams
+from tests.growing.test_grow import SETTINGS, data
+from tests.helpers import engine
+from tests.helpers.marking import crossed, mostly_slow
+from tests.reference import naive, naive_exact
+
+FIELDS = (
+    "feature", "threshold", "missing_left", "left", "right", "value", "gain", "cover", "count",
+)  # fmt: skip
+
+
+def exact_params(**settings):
+    return BoostParams(tree_method="exact", **settings)
+
+
+def grow(X, y, params, objective="squared_error", weight=None, n_threads=1, n_trees=1, look=None):
+    """Trees, raw scores and base score; ``look(grower, tree)`` is called after every tree."""
+    loss = make_objective(objective) if isinstance(objective, str) else objective
+    table, y = read_table(X), np.asarray(y, dtype=np.float64)
+    base = loss.initial_score(y, weight)
+    raw = np.repeat(base[:, None], len(y), axis=1)
+    blocks = sort_columns(table, n_threads)
+    grower = ExactGrower(blocks, y, weight, raw, loss, params, n_threads)
+    trees = []
+    with contextlib.closing(grower):
+        for number in range(n_trees * loss.n_outputs):
+            trees.append(grower.grow(number, number % loss.n_outputs))
+            if look is not None:
+                look(grower, trees[-1])
+    return trees, raw, base
+
+
+def tree_bytes(trees):
+    return b"".join(getattr(tree, name).tobytes() for tree in trees for name in FIELDS)
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+def make_entries(column):
+    rows, runs = naive_exact.entries_of(column)
+    entries = np.array(rows, dtype=np.uint32) | (np.array(runs, dtype=np.uint32) << np.uint32(31))
+    return np.concatenate([entries, np.zeros(64, np.uint32)]), len(rows)
+
+
+def empty_buffer():
+    size = kernels.CUTS + kernels.CHUNK + 1
+    return kernels.CutBuffer(*(np.zeros(size, np.int64) for _ in range(4)))
+
+
+columns = st.lists(st.sampled_from([math.nan, 0.0, 1.0, 2.0, 3.0, 4.0]), min_size=1, max_size=40)
+
+
+@given(column=columns, seed=st.integers(0, 2**32 - 1), in_place=st.booleans())
+def test_division_keeps_order_and_runs(column, seed, in_place) -> None:
+    entries, n = make_entries(column)
+    sides = np.random.default_rng(seed).integers(0, 2, len(column)).astype(np.uint8)
+    rows = (entries[:n] & ROW_BITS).tolist()
+    target = entries if in_place else np.zeros_like(entries)
+    scratch = np.zeros(n + 1, dtype=np.uint32)
+    n_left = kernels.divide_entries(entries, (0, n), sides, target, scratch)
+    left = [r for r in rows if sides[r] == 0]
+    right = [r for r in rows if sides[r] == 1]
+    assert n_left == len(left)
+    assert (target[:n] & ROW_BITS).tolist() == left + right
+    bits = ((target[:n] & RUN_BIT) > 0).tolist()
+    assert bits[1:n_left] == naive_exact.runs_of(left, column)
+    assert bits[n_left + 1 :] == naive_exact.runs_of(right, column)
+
+
+amounts = st.sampled_from([0.0, 0.0, 0.5, 1.0, 7.25, 100.0])
+all_rules = st.builds(
+    naive.Rules,
+    min_samples_leaf=st.integers(1, 6),
+    min_child_weight=amounts,
+    reg_lambda=amounts,
+    reg_alpha=amounts,
+    max_delta_step=st.sampled_from([0.0, 0.0, 0.25, 2.0]),
+)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_rows=st.integers(1, 40),
+    n_values=st.sampled_from([1, 3, 100]),
+    missing=st.sampled_from([0.0, 0.3, 0.9]),
+    scale=st.sampled_from([1, 3, 1000, 2**30]),
+    rules=all_rules,
+)
+def test_search_finds_the_best_of_all_cuts(seed, n_rows, n_values, missing, scale, rules) -> None:
+    rng = np.random.default_rng(seed)
+    column = rng.integers(0, n_values, n_rows).astype(float)
+    column[rng.random(n_rows) < missing] = np.nan
+    g = rng.integers(-scale, scale, n_rows, endpoint=True)
+    h = rng.integers(0, scale, n_rows, endpoint=True)
+    entries, n = make_entries(column)
+    fixed = np.column_stack([g, h]).astype(np.int32).reshape(-1)
+    cuts = empty_buffer()
+    node = NodeSums(np.int64(g.sum()), np.int64(h.sum()), np.int64(len(g)))
+    limits = limits_of(node, Units(1.0, 1.0), engine.split_rules(rules))
+    found = kernels.search_list(entries, (0, n), fixed, cuts, node, limits, 0, kernels.NO_CUT, None)
+    exact_g, exact_h = [[Fraction(int(x)) for x in numbers] for numbers in (g, h)]
+    expected = list(
+        naive_exact.cuts_of_node(
+            np.array(column)[:, None], range(len(g)), exact_g, exact_h, rules, lambda _: None
+        )
+    )
+    best = naive_exact.best_cut(expected)
+    if best is None:
+        assert found.score < 0
+        return
+    score = np.int64(found.score).view(np.float64)
+    np.testing.assert_allclose(score, 2 * float(best.value), rtol=1e-12)
+    rows = entries[:n] & ROW_BITS
+    left = set(rows[: found.n_present].tolist())
+    if found.missing_left:
+        left |= set(range(len(g))) - set(rows.tolist())
+    chosen = next(c for c in expected if c.left == left and c.missing_left == found.missing_left)
+    assert float(chosen.value) >= float(best.value) * (1 - 1e-14)
+    assert (found.g_left, found.h_left, found.n_left) == (
+        sum(int(g[r]) for r in left), sum(int(h[r]) for r in left), len(left),
+    )  # fmt: skip
+
+
+FULL = kernels.CUTS + kernels.CHUNK
+SIZES = [255, 256, 257, 258, kernels.CUTS, kernels.CUTS + 1, FULL - 1, FULL, FULL + 1, 1700]
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("n_values", SIZES)
+def test_more_cuts_than_the_buffer_holds(n_values, missing) -> None:
+    rng = np.random.default_rng(n_values)
+    n_rows = 2 * n_values
+    column = np.append(np.arange(n_values), rng.integers(0, n_values, n_values)).astype(float)
+    column[rng.random(n_rows) < missing] = np.nan
+    present = np.sort(column[~np.isnan(column)])
+    for seed in range(4):
+        g = np.random.default_rng(seed).integers(-1000, 1000, n_rows)
+        h = np.ones(n_rows, np.int64)
+        entries, n = make_entries(column)
+        fixed = np.column_stack([g, h]).astype(np.int32).reshape(-1)
+        cuts = empty_buffer()
+        node = NodeSums(np.int64(g.sum()), np.int64(h.sum()), np.int64(n_rows))
+        rules = naive.Rules(1, 0.0, 1.0)
+        limits = limits_of(node, Units(1.0, 1.0), engine.split_rules(rules))
+        found = kernels.search_list(
+            entries, (0, n), fixed, cuts, node, limits, 0, kernels.NO_CUT, None
+        )
+        bins, n_bins, stride = naive_exact.rank_bins(column[:, None])
+        sums = naive.node_sums(bins, stride, g.astype(float), h.astype(float), np.arange(n_rows))
+        best = naive.fast_best_split(sums, n_bins, (g.sum(), n_rows, n_rows), rules)
+        assert np.int64(found.score).view(np.float64) == pytest.approx(2 * best.value, rel=1e-12)
+        assert (found.n_left, found.g_left) == (best.n, best.g)
+        assert 0 < found.n_present <= len(present)
+
+
+# -- trees ---------------------------------------------------------------------------------
+
+
+def assert_same_trees(trees, expected_ones, scale=1.0):
+    for number, (tree, expected) in enumerate(zip(trees, expected_ones, strict=True)):
+        for name in ("feature", "missing_left", "left", "right", "count"):
+            np.testing.assert_array_equal(
+                getattr(tree, name), expected[name], err_msg=f"{name} of tree {number}"
+            )
+        for name, rtol in (("value", 1e-6), ("gain", 1e-5), ("cover", 1e-6)):
+            np.testing.assert_allclose(
+                getattr(tree, name),
+                expected[name],
+                rtol=rtol,
+                atol=1e-7 * scale,
+                err_msg=f"{name} of tree {number}",
+            )
+
+
+def assert_routes_as_grown(trees, X):
+    """Every node's rows reach it by the threshold, and its cut is halfway in the node."""
+    X = np.asarray(X, dtype=float)
+    for tree in trees:
+        members = naive_exact.rows_of_nodes(tree, X)
+        assert [len(rows) for rows in members] == tree.count.tolist()
+        thresholds = naive_exact.values_of_thresholds(tree, ["float"] * X.shape[1])
+        for node in np.flatnonzero(tree.feature >= 0):
+            column = X[members[node], tree.feature[node]]
+            below, above = column[column <= thresholds[node]], column[column > thresholds[node]]
+            if len(above) > 0:
+                middle = (below.max() + above.min()) / 2
+                assert thresholds[node] in (middle, below.max())
+            else:
+                assert thresholds[node] == math.inf
+
+
+@pytest.mark.parametrize("n_values", [None, 30])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_trees_equal_the_naive_ones(settings, missing, n_values) -> None:
+    X, y = data(missing=missing, n_values=n_values)
+    params = exact_params(**settings)
+    trees, _, base = grow(X, y, params, n_trees=3)
+    expected = naive_exact.boost(X, y, params, "squared_error", base, n_rounds=3)
+    assert_same_trees(trees, expected)
+    assert_routes_as_grown(trees, X)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_logistic_trees_equal_the_naive_ones(weighted) -> None:
+    X, y = data(missing=0.1, seed=1)
+    weight = np.random.default_rng(5).uniform(0.2, 4.0, len(y)) if weighted else None
+    y = (y > 0).astype(float)
+    params = exact_params(min_samples_leaf=3)
+    trees, _, base = grow(X, y, params, "logistic", weight, n_trees=3)
+    assert_same_trees(trees, naive_exact.boost(X, y, params, "logistic", base, weight, n_rounds=3))
+
+
+def test_softmax_trees_equal_the_naive_ones() -> None:
+    X, y = data(missing=0.1, seed=2)
+    y = np.digitize(y, [-0.8, 0.7]).astype(float)
+    params = exact_params(max_leaves=9, min_samples_leaf=5)
+    trees, _, base = grow(X, y, params, make_objective("softmax", 3), n_trees=4)
+    assert_same_trees(trees, naive_exact.boost(X, y, params, "softmax", base, n_rounds=4))
+
+
+@pytest.mark.parametrize("settings", mostly_slow(SETTINGS.values(), 4), ids=SETTINGS)
+def test_trees_equal_those_of_histograms_with_a_bin_for_every_value(settings) -> None:
+    # Large enough that rows are divided between threads, gradients of which no bit is lost.
+    X, y = data(20_000, 4, missing=0.1, n_values=50)
+    sampled = {"subsample": 0.7, "colsample_bytree": 0.8, "colsample_bynode": 0.7}
+    for extra in ({}, sampled):
+        params = {**settings, **extra}
+        trees, raw, _ = grow(X, y, exact_params(**params), n_trees=2, n_threads=2)
+        expected, expected_raw, _ = engine.grow(
+            engine.binned(X), y, BoostParams(**params), n_trees=2
+        )
+        for tree, other in zip(trees, expected, strict=True):
+            for name in set(FIELDS) - {"threshold", "value"}:
+                np.testing.assert_array_equal(getattr(tree, name), getattr(other, name), name)
+            np.testing.assert_array_equal(tree.value, other.value)
+        np.testing.assert_array_equal(raw, expected_raw)
+
+
+def checked_nodes(X, y, params, bounds=None):
+    """Grow one tree and compare each split with the best of all cuts in exact arithmetic."""
+    trees, _, base = grow(X, y, params)
+    tree = trees[0]
+    g, h = naive.gradients("squared_error", np.asarray(y, float), np.full((1, len(y)), base))
+    g = [Fraction(x) for x in naive.on_grid(g[0])]
+    h = [Fraction(x) for x in h[0]]
+    members = naive_exact.rows_of_nodes(tree, np.asarray(X, dtype=float))
+    for node in np.flatnonzero(tree.feature >= 0):
+        rows = members[node].tolist()
+
+        def bounds_of(feature, rows=rows):
+            return None if bounds is None else bounds(feature, rows, h)
+
+        cuts = list(
+            naive_exact.cuts_of_node(X, rows, g, h, naive_exact.rules_of(params), bounds_of)
+        )
+        best = naive_exact.best_cut(cuts)
+        left = frozenset(members[tree.left[node]].tolist())
+        chosen = [c for c in cuts if c.feature == tree.feature[node] and c.left == left]
+        assert len(chosen) == 1, "a cut that is not allowed"
+        assert chosen[0].value >= best.value * (1 - Fraction(1, 10**12))
+    return tree
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_rows=st.integers(2, 40),
+    n_features=st.integers(1, 3),
+    missing=st.sampled_from([0.0, 0.4]),
+    least=st.integers(1, 4),
+    leaves=st.integers(2, 10),
+    depthwise=st.booleans(),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+def test_small_trees_take_the_best_of_all_cuts(
+    seed, n_rows, n_features, missing, least, leaves, depthwise, dtype
+) -> None:
+    X, _ = data(n_rows, n_features, seed, missing, n_values=12)
+    y = np.random.default_rng(seed).normal(size=n_rows)
+    params = exact_params(
+        min_samples_leaf=least, max_leaves=leaves,
+        grow_policy="depthwise" if depthwise else "leafwise",
+    )  # fmt: skip
+    checked_nodes(X.astype(dtype), y, params)
+
+
+# -- thresholds ------------------------------------------------------------------------------
+
+
+def threshold_of_two(below, above, dtype):
+    X = np.array([[below], [above]] * 5, dtype=dtype)
+    y = np.tile([0.0, 1.0], 5)
+    trees, raw, _ = grow(X, y, exact_params(min_samples_leaf=1, reg_lambda=0.0, learning_rate=1.0))
+    assert len(trees[0].feature) == 3
+    np.testing.assert_allclose(raw[0], y, atol=1e-8)
+    return trees[0].threshold[0], X
+
+
+@given(
+    pair=st.tuples(st.floats(allow_nan=False, width=32), st.floats(allow_nan=False, width=32)),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    adjacent=st.booleans(),
+)
+def test_threshold_separates_any_two_floats(pair, dtype, adjacent) -> None:
+    below = dtype(min(pair))
+    above = np.nextafter(below, dtype(np.inf)) if adjacent else dtype(max(pair))
+    if not below < above:
+        return
+    key, X = threshold_of_two(below, above, dtype)
+    keys = keys_of_floats(X[:2, 0].astype(float))
+    assert keys[0] <= key < keys[1]
+    if np.isfinite(below) and np.isfinite(above):
+        with np.errstate(over="ignore"):
+            middle = (below + above) * dtype(0.5)
+        if np.isfinite(middle) and below <= middle < above:
+            assert key == keys_of_floats(np.array(float(middle)))
+
+
+def test_integer_and_float_columns_side_by_side() -> None:
+    pandas = pytest.importorskip("pandas")
+    X, y = data(2000, 3, missing=0.1)
+    X[:, 0] = np.floor(10 * np.abs(np.nan_to_num(X[:, 0])))
+    frame = pandas.DataFrame({"a": X[:, 0].astype(np.int64), "b": X[:, 1], "c": X[:, 2]})
+    trees, raw, _ = grow(frame, y, exact_params(), n_trees=3)
+    expected, expected_raw, _ = grow(X, y, exact_params(), n_trees=3)
+    np.testing.assert_array_equal(raw, expected_raw)
+    for tree, other in zip(trees, expected, strict=True):
+        assert (tree.feature == 0).any()
+        of_a = tree.feature == 0
+        np.testing.assert_array_equal(tree.threshold[~of_a], other.threshold[~of_a])
+        halves = naive_exact.values_of_thresholds(other, ["float"] * 3)
+        floors = [math.floor(half) for half in np.array(halves)[of_a]]
+        assert tree.threshold[of_a].tolist() == floors
+
+
+def test_threshold_of_wide_integers_is_exact() -> None:
+    for below, above, expected in (
+        (2**62, 2**62 + 1, 2**62),
+        (-(2**63) + 1, 2**63 - 1, 0),
+        (2**62, 2**62 + 9, 2**62 + 4),
+        (-9, -2, -6),
+    ):
+        key, _ = threshold_of_two(below, above, np.int64)
+        assert key == expected
+
+
+# -- limits and sampling ---------------------------------------------------------------------
+
+
+def test_constant_and_missing_columns_are_never_used() -> None:
+    X, y = data(300, 3)
+    X[:, 0] = 5.0
+    X[:, 2] = np.nan
+    trees, _, _ = grow(X, y, exact_params(), n_trees=5)
+    assert {feature for tree in trees for feature in tree.feature.tolist()} == {-1, 1}
+    assert len(grow(X[:, [0, 2]], y, exact_params())[0][0].feature) == 1
+
+
+def test_constant_column_with_missing_values_is_split_at_them() -> None:
+    X = np.where(np.arange(200) % 4 == 0, np.nan, 3.0)[:, None]
+    y = np.isnan(X[:, 0]).astype(float)
+    trees, raw, _ = grow(X, y, exact_params(learning_rate=1.0, reg_lambda=0.0))
+    assert trees[0].feature.tolist() == [0, -1, -1]
+    np.testing.assert_allclose(raw[0], y, atol=1e-8)
+    assert trees[0].missing_left[0] == 0
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_one_row_is_one_leaf(n_threads) -> None:
+    trees, raw, _ = grow(np.ones((1, 2)), [7.0], exact_params(), n_threads=n_threads)
+    assert trees[0].feature.tolist() == [-1]
+    assert raw.tolist() == [[7.0]]
+
+
+def test_empty_row_sample_is_a_leaf_of_value_zero() -> None:
+    params = exact_params(subsample=0.001, min_samples_leaf=1, reg_lambda=0.0)
+    trees, raw, base = grow(np.arange(3.0)[:, None], [1, 2, 4], params)
+    assert trees[0].count.tolist() == [0]
+    assert trees[0].value.tolist() == [0.0]
+    np.testing.assert_array_equal(raw[0], base[0])
+
+
+@pytest.mark.parametrize("subsample", [1.0, 0.6])
+def test_rows_are_ordered_by_leaf(subsample) -> None:
+    X, y = data(12_000, 3, missing=0.2)
+    params = exact_params(subsample=subsample, max_leaves=40)
+
+    def look(grower, tree):
+        rows, leaves, starts = grower.leaf_segments()
+        outside = grower.rows_outside()
+        assert sorted([*rows.tolist(), *outside.tolist()]) == list(range(len(y)))
+        assert (len(outside) > 0) == (subsample < 1.0)
+        members = naive_exact.rows_of_nodes(tree, X, rows)
+        assert sorted(leaves.tolist()) == np.flatnonzero(tree.feature < 0).tolist()
+        for leaf, start, stop in zip(leaves, starts[:-1], starts[1:], strict=True):
+            assert sorted(members[leaf].tolist()) == sorted(rows[start:stop].tolist())
+
+    grow(X, y, params, n_threads=2, n_trees=2, look=look)
+
+
+THREAD_SETTINGS = {
+    "plain": {},
+    "sampled": {"subsample": 0.5, "colsample_bytree": 0.7, "colsample_bylevel": 0.8,
+                "colsample_bynode": 0.6},
+    "deep": {"max_leaves": None, "max_depth": 9, "grow_policy": "depthwise", "min_samples_leaf": 1},
+}  # fmt: skip
+
+
+@crossed(settings=THREAD_SETTINGS, n_rows={"300": 300, "20000": 20_000})
+def test_threads_change_nothing(settings, n_rows) -> None:
+    X, y = data(n_rows, 7, missing=0.1)
+    X[:, 3] = np.where(np.arange(n_rows) % 50 == 0, X[:, 3], np.nan)
+    results = [
+        grow(X, y, exact_params(**settings), n_trees=3, n_threads=n) for n in (1, 2, 3, 5, 9)
+    ]
+    for trees, raw, _ in results[1:]:
+        assert tree_bytes(trees) == tree_bytes(results[0][0])
+        assert raw.tobytes() == results[0][1].tobytes()
+
+
+def test_ties_go_to_the_first_feature_whatever_the_threads() -> None:
+    X, y = data(5000, 1)
+    for n_threads in (1, 2, 7):
+        trees, _, _ = grow(np.hstack([X] * 7), y, exact_params(), n_threads=n_threads)
+        assert set(trees[0].feature.tolist()) == {-1, 0}

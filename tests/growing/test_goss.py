@@ -1,0 +1,628 @@
+"""Samples that follow gradients: the rows, their weights, and what trees make of them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
+from hedgerow.boosting.loop import rounds as rounds_module
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.scores import TrainingData
+from hedgerow.boosting.validation.stopping import StoppingParams, hash_rows
+from hedgerow.data.schema import Column, Schema
+from hedgerow.data.table import Table
+from hedgerow.errors import ParameterError
+from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.core.setup import row_arrays, settings_of, start_scalars
+from hedgerow.growing.sampling.draws import ROW_STREAM
+from hedgerow.growing.sampling.goss import make_sampler, sample_by_gradient, unit_scale
+from hedgerow.io import model_to_bytes
+from hedgerow.kernels.barrier import SIGNAL_SIZE, ThreadTeam
+from hedgerow.objectives import make_objective
+from hedgerow.params import BoostParams
+from hedgerow.threads import wait_addresses
+from tests.helpers import engine
+from tests.helpers.marking import crossed
+
+MOST = 2**30
+NO_PENALTY = {"reg_lambda": 0.0, "min_child_weight": 0.0, "min_samples_leaf": 3}
+GOSS = {"sampling": "goss"}
+MVS = {"sampling": "mvs", "subsample": 0.3}
+
+
+# -- the kernel and its twins -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What the kernel leaves: row ids, how many are inside, scaled numbers, weights."""
+
+    rows: np.ndarray
+    n_inside: int
+    fixed: np.ndarray
+    weights: np.ndarray
+    packed: np.ndarray
+
+    @property
+    def inside(self):
+        return self.rows[: self.n_inside]
+
+
+def draw(fixed, params, n_threads=1, number=0, narrow=False):
+    """Sample rows with these fixed numbers, as ``n_threads`` threads do."""
+    n_rows = len(fixed)
+    rows = row_arrays(n_rows, engine.PAD)
+    rows.fixed[:] = np.asarray(fixed, dtype=np.int32).reshape(-1)
+    rows.packed[:] = 0
+    objective = make_objective("logistic")
+    settings = settings_of(params, objective, n_rows, 1, 2, False, 1)
+    sampler = make_sampler(params, n_rows, n_threads, packs=True)
+    sampler = sampler._replace(weights=np.zeros(n_rows))
+    scalars = start_scalars(1, 1, params)
+    scalars[layout.IS_ROUND] = scalars[layout.IS_TREE] = number
+    packing, dropped = engine.packing_for(5000 if narrow else 1)
+    scalars[layout.IS_COUNT_BITS] = packing.count_bits
+    scalars[layout.IS_HESSIAN_BITS] = packing.hessian_bits
+    scalars[layout.IS_G_APART] = packing.g_apart
+    scalars[layout.IS_DROPPED_BITS] = dropped
+    counts = np.zeros((n_threads, layout.COUNTS), dtype=np.int64)
+    parts = np.array_split(np.abs(np.asarray(fixed, dtype=np.int64)), n_threads)
+    counts[:, layout.COUNT_G_SUM] = [part[:, 0].sum() for part in parts]
+    counts[:, layout.COUNT_H_SUM] = [part[:, 1].sum() for part in parts]
+    thread_team = ThreadTeam(n_threads, np.zeros(SIGNAL_SIZE, dtype=np.int64), *wait_addresses())
+    shared = (thread_team, settings, sampler, rows, counts, scalars)
+    team = [
+        threading.Thread(target=sample_by_gradient, args=(t, *shared)) for t in range(n_threads)
+    ]
+    for member in team:
+        member.start()
+    for member in team:
+        member.join()
+    return Drawn(
+        rows.rows[:n_rows].copy(),
+        int(scalars[layout.IS_N_ROWS]),
+        rows.fixed.reshape(-1, 2).copy(),
+        sampler.weights,
+        rows.packed.copy(),
+    )
+
+
+def drawn(chance, seed, number, n_rows):
+    """Rows whose hash says that they are in a sample of this chance."""
+    if chance >= 1.0:
+        return np.ones(n_rows, dtype=bool)
+    hashes = hash_rows(seed, ROW_STREAM + number, n_rows)
+    return hashes < np.uint64(2 * int(chance * 2.0**63))
+
+
+def naive_goss(fixed, params, number=0):
+    """Rows kept for sure, rows drawn, weights of all, the way it is told in the paper."""
+    a, b, n = params.goss_top_rate, params.goss_other_rate, len(fixed)
+    size = np.abs(np.asarray(fixed, dtype=np.int64)[:, 0])
+    order = np.argsort(-size, kind="stable")  # of equals the first
+    top = np.zeros(n, dtype=bool)
+    top[order[: round(a * n)]] = True
+    chance = 1.0 if a + b >= 1.0 else b / (1.0 - a)
+    inside = top | drawn(chance, params.seed, number, n)
+    return inside, np.where(top, 1.0, 1.0 / chance)
+
+
+def naive_mvs(fixed, params, number=0):
+    """Rows and weights: of the keys the largest are taken, the others by their share."""
+    g, h = np.asarray(fixed, dtype=np.float64).T
+    share, n = params.subsample, len(fixed)
+    scale = 0.5 * share * MOST * n
+    g_part = np.abs(g) * (scale / np.abs(g).sum() if g.any() else 0.0)
+    h_part = h * (scale / h.sum() if h.any() else 0.0)
+    key = np.clip(np.rint(np.sqrt(g_part * g_part + h_part * h_part)), 1, MOST)
+    descending = sorted(map(int, key), reverse=True)
+    goal = share * n
+    rest = sum(descending)
+    for taken in range(n):
+        mu = rest / (goal - taken)
+        if descending[taken] <= mu:
+            break
+        rest -= descending[taken]
+    chance = np.minimum(1.0, key / mu)
+    assert chance.sum() == pytest.approx(goal, rel=1e-9)
+    inside = np.array([drawn(p, params.seed, number, i + 1)[i] for i, p in enumerate(chance)])
+    return inside, np.maximum(1.0, mu / key)
+
+
+def check_sample(found, fixed, inside, weights, params):
+    """Rows in order, the others behind them; numbers are as weighted, in the new unit."""
+    np.testing.assert_array_equal(found.inside, np.flatnonzero(inside))
+    np.testing.assert_array_equal(found.rows[found.n_inside :], np.flatnonzero(~inside))
+    np.testing.assert_allclose(found.weights[inside], weights[inside], rtol=1e-14)
+    scaled = np.asarray(fixed)[inside] * (weights[inside] / unit_scale(params))[:, None]
+    assert np.abs(found.fixed[inside]).max(initial=0) <= MOST
+    np.testing.assert_allclose(found.fixed[inside], scaled, rtol=0, atol=0.500001)
+
+
+@st.composite
+def numbers(draw_, most_rows=60):
+    """Fixed g and h of a few rows: any, tied, equal, zero, far apart."""
+    n = draw_(st.integers(1, most_rows))
+    sizes = draw_(
+        st.sampled_from(
+            [
+                st.integers(-MOST, MOST),
+                st.sampled_from([-MOST, -3, 0, 3, 1024, 1 << 20, MOST]),
+                st.just(MOST // 2),
+                st.integers(-2, 2),
+            ]
+        )
+    )
+    g = draw_(st.lists(sizes, min_size=n, max_size=n))
+    h = draw_(st.lists(st.integers(1, MOST), min_size=n, max_size=n))
+    return np.column_stack([g, h])
+
+
+shares = st.floats(0.01, 0.99)
+seeds = st.integers(0, 2**32 - 1)
+
+
+@given(fixed=numbers(), a=shares, b=shares, seed=seeds, n_threads=st.integers(1, 3))
+def test_goss_is_its_twin(fixed, a, b, seed, n_threads) -> None:
+    params = BoostParams(**GOSS, goss_top_rate=a, goss_other_rate=b * (1.0 - a), seed=seed)
+    found = draw(fixed, params, n_threads, number=seed % 5)
+    check_sample(found, fixed, *naive_goss(fixed, params, seed % 5), params)
+
+
+@given(fixed=numbers(), share=shares, seed=seeds, n_threads=st.integers(1, 3))
+def test_mvs_is_its_twin(fixed, share, seed, n_threads) -> None:
+    params = BoostParams(sampling="mvs", subsample=share, seed=seed)
+    found = draw(fixed, params, n_threads, number=seed % 5)
+    check_sample(found, fixed, *naive_mvs(fixed, params, seed % 5), params)
+
+
+@pytest.mark.parametrize("n_rows", range(1, 21))
+@pytest.mark.parametrize("settings", [GOSS, MVS, {**GOSS, "goss_top_rate": 0.9}])
+def test_samples_of_a_few_rows(n_rows, settings) -> None:
+    rng = np.random.default_rng(n_rows)
+    params, naive = BoostParams(**settings), naive_mvs if settings is MVS else naive_goss
+    for g in (rng.integers(-MOST, MOST, n_rows), np.full(n_rows, MOST), np.zeros(n_rows)):
+        fixed = np.column_stack([g, np.full(n_rows, MOST)]).astype(np.int64)
+        check_sample(draw(fixed, params, 2), fixed, *naive(fixed, params), params)
+
+
+def many(n_rows=20_000, seed=0):
+    """Numbers of which many tie and a few are large."""
+    rng = np.random.default_rng(seed)
+    size = np.minimum(rng.lognormal(16.0, 2.0, n_rows), MOST)
+    tied = rng.random(n_rows) < 0.5
+    g = np.where(tied, 2.0**24, size) * rng.choice([-1, 1], n_rows)
+    return np.column_stack([np.rint(g), rng.integers(1, MOST, n_rows)]).astype(np.int64)
+
+
+@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
+@pytest.mark.parametrize("narrow", [False, True])
+def test_samples_are_the_same_for_any_threads(settings, narrow) -> None:
+    fixed, params = many(), BoostParams(**settings)
+    one = draw(fixed, params, 1, narrow=narrow)
+    naive = naive_goss if settings is GOSS else naive_mvs
+    check_sample(one, fixed, *naive(fixed, params), params)
+    for n_threads in (2, 3, 7):
+        other = draw(fixed, params, n_threads, narrow=narrow)
+        for name in ("rows", "fixed", "packed"):
+            assert getattr(other, name).tobytes() == getattr(one, name).tobytes()
+
+
+@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
+@pytest.mark.parametrize("narrow", [False, True])
+def test_samples_are_packed_as_all_rows_are(settings, narrow) -> None:
+    fixed, params = many(), BoostParams(**settings)
+    found = draw(fixed, params, number=4, narrow=narrow)
+    g, h = found.fixed.T
+    expected = engine.pack(g, h, "narrow" if narrow else "apart", seed=0, tree=4).numbers
+    inside = found.inside.astype(np.int64)
+    np.testing.assert_array_equal(found.packed[inside], expected[inside])
+    if not narrow:
+        np.testing.assert_array_equal(found.packed[20_000 + inside], expected[20_000 + inside])
+
+
+@pytest.mark.parametrize("settings", [GOSS, {**GOSS, "goss_top_rate": 0.02}, MVS])
+def test_weighted_sums_are_unbiased(settings) -> None:
+    fixed, n_draws = many(2000, seed=3), 600
+    groups = np.arange(2000) % 4
+    sums = np.zeros((n_draws, 4, 2))
+    for number in range(n_draws):
+        params = BoostParams(**settings, seed=7)
+        found = draw(fixed, params, number=number)
+        estimate = found.fixed[found.inside] * unit_scale(params)
+        for group in range(4):
+            sums[number, group] = estimate[groups[found.inside] == group].sum(axis=0)
+    exact = np.array([fixed[groups == group].sum(axis=0) for group in range(4)])
+    deviation = sums.std(axis=0) / np.sqrt(n_draws)
+    assert (np.abs(sums.mean(axis=0) - exact) < 5 * deviation + 2000 * unit_scale(params)).all()
+
+
+def test_mvs_takes_as_many_rows_as_it_should() -> None:
+    fixed = many(2000, seed=4)
+    sizes = [draw(fixed, BoostParams(**MVS), number=number).n_inside for number in range(300)]
+    assert np.mean(sizes) == pytest.approx(600, abs=5 * np.std(sizes) / np.sqrt(300))
+
+
+def test_sums_vary_less_than_those_of_a_uniform_sample() -> None:
+    fixed, share = many(2000, seed=5), 0.3
+    found = {
+        name: [
+            (fixed[s.inside, 0] * s.weights[s.inside]).sum()
+            for s in (draw(fixed, BoostParams(**settings), number=k) for k in range(300))
+        ]
+        for name, settings in (("goss", GOSS), ("mvs", MVS))
+    }
+    g = fixed[:, 0].astype(float)
+    uniform = np.sqrt((g * g).sum() * (1 - share) / share)
+    assert np.std(found["goss"]) < 0.6 * uniform
+    assert np.std(found["mvs"]) < 0.6 * uniform
+
+
+# -- trees ----------------------------------------------------------------------------
+
+
+def table(n_rows=2000, seed=0, n_classes=2):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(n_rows, 5)), 1)
+    score = X[:, 0] + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=n_rows)
+    edges = np.quantile(score, np.arange(1, n_classes) / n_classes)
+    return X, score if n_classes == 0 else np.digitize(score, edges).astype(float)
+
+
+@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
+@pytest.mark.parametrize("objective", ["squared_error", "logistic", "softmax"])
+@pytest.mark.parametrize("n_rows", [600, 6000])
+def test_goss_without_kept_rows_is_uniform_sampling(method, objective, n_rows) -> None:
+    X, y = table(n_rows, n_classes={"squared_error": 0, "logistic": 2, "softmax": 3}[objective])
+    shared = {
+        "objective": objective, "tree_method": method, "n_estimators": 4, "seed": 5,
+        "early_stopping": False, **NO_PENALTY,
+    }  # fmt: skip
+    goss = {"sampling": "goss", "goss_top_rate": 0.0, "goss_other_rate": 0.3}
+    a, b = (
+        train({**shared, **rows}, Dataset(X, y)).model.forest for rows in (goss, {"subsample": 0.3})
+    )
+    for name in ("feature", "threshold", "missing_left", "left", "right", "count"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    np.testing.assert_allclose(a.value, b.value, rtol=1e-9)
+    np.testing.assert_allclose(a.cover, b.cover / 0.3, rtol=1e-9)
+    np.testing.assert_allclose(a.gain, b.gain / 0.3, rtol=1e-9)
+
+
+def test_goss_without_kept_rows_feels_penalties_as_all_rows_do() -> None:
+    # The factor 1 / b does not cancel against an absolute penalty.
+    X, y = table(6000)
+    goss = {"sampling": "goss", "goss_top_rate": 0.0, "goss_other_rate": 0.25, "reg_lambda": 40.0}
+    shared = {"objective": "logistic", "n_estimators": 1, "early_stopping": False, "max_leaves": 4}
+    ours = train({**shared, **goss}, Dataset(X, y)).model.forest
+    same = train(
+        {**shared, "subsample": 0.25, "reg_lambda": 10.0, "min_child_weight": 2.5e-4},
+        Dataset(X, y),
+    ).model.forest
+    np.testing.assert_array_equal(ours.threshold, same.threshold)
+    np.testing.assert_allclose(ours.value, same.value, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
+def test_goss_of_all_rows_is_no_sampling(method) -> None:
+    X, y = table(6000)
+    shared = {"objective": "logistic", "tree_method": method, "n_estimators": 4, "n_jobs": 2}
+    goss = {"sampling": "goss", "goss_top_rate": 0.4, "goss_other_rate": 0.6}
+    a, b = (
+        train({**shared, **rows, "early_stopping": False}, Dataset(X, y)).model.forest
+        for rows in (goss, {})
+    )
+    for name in ("threshold", "count", "value", "cover", "gain"):
+        assert getattr(a, name).tobytes() == getattr(b, name).tobytes()
+
+
+@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
+@pytest.mark.parametrize("loss", ["logistic", "squared_error"])
+def test_values_and_covers_come_from_weighted_sums(settings, loss) -> None:
+    X, y = table(7000, n_classes=2 if loss == "logistic" else 0)
+    weight = np.random.default_rng(1).gamma(2.0, size=len(y))
+    objective, matrix = make_objective(loss), engine.binned(X)
+    params = BoostParams(**settings, max_leaves=8)
+    raw = np.full((1, len(y)), 0.1)
+    exact = engine.gradients(matrix, y, raw, objective, weight)
+    grower = TreeGrower(matrix, y, weight, raw.copy(), objective, params, 1)
+    with contextlib.closing(grower):
+        # Weights are kept for the line search only; the sample is the same.
+        options = grower._state.options
+        options = options._replace(sampler=options.sampler._replace(weights=np.zeros(len(y))))
+        grower._state = grower._state._replace(options=options)
+        tree = grower.grow(0, 0)
+        rows, leaves, starts = grower.leaf_segments()
+        weights, outside = grower.row_weights(rows), grower.rows_outside().copy()
+    assert len(tree.feature) == 15
+    assert sorted([*rows, *outside]) == list(range(len(y)))
+    assert tree.count[0] == len(rows)
+    for leaf, start, stop in zip(leaves, starts, starts[1:], strict=False):
+        mine = rows[start:stop]
+        g, h = ((values[mine] * weights[start:stop]).sum() for values in (exact.g, exact.h))
+        assert tree.count[leaf] == stop - start
+        assert tree.cover[leaf] == pytest.approx(h, rel=1e-6)
+        assert tree.value[leaf] == pytest.approx(-0.1 * g / (h + 1.0), rel=1e-5, abs=1e-8)
+    assert tree.cover[0] == pytest.approx(exact.h.sum(), rel=0.1)
+
+
+# -- modes -------------------------------------------------------------------------------
+
+
+MODES = (
+    {},
+    {"boosting": "dart", "drop_rate": 0.3, "skip_drop": 0.2},
+    {"boosting": "rf", "learning_rate": 1.0},
+    {"leaf_estimation": "gradient"},
+    {"leaf_estimation": "line_search"},
+    {"leaf_estimation": "line_search", "boosting": "rf"},
+    {"max_delta_step": 0.2, "reg_alpha": 0.3, "grow_policy": "depthwise"},
+)
+SAMPLINGS = {
+    "goss": GOSS,
+    "goss, few": {**GOSS, "goss_top_rate": 0.05, "goss_other_rate": 0.05},
+    "mvs": MVS,
+}
+
+
+def boosted(X, y, n_classes, n_threads=1, **params):
+    name = {0: "squared_error", 2: "logistic"}.get(n_classes, "softmax")
+    objective = make_objective(name, max(1, n_classes) if name == "softmax" else 1)
+    data = TrainingData(engine.binned(X), y)
+    chosen = {"min_samples_leaf": 3, "n_estimators": 8, "max_leaves": 6, **params}
+    with contextlib.closing(
+        engine.rounds(data, objective, BoostParams(**chosen), data, n_threads)
+    ) as states:
+        *_, last = states
+        return last
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
+@pytest.mark.parametrize("n_classes", [0, 2, 3])
+def test_scores_of_the_fit_are_those_of_the_model(mode, sampling, n_classes) -> None:
+    X, y = table(400, n_classes=n_classes)
+    state = boosted(X, y, n_classes, **mode, **sampling)
+    raw = engine.Predictor(state.freeze(), ["float"] * X.shape[1]).raw_scores(X)
+    np.testing.assert_allclose(raw, state.rows.train.raw, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(raw, state.rows.unseen.raw, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["absolute_error", "logistic", "quantile"])
+@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
+def test_line_search_minimises_the_weighted_loss_of_the_sample(loss, settings) -> None:
+    X, y = table(1000, n_classes=2 if loss == "logistic" else 0)
+    objective = make_objective(loss, level=0.8 if loss == "quantile" else None)
+    params = BoostParams(
+        **settings, n_estimators=1, learning_rate=1.0, leaf_estimation="line_search", max_leaves=4
+    )
+    matrix = engine.binned(X)
+    own = np.random.default_rng(3).gamma(1.0, size=len(y)) + 0.01
+    with contextlib.closing(
+        engine.rounds(TrainingData(matrix, y, own), objective, params)
+    ) as states:
+        *_, state = states
+        forest = state.freeze()
+    base = objective.initial_score(y, own)
+    raw = np.full((1, len(y)), base[0])
+    grower = TreeGrower(matrix, y, own, raw, objective, params, 1, adds_scores=False)
+    with contextlib.closing(grower):
+        grower.grow(0, 0)
+        rows, leaves, starts = grower.leaf_segments()
+        weights = grower.row_weights(rows)
+    assert weights.max() > 1.5 * weights.min()
+    for leaf, start, stop in zip(leaves, starts, starts[1:], strict=False):
+        mine = rows[start:stop]
+        mass = own[mine] * weights[start:stop]
+
+        def total(step, mine=mine, mass=mass):
+            return objective.loss(y[mine], raw[:, mine] + step, mass)
+
+        best = total(forest.value[leaf])
+        for step in (*(y[mine] - base[0]), *np.linspace(-3, 3, 61)):
+            assert best <= total(step) + 1e-9
+
+
+@crossed(
+    method={name: name for name in ("hist", "exact", "approx")},
+    sampling=SAMPLINGS,
+    n_classes={"numbers": 0, "2": 2, "3": 3},
+)
+def test_model_file_does_not_depend_on_threads(monkeypatch, method, sampling, n_classes) -> None:
+    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    X, y = table(9000, n_classes=n_classes)
+    X[::7, 1] = np.nan
+    objective = {0: "squared_error", 2: "logistic", 3: "softmax"}[n_classes]
+    params = {"objective": objective, "n_estimators": 3, "tree_method": method, **sampling}
+    weight = np.random.default_rng(1).gamma(2.0, size=len(y))
+    files = [
+        model_to_bytes(train({**params, "n_jobs": n}, Dataset(X, y, weight)).model)
+        for n in (1, 2, 3)
+    ]
+    assert files[1] == files[0]
+    assert files[2] == files[0]
+
+
+@pytest.mark.parametrize("sampling", [{}, *SAMPLINGS.values()], ids=["uniform", *SAMPLINGS])
+def test_category_columns(monkeypatch, sampling) -> None:
+    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, 30, 6000)
+    values = np.column_stack([level.astype(float), rng.normal(size=6000)])
+    y = rng.normal(size=30)[level] + 0.5 * values[:, 1] + 0.3 * rng.normal(size=6000)
+    columns = (Column("level", "category", tuple(range(30))), Column("x", "float"))
+    table = Table(values, Schema(columns))
+    params = BoostParams(n_estimators=20, **sampling)
+    off = StoppingParams(early_stopping=False)
+    models = [
+        fit(Sample(table, y, None, None), make_objective("squared_error"), params,
+            stopping=off, n_jobs=n)
+        for n in (1, 2)
+    ]  # fmt: skip
+    forest = models[0].forest
+    assert forest.value.tobytes() == models[1].forest.value.tobytes()
+    assert set(forest.feature) == {-1, 0, 1}
+    predicted = engine.Predictor(forest, table.schema.kinds).raw_scores(values)[0]
+    assert np.mean((predicted - y) ** 2) < 0.2 * np.var(y)
+
+
+@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
+@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
+def test_constraints_hold(method, settings) -> None:
+    X, y = table(3000, n_classes=0)
+    X = X - 0.01 * np.arange(5)
+    model = HedgerowRegressor(
+        tree_method=method, monotone_constraints=[-1, 0, 0, 0, 0], early_stopping=False,
+        n_estimators=20, **settings,
+    ).fit(X, y)  # fmt: skip
+    rows = np.repeat(X[:50], 30, axis=0)
+    rows[:, 0] = np.tile(np.linspace(-3, 3, 30), 50)
+    assert (np.diff(model.predict(rows).reshape(50, 30)) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
+def test_row_of_weight_zero_is_not_there(settings) -> None:
+    X, y = table(900)
+    weight = np.random.default_rng(2).choice([0.0, 1.0, 2.0], len(y))
+    kept = weight > 0
+    params = {"objective": "logistic", "n_estimators": 5, **settings}
+    a = train(params, Dataset(X, y, weight)).model
+    b = train(params, Dataset(X[kept], y[kept], weight[kept])).model
+    assert a.forest.value.tobytes() == b.forest.value.tobytes()
+
+
+@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 5, 8, 13, 20])
+def test_tables_of_a_few_rows(settings, n_rows) -> None:
+    X, y = table(n_rows, n_classes=0)
+    for target in (y, np.full(n_rows, 2.5)):
+        model = HedgerowRegressor(min_samples_leaf=1, early_stopping=False, **settings)
+        found = model.fit(X, target).predict(X)
+        assert np.isfinite(found).all()
+        if target is not y:
+            np.testing.assert_allclose(found, 2.5, rtol=1e-12)
+
+
+@pytest.mark.slow
+# -- parameters -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"sampling": "gos"}, "sampling must be one of 'uniform', 'goss', 'mvs'; got 'gos'"),
+        ({**GOSS, "subsample": 0.5}, "subsample=0.5 has no effect here"),
+        ({"goss_top_rate": 0.3}, "goss_top_rate=0.3 has no effect here"),
+        ({**MVS, "goss_other_rate": 0.3}, "goss_other_rate=0.3 has no effect here"),
+        ({**GOSS, "goss_top_rate": 0.6, "goss_other_rate": 0.5}, "sum must be at most 1"),
+        ({**GOSS, "goss_top_rate": 1.0}, "goss_top_rate must be"),
+        ({**GOSS, "goss_other_rate": 0.0}, "goss_other_rate must be"),
+        ({"sampling": "mvs"}, "set subsample below 1"),
+        ({**GOSS, "oob_score": True}, "sampling='uniform'"),
+        ({**MVS, "oob_score": True}, "sampling='uniform'"),
+        (
+            {**GOSS, "boosting": "rf", "goss_top_rate": 0.5, "goss_other_rate": 0.5,
+             "learning_rate": 1.0},
+            "trees that differ by sampling",
+        ),
+    ],
+)  # fmt: skip
+def test_settings_that_do_not_go_together(params, message) -> None:
+    with pytest.raises(ParameterError, match=message):
+        BoostParams(**params)
+
+
+@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
+def test_rows_left_out_by_their_gradients_decide_nothing(settings) -> None:
+    X, y = table()
+    with pytest.raises(ParameterError, match="chooses by their gradients"):
+        HedgerowClassifier(early_stopping="oob", **settings).fit(X, y)
+
+
+def test_parameters_come_back_from_a_file(tmp_path) -> None:
+    X, y = table(500)
+    model = HedgerowClassifier(n_estimators=5, sampling="goss", goss_top_rate=0.3).fit(X, y)
+    model.save(tmp_path / "model")
+    loaded = HedgerowClassifier.load(tmp_path / "model")
+    assert loaded.get_params() == model.get_params()
+    assert loaded.booster_.model.training["parameters"]["goss_top_rate"] == 0.3
+
+
+# -- quality ------------------------------------------------------------------------------
+
+
+def adult(shared_data):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    frames = [
+        parquet.read_table(shared_data("adult") / name).to_pandas()
+        for name in ("train.parquet", "test.parquet")
+    ]
+    y = [(frame["income"].astype(str).str.contains(">50K")).to_numpy(int) for frame in frames]
+    X = [frame.drop(columns="income").select_dtypes("number").to_numpy(float) for frame in frames]
+    return X[0], y[0], X[1], y[1]
+
+
+def log_loss(model, X, y):
+    p = np.clip(model.predict_proba(X)[:, 1], 1e-12, 1 - 1e-12)
+    return -np.mean(np.where(y == 1, np.log(p), np.log1p(-p)))
+
+
+@pytest.mark.parametrize(
+    ("share", "settings"),
+    [(0.3, GOSS), (0.3, MVS), (0.1, {**MVS, "subsample": 0.1})],
+    ids=["goss", "mvs", "mvs, few"],
+)
+def test_better_than_a_uniform_sample_of_the_same_size(shared_data, share, settings) -> None:
+    X, y, X_test, y_test = adult(shared_data)
+
+    def mean_loss(**params):
+        models = [
+            HedgerowClassifier(early_stopping=False, random_state=seed, **params).fit(X, y)
+            for seed in range(3)
+        ]
+        return np.mean([log_loss(model, X_test, y_test) for model in models])
+
+    assert mean_loss(**settings) < mean_loss(subsample=share)
+
+
+def test_as_good_as_goss_of_lightgbm(shared_data) -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    X, y, X_test, y_test = adult(shared_data)
+    ours = HedgerowClassifier(early_stopping=False, reg_lambda=0.0, **GOSS).fit(X, y)
+    theirs = lightgbm.LGBMClassifier(
+        data_sample_strategy="goss", min_child_weight=1e-3, verbosity=-1, n_jobs=2
+    ).fit(X, y)
+    assert log_loss(ours, X_test, y_test) < 1.01 * log_loss(theirs, X_test, y_test)
+
+
+@pytest.mark.parametrize("kind", ["plain", "exact", "categories"])
+def test_threads_settle_ties_alike_whatever_a_row_stands_for(monkeypatch, kind) -> None:
+    # A row stands for 10: times that, scores that differ may round to one.
+    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    params = {
+        "objective": "hinge", "n_estimators": 12, "learning_rate": 1.0, "max_leaves": 8,
+        "min_samples_leaf": 2, "max_delta_step": 0.1, "min_data_per_group": 2,
+        "early_stopping": False, "sampling": "goss", "goss_top_rate": 0.0,
+        "tree_method": "exact" if kind == "exact" else "hist",
+    }  # fmt: skip
+    for seed in (1, 5, 6, 7):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(428, 40)), (rng.random(428) < 0.5).astype(float)
+        categories = None
+        if kind == "categories":
+            X[:, :4], categories = rng.integers(0, 30, (428, 4)), [0, 1, 2, 3]
+        data = Dataset(X, y, weight=np.full(428, 7.0), categorical_features=categories)
+        found = {
+            model_to_bytes(train({**params, "seed": seed, "n_jobs": n}, data).model)
+            for n in (1, 2, 3)
+        }
+        assert len(found) == 1

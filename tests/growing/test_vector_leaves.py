@@ -1,0 +1,301 @@
+"""Trees whose leaves hold a value for each output: growth, prediction, files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hedgerow import HedgerowClassifier, HedgerowRegressor
+from hedgerow.data import fit_bins, read_table
+from hedgerow.data.matrix import bin_table
+from hedgerow.errors import ModelFormatError
+from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
+from hedgerow.growing.vectors.grower import VectorGrower
+from hedgerow.io import model_from_bytes, model_to_bytes
+from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.model.forest import without_vectors
+from hedgerow.model.predict import Predictor
+from hedgerow.objectives import SeveralTargets, make_objective
+from hedgerow.params import BoostParams
+from tests.helpers.random_forests import random_model
+from tests.io.test_model_file import reseal, seal, take_apart, with_metadata
+from tests.reference.naive_vector import grow, grow_levels
+
+N = 4000
+
+
+def rows_of(n, n_features=4, seed=0, missing=0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_features)).round(2)
+    X[rng.random(X.shape) < missing] = np.nan
+    return X, rng
+
+
+# ------------------------------------------------------------------ the tree itself
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"gamma": 0.05, "min_samples_leaf": 3},
+        {"reg_alpha": 0.3, "max_delta_step": 0.4},
+        {"min_child_weight": 9.0, "reg_lambda": 0.0},
+    ],
+)
+@pytest.mark.parametrize("policy", ["leafwise", "symmetric"])
+def test_a_tree_is_that_of_trying_every_cut(policy, asked) -> None:
+    X, rng = rows_of(120)
+    filled = np.nan_to_num(X)
+    a, b, c = filled[:, 0], filled[:, 1], filled[:, 2]
+    Y = np.column_stack([a + b**2, c - a, b])
+    Y += 0.1 * rng.normal(size=Y.shape)
+    weight = rng.integers(1, 4, len(X)).astype(float)
+    rules = {"reg_lambda": 1.0, "reg_alpha": 0.0, "gamma": 0.0, "min_samples_leaf": 5}
+    rules |= {"min_child_weight": 1e-3, "max_delta_step": 0.0} | asked
+    size = {"max_depth": 3} if policy == "symmetric" else {"max_leaves": 8}
+    model = HedgerowRegressor(
+        n_estimators=1, learning_rate=1.0, multi_strategy="multi_output_tree", grow_policy=policy,
+        **size, **rules,
+    ).fit(X, Y, weight)  # fmt: skip
+    base = np.average(Y, axis=0, weights=weight)
+    naive = rules | {"longest": rules["max_delta_step"] or np.inf}
+    g, h = ((base - Y) * weight[:, None]).T, np.tile(weight, (3, 1))
+    if policy == "symmetric":
+        expected = base + grow_levels(X, g, h, naive, 3)
+    else:
+        expected = base + grow(X, g, h, naive, 8)
+    np.testing.assert_allclose(model.predict(X), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_labels_are_grown_on_first_and_second_derivatives() -> None:
+    X, rng = rows_of(150, seed=1)
+    filled = np.nan_to_num(X)
+    Y = (filled[:, [0, 1]] + filled[:, [2, 2]] + 0.3 * rng.normal(size=(150, 2)) > 0.2).astype(int)
+    model = HedgerowClassifier(
+        n_estimators=1, learning_rate=1.0, max_leaves=5, min_samples_leaf=5
+    ).fit(X, Y)
+    rate = Y.mean(axis=0)
+    g, h = (rate - Y).T, np.tile((rate * (1 - rate))[:, None], (1, len(X)))
+    rules = {"reg_lambda": 1.0, "reg_alpha": 0.0, "gamma": 0.0, "min_samples_leaf": 5}
+    rules |= {"min_child_weight": 1e-3, "longest": np.inf}
+    expected = np.log(rate / (1 - rate)) + grow(X, g, h, rules, 5)
+    np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def binned():
+    X, rng = rows_of(N, 5)
+    filled = np.nan_to_num(X)
+    y = 2 * filled[:, 0] + np.sin(3 * filled[:, 1]) + 0.1 * rng.normal(size=N)
+    table = read_table(X)
+    return bin_table(table, fit_bins(table, 255, None, 0, 1), 1), y, rng.random(N) + 0.1
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "logistic", "huber"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"subsample": 0.7, "colsample_bytree": 0.6, "colsample_bynode": 0.7},
+        {"reg_alpha": 0.3, "max_delta_step": 0.2, "grow_policy": "depthwise", "max_depth": 4},
+        {"grow_policy": "symmetric", "max_depth": 5},
+        {
+            "grow_policy": "symmetric",
+            "max_depth": 4,
+            "subsample": 0.7,
+            "min_child_weight": 30.0,
+            "colsample_bylevel": 0.7,
+            "colsample_bynode": 0.7,
+            "reg_alpha": 0.3,
+            "gamma": 0.5,
+        },
+    ],
+)
+def test_equal_outputs_give_the_tree_of_one(binned, loss, asked) -> None:
+    """For one output, two, and any number of threads: structure and values, bit for bit.
+
+    Up to 4096 rows the histograms of one output are as exact as its gradients.
+    """
+    matrix, y, weight = binned
+    target = (y > 0).astype(float) if loss == "logistic" else y
+    params, objective = BoostParams(leaf_estimation="newton", **asked), make_objective(loss)
+    raws = [np.zeros((1, N)), np.zeros((1, N)), np.zeros((2, N))]
+    several = replace_outputs(objective, 2)
+    kinds = (TreeGrower, VectorGrower)
+    if params.grow_policy == "symmetric":
+        kinds = (SymmetricGrower, SymmetricVectorGrower)
+    growers = [
+        kinds[0](matrix, target, weight, raws[0], objective, params, 1),
+        kinds[1](matrix, target, weight, raws[1], objective, params, 3),
+        kinds[1](matrix, np.column_stack([target] * 2), weight, raws[2], several, params, 2),
+    ]
+    for number in range(3):
+        one, alone, twice = (grower.grow(number, 0) for grower in growers)
+        for tree in (alone, twice):
+            for name in ("feature", "threshold", "missing_left", "left", "right", "count", "cover"):
+                np.testing.assert_array_equal(getattr(tree, name), getattr(one, name))
+            for column in tree.vectors.T:
+                np.testing.assert_array_equal(column, one.value)
+        np.testing.assert_array_equal(twice.gain, 2 * alone.gain)
+        # Their histograms have units of their own: so small here that no split is another.
+        np.testing.assert_allclose(alone.gain, one.gain, rtol=1e-3)
+        outside = growers[0].rows_outside()
+        inside = np.setdiff1d(np.arange(N), outside)
+        for raw in (*raws[1], *raws[2]):
+            np.testing.assert_array_equal(raw[inside], raws[0][0, inside])
+    for grower in growers:
+        grower.close()
+
+
+@pytest.mark.parametrize("max_bins", [255, 15])
+def test_large_nodes_are_divided_by_rows_without_a_trace(max_bins) -> None:
+    """Rows of a large node are shared between threads; bytes of the model do not tell."""
+    X, rng = rows_of(20_000, 5, seed=2)
+    y = (np.nan_to_num(X) @ rng.normal(size=(5, 11))).argmax(axis=1)
+    asked = {"n_estimators": 3, "max_bins": max_bins, "multi_strategy": "multi_output_tree"}
+    models = [HedgerowClassifier(n_jobs=n, **asked).fit(X, y) for n in (1, 2, 3)]
+    first = models[0].decision_function(X)
+    assert len(np.unique(first, axis=0)) > 30
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.decision_function(X), first)
+
+
+def replace_outputs(objective, n):
+    return SeveralTargets((objective,) * n, tuple(f"y{k}" for k in range(n)))
+
+
+# ------------------------------------------------------------------ prediction
+
+
+def vector_model(seed=0, n_outputs=3, n_rounds=4, max_leaves=6):
+    """A random model whose leaves hold vectors."""
+    model = random_model(seed, n_rounds=n_rounds, n_outputs=1, max_leaves=max_leaves)
+    rng = np.random.default_rng(seed + 1)
+    forest = model.forest
+    vectors = rng.normal(size=(len(forest.value), n_outputs))
+    forest = replace(
+        forest,
+        vectors=vectors,
+        value=np.zeros(len(forest.value)),
+        base_score=rng.normal(size=n_outputs),
+    )
+    return replace(model, forest=forest, objective="softmax")
+
+
+@pytest.mark.parametrize("max_leaves", [1, 6, 90])
+@pytest.mark.parametrize("n_rows", [1, 5, 300])
+def test_one_walk_gives_what_a_tree_for_each_output_gives(max_leaves, n_rows) -> None:
+    """Both engines, leaves, stages and ranges of trees."""
+    model = vector_model(7, max_leaves=max_leaves)
+    rng = np.random.default_rng(5)
+    values = keys_of_floats(rng.normal(size=(n_rows, 4)) * 3)
+    kinds = model.schema.kinds
+    vector, spread = (Predictor(f, kinds) for f in (model.forest, without_vectors(model.forest)))
+    for threads in (1, 2):
+        np.testing.assert_array_equal(
+            vector.raw_scores(values, threads), spread.raw_scores(values, threads)
+        )
+    np.testing.assert_array_equal(
+        vector.raw_scores(values, 1, 1, 3), spread.raw_scores(values, 1, 3, 9)
+    )
+    np.testing.assert_array_equal(vector.leaves(values), spread.leaves(values)[:, ::3])
+    stages = list(zip(vector.staged(values), spread.staged(values), strict=True))
+    assert len(stages) == 4
+    for one, other in stages:
+        np.testing.assert_array_equal(one, other)
+
+
+def test_scores_are_sums_of_vectors() -> None:
+    model = vector_model(2)
+    values = keys_of_floats(np.random.default_rng(1).normal(size=(40, 4)))
+    predictor = Predictor(model.forest, model.schema.kinds)
+    leaves = predictor.leaves(values) + model.forest.tree_start[:-1]
+    expected = np.tile(model.forest.base_score, (40, 1))
+    for tree in range(model.forest.n_trees):
+        expected = expected + model.forest.vectors[leaves[:, tree]]
+    np.testing.assert_array_equal(predictor.raw_scores(values), expected.T)
+
+
+# ------------------------------------------------------------------ files
+
+VECTOR_BYTES = model_to_bytes(vector_model(3, n_rounds=2))
+
+
+@pytest.mark.parametrize("n_outputs", [2, 3, 7])
+def test_files_give_vectors_back(n_outputs) -> None:
+    model = vector_model(1, n_outputs)
+    data = model_to_bytes(model)
+    read = model_from_bytes(data)[0]
+    np.testing.assert_array_equal(read.forest.vectors, model.forest.vectors)
+    assert read.forest.n_rounds == 4
+    assert model_to_bytes(read) == data
+    assert b'"schema_version":"3"' in data
+
+
+def test_models_without_vectors_are_written_as_ever() -> None:
+    assert b'"schema_version":"1"' in model_to_bytes(random_model(1))
+
+
+@given(st.data())
+def test_any_bytes_give_a_valid_model_or_an_error(data) -> None:
+    """A changed file with a checksum that is right is refused, or has whole vectors."""
+    changed = bytearray(VECTOR_BYTES)
+    length = int.from_bytes(changed[:8], "little")
+    at = data.draw(st.integers(101, len(changed) - 1))
+    changed[at] = data.draw(st.integers(0, 255))
+    sealed = seal(bytes(changed[8 : 8 + length]), bytes(changed[8 + length :]))
+    try:
+        model = model_from_bytes(sealed)[0]
+    except ModelFormatError:
+        return
+    forest = model.forest
+    assert forest.vectors.shape == (len(forest.feature), forest.n_outputs)
+    assert np.isfinite(forest.vectors).all()
+    values = keys_of_floats(np.zeros((20, 4)))
+    assert Predictor(forest, model.schema.kinds).raw_scores(values).shape == (3, 20)
+
+
+def with_vector(change):
+    """The file of a model whose array of vectors is changed, with the right checksum."""
+    head, payload = take_apart(VECTOR_BYTES)
+    begin, end = head["vector"]["data_offsets"]
+    part = change(np.frombuffer(payload[begin:end])).tobytes()
+    grown = len(part) - (end - begin)
+    for name, entry in head.items():
+        if name != "__metadata__" and entry["data_offsets"][0] >= end:
+            entry["data_offsets"] = [place + grown for place in entry["data_offsets"]]
+    head["vector"] |= {"data_offsets": [begin, begin + len(part)], "shape": [len(part) // 8]}
+    return reseal(head, payload[:begin] + part + payload[end:])
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda v: v[:-1], "number for each node"),
+        (lambda v: np.append(v, 0.0), "number for each node"),
+        (lambda v: v[:0], "number for each node"),
+        (lambda v: np.where(np.arange(len(v)) == 4, np.nan, v), "vector must be finite"),
+        (lambda v: np.where(np.arange(len(v)) == 0, np.inf, v), "vector must be finite"),
+    ],
+)
+def test_hostile_vectors_are_refused(change, match) -> None:
+    with pytest.raises(ModelFormatError, match=match):
+        model_from_bytes(with_vector(change))
+
+
+def test_vectors_in_an_earlier_version_are_refused() -> None:
+    with pytest.raises(ModelFormatError, match="missing or unknown: vector"):
+        model_from_bytes(with_metadata(VECTOR_BYTES, schema_version="1"))
+
+
+def test_values_beside_vectors_are_refused() -> None:
+    model = vector_model(1)
+    twice = replace(model, forest=replace(model.forest, value=model.forest.value + 1.0))
+    with pytest.raises(ModelFormatError, match="value must be 0"):
+        model_to_bytes(twice)

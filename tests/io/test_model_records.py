@@ -1,0 +1,224 @@
+"""JSON of a model file with values of other types: refused, or harmless wherever it is read."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
+from hedgerow.boosting.resume.continuing import Start
+from hedgerow.cli.main import main
+from hedgerow.errors import HedgerowError, ModelFormatError
+from hedgerow.schedules import CosineDecay
+from tests.helpers.marking import mostly_slow
+from tests.io.test_model_file import reseal, take_apart
+
+RNG = np.random.default_rng(0)
+N = 120
+X = {
+    "size": RNG.normal(size=N),
+    "town": RNG.choice(["Bonn", "Jena", "Ulm"], N),
+    "count": RNG.integers(0, 9, N),
+}
+Y = X["size"] + RNG.normal(size=N)
+QID = np.repeat(np.arange(N // 10), 10)
+TINY: dict[str, Any] = {"n_estimators": 3, "max_leaves": 3, "min_samples_leaf": 5}
+PLAIN: dict[str, Any] = {**TINY, "early_stopping": False}
+ROWS = {name: column[:4] for name, column in X.items()}
+ODD: tuple[Any, ...] = (
+    None, True, 7, -3, 0.5, 2**63, {"$float": "nan"}, {"$float": "inf"}, "x", "<U-73741825", [],
+    [1, "a"], [[0.5]], {}, {"a": 1}, {"a": [None]},
+)  # fmt: skip
+"""Values of every type that JSON has."""
+
+
+def _stopped() -> Any:
+    rows = {name: column[::2] for name, column in X.items()}
+    valid = {"X_val": rows, "y_val": Y[::2]}
+    first = HedgerowRegressor(**TINY).fit(X, Y, **valid)
+    return HedgerowRegressor(**TINY, learning_rate=CosineDecay(0.3, 0.1, 3)).fit(
+        X, Y, init_model=first, **valid
+    )
+
+
+def _of_folds() -> Any:
+    names = np.array(["no", "yes"])[(Y > 0).astype(int)]
+    settings = {**TINY, "early_stopping": "cv", "class_weight": {"yes": 2.0}}
+    return HedgerowClassifier(**settings).fit(X, names)
+
+
+def _weighted() -> Any:
+    return HedgerowClassifier(**PLAIN, class_weight="balanced").fit(X, np.digitize(Y, [0.0, 1.0]))
+
+
+def _ranking() -> Any:
+    shown = {"qid": QID, "position": np.tile(np.arange(10), N // 10)}
+    return HedgerowRanker(**PLAIN, boosting="dart").fit(X, np.digitize(Y, [0.0, 1.0]), **shown)
+
+
+def _quantiles() -> Any:
+    settings = {**PLAIN, "objective": "quantile", "quantile": [0.1, 0.9]}
+    return HedgerowRegressor(**settings).fit(X, Y)
+
+
+def _survival() -> Any:
+    target = np.where(Y > -1.0, 1.0, -1.0) * np.exp(Y)  # censored ones with a minus sign
+    return HedgerowRegressor(**PLAIN, objective="cox").fit(X, target)
+
+
+def _constrained() -> Any:
+    settings = {"monotone_constraints": {"size": 1}, "interaction_constraints": [["size", "town"]]}
+    settings |= {"forced_bins": {"size": [0.0]}, "feature_penalties": {"count": 0.5}}
+    settings |= {"boosting": "gbdt", "subsample": 0.7, "oob_score": True}
+    offset = X | {"known": np.zeros(N)}
+    return HedgerowRegressor(**PLAIN, **settings).fit(offset, Y, offset="known")
+
+
+def _several() -> Any:
+    return HedgerowRegressor(**PLAIN).fit(X, np.column_stack([Y, -Y]))
+
+
+def _with_statistics() -> Any:
+    settings = {**PLAIN, "target_statistics": True, "linear_leaves": True}
+    return HedgerowRegressor(**settings).fit(X, Y)
+
+
+def _own_loss() -> Any:
+    def half(y: Any, raw: Any) -> tuple[Any, Any]:
+        return raw - y, np.ones_like(y)
+
+    return HedgerowRegressor(**PLAIN, objective=half).fit(X, Y)
+
+
+MODELS = {
+    "stopped": _stopped,
+    "folds": _of_folds,
+    "weighted": _weighted,
+    "ranking": _ranking,
+    "quantiles": _quantiles,
+    "survival": _survival,
+    "constrained": _constrained,
+    "several": _several,
+    "statistics": _with_statistics,
+    "own": _own_loss,
+}
+
+
+@cache
+def content(name: str, folder: str) -> tuple[type, bytes]:
+    estimator = MODELS[name]()
+    path = f"{folder}/{name}"
+    estimator.save(path)
+    with open(path, "rb") as file:
+        return type(estimator), file.read()
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place of a JSON value; of long lists the first items."""
+    yield path
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from places(item, (*path, key))
+    elif isinstance(value, list):
+        for number, item in enumerate(value[:3]):
+            yield from places(item, (*path, number))
+
+
+def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = replaced(copy[path[0]], path[1:], new)
+    return copy
+
+
+def forgeries(data: bytes) -> list[tuple[str, tuple[Any, ...], Any]]:
+    metadata = take_apart(data)[0]["__metadata__"]
+    texts = [name for name in ("training", "estimator", "schema", "inputs") if name in metadata]
+    return [
+        (name, path, new)
+        for name in texts
+        for path in places(json.loads(metadata[name]))
+        for new in ODD
+    ]
+
+
+def forged(data: bytes, name: str, path: tuple[Any, ...], new: Any) -> bytes:
+    head, payload = take_apart(data)
+    value = replaced(json.loads(head["__metadata__"][name]), path, new)
+    head["__metadata__"][name] = json.dumps(value)
+    return reseal(head, payload)
+
+
+def look_everywhere(estimator: Any, path: str) -> None:
+    """Whatever reads a record; errors that are meant for users may come."""
+    booster = estimator.booster_
+    rows = ROWS | {name: np.zeros(4) for name in booster.offset_columns}
+    for look in (
+        lambda: estimator.predict(rows),
+        lambda: estimator.predict_proba(rows) if hasattr(estimator, "predict_proba") else None,
+        lambda: (repr(booster), repr(estimator), booster.stopped_by, booster.target_names),
+        lambda: (booster.evals_result, booster.best_iteration, booster.history_frame(None)),
+        lambda: booster.feature_importance(),
+        lambda: booster.to_text(),
+        lambda: booster.verify_monotone(),
+        lambda: list(booster.staged_predict(rows)),
+        lambda: booster.refit(rows, np.arange(4.0) % 2),
+        lambda: [hasattr(estimator, name) for name in ("oob_improvement_", "oob_score_")],
+        lambda: (hasattr(estimator, "position_bias_"), estimator.chosen_params_),
+        lambda: booster.predict_survival_function(rows, [1.0]),
+        lambda: main(["inspect", path]),
+        lambda: Start(booster.model).rates_and(0.1, 5),
+    ):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                look()
+        except HedgerowError:
+            pass
+
+
+def try_all(name: str, tmp_path_factory: Any, share: float) -> tuple[int, int]:
+    folder = str(tmp_path_factory.getbasetemp())
+    kind, data = content(name, folder)
+    path, rng = f"{folder}/forged", np.random.default_rng(1)
+    n_refused, n_tried, wrong = 0, 0, []
+    for where in forgeries(data):
+        if rng.random() > share:
+            continue
+        n_tried += 1
+        with open(path, "wb") as file:
+            file.write(forged(data, *where))
+        try:
+            estimator = kind.load(path)
+        except ModelFormatError:
+            n_refused += 1
+            continue
+        except Exception as error:
+            wrong.append(f"{where} ends in {error!r}")
+            continue
+        try:
+            look_everywhere(estimator, path)
+        except Exception as error:
+            wrong.append(f"{where} is read, but ends in {error!r}")
+    assert not wrong, wrong[:10]
+    return n_refused, n_tried
+
+
+@pytest.mark.parametrize("name", mostly_slow(MODELS, 3))
+def test_any_value_of_another_type_is_refused_or_harmless(name, tmp_path_factory) -> None:
+    n_refused, n_tried = try_all(name, tmp_path_factory, share=0.06)
+    assert n_tried > 50
+    assert n_refused > n_tried / 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(MODELS))
+def test_every_value_of_another_type_is_refused_or_harmless(name, tmp_path_factory) -> None:
+    try_all(name, tmp_path_factory, share=1.0)

@@ -1,0 +1,298 @@
+"""Exact sums: equal to ``math.fsum``, whatever the order and the cutting of the values."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from hedgerow.comm.base import Alone
+from hedgerow.kernels.exact_sum import (
+    ARRAY_SIZE,
+    ExactSum,
+    GroupSums,
+    exact_sum,
+    total_of,
+    weighted_mean,
+)
+from hedgerow.metrics import METRICS
+from hedgerow.objectives import OBJECTIVES, make_objective
+from hedgerow.objectives.global_sums import AllRows
+from tests.helpers.losses import CASES
+
+RNG = np.random.default_rng(0)
+ANY = st.floats(allow_nan=False, allow_infinity=False)
+PLAIN = st.floats(-1e6, 1e6)
+MIXED = st.lists(st.one_of(ANY, PLAIN), max_size=40)
+
+
+def naive_sum(values: list[float]) -> float:
+    total = sum(map(Fraction, values), Fraction(0))
+    try:
+        return float(total)
+    except OverflowError:
+        return math.inf if total > 0 else -math.inf
+
+
+@settings(max_examples=200)
+@given(MIXED)
+@example([1.7e308, 1.7e308, -1.7e308])
+@example([5e-324] * 5 + [1e308])
+@example([2.0**900, 2.0**899, -(2.0**-1074)])
+@example([1e16, 1.0, 1e-16, -1e16])
+def test_sum_is_rounded_once(values) -> None:
+    found = exact_sum(np.array(values, dtype=np.float64))
+    assert float(found) == naive_sum(values)
+    assert found.units == sum(Fraction(v) for v in values) * 2**1074
+
+
+@settings(max_examples=50)
+@given(st.lists(PLAIN, min_size=1, max_size=50), st.randoms())
+def test_order_and_cutting_do_not_matter(values, random) -> None:
+    whole = exact_sum(np.array(values))
+    assert float(whole) == math.fsum(values)
+    random.shuffle(values)
+    cut = random.randrange(len(values) + 1)
+    parts = [exact_sum(np.array(part)) for part in (values[:cut], values[cut:])]
+    assert parts[0] + parts[1] == whole
+    together = sum(part.to_array() for part in parts)
+    assert together.shape == (ARRAY_SIZE,)
+    assert together.dtype == np.int64
+    assert ExactSum.from_array(together) == whole
+
+
+@pytest.mark.parametrize("n", [1, 3, 4, 16_383, 16_384, 16_385, 50_000])
+@pytest.mark.parametrize("scale", [1.0, 20.0, 200.0])
+def test_many_values(n, scale) -> None:
+    values = RNG.choice([-1.0, 1.0], n) * np.exp(scale * RNG.normal(size=n).clip(-3, 3))
+    before = values.copy()
+    assert float(exact_sum(values)) == math.fsum(values)
+    assert float(exact_sum(values[::2])) == math.fsum(values[::2])
+    assert np.array_equal(values, before)
+    values.flags.writeable = False
+    assert float(exact_sum(values)) == math.fsum(values)
+
+
+def test_values_of_one_binade() -> None:
+    """All bits of all values are set, at the same places."""
+    values = np.full(16_384, np.nextafter(2.0, 0.0))
+    assert float(exact_sum(values)) == math.fsum(values)
+    assert exact_sum(-values) + exact_sum(values) == ExactSum()
+
+
+@pytest.mark.parametrize(
+    ("values", "total"),
+    [
+        ([], 0.0),
+        ([1.0, math.inf], math.inf),
+        ([-math.inf, 2.0], -math.inf),
+        ([math.inf, -math.inf], math.nan),
+        ([math.nan, 1.0], math.nan),
+        ([math.nan, math.inf], math.nan),
+        ([1e308] * 3, math.inf),
+        ([-1e308] * 3, -math.inf),
+    ],
+)
+def test_not_finite(values, total) -> None:
+    found = exact_sum(np.array(values, dtype=np.float64))
+    assert np.array_equal(float(found), total, equal_nan=True)
+    merged = ExactSum.from_array(found.to_array() + exact_sum(np.array([1.0])).to_array())
+    assert np.array_equal(float(merged), total + 1.0, equal_nan=True)
+
+
+def test_quotients_are_rounded_once() -> None:
+    third = exact_sum(np.array([1.0])).over(exact_sum(np.array([3.0])))
+    assert third == 1 / 3
+    with np.errstate(all="raise"):
+        assert math.isnan(ExactSum().over(0))
+        assert exact_sum(np.array([-1.0])).over(0) == -math.inf
+        assert exact_sum(np.array([1.0])).over(exact_sum(np.array([math.inf]))) == 0.0
+        assert exact_sum(np.array([1e300])).over(exact_sum(np.array([1e-300]))) == math.inf
+        assert exact_sum(np.array([1e300])).over(exact_sum(np.array([-1e-300]))) == -math.inf
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(PLAIN, st.floats(1e-3, 1e3)), min_size=1, max_size=30))
+def test_weighted_mean(pairs) -> None:
+    values, weight = np.array(pairs).T
+    products = sum((Fraction(v) for v in (values * weight).tolist()), Fraction(0))
+    expected = float(products / sum(Fraction(w) for w in weight.tolist()))
+    assert weighted_mean(values, weight) == expected
+    assert weighted_mean(values) == float(sum(map(Fraction, values.tolist())) / len(values))
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.floats(-1e100, 1e100), st.integers(0, 4)), max_size=30))
+def test_group_sums(pairs) -> None:
+    values = np.array([v for v, _ in pairs])
+    groups = np.array([g for _, g in pairs], dtype=np.int64)
+    sums = GroupSums(5)
+    sums.add(values, groups)
+    for k in range(5):
+        assert sums.total(k) == exact_sum(values[groups == k])
+    halves = [GroupSums(5), GroupSums(5)]
+    for half, part in zip(halves, (slice(0, 7), slice(7, None)), strict=True):
+        half.add(values[part], groups[part])
+    limbs = tuple(sorted({limb for half in halves for limb in half.limbs}))
+    digits = halves[0].to_array(limbs) + halves[1].to_array(limbs)
+    assert all(total_of(digits[:, k], limbs) == sums.total(k) for k in range(5))
+
+
+def test_group_sums_of_many_rows() -> None:
+    values = np.full(1_200_000, np.nextafter(2.0, 0.0))
+    sums = GroupSums(2)
+    sums.add(values, np.zeros(len(values), dtype=np.int64))
+    assert sums.total(0) == exact_sum(values)
+    assert sums.total(1) == ExactSum()
+
+
+def cut(values: np.ndarray, weight: np.ndarray | None, size: int) -> AllRows:
+    """The rows in batches, the last ones first, with an empty one."""
+    starts = list(range(0, len(values), size))[::-1]
+    parts = [slice(start, start + size) for start in starts] + [slice(0, 0)]
+    batches = [(values[part], None if weight is None else weight[part]) for part in parts]
+    return AllRows(lambda: batches, Alone())
+
+
+def naive_quantile(values: np.ndarray, weight: np.ndarray, level: float) -> float:
+    whole, play = sum(map(Fraction, weight)), Fraction(1, 10**12)
+    distinct = np.unique(values)
+    for place, value in enumerate(distinct):
+        below = sum(map(Fraction, weight[values <= value])) / whole
+        if below >= Fraction(level) - play:
+            if below <= Fraction(level) + play and place + 1 < len(distinct):
+                return 0.5 * (value + distinct[place + 1])
+            return float(value)
+    raise AssertionError
+
+
+@settings(max_examples=80)
+@given(
+    st.lists(st.one_of(st.sampled_from([-2.0, 0.0, 1.0, 7.0]), PLAIN), min_size=1, max_size=30),
+    st.sampled_from(["none", "small", "wide"]),
+    st.sampled_from([0.01, 0.1, 0.25, 0.3, 0.5, 0.9, 0.999]),
+    st.integers(0, 2**32 - 1),
+)
+def test_quantile(values, weights, level, seed) -> None:
+    target = np.array(values)
+    rng = np.random.default_rng(seed)
+    weight = {
+        "none": None,
+        "small": rng.integers(1, 4, len(values)).astype(float),
+        "wide": np.exp(rng.normal(size=len(values)) * 30),
+    }[weights]
+    mass = np.ones(len(values)) if weight is None else weight
+    expected = naive_quantile(target, mass, level)
+    for size in (1, 4, 100):
+        assert cut(target, weight, size).quantile(level) == expected
+
+
+SEVERAL = ("softmax", "one_vs_all")
+DRAWS = {case.name: case.draw for case in CASES}
+
+
+def targets_for(name, n, n_outputs):
+    """Targets that a loss allows."""
+    if name in DRAWS:
+        return DRAWS[name](RNG, n)
+    if name in ("log_normal", "gamma_dist"):
+        return DRAWS["gamma"](RNG, n)
+    if name in ("cox", "aft"):
+        return RNG.exponential(5.0, n) * RNG.choice([-1.0, 1.0], n)
+    return RNG.integers(0, n_outputs if name in SEVERAL else 2, n).astype(float)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_start_does_not_depend_on_cutting_or_order(weighted) -> None:
+    n = 61
+    weight = np.exp(RNG.normal(size=n)) if weighted else None
+    numbers = RNG.normal(size=n) + 1e6
+    for name in OBJECTIVES:
+        objective = make_objective(name, 3 if name in SEVERAL else 1)
+        target = targets_for(name, n, objective.n_outputs)
+        if name in ("squared_error", "quantile", "absolute_error"):
+            target = numbers
+        start = objective.initial_score(target, weight)
+        assert start.shape == (objective.n_outputs,)
+        for size in (1, 7, 40):
+            assert np.array_equal(objective.start_of(cut(target, weight, size)), start), name
+        order = RNG.permutation(n)
+        shuffled = objective.initial_score(
+            target[order], weight if weight is None else weight[order]
+        )
+        assert np.array_equal(shuffled, start), name
+
+
+@pytest.mark.parametrize("value", [0.1, 1e300, -7.0, 1e-320])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_start_of_equal_targets_is_the_target(value, weighted) -> None:
+    n = 49
+    weight = RNG.uniform(size=n) if weighted else None
+    for name in ("squared_error", "absolute_error"):
+        start = make_objective(name).initial_score(np.full(n, value), weight)
+        assert start.tolist() == [value]
+
+
+def test_losses_of_rows_do_not_depend_on_the_others() -> None:
+    n = 67
+    for name in OBJECTIVES:
+        objective = make_objective(name, 9 if name in SEVERAL else 1)
+        if not getattr(objective, "rowwise", True):
+            continue  # there is no loss of a row
+        target = targets_for(name, n, objective.n_outputs)
+        raw = RNG.normal(size=(objective.n_outputs, n)) * 3
+        whole, predicted = objective.losses(target, raw), objective.predict(raw)
+        assert objective.loss(target, raw, None) == weighted_mean(whole)
+        for size in (1, 2, 8, 33):
+            for start in range(0, n, size):
+                part = slice(start, start + size)
+                few = np.ascontiguousarray(raw[:, part])
+                assert np.array_equal(objective.losses(target[part], few), whole[part]), name
+                assert np.array_equal(objective.predict(few), predicted[part]), name
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_metrics_from_parts(weighted) -> None:
+    n = 203
+    weight = np.exp(RNG.normal(size=n)) if weighted else None
+    for name, metric in METRICS.items():
+        if metric.sums is None:
+            continue
+        if any(word in name for word in ("deviance", "nloglik", "poisson", "msle")):
+            y, prediction = RNG.gamma(2.0, size=n), RNG.gamma(2.0, size=n)
+        elif name in ("cross_entropy", "kldiv"):
+            y, prediction = RNG.uniform(size=n), RNG.uniform(size=n)
+        elif "regression" in metric.tasks:
+            y, prediction = RNG.normal(size=n), RNG.normal(size=n)
+        else:
+            share = RNG.uniform(size=n)
+            y, prediction = RNG.integers(0, 2, n).astype(float), np.column_stack([share, 1 - share])
+        if metric.from_raw and prediction.ndim == 1:
+            prediction = prediction[None]
+        elif metric.from_raw:
+            prediction = np.ascontiguousarray(prediction.T)
+        center = AllRows.of(y, weight).center()
+        above, below = ExactSum(), ExactSum()
+        for start in range(0, n, 10):
+            part = slice(start, start + 10)
+            mass = None if weight is None else weight[part]
+            some = prediction[:, part] if metric.from_raw else prediction[part]
+            more = metric.sums.sums(y[part], some, mass, center)
+            above, below = above + more[0], below + more[1]
+        assert metric.sums.finish(above, below) == metric.function(y, prediction, weight), name
+
+
+def test_r2_of_equal_targets() -> None:
+    r2, same = METRICS["r2"].function, np.full(3, 0.1)
+    assert r2(same, same, None) == 1.0
+    assert r2(same, np.zeros(3), None) == 0.0
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 2.0**900])
+def test_groups_refuse_what_has_no_exact_sum(value) -> None:
+    with pytest.raises(ValueError, match="below 2\\*\\*900"):
+        GroupSums(2).add(np.array([1.0, value]), np.array([0, 1]))

@@ -1,0 +1,534 @@
+"""Metrics: equal to scikit-learn's, weights as repeated rows, helpful errors."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import huber, pseudo_huber
+from sklearn import metrics as reference
+
+from hedgerow import Dataset, train
+from hedgerow.errors import DataError, LossError, ParameterError
+from hedgerow.metrics import ALIASES, METRICS, Metric, by_group, evaluate, make_metrics, task_of
+from hedgerow.metrics.catalogue import rows_of_table
+from hedgerow.objectives import make_objective
+
+RNG = np.random.default_rng(0)
+N = 60
+NUMBERS = RNG.normal(size=N)
+GUESS = NUMBERS + RNG.normal(size=N)
+LABELS = RNG.integers(0, 2, N).astype(float)
+P = np.round(RNG.uniform(0.05, 0.95, N), 1)  # with ties
+PROBABILITY = np.column_stack([1 - P, P])
+THREE = RNG.integers(0, 3, N).astype(float)
+RAW3 = RNG.normal(size=(3, N))
+SOFT = RNG.dirichlet([2.0, 2.0, 2.0], size=N).round(2) + 0.001
+SOFT = SOFT / SOFT.sum(axis=1, keepdims=True)
+COUNTS = RNG.poisson(2.0, N) + 1.0
+RATES = COUNTS * np.exp(RNG.normal(size=N))
+SHARES, SAID = RNG.uniform(size=N), RNG.uniform(size=N)
+TIMES = np.where(RNG.random(N) < 0.7, 1.0, -1.0) * np.ceil(RNG.exponential(20.0, N))
+RISK = np.round(RNG.normal(size=N), 1)
+WEIGHT = RNG.integers(1, 5, N).astype(float)
+ABSENT = np.where(np.arange(N) % 4 == 0, 0.0, WEIGHT)
+
+
+def mean_of(values):
+    return lambda y, p, w: np.average(values(y, p), weights=w)
+
+
+def of_classes(score, **settings):
+    return lambda y, p, w: score(y, p.argmax(1), sample_weight=w, **settings)
+
+
+def second(score):
+    """A score of class 1, or the mean over the classes."""
+
+    def mean(y, p, w, by_weight=False):
+        if p.shape[1] == 2:
+            return score(y, p[:, 1], w)
+        mass = [np.sum((np.ones(len(y)) if w is None else w)[y == k]) for k in range(p.shape[1])]
+        scores = [score((y == k).astype(float), p[:, k], w) for k in range(p.shape[1])]
+        return np.average(scores, weights=mass if by_weight else None)
+
+    return mean
+
+
+def area(y, p, w):
+    return reference.roc_auc_score(y, p, sample_weight=w)
+
+
+def interpolated(y, p, w):
+    """Area under the PR curve, by many small steps between two thresholds."""
+    w = np.ones(len(y)) if w is None else w
+    points = [(0.0, 0.0)] + [
+        (w[(p >= cut) & (y == 1)].sum(), w[(p >= cut) & (y == 0)].sum())
+        for cut in np.unique(p)[::-1]
+    ]
+    total, found = points[-1][0], 0.0
+    for (a, b), (c, d) in itertools.pairwise(points):
+        t = (np.arange(20_000) + 0.5) / 20_000
+        inside, outside = a + t * (c - a), b + t * (d - b)
+        found += (inside / (inside + outside)).mean() * (c - a) / total
+    return found
+
+
+def distance(y, p, w):
+    return max(np.abs(np.subtract(*reference.roc_curve(y, p, sample_weight=w)[:2])))
+
+
+def pair_area(y, p, w, by_weight=False):
+    """Hand and Till's, pair by pair; scikit-learn's takes no weights."""
+    w = np.ones(len(y)) if w is None else w
+    scores, mass = [], []
+    for i, j in itertools.combinations(range(p.shape[1]), 2):
+        rows = (y == i) | (y == j)
+        both = [area(y[rows] == k, p[rows, k], w[rows]) for k in (i, j)]
+        scores.append(np.mean(both))
+        mass.append(w[rows].sum())
+    return np.average(scores, weights=mass if by_weight else None)
+
+
+def pair_area_of_raw(y, raw, w):
+    w = np.ones(len(y)) if w is None else w
+    scores = []
+    for i, j in itertools.combinations(range(len(raw)), 2):
+        rows = (y == i) | (y == j)
+        scores.append(area(y[rows] == i, (raw[i] - raw[j])[rows], w[rows]))
+    return np.mean(scores)
+
+
+def margins(y, raw, w):
+    scores = raw[0] if len(raw) == 1 else raw.T
+    return reference.hinge_loss(y, scores, sample_weight=w)
+
+
+def brier(y, p, w):
+    return np.average((p[:, 1] - y) ** 2, weights=w) if p.shape[1] == 2 else np.average(
+        ((p - np.eye(p.shape[1])[y.astype(int)]) ** 2).sum(axis=1), weights=w
+    )  # fmt: skip
+
+
+def calibration(y, p, w):
+    """Bin by bin."""
+    w = np.ones(len(y)) if w is None else w
+    said = p[:, 1] if p.shape[1] == 2 else p.max(axis=1)
+    right = y if p.shape[1] == 2 else (p.argmax(axis=1) == y)
+    found = 0.0
+    for k in range(10):
+        rows = (np.floor(said * 10) == k) | ((k == 9) & (said == 1.0))
+        if rows.any():
+            gap = np.average(said[rows], weights=w[rows]) - np.average(right[rows], weights=w[rows])
+            found += w[rows].sum() * abs(gap) / w.sum()
+    return found
+
+
+def in_first_two(y, p, w):
+    return reference.top_k_accuracy_score(y, p, k=2, sample_weight=w)
+
+
+def skill(deviance):
+    """As scikit-learn's d2: 1 less the deviance over that of the mean."""
+
+    def score(y, p, w):
+        mean = np.full(len(y), np.average(y, weights=w))
+        return 1 - deviance(y, p, sample_weight=w) / deviance(y, mean, sample_weight=w)
+
+    return score
+
+
+def tweedie(y, p, sample_weight):
+    return reference.mean_tweedie_deviance(y, p, sample_weight=sample_weight, power=1.5)
+
+
+def parts(kind, **settings):
+    score = getattr(reference, f"{kind}_score")
+    return of_classes(score, zero_division=0.0, **settings)
+
+
+REFERENCE = {
+    "rmse": lambda y, p, w: reference.root_mean_squared_error(y, p, sample_weight=w),
+    "mse": lambda y, p, w: reference.mean_squared_error(y, p, sample_weight=w),
+    "mae": lambda y, p, w: reference.mean_absolute_error(y, p, sample_weight=w),
+    "r2": lambda y, p, w: reference.r2_score(y, p, sample_weight=w),
+    "mape": lambda y, p, w: reference.mean_absolute_percentage_error(y, p, sample_weight=w),
+    "smape": mean_of(lambda y, p: 2 * np.abs(y - p) / (np.abs(y) + np.abs(p))),
+    "msle": lambda y, p, w: reference.mean_squared_log_error(y, p, sample_weight=w),
+    "rmsle": lambda y, p, w: reference.root_mean_squared_log_error(y, p, sample_weight=w),
+    "median_error": lambda y, p, w: reference.median_absolute_error(
+        *((y, p) if w is None else (y.repeat(w.astype(int)), p.repeat(w.astype(int))))
+    ),
+    "max_error": lambda y, p, w: reference.max_error(y, p),
+    "explained_variance": lambda y, p, w: reference.explained_variance_score(y, p, sample_weight=w),
+    "log_cosh": mean_of(lambda y, p: np.log(np.cosh(y - p))),
+    "poisson_deviance": lambda y, p, w: reference.mean_poisson_deviance(y, p, sample_weight=w),
+    "poisson": mean_of(lambda y, p: p - y * np.log(p)),
+    "poisson_nloglik": mean_of(lambda y, p: -stats.poisson.logpmf(y, p)),
+    "gamma_deviance": lambda y, p, w: reference.mean_gamma_deviance(y, p, sample_weight=w),
+    "gamma_nloglik": mean_of(lambda y, p: -stats.expon.logpdf(y, scale=p)),
+    "tweedie_deviance": lambda y, p, w: tweedie(y, p, w),
+    "tweedie_nloglik": mean_of(lambda y, p: p**0.5 / 0.5 + y * p**-0.5 / 0.5),
+    "cross_entropy": mean_of(lambda y, p: -y * np.log(p) - (1 - y) * np.log(1 - p)),
+    "kldiv": mean_of(lambda y, p: y * np.log(y / p) + (1 - y) * np.log((1 - y) / (1 - p))),
+    "d2_absolute_error": lambda y, p, w: reference.d2_absolute_error_score(y, p, sample_weight=w),
+    "d2_poisson": skill(reference.mean_poisson_deviance),
+    "d2_gamma": skill(reference.mean_gamma_deviance),
+    "d2_tweedie": skill(tweedie),
+    "d2_pinball": lambda y, p, w: reference.d2_pinball_score(y, p, sample_weight=w),
+    "pinball": lambda y, p, w: reference.mean_pinball_loss(y, p, sample_weight=w, alpha=0.5),
+    "expectile": lambda y, p, w: reference.mean_squared_error(y, p, sample_weight=w) / 2,
+    "huber": lambda y, p, w: np.average(huber(1.0, p - y), weights=w),
+    "pseudo_huber": mean_of(lambda y, p: pseudo_huber(1.0, p - y)),
+    "fair": mean_of(lambda y, p: np.abs(y - p) - np.log1p(np.abs(y - p))),
+    "logloss": lambda y, p, w: reference.log_loss(y, p, sample_weight=w),
+    "accuracy": of_classes(reference.accuracy_score),
+    "error": of_classes(reference.zero_one_loss),
+    "error_at": of_classes(reference.zero_one_loss),
+    "balanced_accuracy": of_classes(reference.balanced_accuracy_score),
+    "mcc": of_classes(reference.matthews_corrcoef),
+    "kappa": of_classes(reference.cohen_kappa_score),
+    "brier": brier,
+    "hinge": margins,
+    "calibration_error": calibration,
+    "auc": functools.partial(second(area), by_weight=True),
+    "auc_ovr": second(area),
+    "auc_ovr_weighted": functools.partial(second(area), by_weight=True),
+    "auc_ovo": pair_area,
+    "auc_ovo_weighted": functools.partial(pair_area, by_weight=True),
+    "auc_mu": pair_area_of_raw,
+    "average_precision": lambda y, p, w: reference.average_precision_score(
+        y, p[:, 1] if p.shape[1] == 2 else p, sample_weight=w
+    ),
+    "aucpr": second(interpolated),
+    "ks": second(distance),
+    "gini": second(lambda y, p, w: 2 * area(y, p, w) - 1),
+    "top_k_accuracy": in_first_two,
+    "top_k_error": lambda y, p, w: 1 - in_first_two(y, p, w),
+    "concordance": lambda y, p, w: harrell(y, p, w),
+    **{kind: parts(kind) for kind in ("precision", "recall", "f1")},
+    **{
+        f"{kind}_{how}": parts(kind, average=how)
+        for kind in ("precision", "recall", "f1")
+        for how in ("macro", "micro", "weighted")
+    },
+}
+
+
+OF_RATES = (
+    *("mape", "smape", "msle", "rmsle", "poisson_deviance", "gamma_deviance", "poisson"),
+    *("tweedie_deviance", "poisson_nloglik", "gamma_nloglik", "tweedie_nloglik"),
+    *("d2_poisson", "d2_gamma", "d2_tweedie"),
+)
+OF_SHARES = ("cross_entropy", "kldiv")
+OF_RAW = ("hinge", "auc_mu")
+
+
+def harrell(y, risk, weight):
+    """Concordance, pair by pair."""
+    weight = np.ones(len(y)) if weight is None else weight
+    right = total = 0.0
+    for i in np.flatnonzero(y > 0):
+        for j in range(len(y)):
+            if y[i] < abs(y[j]) or (y[i] == -y[j]):
+                pair = weight[i] * weight[j]
+                total += pair
+                right += pair * (1.0 if risk[i] > risk[j] else 0.5 if risk[i] == risk[j] else 0.0)
+    return right / total
+
+
+def data_for(name: str, task: str) -> tuple[np.ndarray, np.ndarray]:
+    """Targets, and what the metric gets."""
+    if name in OF_RATES:
+        return COUNTS, RATES
+    if name in OF_SHARES:
+        return SHARES, SAID
+    if task == "survival":
+        return TIMES, RISK
+    if task == "regression":
+        return NUMBERS, GUESS
+    if task == "classes":
+        return THREE, RAW3 if name in OF_RAW else SOFT
+    return LABELS, GUESS[None] if name in OF_RAW else PROBABILITY
+
+
+ALL = [(name, task) for name, metric in METRICS.items() for task in metric.tasks]
+
+
+@pytest.mark.parametrize(("name", "task"), ALL)
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["unweighted", "weighted"])
+def test_metric_equals_its_definition(name, task, weight) -> None:
+    y, prediction = data_for(name, task)
+    score = METRICS[name].function(y, prediction, weight)
+    assert type(score) is float
+    close = 1e-7 if name == "aucpr" else 1e-12
+    assert score == pytest.approx(REFERENCE[name](y, prediction, weight), rel=close)
+
+
+def of_rows(name, rows, y, prediction):
+    return y[rows], prediction[:, rows] if name in OF_RAW else prediction[rows]
+
+
+def with_absurd_rows(name, y, prediction):
+    """Rows of weight 0 with what no metric can do anything with, but a class is a class."""
+    y, prediction = y.copy(), prediction.copy()
+    if name in OF_RAW:
+        prediction[:, ABSENT == 0] = 1e300
+    elif prediction.ndim == 2:
+        prediction[ABSENT == 0] = np.nan
+        prediction[np.flatnonzero(ABSENT == 0)[0], 1] = 1.0
+    else:
+        prediction[ABSENT == 0], y[ABSENT == 0] = -np.inf, np.nan
+    return y, prediction
+
+
+@pytest.mark.parametrize(("name", "task"), ALL)
+def test_rows_of_weight_zero_are_absent(name, task) -> None:
+    y, prediction = data_for(name, task)
+    rows = ABSENT > 0.0
+    metric, left = METRICS[name], of_rows(name, rows, y, prediction)
+    expected = metric.function(*left, ABSENT[rows])
+    assert metric.function(y, prediction, ABSENT) == expected
+    assert metric.function(*with_absurd_rows(name, y, prediction), ABSENT) == expected
+    close = 1e-7 if name == "aucpr" else 1e-12
+    assert expected == pytest.approx(REFERENCE[name](*left, ABSENT[rows]), rel=close)
+    if task == "two classes" and name in ("auc", "average_precision", "aucpr", "ks", "gini"):
+        with pytest.raises(DataError, match="all 45 rows have class index 1"):
+            metric.function(rows.astype(float), prediction, ABSENT)
+    with pytest.raises(DataError, match=f"metric '{name}' needs a row with a weight above 0"):
+        metric.function(*data_for(name, task), np.zeros(N))
+
+
+@pytest.mark.parametrize(("name", "task"), ALL)
+def test_weights_of_groups(name, task) -> None:
+    y, prediction = data_for(name, task)
+    axis, times = -1 if name in OF_RAW else 0, ABSENT.astype(int)
+    groups = np.where(np.arange(N) < 30, "first", "second")
+    found = by_group(name, y, prediction, groups, ABSENT)
+    copies = by_group(
+        name, y.repeat(times), prediction.repeat(times, axis=axis), groups.repeat(times)
+    )
+    assert sorted(found) == ["first", "second"]
+    assert found == pytest.approx(copies, rel=1e-12)
+    absurd = with_absurd_rows(name, y, prediction)
+    assert by_group(METRICS[name], *absurd, groups, ABSENT) == found
+    only_second = np.where(groups == "first", 0.0, WEIGHT)
+    assert list(by_group(name, y, prediction, groups, only_second)) == ["second"]
+
+
+@pytest.mark.parametrize(("name", "task"), ALL)
+def test_weight_k_is_a_row_repeated_k_times(name, task) -> None:
+    y, prediction = data_for(name, task)
+    times, axis = WEIGHT.astype(int), -1 if name in OF_RAW else 0
+    repeated = METRICS[name].function(y.repeat(times), prediction.repeat(times, axis=axis), None)
+    assert METRICS[name].function(y, prediction, WEIGHT) == pytest.approx(repeated, rel=1e-12)
+
+
+@pytest.mark.parametrize(("name", "task"), ALL)
+def test_the_order_of_rows_has_no_part(name, task) -> None:
+    y, prediction = data_for(name, task)
+    order = np.random.default_rng(1).permutation(N)
+    mixed = prediction[..., order] if name in OF_RAW else prediction[order]
+    found = METRICS[name].function(y[order], mixed, WEIGHT[order])
+    assert found == pytest.approx(METRICS[name].function(y, prediction, WEIGHT), rel=1e-13)
+
+
+@pytest.mark.parametrize(("name", "task"), ALL)
+def test_direction_is_that_of_a_perfect_prediction(name, task) -> None:
+    y, prediction = data_for(name, task)
+    perfect = y
+    if task in ("two classes", "classes"):
+        perfect = np.eye(2 if task == "two classes" else 3)[y.astype(int)]
+        if name in OF_RAW:
+            perfect = np.full((1, N), 9.0) * (2 * y - 1) if task == "two classes" else 9 * perfect.T
+    if name == "concordance":
+        perfect = -np.abs(y)
+    metric = METRICS[name]
+    assert metric.improves(metric.function(y, perfect, None), metric.function(y, prediction, None))
+
+
+@pytest.mark.parametrize("name", [name for name, m in METRICS.items() if m.sums is not None])
+def test_sums_of_parts_are_the_score_of_all_rows(name) -> None:
+    metric = METRICS[name]
+    y, prediction = data_for(name, metric.tasks[0])
+    center = float(np.average(y, weights=WEIGHT))
+    above = below = None
+    for rows in np.array_split(np.arange(N), 3):
+        part = prediction[:, rows] if name in OF_RAW else prediction[rows]
+        one, other = metric.sums.sums(y[rows], part, WEIGHT[rows], center)
+        above, below = (one, other) if above is None else (above + one, below + other)
+    whole = metric.function(y, prediction, WEIGHT)
+    assert metric.sums.finish(above, below) == pytest.approx(whole, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("objective", "parameters", "name", "same"),
+    [
+        ("quantile", {"quantile": 0.8}, "pinball", lambda y, p: reference.mean_pinball_loss(
+            y, p, alpha=0.8)),
+        ("tweedie", {"tweedie_power": 1.2}, "tweedie_deviance",
+         lambda y, p: reference.mean_tweedie_deviance(y, p, power=1.2)),
+        ("huber", {"delta": 0.3}, "huber", lambda y, p: huber(0.3, p - y).mean()),
+        ("expectile", {"expectile": 0.8}, "expectile",
+         lambda y, p: np.mean(np.where(p > y, 0.2, 0.8) * (p - y) ** 2)),
+    ],
+)  # fmt: skip
+def test_metrics_take_the_parameter_of_the_loss(objective, parameters, name, same) -> None:
+    objective = make_objective(objective, parameters=parameters)
+    (metric,) = make_metrics(name, objective)
+    assert metric.function(COUNTS, RATES, None) == pytest.approx(same(COUNTS, RATES), rel=1e-12)
+    assert metric.function(COUNTS, RATES, None) != METRICS[name].function(COUNTS, RATES, None)
+    # A loss is half the deviance, a pinball, a Huber or an expectile loss.
+    raw = np.log(RATES)[None] if name == "tweedie_deviance" else RATES[None]
+    half = 0.5 if name == "tweedie_deviance" else 1.0
+    found = objective.loss(COUNTS, raw, WEIGHT)
+    assert found == pytest.approx(half * metric.function(COUNTS, RATES, WEIGHT), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["poisson_deviance", "gamma_deviance", "tweedie_deviance"])
+def test_deviances_need_positive_predictions(name) -> None:
+    with pytest.raises(DataError, match=r"positive predictions.*row 3 is 0\.0"):
+        METRICS[name].function(COUNTS, np.where(np.arange(N) == 3, 0.0, RATES), None)
+    with pytest.raises(DataError, match="row 2"):
+        METRICS[name].function(np.where(np.arange(N) == 2, -1.0, COUNTS), RATES, None)
+
+
+def test_concordance_needs_pairs() -> None:
+    with pytest.raises(DataError, match="needs an event before"):
+        METRICS["concordance"].function(-np.abs(TIMES), RISK, None)
+
+
+def test_default_is_the_loss_of_the_objective() -> None:
+    objective = make_objective("softmax", 3)
+    (metric,) = make_metrics(None, objective)
+    assert metric.name == "loss"
+    found = evaluate([metric], objective, THREE, RAW3, WEIGHT)
+    assert found == {"loss": objective.loss(THREE, RAW3, WEIGHT)}
+    logloss = evaluate(make_metrics("logloss", objective), objective, THREE, RAW3, WEIGHT)
+    assert logloss["logloss"] == pytest.approx(found["loss"], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("objective", "n_outputs", "task"),
+    [
+        ("squared_error", 1, "regression"),
+        ("logistic", 1, "two classes"),
+        ("softmax", 2, "two classes"),
+        ("softmax", 3, "classes"),
+    ],
+)
+def test_task_of_objective(objective, n_outputs, task) -> None:
+    assert task_of(make_objective(objective, n_outputs)) == task
+
+
+@pytest.mark.parametrize(
+    ("eval_metric", "words"),
+    [
+        ("rsme", ["unknown eval_metric 'rsme'", "Did you mean 'rmse'?"]),
+        ("auc", ["'auc' is for two classes", "this model is for regression", "'mae'"]),
+        (["mae", "mae"], ["'mae' is given twice"]),
+        ([], ["eval_metric must be"]),
+        (3, ["eval_metric must be"]),
+        ([3], ["unknown eval_metric 3"]),
+    ],
+)
+def test_wrong_metric_is_named_with_a_hint(eval_metric, words) -> None:
+    with pytest.raises(ParameterError) as error:
+        make_metrics(eval_metric, make_objective("squared_error"))
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_auc_of_one_class_is_an_error() -> None:
+    with pytest.raises(DataError, match="both classes"):
+        METRICS["auc"].function(np.ones(3), np.full((3, 2), 0.5), None)
+
+
+def largest_error(y, prediction, weight):
+    return np.abs(y - prediction).max()
+
+
+def test_custom_metric_gets_read_only_views() -> None:
+    objective = make_objective("squared_error")
+
+    def spoiler(y, prediction, weight):
+        y[0] = 7.0
+
+    assert evaluate(
+        make_metrics(largest_error, objective), objective, NUMBERS, GUESS[None], None
+    ) == {"largest_error": np.abs(NUMBERS - GUESS).max()}
+    with pytest.raises(LossError, match="read-only"):
+        evaluate(make_metrics(spoiler, objective), objective, NUMBERS, GUESS[None], WEIGHT)
+
+
+def test_custom_metric_says_whether_higher_is_better() -> None:
+    def skill(y, prediction, weight):
+        return 1.0
+
+    objective = make_objective("squared_error")
+    assert not make_metrics(skill, objective)[0].higher_is_better
+    skill.higher_is_better = True
+    assert make_metrics([skill, "mae"], objective)[0].higher_is_better
+
+
+@pytest.mark.parametrize("returned", [None, "good", float("nan"), True, np.ones(2)])
+def test_custom_metric_must_return_a_number(returned) -> None:
+    metric = Metric("mine", lambda y, p, w: returned)
+    with pytest.raises(LossError, match="'mine' returned"):
+        evaluate([metric], make_objective("squared_error"), NUMBERS, GUESS[None], None)
+
+
+def test_custom_metric_that_raises_is_named() -> None:
+    metric = Metric("mine", lambda y, p, w: 1 / 0)
+    with pytest.raises(LossError, match="'mine' raised ZeroDivisionError") as error:
+        evaluate([metric], make_objective("squared_error"), NUMBERS, GUESS[None], None)
+    assert isinstance(error.value.__cause__, ZeroDivisionError)
+
+
+def test_the_page_has_the_table_of_all_metrics() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+    if not page.exists():
+        pytest.skip("runs in a checkout only")
+    start = "| name | for | better | what | also |\n|---|---|---|---|---|\n"
+    table = page.read_text("utf-8").partition(start)[2].partition("\n\n")[0]
+    assert table.splitlines() == rows_of_table()
+
+
+def test_other_names_are_of_metrics() -> None:
+    for alias, name in ALIASES.items():
+        assert alias not in METRICS
+        assert name in METRICS
+
+
+@pytest.mark.parametrize(
+    ("returned", "advice"),
+    [
+        (("mae", 1.0, False), "Return the number alone: the name of the metric is"),
+        ([1.0], "Return the number alone"),
+        (np.ones(1000), r"an array of shape \(1000,\); .* Return the mean over the rows"),
+        (None, r"Does the function return its score\?"),
+        ("x" * 1000, r"'x{70,80}\.\.\.; it must return one number"),
+    ],
+)
+def test_what_a_metric_must_not_return(returned, advice) -> None:
+    def own(y_true, prediction, weight):
+        return returned
+
+    data = Dataset(np.arange(60.0)[:, None], np.arange(60.0))
+    with pytest.raises(LossError, match=f"eval_metric 'own' returned .*{advice}"):
+        train({"n_estimators": 1, "eval_metric": own, "early_stopping": False}, data)
+
+
+def test_a_metric_of_two_arguments_is_refused_before_the_fit() -> None:
+    def own(y_true, prediction):
+        return 0.0
+
+    data = Dataset(np.arange(60.0)[:, None], np.arange(60.0))
+    with pytest.raises(
+        ParameterError, match=r"'own' is called with three arguments, \(y_true, pred"
+    ):
+        train({"n_estimators": 1, "eval_metric": own}, data)

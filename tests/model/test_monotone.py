@@ -1,0 +1,654 @@
+"""Monotone constraints: the search with bounds, leaves in order, and the verifier."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, ParameterError, train
+from hedgerow.arrays import MISSING_KEY
+from hedgerow.booster import Booster
+from hedgerow.boosting.loop.rounds import make_forest
+from hedgerow.data.schema import Column, Schema
+from hedgerow.growing.core.branches import make_constraints
+from hedgerow.growing.core.tree import GrownTree
+from hedgerow.growing.limits.isotonic import common_bound, order_leaves
+from hedgerow.kernels.histogram import HistogramSums
+from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.lanes import WIDTH
+from hedgerow.kernels.monotone import bounds_of, search_constrained
+from hedgerow.kernels.split import NO_SPLIT, NodeSums, Units, complete_split, limits_of
+from hedgerow.model.cells import Cells
+from hedgerow.model.forest import CategoryTables, Forest
+from hedgerow.model.model import Model
+from hedgerow.model.monotone import verify_monotone
+from hedgerow.model.predict import Predictor
+from hedgerow.params import BoostParams
+from tests.helpers import engine
+from tests.helpers.random_forests import random_model
+from tests.reference import naive
+
+STRIDE = 16
+ALL = {"x0": 1, "x1": -1, "x2": 1}
+
+
+def sample(seed=0, n_rows=400, missing=0.15):
+    """Columns that the target rises with, falls with, has nothing to do with, and waves with."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 4)).round(2)
+    y = X[:, 0] - X[:, 1] * (X[:, 3] > 0) + np.sin(3 * X[:, 3]) + rng.normal(size=n_rows)
+    X[rng.random(X.shape) < missing] = np.nan
+    return X, y
+
+
+def assert_monotone(predict, X, column, sign, n_rows=40):
+    """On a dense grid of one column, the others as in some rows."""
+    grid = np.unique(np.concatenate([np.linspace(-4, 4, 150), X[:, column]]))
+    grid = np.concatenate([[-np.inf], grid[~np.isnan(grid)], [np.inf]])
+    rows = np.repeat(X[:n_rows], len(grid), axis=0)
+    rows[:, column] = np.tile(grid, n_rows)
+    scores = sign * np.asarray(predict(rows)).reshape(n_rows, len(grid))
+    assert (np.diff(scores, axis=1) >= 0).all()
+
+
+# -- search -----------------------------------------------------------------------------
+
+
+def naive_search(g, h, n, n_bins, node, rules, low, high, signs, factors):
+    """Gain, feature, bin and direction of the best cut, one cut after the other."""
+
+    def weight(g, h):
+        return min(max(naive.leaf_weight(g, h, rules), low), high)
+
+    def reduction(g, h, w):
+        return -(g * w + (h + rules.reg_lambda) * w * w / 2 + rules.reg_alpha * abs(w))
+
+    own = reduction(node[0], node[1], weight(node[0], node[1]))
+    best = (0.0, None)
+    for j, bins in enumerate(n_bins):
+        absent = (g[j][-1], h[j][-1], n[j][-1])
+        for missing_left in (0, 1) if absent[2] > 0 else (0,):
+            left = list(absent) if missing_left else [0, 0, 0]
+            for b in range(bins):
+                left = [left[0] + g[j][b], left[1] + h[j][b], left[2] + n[j][b]]
+                right = [node[k] - left[k] for k in range(3)]
+                if min(left[2], right[2]) < rules.min_samples_leaf:
+                    continue
+                if min(left[1], right[1]) < rules.min_child_weight:
+                    continue
+                if min(left[1], right[1]) + rules.reg_lambda <= 0:
+                    continue
+                w_left, w_right = weight(*left[:2]), weight(*right[:2])
+                only_missing_right = not missing_left and right[2] == absent[2]
+                if signs[j] * (w_right - w_left) < 0 and not only_missing_right:
+                    continue
+                both = reduction(*left[:2], w_left) + reduction(*right[:2], w_right)
+                gain = factors[j] * (both - own - rules.gamma)
+                best = max(best, (gain, (j, b, missing_left)), key=lambda found: found[0])
+    return best
+
+
+NODES = st.lists(
+    st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 4), st.integers(0, 3)),
+             min_size=2, max_size=STRIDE - 1),
+    min_size=1, max_size=10,
+)  # fmt: skip
+RULES = st.builds(
+    naive.Rules,
+    min_samples_leaf=st.integers(1, 3),
+    min_child_weight=st.sampled_from([0.0, 2.0]),
+    reg_lambda=st.sampled_from([0.0, 1.0]),
+    reg_alpha=st.sampled_from([0.0, 1.5]),
+    gamma=st.sampled_from([0.0, 0.25]),
+    max_delta_step=st.sampled_from([0.0, 0.5]),
+)
+
+
+@given(NODES, RULES, st.data())
+def test_search_finds_the_best_of_all_cuts(columns, rules, data) -> None:
+    # Every column holds the same rows: the last bin given is that of missing values.
+    # No rows, no gradients.
+    columns = [[cell if cell[2] > 0 else (0, 0, 0) for cell in column] for column in columns]
+    totals = [[sum(cell[k] for cell in column) for k in range(3)] for column in columns]
+    node = [max(total[k] for total in totals) for k in range(3)]
+    g, h, n = (np.zeros((len(columns), STRIDE), np.int64) for _ in range(3))
+    for j, column in enumerate(columns):
+        for b, cell in enumerate(column[:-1]):
+            g[j, b], h[j, b], n[j, b] = cell
+        rest = [node[k] - totals[j][k] for k in range(3)]
+        last = [column[-1][k] + rest[k] for k in range(3)]
+        g[j, -1], h[j, -1], n[j, -1] = last
+        if last[2] == 0:
+            g[j, 0], h[j, 0], g[j, -1], h[j, -1] = g[j, 0] + last[0], h[j, 0] + last[1], 0, 0
+    n_bins = [len(column) - 1 for column in columns]
+    signs = data.draw(st.lists(st.sampled_from([-1, 0, 1]), min_size=len(columns),
+                               max_size=len(columns)))  # fmt: skip
+    factors = data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=len(columns),
+                                 max_size=len(columns)))  # fmt: skip
+    low, high = sorted(data.draw(st.sampled_from(
+        [(-math.inf, math.inf), (-1.0, 2.0), (0.25, 0.5), (-math.inf, 0.1), (-0.5, math.inf)]
+    )))  # fmt: skip
+    if node[1] + rules.reg_lambda <= 0:
+        return
+    found, gain = constrained(g, h, n, n_bins, node, rules, (low, high), signs, factors)
+    expected, place = naive_search(g.tolist(), h.tolist(), n.tolist(), n_bins, node, rules, low,
+                                   high, signs, factors)  # fmt: skip
+    if place is None or expected < 1e-9:
+        assert gain < 1e-9
+        return
+    assert gain == pytest.approx(expected, rel=1e-9)
+    # The cut that was found has this gain, too (another may be as good).
+    j, b, missing_left = int(found.feature), int(found.bin), int(found.missing_left)
+    left = [sum(int(part[j, k]) for k in range(b + 1)) for part in (g, h, n)]
+    if n[j, -1] > 0 and missing_left:
+        left = [left[k] + int(part[j, -1]) for k, part in enumerate((g, h, n))]
+    assert left == [found.g_left, found.h_left, found.n_left]
+
+
+def constrained(g, h, n, n_bins, node, rules, bounds, signs, factors):
+    """The engine's search of a node within bounds; the split and its gain."""
+    n_features = len(n_bins)
+    params = BoostParams(monotone_constraints=tuple(signs), feature_penalties=tuple(factors))
+    asked = make_constraints(params, n_features, np.array(n_bins) - 1, 2)
+    asked.bounds[1] = *bounds, 0.0, 1.0
+    wide = HistogramSums(g.reshape(-1), h.reshape(-1), n.astype(np.int32).reshape(-1))
+    sums, units = NodeSums(*map(np.int64, node)), Units(1.0, 1.0)
+    engine_rules = engine.split_rules(rules)
+    limits = limits_of(sums, units, engine_rules)
+    at_node = bounds_of(asked, 1, sums, units, engine_rules)
+    counts = np.asarray(n_bins, np.int32)
+    best = NO_SPLIT
+    for first in range(0, n_features, WIDTH):
+        features = np.minimum(np.arange(first, first + WIDTH), n_features - 1)
+        lanes = (features * STRIDE, features)
+        best = search_constrained(wide, lanes, counts, STRIDE, limits, at_node, asked, best)
+    best = complete_split(wide, np.int64(0), counts, STRIDE, sums, units, best)
+    return best, best.score
+
+
+# -- leaves in order ------------------------------------------------------------------------
+
+
+def grown(rng, n_leaves):
+    """A tree of random shape, with random signs of its splits."""
+    left, right, leaves = [0], [0], [0]
+    while len(leaves) < n_leaves:
+        node = leaves.pop(int(rng.integers(len(leaves))))
+        left[node], right[node] = len(left), len(left) + 1
+        leaves += [len(left), len(left) + 1]
+        left += [0, 0]
+        right += [0, 0]
+    n_nodes = len(left)
+    inner = np.array(left) != 0
+    sign = np.where(inner, rng.integers(-1, 2, n_nodes), 0)
+    arrays = {"feature": np.where(inner, 0, -1), "left": np.array(left), "right": np.array(right)}
+    others = ("threshold", "missing_left", "gain", "count", "bin", "column", "left_bins")
+    zeros = {name: np.zeros(n_nodes) for name in others}
+    cover = rng.integers(1, 5, n_nodes).astype(float)
+    value = rng.integers(-5, 6, n_nodes).astype(float)
+    return GrownTree(**arrays, **zeros, value=value, cover=cover), sign
+
+
+def leaves_below(tree, node):
+    if tree.left[node] == 0:
+        return [node]
+    return leaves_below(tree, tree.left[node]) + leaves_below(tree, tree.right[node])
+
+
+def order_of(tree, sign):
+    """Pairs (a, b) of leaves with value a <= value b."""
+    pairs = set()
+    for node in np.flatnonzero(sign):
+        sides = leaves_below(tree, tree.left[node]), leaves_below(tree, tree.right[node])
+        pairs |= set(itertools.product(*(sides if sign[node] > 0 else sides[::-1])))
+    return pairs
+
+
+def naive_isotonic(value, weight, leaves, pairs):
+    """The minimax formula: max over upper sets of the min over lower sets of the mean."""
+    sets = [set(chosen) for size in range(1, len(leaves) + 1)
+            for chosen in itertools.combinations(leaves, size)]  # fmt: skip
+    upper = [s for s in sets if all(b in s for a, b in pairs if a in s)]
+    lower = [s for s in sets if all(a in s for a, b in pairs if b in s)]
+
+    def mean(chosen):
+        return sum(value[i] * weight[i] for i in chosen) / sum(weight[i] for i in chosen)
+
+    return {
+        i: max(min(mean(u & v) for v in lower if i in v) for u in upper if i in u) for i in leaves
+    }
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6))
+@settings(max_examples=40)
+def test_leaves_are_put_in_order_as_near_as_can_be(seed, n_leaves) -> None:
+    tree, sign = grown(np.random.default_rng(seed), n_leaves)
+    leaves, pairs = leaves_below(tree, 0), order_of(tree, sign)
+    found = order_leaves(tree, tree.value, sign)
+    expected = naive_isotonic(tree.value, tree.cover, leaves, pairs)
+    for leaf in leaves:
+        assert found[leaf] == pytest.approx(expected[leaf], abs=1e-9)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 60))
+def test_ordered_leaves_are_in_order_exactly_and_inner_values_between(seed, n_leaves) -> None:
+    rng = np.random.default_rng(seed)
+    tree, sign = grown(rng, n_leaves)
+    value = rng.normal(size=len(tree.left)) * 10.0 ** rng.integers(-9, 9)
+    found = order_leaves(tree, value, sign)
+    assert all(found[a] <= found[b] for a, b in order_of(tree, sign))
+    for node in np.flatnonzero(tree.left != 0):
+        below = found[leaves_below(tree, node)]
+        assert below.min() <= found[node] <= below.max()
+    again = order_leaves(tree, found, sign)
+    np.testing.assert_array_equal(again, found)  # what is in order stays as it is
+    if not sign.any():
+        leaf = tree.left == 0
+        np.testing.assert_array_equal(found[leaf], value[leaf])
+
+
+@given(st.lists(st.floats(-9, 9), min_size=1, max_size=9), st.lists(st.floats(-9, 9), min_size=1,
+       max_size=9), st.integers(0, 99))  # fmt: skip
+def test_common_bound_balances_what_is_cut_off(lower, upper, seed) -> None:
+    lower, upper = np.array(lower), np.array(upper)
+    if lower.max() <= upper.min():
+        return
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(1, 9, len(lower)).astype(float), rng.integers(1, 9, len(upper)) * 1.0
+    bound = common_bound(lower, weights[0], upper, weights[1])
+    above = (weights[0] * np.maximum(lower - bound, 0)).sum()
+    below = (weights[1] * np.maximum(bound - upper, 0)).sum()
+    assert above == pytest.approx(below, abs=1e-9)
+
+
+# -- fits -----------------------------------------------------------------------------------
+
+REGRESSION = ["squared_error", "absolute_error", "quantile"]
+WAYS = [
+    {},
+    {"leaf_estimation": "line_search"},
+    {"leaf_estimation": "gradient", "reg_alpha": 0.5},
+    {"boosting": "dart", "skip_drop": 0.0, "drop_rate": 0.5},
+    {"boosting": "rf", "subsample": 0.6},
+    {"grow_policy": "depthwise", "max_depth": 5, "max_delta_step": 0.4},
+    {"subsample": 0.5, "colsample_bynode": 0.6, "reg_lambda": 0.0, "gamma": 0.1},
+    {"tree_method": "exact"},
+    {"tree_method": "approx", "advanced": {"sketch": "local"}},
+    {"grow_policy": "symmetric", "max_depth": 5},
+    {"grow_policy": "symmetric", "path_smooth": 5.0, "leaf_estimation": "gradient"},
+    {"grow_policy": "symmetric", "leaf_estimation": "line_search", "reg_alpha": 0.5},
+]
+
+
+@pytest.mark.parametrize("objective", REGRESSION)
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_regression_is_monotone(objective, way) -> None:
+    X, y = sample(seed=len(str(way)))
+    if objective == "squared_error" and way.get("leaf_estimation") == "line_search":
+        y = np.round(y)
+    model = HedgerowRegressor(
+        objective=objective, n_estimators=15, min_samples_leaf=3, early_stopping=False,
+        monotone_constraints=ALL, **way, **({"quantile": 0.8} if objective == "quantile" else {}),
+    ).fit(X, y)  # fmt: skip
+    report = model.verify_monotone()
+    assert report.verdict == "proved", str(report)
+    for name, sign in ALL.items():
+        assert_monotone(model.predict, X, int(name[1:]), sign)
+    free = type(model)(**model.get_params()).set_params(monotone_constraints=None).fit(X, y)
+    assert free.verify_monotone("x0", 1).verdict == "violated"  # the constraint is felt
+
+
+@pytest.mark.parametrize("objective", ["logistic", "exponential"])
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_classification_is_monotone(objective, way) -> None:
+    X, y = sample(seed=3)
+    model = HedgerowClassifier(
+        objective=objective, n_estimators=15, min_samples_leaf=3, early_stopping=False,
+        monotone_constraints=ALL, **way,
+    ).fit(X, y > 0)  # fmt: skip
+    assert model.verify_monotone().verdict == "proved"
+    for name, sign in ALL.items():
+        assert_monotone(lambda rows: model.predict_proba(rows)[:, 1], X, int(name[1:]), sign)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    n_rows=st.integers(5, 300),
+    objective=st.sampled_from(REGRESSION),
+    estimation=st.sampled_from(["auto", "gradient", "line_search"]),
+    weighted=st.booleans(),
+    max_bins=st.sampled_from([2, 5, 255]),
+    leaf=st.integers(1, 20),
+    signs=st.lists(st.sampled_from([-1, 0, 1]), min_size=4, max_size=4),
+    policy=st.sampled_from(["leafwise", "symmetric"]),
+)
+@settings(max_examples=30)
+def test_any_fit_is_monotone(
+    seed, n_rows, objective, estimation, weighted, max_bins, leaf, signs, policy
+) -> None:
+    rng = np.random.default_rng(seed)
+    X, y = sample(seed, n_rows, missing=rng.choice([0.0, 0.3]))
+    weight = rng.exponential(size=n_rows) if weighted else None
+    params = {
+        "objective": objective, "leaf_estimation": estimation, "max_bins": max_bins,
+        "min_samples_leaf": leaf, "n_estimators": 8, "monotone_constraints": signs,
+        "learning_rate": float(rng.choice([0.1, 1.0])), "min_child_weight": 0.0,
+        "grow_policy": policy,
+    }  # fmt: skip
+    booster = train(params, Dataset(X, y, weight))
+    for column, sign in enumerate(signs):
+        if sign != 0:
+            assert booster.verify_monotone(column).verdict == "proved"
+            assert_monotone(booster.predict, X, column, sign, n_rows=5)
+
+
+@pytest.mark.parametrize("method", ["hist", "exact"])
+@pytest.mark.parametrize("signs", [[1, 0, 0, 0, 0], [1, -1, 1, 0, -1], [0, 0, 1, 1, 1]])
+def test_same_trees_as_xgboost(method, signs) -> None:
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 30, size=(1500, 5)).astype(float)
+    y = X[:, 0] * X[:, 1] / 10 + X[:, 2] * X[:, 3] / 5 - X[:, 4] + 5 * rng.normal(size=1500)
+    theirs = xgboost.XGBRegressor(
+        n_estimators=3, learning_rate=0.5, monotone_constraints=tuple(signs), max_depth=4,
+        min_child_weight=20, base_score=float(y.mean()), tree_method="exact", n_jobs=1,
+    ).fit(X, y)  # fmt: skip
+    ours = HedgerowRegressor(
+        n_estimators=3, learning_rate=0.5, monotone_constraints=signs, max_depth=4,
+        max_leaves=None, grow_policy="depthwise", min_child_weight=0.0, early_stopping=False,
+        tree_method=method,
+    ).fit(X, y)  # fmt: skip
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_exact_growth_makes_the_trees_of_histograms(missing) -> None:
+    X, y = sample(n_rows=800, missing=missing)
+    X = X.round(1)
+    params = {
+        "n_estimators": 5, "monotone_constraints": ALL, "feature_penalties": {"x3": 0.7},
+        "interaction_constraints": [["x0", "x3"], ["x1", "x2", "x3"]], "reg_alpha": 0.3,
+    }  # fmt: skip
+    hist, exact = (
+        train({**params, "tree_method": method}, Dataset(X, y)).model.forest
+        for method in ("hist", "exact")
+    )
+    for name in ("feature", "missing_left", "left", "count"):
+        np.testing.assert_array_equal(getattr(exact, name), getattr(hist, name))
+    np.testing.assert_allclose(exact.value, hist.value, rtol=1e-9)
+    np.testing.assert_allclose(exact.gain, hist.gain, rtol=1e-9)
+
+
+def test_wide_integers_and_dates_are_ordered() -> None:
+    rng = np.random.default_rng(0)
+    X = 2**60 + rng.integers(0, 50, size=(500, 2))
+    y = (X[:, 0] - 2**60) * 1.0 + 20 * np.sin((X[:, 0] - 2**60) / 3.0) + rng.normal(size=500)
+    for method in ("hist", "exact"):
+        params = {"n_estimators": 10, "min_samples_leaf": 3, "tree_method": method}
+        booster = train({**params, "monotone_constraints": {"x0": 1}}, Dataset(X, y))
+        assert booster.verify_monotone().verdict == "proved"
+        free = train(params, Dataset(X, y))
+        finding = free.verify_monotone("x0", 1)["x0"]
+        assert finding.verdict == "violated"
+        assert tuple(free.predict(finding.rows, kind="raw")) == finding.scores
+
+
+def test_missing_values_may_be_set_apart_against_the_order() -> None:
+    X = np.r_[np.arange(100.0), np.full(100, np.nan)].reshape(-1, 1)
+    y = np.r_[np.full(100, 5.0), np.zeros(100)]
+    for method in ("hist", "exact"):
+        model = HedgerowRegressor(n_estimators=50, monotone_constraints=[1], tree_method=method)
+        model.fit(X, y)
+        np.testing.assert_allclose(model.predict([[50.0], [np.nan]]), [5.0, 0.0], atol=0.1)
+        assert model.verify_monotone().verdict == "proved"
+
+
+def test_constraint_that_the_data_obey_costs_little() -> None:
+    X = np.repeat(np.arange(30.0), 10).reshape(-1, 1)
+    y = X[:, 0] ** 2
+
+    def predicted(constraints) -> np.ndarray:
+        model = HedgerowRegressor(n_estimators=100, monotone_constraints=constraints)
+        return model.fit(X, y).predict(X)
+
+    np.testing.assert_allclose(predicted({"x0": "increasing"}), predicted(None), rtol=1e-3)
+    np.testing.assert_allclose(predicted({"x0": "decreasing"}), y.mean(), rtol=1e-9)
+
+
+def test_california_is_monotone_in_income(shared_data) -> None:
+    folder = shared_data("california")
+    pandas = pytest.importorskip("pandas")
+    files = sorted([*folder.glob("*.parquet"), *folder.glob("*.csv")])
+    file = files[0]
+    frame = pandas.read_parquet(file) if file.suffix == ".parquet" else pandas.read_csv(file)
+    frame = frame.select_dtypes("number").iloc[:4000]
+    income = next(name for name in frame.columns if "inc" in name.lower())
+    target = frame.columns[-1]
+    X, y = frame.drop(columns=target), frame[target].to_numpy(dtype=float)
+    for objective in ("squared_error", "quantile"):
+        model = HedgerowRegressor(
+            n_estimators=40, objective=objective, monotone_constraints={income: 1}
+        ).fit(X, y)
+        assert model.verify_monotone()[income].verdict == "proved"
+
+
+# -- verifier -------------------------------------------------------------------------------
+
+
+def brute_force(model, column, sign, seed=0):
+    """Whether random sweeps over the cells find scores in the wrong order."""
+    rng = np.random.default_rng(seed)
+    predictor, cells = (
+        Predictor(model.forest, model.schema.kinds),
+        Cells(model.forest, model.schema),
+    )
+    keys = np.zeros((60, model.schema.n_features), dtype=np.int64)
+    for j in range(model.schema.n_features):
+        keys[:, j] = rng.choice(cells.all(j), len(keys))
+    values = cells.ordered(column)
+    rows = np.repeat(keys, len(values), axis=0)
+    rows[:, column] = np.tile(values, len(keys))
+    scores = sign * predictor.raw_scores(rows).reshape(-1, len(values))
+    return bool((np.diff(scores, axis=1) < 0).any())
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    n_rounds=st.integers(1, 4),
+    n_outputs=st.sampled_from([1, 1, 3]),
+    n_features=st.integers(1, 4),
+    max_leaves=st.integers(1, 9),
+    sign=st.sampled_from([-1, 1]),
+)
+@settings(max_examples=100)
+def test_verdicts_are_true(seed, n_rounds, n_outputs, n_features, max_leaves, sign) -> None:
+    model = random_model(
+        seed, n_rounds=n_rounds, n_outputs=n_outputs, n_features=n_features, max_leaves=max_leaves
+    )
+    booster = Booster(model)
+    for column in range(n_features):
+        (finding,) = booster.verify_monotone(column, sign).findings.values()
+        if finding.verdict == "proved":
+            assert not brute_force(model, column, sign)
+            continue
+        assert finding.verdict == "violated"  # so few cells are all tried
+        first, second = finding.rows
+        same = [
+            a == b or (a is b) or (a != a and b != b) for a, b in zip(first, second, strict=True)
+        ]
+        assert [j for j, equal in enumerate(same) if not equal] == [column]
+        assert first[column] < second[column]
+        raw = booster.predict(finding.rows, kind="raw").reshape(2, n_outputs)[:, finding.output]
+        assert tuple(raw) == finding.scores
+        assert sign * raw[0] > sign * raw[1]
+
+
+def test_leaves_whose_boxes_do_not_meet_need_no_order() -> None:
+    """Above x1 = 0 a higher level; x0 rises on both sides of it.
+
+    The split on x0 at the root has lower leaves on its right, but only for other x1.
+    """
+    X = np.array(list(itertools.product([0.0, 1.0], [0.0, 1.0])))
+    y = np.array([0.0, 5.0, 1.0, 6.0])
+    params = {"n_estimators": 1, "min_samples_leaf": 1, "reg_lambda": 0.0, "learning_rate": 1.0}
+    # A penalty on x1 makes x0 come first.
+    booster = train({**params, "feature_penalties": {"x1": 0.01}}, Dataset(X, y))
+    assert booster.model.forest.feature[0] == 0
+    found = booster.verify_monotone("x0", 1)["x0"]
+    assert (found.verdict, found.n_tried) == ("proved", 0)
+    assert booster.verify_monotone("x0", -1).verdict == "violated"
+
+
+def test_sum_may_be_monotone_where_trees_are_not() -> None:
+    X = np.arange(8.0).reshape(-1, 1)
+    booster = train({"n_estimators": 2, "min_samples_leaf": 1, "learning_rate": 1.0},
+                    Dataset(X, X[:, 0] % 3))  # fmt: skip
+    forest = booster.model.forest
+    # The same trees once more with the opposite sign: a constant.
+    trees = [forest.tree(t) for t in (0, 0)]
+    trees = [
+        GrownTree(**{name: getattr(tree, name) for name in
+                     ("feature", "threshold", "missing_left", "left", "right", "gain", "cover",
+                      "count")}, value=sign * tree.value, bin=np.zeros(0, np.uint8),
+                  column=np.zeros(0, np.int32), left_bins=np.zeros((0, 4), np.uint64))
+        for tree, sign in zip(trees, (1.0, -1.0), strict=True)
+    ]  # fmt: skip
+    joined = make_forest(trees, forest.base_score, 1)
+    both = Model(joined, booster.model.schema, "squared_error")
+    (finding,) = verify_monotone(both, 0, 1).findings.values()
+    assert finding.verdict == "proved"
+    assert finding.n_tried > 0
+
+
+def test_what_cannot_be_settled_is_unknown() -> None:
+    X, y = sample(n_rows=2000, missing=0.0)
+    params = {"n_estimators": 30, "monotone_constraints": {"x0": 1, "x3": 1}}
+    booster = train(params, Dataset(X, y))
+    free = train({"n_estimators": 30}, Dataset(X, X[:, 0] * 10 + 0.1 * y))
+    assert booster.verify_monotone().verdict == "proved"
+    finding = free.verify_monotone("x0", 1, n_points=2)["x0"]
+    assert finding.verdict in ("unknown", "violated")
+    assert "x0" in str(finding)
+
+
+def test_questions_without_sense_are_refused() -> None:
+    X, y = sample()
+    booster = train({"n_estimators": 2, "monotone_constraints": {"x0": 1}}, Dataset(X, y))
+    assert booster.verify_monotone("x0").verdict == "proved"
+    for arguments, message in [
+        (("x1",), "column 'x1' was trained without a monotone constraint"),
+        (("x9", 1), "feature: the table has no column 'x9'"),
+        (("x0", "up"), "direction must be -1, 0, 1, .*; got 'up'"),
+        ((None, 1), "direction=1 is given without feature"),
+    ]:
+        with pytest.raises(ParameterError, match=message):
+            booster.verify_monotone(*arguments)
+    with pytest.raises(ParameterError, match="n_points must be an integer"):
+        booster.verify_monotone(n_points=0)
+    with pytest.raises(ParameterError, match="without monotone constraints"):
+        train({"n_estimators": 2}, Dataset(X, y)).verify_monotone()
+
+
+# -- categories -------------------------------------------------------------------------------
+
+
+def towns(seed=0, n_rows=800):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(seed)
+    X, y = sample(seed, n_rows)
+    names = np.array(["Bonn", "Kiev", "Oslo", "Rome", "Turku", "Vaduz"])
+    code = rng.integers(0, 6, n_rows)
+    town = pandas.Categorical(np.where(rng.random(n_rows) < 0.1, None, names[code]))
+    frame = pandas.DataFrame({"x0": X[:, 0], "town": town, "x1": X[:, 1], "x3": X[:, 3]})
+    return frame, y + 2 * np.sin(code) * np.nan_to_num(X[:, 0])
+
+
+@pytest.mark.parametrize("unknown", ["missing", "backoff"])
+@pytest.mark.parametrize("way", [{}, {"objective": "quantile"}, {"max_cat_to_onehot": 1}], ids=str)
+def test_monotone_beside_categories(unknown, way) -> None:
+    frame, y = towns()
+    model = HedgerowRegressor(
+        n_estimators=20, monotone_constraints={"x0": 1, "x1": -1}, min_samples_leaf=5,
+        interaction_constraints="pairwise", unknown_category=unknown,
+        feature_penalties={"town": 0.9}, categorical_features=["town"], **way,
+    ).fit(frame, y)  # fmt: skip
+    assert (model.booster_.model.forest.feature == 1).any()
+    assert model.verify_monotone().verdict == "proved"
+    other = frame.copy()
+    other["town"] = "Zurich"
+    for rows in (frame, other):
+        for name, sign in (("x0", 1), ("x1", -1)):
+            grid = np.linspace(-3, 3, 50)
+            part = rows.iloc[:30].loc[np.repeat(np.arange(30), 50)].reset_index(drop=True)
+            part[name] = np.tile(grid, 30)
+            scores = sign * model.predict(part).reshape(30, 50)
+            assert (np.diff(scores, axis=1) >= 0).all()
+
+
+def test_monotone_on_a_category_is_an_error_that_names_it() -> None:
+    frame, y = towns()
+    model = HedgerowRegressor(categorical_features=["town"], monotone_constraints={"town": 1})
+    with pytest.raises(ParameterError, match="column 'town' is of kind 'category'"):
+        model.fit(frame, y)
+    model.set_params(monotone_constraints=None, n_estimators=3).fit(frame, y)
+    with pytest.raises(ParameterError, match="'town' is of kind 'category'"):
+        model.verify_monotone("town", 1)
+
+
+@pytest.mark.parametrize("unknown", ["missing", "backoff", "error"])
+@pytest.mark.parametrize("seed", range(6))
+def test_violation_beside_categories_is_shown_in_values(unknown, seed) -> None:
+    frame, y = towns(seed)
+    model = HedgerowRegressor(
+        n_estimators=3, categorical_features=["town"], unknown_category=unknown, max_leaves=6
+    ).fit(frame, y)
+    finding = model.verify_monotone("x0", 1)["x0"]
+    assert finding.verdict == "violated"
+    raw = model.booster_.predict(finding.rows, kind="raw")
+    assert tuple(raw) == finding.scores
+    assert raw[0] > raw[1]
+
+
+@pytest.mark.parametrize(("unknown", "verdict"), [("missing", "proved"), ("backoff", "violated")])
+def test_values_where_walks_stop_count_only_where_walks_stop(unknown, verdict) -> None:
+    """x0 <= 5 leads to a split of towns, which ends walks of unknown towns with 10; else 2."""
+    columns = (Column("x0"), Column("town", "category", ("a", "b")))
+    forest = Forest(
+        feature=np.array([0, 1, -1, -1, -1], np.int32),
+        threshold=np.array([int(keys_of_floats(np.array(5.0))), 0, 0, 0, 0]),
+        missing_left=np.array([0, 1, 0, 0, 0], np.uint8),
+        left=np.array([1, 3, 0, 0, 0], np.int32),
+        right=np.array([2, 4, 0, 0, 0], np.int32),
+        value=np.array([0.0, 10.0, 2.0, 0.0, 1.0]),
+        gain=np.array([1.0, 1.0, 0.0, 0.0, 0.0]),
+        cover=np.ones(5),
+        count=np.array([4, 2, 2, 1, 1]),
+        tree_start=np.array([0, 5]),
+        base_score=np.zeros(1),
+        n_features=2,
+        categories=CategoryTables(
+            sets=np.array([[1, 0, 0, 0]], np.uint64),
+            level_bin=np.array([0, 1], np.uint8),
+            level_start=np.array([0, 0, 2]),
+        ),
+    )
+    model = Model(forest, Schema(columns, True, unknown), "squared_error")
+    finding = Booster(model).verify_monotone("x0", 1)["x0"]
+    assert finding.verdict == verdict
+    if verdict == "violated":
+        assert finding.scores == (10.0, 2.0)
+        assert finding.rows[0][1] == finding.rows[1][1] == "b?"
+        assert tuple(Booster(model).predict(finding.rows, kind="raw")) == (10.0, 2.0)
+
+
+def test_missing_key_is_no_value_of_a_sweep() -> None:
+    model = random_model(1, n_features=3)
+    cells = Cells(model.forest, model.schema)
+    for column in range(3):
+        assert MISSING_KEY not in cells.ordered(column)
+        assert (np.diff(cells.ordered(column)) > 0).all()

@@ -1,0 +1,331 @@
+"""Prediction: engines against the naive walk, bit for bit, in every situation."""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow import Dataset, train
+from hedgerow.arrays import MISSING_KEY
+from hedgerow.errors import DataError, DataTypeError
+from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.traverse import add_tree_scores, walk_space
+from hedgerow.model.forest import Forest
+from hedgerow.model.predict import FEW_ROWS, Predictor
+from tests.reference import naive_predict as naive
+
+LARGEST = np.iinfo(np.int64).max
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, 1.0, np.nextafter(1.0, 2), 5e-324, -5e-324, 1e300, -1e300]
+SPECIAL_32 = [*SPECIAL, 1e-45, -1e-45, 3.4028235e38, np.float32(0.1)]
+WIDE = [0, 1, -1, 2**53, 2**53 + 1, LARGEST, LARGEST - 1, MISSING_KEY + 1, MISSING_KEY + 2]
+
+
+def random_tree(rng: np.random.Generator, n_leaves: int, chain: float) -> list[list[int]]:
+    """Rows (feature or -1, left, right) of a random tree; ``chain`` favours depth."""
+    nodes = [[-1, 0, 0]]
+    leaves = [0]
+    for _ in range(n_leaves - 1):
+        at = -1 if rng.random() < chain else int(rng.integers(len(leaves)))
+        node = leaves.pop(at)
+        nodes[node] = [0, len(nodes), len(nodes) + 1]
+        leaves += rng.permutation([len(nodes), len(nodes) + 1]).tolist()
+        nodes += [[-1, 0, 0], [-1, 0, 0]]
+    return nodes
+
+
+def random_forest(
+    rng: np.random.Generator,
+    sizes: list[int],
+    thresholds: np.ndarray,
+    n_features: int,
+    n_outputs: int = 1,
+    chain: float = 0.0,
+) -> Forest:
+    """A valid forest with ``sizes`` leaves; thresholds drawn from those given."""
+    trees = [np.array(random_tree(rng, size, chain)).reshape(-1, 3) for size in sizes]
+    table = np.concatenate([*trees, np.empty((0, 3), int)])
+    n = len(table)
+    inner = table[:, 0] >= 0
+    return Forest(
+        feature=np.where(inner, rng.integers(0, n_features, n), -1).astype(np.int32),
+        threshold=np.where(inner, rng.choice(thresholds, n), 0).astype(np.int64),
+        missing_left=(inner & (rng.random(n) < 0.5)).astype(np.uint8),
+        left=table[:, 1].astype(np.int32),
+        right=table[:, 2].astype(np.int32),
+        value=rng.standard_normal(n) * 10.0 ** rng.integers(-8, 8, n),
+        gain=np.zeros(n),
+        cover=np.zeros(n),
+        count=np.zeros(n, np.int64),
+        tree_start=np.cumsum([0, *(len(tree) for tree in trees)]).astype(np.int64),
+        base_score=rng.standard_normal(n_outputs),
+        n_features=n_features,
+    )
+
+
+def random_values(rng: np.random.Generator, kind: str, n_rows: int, n_features: int) -> np.ndarray:
+    """A table with many ties, special values and missing ones."""
+    shape = (n_rows, n_features)
+    if kind == "int64":
+        values = np.where(rng.random(shape) < 0.5, rng.integers(-5, 5, shape), 0)
+        values = np.where(rng.random(shape) < 0.5, rng.choice(WIDE, shape), values)
+        return np.where(rng.random(shape) < 0.2, MISSING_KEY, values)
+    values = rng.choice(rng.standard_normal(20), shape)
+    special = SPECIAL if kind == "float64" else SPECIAL_32
+    values = np.where(rng.random(shape) < 0.5, rng.choice(special, shape), values)
+    values = np.where(rng.random(shape) < 0.2, np.nan, values)
+    with np.errstate(over="ignore"):
+        return values.astype(kind)
+
+
+def random_thresholds(rng: np.random.Generator, kind: str, values: np.ndarray) -> np.ndarray:
+    """Thresholds at, just below and just above values, and the extreme ones."""
+    keys = naive.keys_of(values).reshape(-1)
+    keys = keys[keys != MISSING_KEY]
+    extreme = [LARGEST, LARGEST - 1, MISSING_KEY, MISSING_KEY + 1, 0, -1]
+    chosen = rng.choice(keys, 20) if len(keys) else np.zeros(1, np.int64)
+    near = np.clip(chosen, MISSING_KEY + 1, LARGEST - 1)
+    if kind != "int64":  # between two float32 values too
+        extreme += keys_of_floats(np.array([0.1, 1 + 1e-12, 1e-60, -1e-60, 1e39])).tolist()
+    return np.concatenate((chosen, near - 1, near + 1, np.array(extreme, dtype=np.int64)))
+
+
+def forced(forest: Forest, kind: str, engine: str) -> Predictor:
+    """A predictor that takes the named engine for batches."""
+    predictor = Predictor(forest, [kind_of(kind)] * forest.n_features)
+    predictor._tables.__dict__["mask_cost"] = 1.0
+    predictor._tables.__dict__["walk_cost"] = 0.5 if engine == "walk" else 2.0
+    predictor._tables.__dict__["rank_cost"] = 0.0 if engine == "ranks" else 1.0
+    predictor._tables.__dict__["rank_gain"] = 0.5
+    return predictor
+
+
+def kind_of(kind: str) -> str:
+    return "int" if kind == "int64" else "float"
+
+
+def same_bits(left: np.ndarray, right: np.ndarray) -> bool:
+    return (
+        left.dtype == right.dtype
+        and left.shape == right.shape
+        and bool((left.view(np.int64) == right.view(np.int64)).all())
+    )
+
+
+def case(seed: int, kind: str, sizes: list[int], n_rows: int = 40, n_outputs: int = 1) -> tuple:
+    rng = np.random.default_rng(seed)
+    n_features = int(rng.integers(1, 8))
+    values = random_values(rng, kind, n_rows, n_features)
+    thresholds = random_thresholds(rng, kind, values)
+    chain = float(rng.choice([0.0, 0.5, 0.97]))
+    return random_forest(rng, sizes, thresholds, n_features, n_outputs, chain), values
+
+
+kinds = st.sampled_from(["float32", "float64", "int64"])
+leaf_counts = st.one_of(st.integers(1, 5), st.sampled_from([31, 32, 33, 63, 64, 65, 255, 300]))
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    kind=kinds,
+    rounds=st.lists(leaf_counts, min_size=0, max_size=3),
+    n_outputs=st.sampled_from([1, 3]),
+    n_rows=st.sampled_from([0, 1, 7, FEW_ROWS, 45, 300]),
+)
+def test_engines_equal_naive_walk(seed, kind, rounds, n_outputs, n_rows):
+    forest, values = case(seed, kind, rounds * n_outputs, n_rows, n_outputs)
+    expected = naive.raw_scores(forest, values)
+    for engine in ("mask", "ranks", "walk"):
+        predictor = forced(forest, kind, engine)
+        assert same_bits(predictor.raw_scores(values), expected)
+        assert same_bits(predictor.raw_scores(values, n_threads=3), expected)
+        assert (predictor.leaves(values) == naive.leaves(forest, values)).all()
+        first, stop = len(rounds) // 2, forest.n_trees
+        part = predictor.raw_scores(values, 1, first, stop)
+        assert same_bits(part, naive.raw_scores(forest, values, first, stop))
+
+
+def test_ranks_stand_beside_sets_of_categories():
+    rng = np.random.default_rng(5)
+    numbers = rng.choice([0.5, np.nan, *rng.normal(size=40)], (600, 4))
+    frame = pd.DataFrame(numbers, columns=list("abcd"))
+    frame["town"] = rng.choice(list("stuvwxyz"), 600)
+    frame["street"] = rng.integers(0, 90, 600).astype(str)
+    y = frame.a.fillna(3) * (frame.town > "v") + rng.normal(size=600)
+    params = {"n_estimators": 30, "max_cat_to_onehot": 1}
+    found = {}
+    for engine in ("mask", "ranks", "walk"):
+        booster = train(params, Dataset(frame, y.to_numpy()))
+        predictor = booster._predictor
+        assert 0 < predictor.forest.has_sets.sum() < (predictor.forest.feature >= 0).sum()
+        predictor._tables.__dict__.update(
+            forced(predictor.forest, "float64", engine)._tables.__dict__
+        )
+        found[engine] = booster.predict(frame)
+    assert same_bits(found["mask"], found["walk"])
+    assert same_bits(found["ranks"], found["walk"])
+
+
+def test_ranks_are_taken_where_they_pay():
+    """The tables of float64 rows have keys of 32 bits for many trees, of 64 for a few."""
+    forest, _ = case(11, "float64", [31] * 400, n_rows=50)
+    predictor = Predictor(forest, ["float"] * forest.n_features)
+    assert predictor._tables.masks(False, 1.0)[0][2].dtype == np.int32
+    assert predictor._tables.masks(False, 1 / 400)[0][2].dtype == np.int64
+    assert predictor._tables.masks(True, 1.0)[1] is None
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), kind=kinds, data=st.data())
+def test_batch_split_and_strides_do_not_matter(seed, kind, data):
+    forest, values = case(seed, kind, [31, 40, 3, 1], n_rows=600)
+    predictor = Predictor(forest, [kind_of(kind)] * forest.n_features)
+    whole = predictor.raw_scores(values)
+    cut = data.draw(st.integers(0, 600))
+    parts = [predictor.raw_scores(part) for part in (values[:cut], values[cut:])]
+    assert same_bits(np.concatenate(parts, axis=1), whole)
+    wide = np.zeros((1200, 2 * values.shape[1]), values.dtype)
+    wide[::2, ::2] = values
+    packed = np.zeros(values.shape, dtype=[("a", "u1"), ("b", values.dtype)])
+    packed["b"] = values
+    readonly = values.copy()
+    readonly.flags.writeable = False
+    for same in (np.asfortranarray(values), wide[::2, ::2], packed["b"], readonly):
+        assert same_bits(predictor.raw_scores(same), whole)
+    assert same_bits(predictor.raw_scores(values[::-1])[:, ::-1].copy(), whole)
+    flipped = values[:, ::-1].copy()[:, ::-1]
+    assert same_bits(predictor.raw_scores(flipped), whole)
+    repeated = np.broadcast_to(values[5], values.shape)
+    assert same_bits(predictor.raw_scores(repeated), np.repeat(whole[:, 5:6], 600, axis=1))
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_staged_is_the_score_after_each_round(n_outputs):
+    forest, values = case(5, "float32", [31] * 4 * n_outputs, 100, n_outputs)
+    predictor = Predictor(forest, ["float"] * forest.n_features)
+    stages = list(predictor.staged(values, n_threads=2))
+    assert len(stages) == 4
+    for round_, stage in enumerate(stages, start=1):
+        expected = predictor.raw_scores(values, stop_tree=round_ * n_outputs)
+        assert same_bits(stage, expected)
+        early = Predictor(forest.first_rounds(round_), ["float"] * forest.n_features)
+        assert same_bits(stage, early.raw_scores(values))
+
+
+def test_many_features_use_smaller_blocks():
+    rng = np.random.default_rng(3)
+    values = rng.standard_normal((700, 3000)).astype(np.float32)
+    thresholds = keys_of_floats(rng.standard_normal(50))
+    forest = random_forest(rng, [32] * 100, thresholds, 3000)
+    expected = naive.raw_scores(forest, values[:50])
+    for engine in ("mask", "ranks", "walk"):
+        predictor = forced(forest, "float32", engine)
+        assert same_bits(predictor.raw_scores(values, 2)[:, :50].copy(), expected)
+
+
+def test_many_threads_at_once():
+    forest, values = case(11, "float32", [31, 70, 200] * 10, n_rows=5000)
+    values = np.tile(values, (4, 1))
+    expected = forced(forest, "float32", "walk").raw_scores(values)
+    predictor = Predictor(forest, ["float"] * forest.n_features)  # tables not yet made
+    with ThreadPoolExecutor(12) as pool:
+        jobs = [pool.submit(predictor.raw_scores, values, 1 + i % 4) for i in range(36)]
+        assert all(same_bits(job.result(), expected) for job in jobs)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork") or sys.platform == "darwin", reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_forked_child_predicts():
+    forest, values = case(12, "float32", [31] * 60, n_rows=60_000)
+    predictor = Predictor(forest, ["float"] * forest.n_features)
+    expected = predictor.raw_scores(values, n_threads=2)
+    child = os.fork()
+    if child == 0:
+        same = same_bits(predictor.raw_scores(values, n_threads=2), expected)
+        os._exit(0 if same else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_input_is_not_written():
+    forest, values = case(13, "float64", [31] * 3, n_rows=300)
+    before = values.copy()
+    predictor = Predictor(forest, ["float"] * forest.n_features)
+    predictor.raw_scores(values, 2), predictor.leaves(values), list(predictor.staged(values))
+    assert values.tobytes() == before.tobytes()
+    assert values.flags.writeable
+
+
+def test_wrong_input_is_refused():
+    forest, values = case(14, "float32", [3])
+    predictor = Predictor(forest, ["float"] * forest.n_features)
+    with pytest.raises(DataError, match="n_rows"):
+        predictor.raw_scores(np.zeros((2, forest.n_features + 1)))
+    with pytest.raises(DataError, match="n_rows"):
+        predictor.raw_scores(np.zeros(forest.n_features))
+    with pytest.raises(DataTypeError, match="float16"):
+        predictor.raw_scores(np.zeros(values.shape, np.float16))
+    with pytest.raises(ValueError, match="1 trees"):
+        predictor.raw_scores(values, stop_tree=2)
+    whole = Predictor(forest, ["int"] * forest.n_features)
+    with pytest.raises(DataTypeError, match="int64"):
+        whole.raw_scores(values)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_leaves=leaf_counts,
+    missing_bin=st.sampled_from([1, 2, 63, 254, 255]),
+    per_tile=st.sampled_from([1, 3, 7]),
+    n_rows=st.sampled_from([1, 8, 13, 60]),
+)
+def test_binned_walk_equals_naive_walk(seed, n_leaves, missing_bin, per_tile, n_rows):
+    rng = np.random.default_rng(seed)
+    n_features, width = 7, 8
+    bins = rng.integers(0, missing_bin + 1, (n_rows, n_features)).astype(np.uint8)
+    by_row = rng.integers(0, 256, (-(-n_features // per_tile), n_rows + 3, width)).astype(np.uint8)
+    for j in range(n_features):
+        by_row[j // per_tile, :n_rows, j % per_tile] = bins[:, j]
+    shape = np.array(random_tree(rng, n_leaves, 0.5))
+    n = len(shape)
+    tree = {
+        "feature": np.where(shape[:, 0] >= 0, rng.integers(0, n_features, n), -1).astype(np.int32),
+        "bin": rng.integers(0, missing_bin + 1, n).astype(np.uint8),
+        "missing_left": rng.integers(0, 2, n).astype(np.uint8),
+        "left": shape[:, 1].astype(np.int32),
+        "right": shape[:, 2].astype(np.int32),
+        "value": rng.standard_normal(n),
+    }
+    expected = np.array([naive.binned_leaf_value(tree, row, missing_bin) for row in bins])
+    sets = np.array(
+        [
+            [
+                sum(
+                    1 << b % 64
+                    for b in range(missing_bin + 1)
+                    if b // 64 == w and naive.goes_left(tree, node, b, missing_bin)
+                )
+                for w in range(4)
+            ]
+            for node in range(n)
+        ],
+        dtype=np.uint64,
+    )
+    arrays = (tree["feature"], sets, tree["left"], tree["right"], tree["value"])
+    every = np.empty(0, np.uint32)
+    scores = np.zeros(n_rows)
+    space = walk_space(n)
+    add_tree_scores(by_row, per_tile, arrays, every, 0, n_rows // 2, space, scores)
+    add_tree_scores(by_row, per_tile, arrays, every, n_rows // 2, n_rows, space, scores)
+    assert same_bits(scores, 0.0 + expected)
+    some = rng.permutation(n_rows)[: (n_rows + 1) // 2].astype(np.uint32)
+    scores = np.zeros(n_rows)
+    add_tree_scores(by_row, per_tile, arrays, some, 0, len(some), space, scores)
+    assert same_bits(scores, np.where(np.isin(np.arange(n_rows), some), 0.0 + expected, 0.0))

@@ -1,0 +1,674 @@
+"""Leaves with slopes: equal to the naive ones, safe far away, known by all that reads models."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes
+
+from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, load, train
+from hedgerow.boosting.inspect.memory_estimate import estimate_memory
+from hedgerow.boosting.loop.assembly import make_forest
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.folds import Fold
+from hedgerow.cli.main import main
+from hedgerow.data import read_table
+from hedgerow.data.numbers import floats_of
+from hedgerow.errors import ModelFormatError, ParameterError
+from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.symmetric.grower import SymmetricGrower
+from hedgerow.io import model_from_bytes, model_to_bytes
+from hedgerow.kernels.slopes import TERMS, joined_slopes, no_slopes, part_of_slopes
+from hedgerow.model.predict import Predictor
+from hedgerow.objectives import make_objective
+from hedgerow.params import BoostParams
+from tests.helpers import engine
+from tests.reference import naive_slopes
+
+LINES = {"linear_leaves": True, "early_stopping": False}
+
+
+def table(n_rows=400, n_columns=4, seed=0, missing=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_columns)) * 10.0 ** np.arange(n_columns)
+    y = X[:, 0] + np.sin(X[:, 1] / 10.0) * X[:, 2] / 100.0 + 0.1 * rng.normal(size=n_rows)
+    X[rng.random(X.shape) < missing] = np.nan
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return table(missing=0.1)
+
+
+@pytest.fixture(scope="module")
+def booster(rows):
+    return train({**LINES, "n_estimators": 20, "max_leaves": 8}, Dataset(*rows))
+
+
+@contextlib.contextmanager
+def grower(X, y, weight=None, loss="squared_error", n_threads=1, kind=TreeGrower, **asked):
+    params = BoostParams(**{"linear_leaves": True, "max_leaves": 8, **asked})
+    objective = make_objective(loss)
+    base = objective.initial_score(y, weight)
+    raw = np.repeat(base[:, None], len(y), axis=1)
+    matrix = engine.binned(X, weight=weight)
+    made = kind(
+        matrix, y, weight, raw, objective, params, n_threads,
+        numbers=np.asfortranarray(X, dtype=np.float64),
+    )  # fmt: skip
+    try:
+        yield made, raw
+    finally:
+        made.close()
+
+
+# -- the naive twin -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [TreeGrower, SymmetricGrower])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", ["squared_error", "logistic", "poisson"])
+@pytest.mark.parametrize("penalty", [1.0, 0.01])
+def test_slopes_equal_the_naive_ones(kind, weighted, loss, penalty) -> None:
+    X, y = table(missing=0.1, seed=3)
+    y = {"squared_error": y, "logistic": (y > 0.0).astype(float), "poisson": np.abs(y)}[loss]
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else None
+    asked = {"linear_lambda": penalty, "subsample": 0.7}
+    if kind is SymmetricGrower:
+        asked |= {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 3}
+    with grower(X, y, weight, loss, kind=kind, **asked) as (made, raw):
+        before = raw.copy()
+        tree = made.grow(0, 0)
+        inside, leaves, start = made.leaf_segments()
+        g, h = gradients(loss, y, before[0], weight)
+        outside = np.setdiff1d(np.arange(len(y)), inside)
+    assert len(tree.slopes.slope) > 0
+    columns = naive_slopes.paths(tree.feature, tree.left, tree.right)
+    slopes = tree.slopes
+    for k, leaf in enumerate(leaves):
+        here = inside[start[k] : start[k + 1]]
+        chosen, center, slope = naive_slopes.fit_leaf(
+            X[here], g[here], h[here], columns[leaf], penalty
+        )
+        own = slice(slopes.start[leaf], slopes.start[leaf + 1])
+        there = np.flatnonzero(slope)  # a column that is missing in the whole leaf has no term
+        chosen, center, slope = np.array(chosen, int)[there], center[there], slope[there]
+        assert slopes.column[own].tolist() == list(chosen)
+        np.testing.assert_allclose(slopes.center[own], center, rtol=1e-6)
+        np.testing.assert_allclose(slopes.slope[own], 0.1 * slope, rtol=1e-4, atol=1e-12)
+        terms = naive_slopes.terms_of(
+            X[here], slopes.column[own], slopes.slope[own], slopes.center[own]
+        )
+        if loss == "poisson":  # a step of 1, times the learning rate
+            terms = np.clip(terms, -0.1, 0.1)
+        np.testing.assert_allclose(slopes.low[leaf], terms.min(), rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(slopes.high[leaf], terms.max(), rtol=1e-9, atol=1e-15)
+        # Rows of the sample have their scores already.
+        expected = before[0, here] + naive_slopes.predict_tree(tree, X[here], [leaf] * len(here))
+        np.testing.assert_array_equal(raw[0, here], expected)
+    np.testing.assert_array_equal(raw[:, outside], before[:, outside])
+
+
+def bytes_of(booster):
+    return bytes(model_to_bytes(booster.model))
+
+
+def gradients(loss, y, raw, weight):
+    mass = np.ones(len(y)) if weight is None else weight
+    if loss == "squared_error":
+        return mass * (raw - y), mass
+    if loss == "poisson":
+        return mass * (np.exp(raw) - y), mass * np.exp(raw)
+    p = 1.0 / (1.0 + np.exp(-raw))
+    return mass * (p - y), mass * p * (1.0 - p)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([np.float32, np.float64]))
+@settings(max_examples=25, deadline=None)
+def test_predictions_are_value_plus_terms_within_bounds(booster, seed, dtype) -> None:
+    rng = np.random.default_rng(seed)
+    X = (rng.normal(size=(40, 4)) * 10.0 ** rng.integers(-3, 7, (40, 4))).astype(dtype)
+    odd = rng.random(X.shape)
+    X[odd < 0.1], X[odd > 0.95], X[(odd > 0.9) & (odd < 0.95)] = np.nan, np.inf, -np.inf
+    forest = booster.model.forest
+    leaves = booster.predict(X, kind="leaf")
+    expected = np.full(len(X), forest.base_score[0])
+    for t in range(forest.n_trees):
+        expected += naive_slopes.predict_tree(forest.tree(t), X.astype(float), leaves[:, t])
+    # Blocks of rows, a row at a time, and round by round: the same bits.
+    np.testing.assert_array_equal(booster.predict(X), expected)
+    np.testing.assert_array_equal([booster.predict(row[None])[0] for row in X], expected)
+    np.testing.assert_array_equal(list(booster.staged_predict(X))[-1], expected)
+    within = forest.base_score[0] + sum(
+        np.stack(
+            [
+                (tree.value + tree.slopes.low)[leaves[:, t]],
+                (tree.value + tree.slopes.high)[leaves[:, t]],
+            ]
+        )
+        for t, tree in ((t, forest.tree(t)) for t in range(forest.n_trees))
+    )
+    assert (expected >= within[0] - 1e-9).all()
+    assert (expected <= within[1] + 1e-9).all()
+
+
+def test_scores_of_training_and_prediction_have_the_same_bits(rows) -> None:
+    X, y = rows
+    data = Dataset(X[:300], y[:300])
+    asked = {**LINES, "n_estimators": 5, "subsample": 0.6, "eval_metric": "rmse"}
+    seen = train(asked, data).evals_result["train"]["rmse"]
+    unseen = train(asked, data, valid=Dataset(X[300:], y[300:]))
+    for part, told in (
+        (slice(300), seen),
+        (slice(300, None), unseen.evals_result["validation"]["rmse"]),
+    ):
+        found = [
+            np.sqrt(np.mean((scores - y[part]) ** 2)) for scores in unseen.staged_predict(X[part])
+        ]
+        np.testing.assert_allclose(found, told, rtol=1e-14)
+
+
+def test_any_number_of_threads_gives_the_same_bytes() -> None:
+    X, y = table(30_000, 3, missing=0.05)
+    asked = {**LINES, "n_estimators": 3, "subsample": 0.9}
+    one, two = (train({**asked, "n_jobs": n}, Dataset(X, y)) for n in (1, 2))
+    assert bytes_of(one) == bytes_of(two)
+    np.testing.assert_array_equal(one.predict(X, n_jobs=2), two.predict(X, n_jobs=1))
+
+
+def test_many_rows_are_predicted_in_parts(booster) -> None:
+    X = np.random.default_rng(0).normal(size=(70_000, 4))
+    together = booster.predict(X)
+    np.testing.assert_array_equal(together[-5_000:], booster.predict(X[-5_000:]))
+
+
+# -- what slopes are for ------------------------------------------------------------
+
+
+def test_a_line_is_learned_by_few_rounds_and_never_left() -> None:
+    X = np.linspace(0.0, 10.0, 500)[:, None]
+    y = 3.0 * X[:, 0] - 7.0
+    asked = {"n_estimators": 40, "learning_rate": 0.3, "early_stopping": False, "max_leaves": 4}
+    constant, lines = (
+        HedgerowRegressor(**asked, linear_leaves=on).fit(X, y) for on in (False, True)
+    )
+    errors = [np.abs(model.predict(X) - y).max() for model in (constant, lines)]
+    assert errors[1] < 0.01 < errors[0]
+    # Beyond the rows of training a prediction stays where the last rows were.
+    far = lines.predict([[-1e9], [1e9], [np.inf], [-np.inf]])
+    assert np.abs(far).max() < np.abs(y).max() + 0.1
+
+
+def test_units_of_columns_do_not_matter() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    model = HedgerowRegressor(n_estimators=30, early_stopping=False, linear_leaves=True)
+    first = clone(model).fit(X, y).predict(X)
+    # Powers of two change no bit of a mantissa.
+    np.testing.assert_array_equal(clone(model).fit(X * 1024.0, y).predict(X * 1024.0), first)
+
+
+def test_missing_constant_and_huge_columns_do_no_harm() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack(
+        [rng.normal(size=200), np.ones(200), np.full(200, np.nan), rng.choice([-1e308, 1e308], 200)]
+    )
+    X[:20, 0], X[20:40, 0] = np.inf, -np.inf
+    X[:100, 1] = np.nan
+    y = np.where(np.isfinite(X[:, 0]), X[:, 0], 0.0) + (X[:, 3] > 0.0)
+    model = train({**LINES, "n_estimators": 20, "min_samples_leaf": 2}, Dataset(X, y))
+    assert np.isfinite(model.predict(X)).all()
+    assert np.isfinite(model.predict(np.full((3, 4), [[np.nan], [np.inf], [-1e308]]))).all()
+
+
+def test_a_column_with_one_value_in_a_leaf_has_no_slope() -> None:
+    """The mean of equal numbers is rounded, which is not a variance to divide by."""
+    rng = np.random.default_rng(0)
+    X, y, weight = rng.choice([0.1, 0.7], (300, 1)), rng.normal(size=300), rng.random(300)
+    model = train({**LINES, "n_estimators": 5, "min_samples_leaf": 5}, Dataset(X, y, weight))
+    assert len(model.model.forest.slopes.slope) == 0
+
+
+def table_of_categories():
+    rng = np.random.default_rng(0)
+    levels = rng.integers(0, [5, 8, 300, 6], (600, 4))
+    frame = pd.DataFrame(levels, columns=list("abcd")).astype("category")
+    frame["x"] = rng.normal(size=600)
+    y = (levels[:, 2] % 3) * frame["x"] + (levels[:, 3] > 2) + 0.1 * rng.normal(size=600)
+    return frame, y
+
+
+@pytest.mark.parametrize("grow_policy", ["leafwise", "symmetric"])
+def test_terms_follow_statistics_that_are_numbered_anew(grow_policy) -> None:
+    """Statistics that no tree splits are dropped: a term stays with its column."""
+    frame, y = table_of_categories()
+    asked = {**LINES, "target_statistics": True, "n_estimators": 3, "max_depth": 3}
+    model = train({**asked, "grow_policy": grow_policy, "max_leaves": None}, Dataset(frame, y))
+    forest = model.model.forest
+    terms = 0
+    for number in range(forest.n_trees):
+        tree = forest.tree(number)
+        for leaf, above in naive_slopes.paths(tree.feature, tree.left, tree.right).items():
+            columns = tree.slopes.column[tree.slopes.start[leaf] : tree.slopes.start[leaf + 1]]
+            assert set(columns) <= set(above), (number, leaf)
+            terms += len(columns)
+    assert terms > 0
+    assert forest.n_features < 12  # as many are split in 300 rounds
+    model_from_bytes(model_to_bytes(model.model))
+
+
+def test_twins_of_a_column_share_the_slope() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 1))
+    y = X[:, 0] + 0.1 * rng.normal(size=300)
+    twice = np.column_stack([X, X])
+    model = train({**LINES, "n_estimators": 10, "linear_lambda": 0.0}, Dataset(twice, y))
+    assert np.isfinite(model.predict(twice)).all()
+
+
+def test_wide_integers_dates_and_categories() -> None:
+    rng = np.random.default_rng(0)
+    days = pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, 300), unit="D")
+    frame = pd.DataFrame({
+        "day": days, "id": rng.integers(0, 2**60, 300), "city": rng.choice(["Ulm", "Bonn"], 300),
+    })  # fmt: skip
+    y = (days - days.min()).days / 100.0 + (frame["city"] == "Ulm")
+    asked = {"n_estimators": 60, "early_stopping": False, "max_leaves": 6}
+    models = [HedgerowRegressor(**asked, linear_leaves=on).fit(frame, y) for on in (False, True)]
+    errors = [np.abs(model.predict(frame) - y).mean() for model in models]
+    assert errors[1] < 0.5 * errors[0]
+    slopes = models[1].booster_.model.forest.slopes
+    assert 2 not in slopes.column  # no slope in codes of categories
+    unknown = frame.assign(city="Kiel")
+    alone = [models[1].predict(unknown[k : k + 1])[0] for k in range(20)]
+    np.testing.assert_array_equal(models[1].predict(unknown)[:20], alone)
+
+
+def test_unknown_categories_stop_on_the_way(rows) -> None:
+    X, y = rows
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(city=np.where(y > 0.0, "Ulm", "Bonn"))
+    frame.loc[:9, "city"] = "Kiel"
+    model = HedgerowRegressor(
+        n_estimators=10, early_stopping=False, linear_leaves=True, unknown_category="backoff",
+    ).fit(frame[10:], y[10:])  # fmt: skip
+    together = model.predict(frame)
+    alone = np.concatenate([model.predict(frame[k : k + 1]) for k in range(20)])
+    np.testing.assert_array_equal(together[:20], alone)
+
+
+def test_sparse_rows_are_predicted_as_dense_ones() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 9)) * (rng.random((200, 9)) < 0.5)
+    model = train({**LINES, "n_estimators": 9}, Dataset(X, X[:, 3] + X[:, 7] ** 2))
+    np.testing.assert_array_equal(model.predict(csr_matrix(X)), model.predict(X))
+    staged = zip(model.staged_predict(csr_matrix(X)), model.staged_predict(X), strict=True)
+    for sparse, dense in staged:
+        np.testing.assert_array_equal(sparse, dense)
+
+
+def test_floats_of_keys_are_the_values() -> None:
+    frame = pd.DataFrame({"a": [1.5, np.nan, -0.25], "b": pd.array([2**60, None, -3], "Int64")})
+    made = read_table(frame)
+    floats = floats_of(made.values, made.schema.kinds)
+    np.testing.assert_array_equal(floats, [[1.5, 2.0**60], [np.nan, np.nan], [-0.25, -3.0]])
+
+
+# -- losses, modes and ways of training ---------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("estimator", "target"),
+    [
+        (HedgerowClassifier(), lambda y: (y > 0.0).astype(int)),
+        (HedgerowClassifier(), lambda y: np.digitize(y, [-0.7, 0.7])),
+        (HedgerowRegressor(objective="poisson"), np.abs),
+        (HedgerowRegressor(objective="huber"), lambda y: y),
+        (HedgerowRegressor(leaf_estimation="gradient"), lambda y: y),
+        (HedgerowRegressor(), lambda y: np.column_stack([y, -y])),
+        (HedgerowRegressor(subsample=0.5, sampling="mvs"), lambda y: y),
+        (HedgerowRegressor(sampling="goss"), lambda y: y),
+    ],
+    ids=["two classes", "classes", "poisson", "huber", "gradient", "targets", "mvs", "goss"],
+)
+def test_slopes_lower_the_loss_of_training(estimator, target, rows) -> None:
+    X, y = rows
+    asked = {"n_estimators": 8, "early_stopping": False, "max_leaves": 4, "eval_metric": "loss"}
+    losses = []
+    for on in (False, True):
+        model = clone(estimator).set_params(**asked, linear_leaves=on).fit(X, target(y))
+        losses.append(model.evals_result_["train"]["loss"][-1])
+        assert (model.booster_.model.forest.slopes is not None) == on
+    assert losses[1] < losses[0]
+
+
+def test_the_mean_of_the_folds(rows) -> None:
+    X, y = rows
+    model = HedgerowRegressor(n_estimators=5, early_stopping=False, linear_leaves=True)
+    found = cross_fit(model, X, y, model="average")
+    each = np.mean([fold.predict(X) for fold in found.boosters], axis=0)
+    np.testing.assert_allclose(found.model.predict(X), each, rtol=1e-12)
+
+
+def test_the_mean_of_folds_with_statistics_of_their_own() -> None:
+    frame, y = table_of_categories()
+    model = HedgerowRegressor(
+        n_estimators=5, early_stopping=False, linear_leaves=True, target_statistics=True
+    )
+    found = cross_fit(model, frame, y, model="average")
+    each = np.mean([fold.predict(frame) for fold in found.boosters], axis=0)
+    np.testing.assert_allclose(found.model.predict(frame), each, rtol=1e-12)
+
+
+def test_going_on_from_other_leaves(rows) -> None:
+    X, y = rows
+    data = Dataset(X, y)
+    for before, after in ((True, False), (False, True), (True, True)):
+        first = train({"n_estimators": 4, "early_stopping": False, "linear_leaves": before}, data)
+        more = train(
+            {"n_estimators": 3, "early_stopping": False, "linear_leaves": after},
+            data,
+            init_model=first,
+        )
+        np.testing.assert_array_equal(list(more.staged_predict(X))[3], first.predict(X))
+        assert bytes_of(Booster(model_from_bytes(bytes_of(more))[0])) == bytes_of(more)
+    whole = train({**LINES, "n_estimators": 7}, data)
+    np.testing.assert_allclose(
+        more.predict(X), train({**LINES, "n_estimators": 7}, data).predict(X)
+    )
+    assert whole.num_rounds == more.num_rounds
+
+
+def test_a_checkpoint_gives_the_same_bytes(rows, tmp_path) -> None:
+    X, y = rows
+    model = HedgerowRegressor(
+        n_estimators=9, early_stopping=False, linear_leaves=True, subsample=0.7
+    )
+    whole = clone(model).fit(X, y)
+
+    def stop(state):
+        if state.round == 4:
+            raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        clone(model).set_params(callbacks=stop).fit(
+            X, y, checkpoint=tmp_path / "c", checkpoint_every=0.0
+        )
+    resumed = clone(model).fit(X, y, checkpoint=tmp_path / "c", checkpoint_every=0.0)
+    assert bytes_of(resumed.booster_) == bytes_of(whole.booster_)
+
+
+def test_refit_finds_the_slopes_again(rows, booster) -> None:
+    X, y = rows
+    same = booster.refit(X, y, decay=1.0)
+    np.testing.assert_array_equal(same.predict(X), booster.predict(X))
+    again = booster.refit(X, y, decay=0.0)
+    np.testing.assert_allclose(again.predict(X), booster.predict(X), rtol=1e-6, atol=1e-6)
+    # Rows turned round: slopes follow.
+    turned = booster.refit(X, -y, decay=0.0)
+    np.testing.assert_allclose(turned.predict(X), -booster.predict(X), rtol=1e-6, atol=1e-6)
+    half = booster.refit(X, -y, decay=0.5).model.forest.slopes
+    sparse = booster.refit(csr_matrix(np.nan_to_num(X)), y, decay=0.5)
+    dense = booster.refit(np.nan_to_num(X), y, decay=0.5)
+    assert bytes_of(sparse) == bytes_of(dense)
+    both = booster.model.forest.slopes, turned.model.forest.slopes
+    assert np.isfinite(half.slope).all()
+    first = slice(0, int(both[0].start[booster.model.forest.tree_start[1]]))  # of the first tree
+    mean = (both[0].slope[first] + both[1].slope[first]) / 2.0
+    np.testing.assert_allclose(half.slope[first], mean, atol=1e-12)
+
+
+# -- models -------------------------------------------------------------------------
+
+
+def test_a_file_keeps_the_slopes(booster, rows, tmp_path) -> None:
+    path = tmp_path / "m.hedgerow"
+    booster.save(path)
+    back = load(path)
+    np.testing.assert_array_equal(back.predict(rows[0]), booster.predict(rows[0]))
+    assert bytes_of(back) == bytes_of(booster)
+    assert b'"schema_version":"4"' in bytes_of(booster)[:4000]
+    plain = train({"n_estimators": 2, "early_stopping": False}, Dataset(*rows))
+    assert b'"schema_version":"1"' in bytes_of(plain)[:4000]
+
+
+def leaf_of(forest):
+    """Behind the first leaf."""
+    return int(np.argmax(forest.feature < 0)) + 1
+
+
+SPOILED = {
+    "terms of an inner node": lambda s, f: s.start.__setitem__(slice(1, None), s.start[-1]),
+    "four terms": lambda s, f: s.start.__setitem__(slice(leaf_of(f), None), len(s.slope)),
+    "start falls": lambda s, f: s.start.__setitem__(2, len(s.slope) + 1),
+    "column": lambda s, f: s.column.__setitem__(0, 99),
+    "negative column": lambda s, f: s.column.__setitem__(0, -1),
+    "slope": lambda s, f: s.slope.__setitem__(0, np.nan),
+    "center": lambda s, f: s.center.__setitem__(0, np.inf),
+    "bounds": lambda s, f: s.low.__setitem__(0, 1.0),
+    "high": lambda s, f: s.high.__setitem__(-1, np.nan),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
+def test_spoiled_slopes_are_refused(spoil, booster) -> None:
+    model, _ = model_from_bytes(bytes(model_to_bytes(booster.model)))
+    slopes = model.forest.slopes._make(np.array(part) for part in model.forest.slopes)
+    spoil(slopes, model.forest)
+    object.__setattr__(model.forest, "slopes", slopes)
+    with pytest.raises(ModelFormatError, match="slope"):
+        model_to_bytes(model)
+
+
+def test_damaged_files_are_refused(booster) -> None:
+    data = bytearray(bytes_of(booster))
+    rng = np.random.default_rng(0)
+    for at in rng.integers(0, len(data), 60):
+        hurt = bytearray(data)
+        hurt[at] ^= 1 << int(rng.integers(8))
+        with pytest.raises(ModelFormatError):
+            model_from_bytes(bytes(hurt))
+
+
+def test_slopes_in_parts() -> None:
+    empty = no_slopes(3)
+    assert joined_slopes([None, None], [2, 3]) is None
+    joined = joined_slopes([None, empty], [2, 3])
+    assert joined.start.tolist() == [0] * 6
+    assert part_of_slopes(None, 0, 1) is None
+
+
+def test_texts_and_frames_show_the_terms(booster) -> None:
+    text = booster.to_text(0)
+    assert " (x0 - " in text or " (x0 + " in text
+    frame = booster.to_frame()
+    terms = [t for t in frame["terms"] if t]
+    assert terms
+    assert all(1 <= len(t) <= TERMS for t in terms)
+    name, slope, center = terms[0][0]
+    assert name in {"x0", "x1", "x2", "x3"}
+    assert np.isfinite([slope, center]).all()
+    assert (frame["terms_low"] <= frame["terms_high"]).all()
+
+
+def test_rules_say_what_is_predicted(booster) -> None:
+    assert any("within [" in rule for rule in booster.to_rules(0))
+
+
+def test_monotone_columns_of_lines() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(400, 3))
+    y = 2.0 * X[:, 0] - X[:, 1]
+    asked = {"n_estimators": 5, "early_stopping": False, "max_leaves": 4, "linear_leaves": True}
+    model = HedgerowRegressor(**asked).fit(X[:, :2], y)
+    assert model.verify_monotone("x0", -1).verdict == "violated"
+    used = HedgerowRegressor(**asked).fit(X, y)
+    if not (used.booster_.model.forest.feature == 2).any():
+        assert used.verify_monotone("x2", 1).verdict == "proved"
+    single = HedgerowRegressor(**{**asked, "n_estimators": 1}).fit(X[:, :1], X[:, 0])
+    assert single.verify_monotone("x0", 1).verdict in ("proved", "unknown")
+    assert single.verify_monotone("x0", -1).verdict == "violated"
+
+
+def test_split_tables_are_of_the_scores_with_slopes(booster, rows) -> None:
+    found = booster.split_table(3, 0, Dataset(*rows))
+    best = int(np.argmax(np.where(found["allowed"], found["gain"], -np.inf)))
+    tree = booster.model.forest.tree(3)
+    assert found["feature"][best] == f"x{tree.feature[0]}"
+    np.testing.assert_allclose(found["gain"][best], tree.gain[0], rtol=1e-6)
+
+
+def test_memory_of_the_numbers() -> None:
+    plain, lines = (
+        estimate_memory((10_000, 20), {"linear_leaves": on, "early_stopping": False})
+        for on in (False, True)
+    )
+    assert lines.matrix - plain.matrix == 8 * 10_000 * (20 + 2 + TERMS)
+
+
+# -- sums of rescaled trees, and steps of limited length ------------------------------
+
+
+@given(factor=st.floats(-3.0, 3.0), seed=st.integers(0, 99))
+def test_a_scaled_tree_adds_as_many_times_as_much(factor, seed) -> None:
+    X, y = table(n_rows=60, seed=seed, missing=0.1)
+    with grower(X, y, max_leaves=5) as (made, _):
+        tree = made.grow(0, 0)
+    far = np.vstack([X, 1e3 * X])
+    table_ = read_table(far)
+
+    def scores(tree):
+        forest = make_forest([tree], np.zeros(1), X.shape[1], engine.binned(X).spec)
+        return Predictor(forest, table_.schema.kinds).raw_scores(table_.values, 1)[0]
+
+    assert scores(tree.scaled(factor)) == pytest.approx(factor * scores(tree), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "poisson"])
+@pytest.mark.parametrize("boosting", ["dart", "rf"])
+def test_rescaled_trees_with_lines(boosting, loss, rows) -> None:
+    """History, predictions, files and any number of threads agree; lines lower the loss."""
+    X, y = rows
+    y = np.exp(y / np.abs(y).max()) if loss == "poisson" else y
+    asked = {**LINES, "boosting": boosting, "objective": loss, "n_estimators": 15, "seed": 3}
+    asked |= {"subsample": 0.7} if boosting == "rf" else {"drop_rate": 0.5}
+    data = Dataset(X, y)
+    model = train(asked, data, data)
+    history = model.model.training["history"]["train"]["loss"]
+    objective = make_objective(loss)
+    loss_of_all = objective.loss(y, model.raw_scores(X), None)
+    assert history[-1] == pytest.approx(loss_of_all, rel=1e-9)
+    assert model.to_bytes() == train({**asked, "n_jobs": 3}, data, data).to_bytes()
+    constant = train({**asked, "linear_leaves": False}, data, data)
+    assert loss_of_all < objective.loss(y, constant.raw_scores(X), None)
+
+
+@pytest.mark.parametrize("objective", ["poisson", "tweedie"])
+def test_lines_of_a_logarithm_do_not_run_away(objective) -> None:
+    """Without a bound the loss of 1,000 rows was thousands of times that of constant leaves."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(2000, 5))
+    y = rng.poisson(np.exp(0.8 * X[:, 0] + 0.4 * X[:, 1] ** 2 - 0.3)).astype(float)
+    asked = {"objective": objective, "n_estimators": 3, "learning_rate": 0.3}
+    losses = []
+    for lines in (False, True):
+        model = train({**asked, "linear_leaves": lines}, Dataset(X[:1000], y[:1000]))
+        losses.append(make_objective(objective).loss(y[1000:], model.raw_scores(X[1000:]), None))
+    assert losses[1] < losses[0]
+
+
+@pytest.mark.parametrize("longest", [0.01, 0.3])
+def test_no_line_is_longer_than_max_delta_step(longest, rows) -> None:
+    X, y = rows
+    asked = {**LINES, "n_estimators": 6, "learning_rate": 0.5, "max_delta_step": longest}
+    model = train(asked, Dataset(X, y))
+    before = np.full(len(X), model.model.forest.base_score[0])
+    for raw in model.staged_raw_scores(np.nan_to_num(10.0 * X)):
+        assert np.abs(raw[0] - before).max() <= 0.5 * longest * (1.0 + 1e-12)
+        before = raw[0]
+    assert model.model.forest.slopes is not None
+    assert len(model.model.forest.slopes.slope) > 0
+
+
+# -- what does not go together ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ({"tree_method": "exact"}, "tree_method='exact'"),
+        ({"monotone_constraints": {"x0": 1}}, "monotone_constraints"),
+        ({"path_smooth": 1.0}, "path_smooth"),
+        ({"leaf_estimation": "line_search"}, "leaf_estimation='line_search'"),
+        ({"objective": "absolute_error"}, "leaf_estimation='line_search'"),
+    ],
+)
+def test_other_settings_are_refused_by_name(asked, named, rows) -> None:
+    with pytest.raises(ParameterError, match=named):
+        HedgerowRegressor(linear_leaves=True, n_estimators=2, **asked).fit(*rows)
+
+
+def test_vectors_and_sparse_tables_are_refused(rows) -> None:
+    X, y = rows
+    with pytest.raises(ParameterError, match="linear_leaves"):
+        HedgerowRegressor(
+            linear_leaves=True, multi_strategy="multi_output_tree", n_estimators=2
+        ).fit(X, np.column_stack([y, y]))
+    with pytest.raises(ParameterError, match=r"sparse.*toarray"):
+        HedgerowRegressor(linear_leaves=True, n_estimators=2).fit(csr_matrix(np.nan_to_num(X)), y)
+
+
+@pytest.mark.parametrize("value", ["yes", 1, None])
+def test_values_of_the_parameter(value, rows) -> None:
+    with pytest.raises(ParameterError, match="linear_leaves"):
+        HedgerowRegressor(linear_leaves=value, n_estimators=2).fit(*rows)
+
+
+def test_the_penalty_has_a_range_and_a_use(rows) -> None:
+    with pytest.raises(ParameterError, match="linear_lambda must be"):
+        HedgerowRegressor(linear_leaves=True, linear_lambda=-1.0, n_estimators=2).fit(*rows)
+    with pytest.raises(ParameterError, match="no effect"):
+        HedgerowRegressor(linear_leaves=False, linear_lambda=2.0, n_estimators=2).fit(*rows)
+
+
+def test_the_command_line_takes_them(rows, tmp_path, capsys) -> None:
+    X, y = rows
+    path, model = tmp_path / "t.csv", tmp_path / "m.hedgerow"
+    pd.DataFrame(X, columns=list("abcd")).assign(y=y).to_csv(path, index=False)
+    code = main([
+        "train", os.fspath(path), "--target", "y", "--model", os.fspath(model),
+        "--set", "n_estimators=3", "--set", "linear_leaves=true", "--set", "linear_lambda=0.5",
+    ])  # fmt: skip
+    assert code == 0, capsys.readouterr().err
+    assert load(model).model.forest.slopes is not None
+    parameters = load(model).model.training["parameters"]
+    assert json.dumps(parameters["linear_lambda"]) == "0.5"
+
+
+def test_predictor_does_not_change_the_rows(booster) -> None:
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    X.flags.writeable = False
+    before = X.copy()
+    Predictor(booster.model.forest, booster.model.schema.kinds).raw_scores(X)
+    np.testing.assert_array_equal(X, before)
+
+
+def test_rows_of_folds_lie_as_all_rows_do() -> None:
+    """Kernels are compiled for one layout."""
+    X, y = table(200)
+    objective = make_objective("squared_error")
+    made = read_table(X)
+    rows = FoldRows(Sample(made, y), objective, BoostParams(linear_leaves=True), 1)
+    fold = rows.fold(Fold(np.arange(0, 150), np.arange(150, 200)))
+    for data, part in ((rows.whole(), X), (fold.seen, X[:150]), (fold.unseen, X[150:])):
+        assert data.numbers.flags.f_contiguous
+        np.testing.assert_array_equal(data.numbers, part)

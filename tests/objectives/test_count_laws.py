@@ -1,0 +1,156 @@
+"""Poisson and negative binomial distributions beside exact sums, at rates of any size."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hedgerow import HedgerowRegressor
+from hedgerow.errors import LossError
+from hedgerow.metrics import evaluate, make_metrics
+from hedgerow.metrics.base import Metric
+from hedgerow.objectives import make_objective
+from hedgerow.objectives.distributions import NegativeBinomial, Poisson
+from tests.helpers.marking import crossed
+
+
+def exact_probabilities(rate, size, stop):
+    """Of 0 to ``stop - 1``, as float64, by fractions with numerators of 200 bits."""
+    chance = Fraction(rate) / (Fraction(size) + Fraction(rate))
+    found, weight = [], Fraction(1)
+    for k in range(stop):
+        found.append(weight)
+        weight *= (Fraction(size) + k) / (k + 1) * chance
+        weight = Fraction(round(weight * 2**200), 2**200)
+    total = sum(found)
+    return [part / total for part in found]
+
+
+def exact_crps(chances, y):
+    below, total = Fraction(0), Fraction(0)
+    for k, chance in enumerate(chances):
+        below += chance
+        total += (below - (k >= y)) ** 2
+    return float(total)
+
+
+@pytest.mark.parametrize("rate", [0.01, 1.0, 6.0, 15.0])
+@pytest.mark.parametrize("size", [11.0, 1e3, 1e5, 3e6, 1e9, 1e15])
+def test_negative_binomial_is_the_exact_sum(rate, size) -> None:
+    chances = exact_probabilities(rate, size, 150)
+    law = NegativeBinomial(np.array([rate]), np.array([size]))
+    for y in (0, 1, 4, 30):
+        (found,) = law.crps(float(y))
+        assert found == pytest.approx(exact_crps(chances, y), rel=1e-11)
+        assert law.cdf(y)[0] == pytest.approx(float(sum(chances[: y + 1])), rel=1e-11)
+        assert np.exp(law.log_pdf(y))[0] == pytest.approx(float(chances[y]), rel=1e-11)
+
+
+@crossed(
+    rate={str(rate): rate for rate in (1e-3, 0.7, 20.0, 4e3, 1e6)},
+    size={str(size): size for size in (0.01, 0.5, 9.9, 10.1, 300.0)},
+)
+def test_half_the_mean_difference_does_not_jump(rate, size) -> None:
+    """Beside the sum of ``F (1 - F)``, of the thick part by the distribution of SciPy."""
+    law = stats.nbinom(size, size / (size + rate))
+    end = law.ppf(1.0 - 1e-15) + 50
+    if end > 3e7:
+        return
+    below = law.cdf(np.arange(end))
+    own = NegativeBinomial(np.array([rate]), np.array([size]))
+    at = float(round(rate))
+    expected = np.sum((below - (np.arange(end) >= at)) ** 2)
+    assert own.crps(at)[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_large_size_is_poisson() -> None:
+    rate = np.array([1e-3, 1.0, 50.0, 1e4, 1e7])
+    many, poisson = NegativeBinomial(rate, np.full(5, 1e18)), Poisson(rate)
+    for y in (0.0, 3.0, 49.0, 10_050.0):
+        np.testing.assert_allclose(many.crps(y), poisson.crps(y), rtol=1e-9)
+    levels = [0.01, 0.5, 0.95]
+    np.testing.assert_array_equal(many.quantile(levels), poisson.quantile(levels))
+
+
+@pytest.mark.parametrize("size", [1e5, 3e6])
+def test_models_of_counts_that_vary_little_stop_early(size) -> None:
+    raw = np.array([[1.0, 2.0], [np.log(size)] * 2])
+    objective = make_objective("negative_binomial")
+    metrics = make_metrics(["crps", "nll"], objective)
+    found = evaluate(metrics, objective, np.array([2.0, 9.0]), raw, None)
+    assert 0.0 < found["crps"] < 2.0
+
+
+@pytest.mark.parametrize("rate", [1e8, 1e11, 1e12, 1e13, 1e14, 1e15])
+@pytest.mark.parametrize("law", [Poisson, lambda rate: NegativeBinomial(rate, np.full(1, 1e25))])
+def test_large_rates_are_normal(rate, law) -> None:
+    """The CRPS of a normal distribution, but for a share of 1 / sqrt(rate)."""
+    found = law(np.array([rate]))
+    for z in (0.0, 1.0, -2.0):
+        y = np.round(rate + z * np.sqrt(rate))
+        far = (y - rate) / np.sqrt(rate)
+        normal = far * (2.0 * stats.norm.cdf(far) - 1.0) + 2.0 * stats.norm.pdf(far)
+        normal -= 1.0 / np.sqrt(np.pi)
+        assert found.crps(y)[0] / np.sqrt(rate) == pytest.approx(normal, abs=3.0 / np.sqrt(rate))
+
+
+@pytest.mark.parametrize("rate", [1e9, 1e11, 1e13, 1e14])
+def test_quantiles_are_the_smallest_counts(rate) -> None:
+    levels = np.array([1e-6, 0.05, 0.5, 0.9, 0.999])
+    for law in (Poisson(np.full(5, rate)), NegativeBinomial(np.full(5, rate), np.full(5, 2.5))):
+        for found, level in zip(law.quantile(levels).T, levels, strict=True):
+            assert (law.cdf(found) >= level).all()
+            assert (law.cdf(found - 1.0) < level).all()
+
+
+def test_quantiles_beyond_whole_numbers_are_finite() -> None:
+    rate = 10.0 ** np.arange(15, 130, 5)
+    found = Poisson(rate).quantile([0.01, 0.5, 0.99])
+    np.testing.assert_allclose(found, np.tile(rate, (3, 1)).T, rtol=1e-6)
+    heavy = NegativeBinomial(rate, np.ones(len(rate))).quantile([0.5])[:, 0]
+    np.testing.assert_allclose(heavy / rate, np.log(2.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-3, 0.3, 4.0, 900.0])
+@pytest.mark.parametrize("rate", [1e-3, 2.0, 1e3])
+def test_quantiles_are_those_of_scipy(rate, size) -> None:
+    levels = [1e-4, 0.1, 0.5, 0.8, 0.9999]
+    found = NegativeBinomial(np.array([rate]), np.array([size])).quantile(levels)[0]
+    np.testing.assert_array_equal(found, stats.nbinom(size, size / (size + rate)).ppf(levels))
+    np.testing.assert_array_equal(
+        Poisson(np.array([rate])).quantile(levels)[0], stats.poisson(rate).ppf(levels)
+    )
+
+
+def test_what_is_no_count_has_no_probability() -> None:
+    for law in (Poisson(np.array([2.0])), NegativeBinomial(np.array([2.0]), np.array([3.0]))):
+        assert law.log_pdf(-1.0)[0] == law.log_pdf(1.5)[0] == -np.inf
+        assert law.cdf(-0.5)[0] == 0.0
+        assert law.cdf(1.5)[0] == law.cdf(1.0)[0]
+
+
+# -- NaN -----------------------------------------------------------------------------------
+
+
+def test_a_built_in_metric_that_is_nan_is_an_error() -> None:
+    objective = make_objective("squared_error")
+    metric = Metric("odd", lambda y, prediction, weight: float("nan"), built_in=True)
+    with pytest.raises(LossError, match="the metric 'odd' is NaN"):
+        evaluate([metric], objective, np.zeros(2), np.zeros((1, 2)), None)
+
+
+def test_early_stopping_by_a_score_that_is_nan_is_an_error(monkeypatch) -> None:
+    from hedgerow import Dataset, train
+
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    y = np.random.default_rng(1).poisson(2.0, 200).astype(float)
+    monkeypatch.setattr(NegativeBinomial, "crps", lambda self, y: np.full(len(self), np.nan))
+    params = {"objective": "negative_binomial", "eval_metric": "crps", "n_estimators": 3}
+    with pytest.raises(LossError, match="the metric 'crps' is NaN"):
+        HedgerowRegressor(**params, early_stopping=True).fit(X, y)
+    batches = Dataset.from_batches(lambda: iter([(X, y)]))
+    with pytest.raises(LossError, match="the metric 'crps' is NaN"):
+        train(params, batches, valid=Dataset(X, y))

@@ -1,0 +1,726 @@
+"""Laws of trees as text, tables and pictures: what is shown is what the tree does."""
+
+from __future__ import annotations
+
+import builtins
+import doctest
+import functools
+import html
+import importlib
+import itertools
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hedgerow import Booster, Dataset, ParameterError, train
+from hedgerow.data.schema import Column, Schema
+from hedgerow.datasets import load_pima
+from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.model.forest import NODE_FIELDS, Forest
+from hedgerow.model.model import Model
+from hedgerow.plot import forest_frame, plot_tree, tree_dot, tree_rules, tree_text
+from hedgerow.plot.labels import pick_tree, short_number
+from hedgerow.plot.layout import GAP, LINE, PAGE_LINES, PAGE_WIDTH, SLACK, Layout, lay_out
+from tests.helpers.marking import mostly_slow
+from tests.helpers.random_forests import random_model, random_tree
+
+BIG = 2**53 + 1
+
+
+def keys(*values: float) -> list[int]:
+    return [int(key) for key in keys_of_floats(np.array(values))]
+
+
+def small_model(second: Column, second_threshold: int) -> Model:
+    """``petal_width <= 0.8``, and on its right side a split of the second column."""
+    forest = Forest(
+        feature=np.array([0, -1, 1, -1, -1], dtype=np.int32),
+        threshold=np.array([*keys(0.8), 0, second_threshold, 0, 0]),
+        missing_left=np.array([1, 0, 0, 0, 0], dtype=np.uint8),
+        left=np.array([1, 0, 3, 0, 0], dtype=np.int32),
+        right=np.array([2, 0, 4, 0, 0], dtype=np.int32),
+        value=np.array([0.0, -0.43125, 0.1, 0.25, 1 / 3]),
+        gain=np.array([52.34567, 0.0, 3.0, 0.0, 0.0]),
+        cover=np.array([37.5, 12.5, 25.0, 12.5, 12.5]),
+        count=np.array([150, 50, 100, 48, 52]),
+        tree_start=np.array([0, 5]),
+        base_score=np.zeros(1),
+        n_features=2,
+    )
+    return Model(forest, Schema((Column("petal_width"), second), named=True), "squared_error")
+
+
+IRIS = small_model(Column("petal_length"), keys(4.75)[0])
+WIDE = small_model(Column("id", "int"), BIG)
+
+
+def chain(n_splits: int) -> Model:
+    """A tree all of whose right children are leaves."""
+    n = 2 * n_splits + 1
+    inner = np.arange(n) % 2 == 0
+    inner[-1] = False
+    node = np.arange(n)
+    forest = Forest(
+        feature=np.where(inner, 0, -1).astype(np.int32),
+        threshold=np.where(inner, 1 << 60, 0),
+        missing_left=np.zeros(n, dtype=np.uint8),
+        left=np.where(inner, node + 2, 0).astype(np.int32),
+        right=np.where(inner, node + 1, 0).astype(np.int32),
+        value=np.zeros(n),
+        gain=np.zeros(n),
+        cover=np.ones(n),
+        count=np.ones(n, dtype=np.int64),
+        tree_start=np.array([0, n]),
+        base_score=np.zeros(1),
+        n_features=1,
+    )
+    return Model(forest, Schema((Column("a"),)), "squared_error")
+
+
+def model_of(n_leaves: int, seed: int = 0) -> Model:
+    """One random tree with exactly so many leaves."""
+    tree = random_tree(np.random.default_rng(seed), ["float"] * 4, n_leaves)
+    like = IRIS.forest
+    forest = Forest(
+        **{name: np.array(tree[name], dtype=getattr(like, name).dtype) for name in NODE_FIELDS},
+        tree_start=np.array([0, len(tree["feature"])]),
+        base_score=np.zeros(1),
+        n_features=4,
+    )
+    columns = tuple(Column(name) for name in ("age", "income", "x" * 20, "a_name_" * 8))
+    return Model(forest, Schema(columns, named=True), "squared_error")
+
+
+@pytest.fixture(scope="module")
+def pima() -> Booster:
+    """A real tree of 31 leaves, trained on rows with missing values."""
+    X, y, names, _ = load_pima()
+    params = {"objective": "logistic", "n_estimators": 2, "max_leaves": 31, "min_samples_leaf": 5}
+    params |= {"early_stopping": False}
+    return train(params, Dataset(X, y, feature_names=names))
+
+
+def test_text_of_a_known_tree() -> None:
+    assert tree_text(IRIS) == "\n".join(
+        [
+            "tree 0 of 1: 3 leaves, 5 nodes, depth 2",
+            "petal_width <= 0.8 (missing left)  gain=52.35 cover=37.5 n=150",
+            "├─ yes: value=-0.4313  cover=12.5 n=50",
+            "└─ no:  petal_length <= 4.75 (missing right)  gain=3 cover=25 n=100",
+            "   ├─ yes: value=0.25  cover=12.5 n=48",
+            "   └─ no:  value=0.3333  cover=12.5 n=52",
+        ]
+    )
+
+
+def test_depth_can_be_limited() -> None:
+    lines = tree_text(IRIS, max_depth=1).splitlines()
+    assert lines[-1] == "└─ no:  … 2 leaves: value=0.1  cover=25 n=100"
+    assert len(tree_text(IRIS, max_depth=0).splitlines()) == 2
+    assert tree_text(IRIS, max_depth=2) == tree_text(IRIS)
+    edges, nodes = parse_dot(tree_dot(IRIS, max_depth=1))
+    assert edges == {(0, 1): "yes, missing", (0, 2): "no"}
+    assert nodes[2] == "… 2 leaves: 0.1\ncover=25 n=100"
+    assert tree_dot(IRIS, max_depth=2) == tree_dot(IRIS)
+    for depth, boxes in ((0, 1), (1, 3), (2, 5)):
+        assert len(lay_out(pick_tree(IRIS, None, 0), in_letters, depth).boxes) == boxes
+
+
+@pytest.mark.parametrize("depth", [-1, 1.5, True, "3"])
+@pytest.mark.parametrize("show", [tree_text, tree_dot, plot_tree])
+def test_depth_is_a_whole_number(show: Any, depth: Any) -> None:
+    with pytest.raises(ParameterError, match="max_depth must be a whole number >= 0"):
+        show(IRIS, max_depth=depth)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *((0.000123456, "0.0001235"), (9999.4, "9999"), (9999.6, "10000"), (174512.5, "174512")),
+        *((-2e6 - 0.3, "-2000000"), (1e7, "1e+07"), (np.inf, "inf"), (0.0, "0")),
+    ],
+)
+def test_figures_are_short_but_large_counts_are_whole(value: float, text: str) -> None:
+    assert short_number(value) == text
+
+
+def test_rules_of_a_known_tree() -> None:
+    assert tree_rules(IRIS) == [
+        "(petal_width <= 0.8 or missing) -> -0.43125  (cover=12.5, n=50)",
+        "petal_width > 0.8 and petal_length <= 4.75 -> 0.25  (cover=12.5, n=48)",
+        f"petal_width > 0.8 and (petal_length > 4.75 or missing) -> {1 / 3}  (cover=12.5, n=52)",
+    ]
+
+
+def test_rules_draw_conditions_on_one_column_together() -> None:
+    forest = replace(
+        IRIS.forest,
+        feature=np.array([0, -1, 0, -1, -1], dtype=np.int32),
+        threshold=np.array([*keys(0.8), 0, *keys(1.75), 0, 0]),
+    )
+    rules = tree_rules(replace(IRIS, forest=forest))
+    assert rules[1].startswith("0.8 < petal_width <= 1.75 -> ")
+    assert rules[2].startswith("petal_width > 1.75 -> ")
+    only_missing = replace(
+        forest,
+        threshold=np.array([*keys(np.inf), 0, *keys(1.75), 0, 0]),
+        missing_left=np.array([0, 0, 1, 0, 0], dtype=np.uint8),
+    )
+    rules = tree_rules(replace(IRIS, forest=only_missing))
+    assert rules[0].startswith("petal_width <= inf -> ")
+    assert rules[1].startswith("petal_width is missing -> ")
+    assert rules[2].startswith("no value of petal_width -> ")
+
+
+def test_a_tree_of_one_leaf() -> None:
+    model = chain(0)
+    assert tree_text(model).splitlines()[1] == "value=0  cover=1 n=1"
+    assert tree_rules(model) == ["always -> 0.0  (cover=1, n=1)"]
+    assert "0 [label=" in tree_dot(model)
+    assert [text.get_text() for text in plot_tree(model).texts[:-1]] == ["0", "cover 1   n=1"]
+    close_figures()
+
+
+def test_integers_are_exact() -> None:
+    assert f"id <= {BIG} " in tree_text(WIDE)
+    assert f"id > {BIG}" in tree_rules(WIDE)[2]
+    assert f"id <= {BIG}" in tree_dot(WIDE)
+    threshold = forest_frame(WIDE)["threshold"]
+    assert threshold.dtype == object
+    assert threshold[2] == BIG
+    assert threshold[0] == 0.8
+    assert np.isnan(threshold[1])
+    small = small_model(Column("id", "int"), -7)
+    assert forest_frame(small)["threshold"].dtype == np.float64
+    assert forest_frame(small)["threshold"][2] == -7.0
+
+
+def test_frame_of_a_known_tree() -> None:
+    frame = forest_frame(IRIS)
+    assert frame["feature"] == ["petal_width", None, "petal_length", None, None]
+    assert frame["missing"] == ["left", None, "right", None, None]
+    expected = {"tree": [0] * 5, "node": [0, 1, 2, 3, 4], "depth": [0, 1, 1, 2, 2]}
+    expected |= {"left": [1, -1, 3, -1, -1], "right": [2, -1, 4, -1, -1], "output": [0] * 5}
+    for name, values in expected.items():
+        np.testing.assert_array_equal(frame[name], values)
+    np.testing.assert_array_equal(frame["threshold"], [0.8, np.nan, 4.75, np.nan, np.nan])
+
+
+@given(seed=st.integers(0, 10**6), n_outputs=st.integers(1, 3), max_leaves=st.integers(1, 30))
+def test_text_rules_and_frame_agree(seed: int, n_outputs: int, max_leaves: int) -> None:
+    model = random_model(seed, n_outputs=n_outputs, max_leaves=max_leaves)
+    frame = forest_frame(model)
+    assert {len(column) for column in frame.values()} == {len(model.forest.feature)}
+    leaf = np.array([name is None for name in frame["feature"]])
+    for tree in range(model.forest.n_trees):
+        here = np.asarray(frame["tree"]) == tree
+        lines = tree_text(model, tree).splitlines()[1:]
+        assert len(lines) == here.sum()
+        depths = [re.search(r"[^│├└─ ]", line).start() for line in lines]
+        assert max(depths, default=0) // 3 == np.asarray(frame["depth"])[here].max()
+        rules = tree_rules(model, tree)
+        assert len(rules) == (here & leaf).sum()
+        values = sorted(float(rule.rsplit(" -> ")[1].split()[0]) for rule in rules)
+        assert values == sorted(np.asarray(frame["value"])[here & leaf])
+        dot = tree_dot(model, tree)
+        assert dot.count(" -> ") == here.sum() - 1
+        assert dot.count("{") == dot.count("}") == 1
+    for position in np.flatnonzero(~leaf):
+        root = position - frame["node"][position]
+        for side in ("left", "right"):
+            child = root + frame[side][position]
+            assert frame["depth"][child] == frame["depth"][position] + 1
+            assert frame["tree"][child] == frame["tree"][position]
+
+
+@given(seed=st.integers(0, 10**6))
+def test_rules_say_where_rows_go(seed: int) -> None:
+    """Exactly one rule of a tree holds for a row, and it gives the value of the walk."""
+    model = random_model(seed, n_rounds=1, n_features=2, max_leaves=8, named=False)
+    floats, integers = [None, 0.0, 1.5, -2.25, np.inf, -np.inf], [None, 0, 1, -1, 7, BIG, BIG - 1]
+    edges = [integers if column.kind == "int" else floats for column in model.schema.columns]
+    rules = tree_rules(model)
+    for values in itertools.product(*edges):
+        holding = [rule for rule in rules if rule_holds(rule, values)]
+        assert len(holding) == 1
+        assert float(holding[0].rsplit(" -> ")[1].split()[0]) == walk(model, values)
+
+
+def test_rules_of_a_trained_tree_hold_for_one_leaf_each() -> None:
+    """Random rows, missing values among them, seen and unseen in training."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(600, 4)).round(1)
+    X[rng.random(X.shape) < 0.15] = np.nan
+    y = np.where(np.isnan(X[:, 0]), 2.0, X[:, 0]) + np.nan_to_num(X[:, 1]) ** 2
+    params = {"n_estimators": 1, "min_samples_leaf": 3, "early_stopping": False}
+    booster = train(params, Dataset(X, y))
+    rules, forest = booster.to_rules(), booster.model.forest
+    new = rng.normal(scale=2.0, size=(200, 4)).round(1)
+    new[rng.random(new.shape) < 0.3] = np.nan
+    reached = booster.predict(new, kind="leaf")[:, 0]
+    for row, leaf in zip(new.tolist(), reached, strict=True):
+        values = [None if np.isnan(value) else value for value in row]
+        (rule,) = [rule for rule in rules if rule_holds(rule, values)]
+        cover, count = short_number(forest.cover[leaf]), forest.count[leaf]
+        assert rule.endswith(f" -> {float(forest.value[leaf])!r}  (cover={cover}, n={count})")
+
+
+def rule_holds(rule: str, values: Sequence[Any]) -> bool:
+    conditions = rule.rsplit(" -> ")[0]
+    if conditions == "always":
+        return True
+    for part in conditions.split(" and "):
+        part = part.strip("()")
+        missing_too = part.endswith(" or missing")
+        part = part.removesuffix(" or missing")
+        name = re.search(r"x\d+", part)[0]
+        value = values[int(name[1:])]
+        if part.endswith(" is missing"):
+            holds = value is None
+        elif part.startswith("no value"):
+            holds = False
+        elif value is None:
+            holds = missing_too
+        else:
+            holds = eval(compiled(part), {"inf": np.inf, name: value})
+        if not holds:
+            return False
+    return True
+
+
+@functools.cache
+def compiled(condition: str) -> CodeType:
+    return compile(condition, "rule", "eval")
+
+
+def walk(model: Model, values: Sequence[Any]) -> float:
+    forest, node = model.forest, 0
+    while forest.feature[node] >= 0:
+        j = forest.feature[node]
+        if values[j] is None:
+            goes_left = bool(forest.missing_left[node])
+        elif model.schema.columns[j].kind == "int":
+            goes_left = values[j] <= int(forest.threshold[node])
+        else:
+            goes_left = keys(values[j])[0] <= int(forest.threshold[node])
+        node = int((forest.left if goes_left else forest.right)[node])
+    return float(forest.value[node])
+
+
+def test_the_text_of_a_chain_grows_with_its_nodes_alone() -> None:
+    lengths = [len(tree_text(chain(n))) for n in (2000, 4000)]
+    assert lengths[1] < 2.1 * lengths[0]
+    lines = tree_text(chain(300)).splitlines()
+    ends = ["├─ yes: a", "└─ no:  v", "├─ [101] yes: a", "└─ [101] no:  v", "└─ [300] no:  v"]
+    for depth, end in zip((100, 100, 101, 101, 300), ends, strict=True):
+        indent = "│  " * (min(depth, 101) - 1)
+        assert sum(line.startswith(indent + end) for line in lines) == 1, end
+
+
+def test_any_depth_can_be_shown() -> None:
+    model = chain(3 * sys.getrecursionlimit() // 2)
+    assert "depth 1500" in tree_text(model, max_depth=3) or sys.getrecursionlimit() != 1000
+    assert len(tree_text(model).splitlines()) == len(model.forest.feature) + 1
+    assert len(tree_rules(chain(300))) == 301
+    assert int(forest_frame(model)["depth"].max()) == 3 * sys.getrecursionlimit() // 2
+    assert tree_dot(model).startswith("digraph")
+
+
+def test_no_trees() -> None:
+    model = random_model(0, n_rounds=0)
+    assert all(len(column) == 0 for column in forest_frame(model).values())
+    with pytest.raises(IndexError, match="0 trees"):
+        tree_text(model)
+
+
+def test_which_tree() -> None:
+    model = random_model(0, n_rounds=2, n_outputs=3)
+    assert tree_text(model, -1) == tree_text(model, 5)
+    assert tree_text(model, np.int64(5)).startswith("tree 5 of 6, output 2: ")
+    for wrong in (6, -7):
+        with pytest.raises(IndexError, match="the model has 6 trees"):
+            tree_text(model, wrong)
+    with pytest.raises(TypeError):
+        tree_text(model, 1.0)
+
+
+def test_a_forest_needs_a_schema() -> None:
+    assert tree_text(IRIS.forest, schema=IRIS.schema) == tree_text(IRIS)
+    for show in (tree_text, tree_rules, tree_dot, forest_frame, plot_tree):
+        with pytest.raises(TypeError, match="schema="):
+            show(IRIS.forest)
+
+
+ODD_NAMES = ["a\nb", "", "\x1b[31mred", 'quo"te\\', "größe", "价格", "\ud800", 'a"b<c>']
+ODD_NAMES += ["&lt;", "a & b", r"\N\n", "{x|y}", "]; }", "// x", "# y"]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_odd_names_break_nothing(name: str) -> None:
+    model = replace(IRIS, schema=Schema((Column(name), Column("b")), named=True))
+    assert len(tree_text(model).splitlines()) == 6
+    assert "\x1b" not in tree_text(model)
+    assert len(tree_rules(model)) == 3
+    forest_frame(model)
+    _, nodes = parse_dot(tree_dot(model))
+    shown = name if name and name.isprintable() else ascii(name)
+    assert nodes[0] == f"{shown} <= 0.8\ngain=52.35\ncover=37.5 n=150"
+
+
+DOT_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|->|[][{}=,]|[A-Za-z_]\w*|-?\d+(?:\.\d+)?|(?P<wrong>\S)')
+
+
+def parse_dot(source: str) -> tuple[dict[tuple[int, int], str], dict[int, str]]:
+    """Labels of edges and nodes, read by the grammar of DOT as far as it is used here.
+
+    ``graph: digraph ID { statement* }``, ``statement: ID = ID | target [list]``,
+    ``target: ID | ID -> ID``, ``list: ID = ID (, ID = ID)*``.
+    """
+    found = list(DOT_TOKEN.finditer(source))
+    assert not any(match["wrong"] for match in found), source
+    tokens = iter([match[0] for match in found])
+    assert [next(tokens) for _ in range(3)] == ["digraph", "tree", "{"]
+    edges: dict[tuple[int, int], str] = {}
+    nodes: dict[int, str] = {}
+    for token in tokens:
+        if token == "}":
+            assert next(tokens, None) is None
+            return edges, nodes
+        assert is_identifier(token)
+        follows, other = next(tokens), ""
+        if follows == "=":
+            assert is_identifier(next(tokens))
+            continue
+        if follows == "->":
+            other, follows = next(tokens), next(tokens)
+        assert follows == "["
+        attributes = dict(read_attributes(tokens))
+        label = shown_label(attributes.get("label", '""'))
+        if other:
+            edges[int(token), int(other)] = label
+        elif token not in ("graph", "node", "edge"):
+            assert int(token) not in nodes
+            nodes[int(token)] = label
+    raise AssertionError("no closing brace")
+
+
+def is_identifier(token: str) -> bool:
+    return token[0] == '"' or token[0].isalnum()
+
+
+def read_attributes(tokens: Any) -> Any:
+    """Pairs up to the closing bracket."""
+    for name in tokens:
+        assert is_identifier(name)
+        assert next(tokens) == "="
+        value = next(tokens)
+        assert is_identifier(value)
+        yield name, value
+        if next(tokens) == "]":
+            return
+
+
+def shown_label(quoted: str) -> str:
+    """What Graphviz shows for a label: escapes, then entities of HTML."""
+    text = quoted[1:-1].replace('\\"', '"')
+    text = re.sub(r"\\(.)", lambda m: {"n": "\n", "\\": "\\"}[m[1]], text)
+    return html.unescape(text)
+
+
+@given(seed=st.integers(0, 10**6), max_leaves=st.integers(1, 30))
+def test_dot_shows_every_fact(seed: int, max_leaves: int) -> None:
+    model = random_model(seed, n_rounds=1, max_leaves=max_leaves)
+    forest = model.forest
+    edges, nodes = parse_dot(tree_dot(model))
+    assert sorted(nodes) == list(range(len(forest.feature)))
+    for node, label in nodes.items():
+        rows = label.split("\n")
+        assert rows[-1] == f"cover={short_number(forest.cover[node])} n={forest.count[node]}"
+        if forest.feature[node] < 0:
+            assert rows[:-1] == [short_number(forest.value[node])]
+            continue
+        assert rows[0].startswith(f"{model.schema.names[forest.feature[node]]} <= ")
+        assert rows[1] == f"gain={short_number(forest.gain[node])}"
+        missing = ("yes, missing", "no") if forest.missing_left[node] else ("yes", "no, missing")
+        assert edges.pop((node, int(forest.left[node]))) == missing[0]
+        assert edges.pop((node, int(forest.right[node]))) == missing[1]
+    assert not edges
+
+
+@pytest.mark.parametrize("method", ["to_text", "to_rules", "to_dot", "plot_tree"])
+def test_examples_of_the_booster_run(method: str) -> None:
+    pytest.importorskip("matplotlib")
+    (example,) = doctest.DocTestFinder().find(getattr(Booster, method), method, globs={})
+    assert example.examples
+    assert doctest.DocTestRunner().run(example).failed == 0
+    close_figures()
+
+
+def test_booster_shows_its_trees(pima: Booster) -> None:
+    assert pima.to_text(1, max_depth=2) == tree_text(pima.model, 1, max_depth=2)
+    assert pima.to_rules(1) == tree_rules(pima.model, 1)
+    assert pima.to_dot(-1, max_depth=2) == tree_dot(pima.model, 1, 2)
+    pytest.importorskip("matplotlib")
+    full, cut = pima.plot_tree(1), pima.plot_tree(1, max_depth=2)
+    assert len(cut.texts) < len(full.texts)
+    close_figures()
+
+
+def test_text_needs_neither_pandas_nor_matplotlib() -> None:
+    code = (
+        "import sys; from tests.plot import test_plot as t; from hedgerow.plot import *; "
+        "[show(t.IRIS) for show in (tree_text, tree_rules, tree_dot, forest_frame)]; "
+        "print(sorted({'pandas', 'matplotlib'} & set(sys.modules)))"
+    )
+    here = str(Path(__file__).resolve().parents[2])
+    result = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {here!r}); {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("module", ["text", "dot", "picture"])
+def test_examples_run(module: str) -> None:
+    pytest.importorskip("matplotlib")
+    result = doctest.testmod(importlib.import_module(f"hedgerow.plot.{module}"))
+    assert result.attempted > 0
+    assert result.failed == 0
+    close_figures()
+
+
+# ------------------------------------------------------------------ pictures
+
+
+def close_figures() -> None:
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+def in_letters(text: str, size: float) -> float:
+    """Width of a text whose letters are all as wide."""
+    return 0.6 * size / 72 * len(text)
+
+
+def assert_well_placed(model: Model, layout: Layout) -> None:
+    """Boxes lie apart and on the page; each node is drawn once, each stub continued once."""
+    assert_apart([(b.x, b.y - b.height / 2, b.width, b.height) for b in layout.boxes])
+    drawn = [box.node for box in layout.boxes if box.kind != "stub"]
+    assert sorted(drawn) == list(range(len(model.forest.feature)))
+    letter = {box.node: box.heading[0] for box in layout.boxes if box.kind == "stub"}
+    begun = {box.node: f"→ {box.mark}" for box in layout.boxes if box.mark}
+    assert letter == begun
+    assert len(set(letter.values())) == len(letter) == layout.n_panels - 1
+    widest = max(box.width for box in layout.boxes)
+    assert layout.width <= PAGE_WIDTH + SLACK + 1.0 + max(0.0, 2 * widest - PAGE_WIDTH)
+    assert all(box.x >= 0 and box.x + box.width <= layout.width for box in layout.boxes)
+    assert all(0 <= box.y <= layout.height for box in layout.boxes)
+    for edge in layout.edges:
+        parent, child = layout.boxes[edge.parent], layout.boxes[edge.child]
+        assert child.x == pytest.approx(parent.x + parent.width + GAP)
+        is_left = child.node == model.forest.left[parent.node]
+        assert is_left or child.node == model.forest.right[parent.node]
+        assert (child.y < parent.y) == is_left
+        assert edge.takes_missing == (is_left == bool(model.forest.missing_left[parent.node]))
+    assert len(layout.edges) == len(drawn) - 1
+
+
+def assert_apart(boxes: list[tuple[float, float, float, float]]) -> None:
+    """No two rectangles (left, top, width, height) overlap."""
+    left, top, width, height = np.array(boxes).T
+    apart = (left + width)[:, None] <= left + 1e-9
+    apart |= (top + height)[:, None] <= top + 1e-9
+    apart |= apart.T
+    np.fill_diagonal(apart, True)
+    assert apart.all()
+
+
+def panel_lines(layout: Layout) -> list[int]:
+    """Ends of each panel, panels being known by the edges that join them."""
+    panel = list(range(len(layout.boxes)))
+    for edge in layout.edges:  # parents first
+        panel[edge.child] = panel[edge.parent]
+    ends = [p for p, box in zip(panel, layout.boxes, strict=True) if box.kind != "split"]
+    return [ends.count(p) for p in sorted(set(panel))]
+
+
+@given(seed=st.integers(0, 10**6), n_leaves=st.integers(1, 120))
+def test_nodes_are_well_placed(seed: int, n_leaves: int) -> None:
+    model = model_of(n_leaves, seed)
+    layout = lay_out(pick_tree(model, None, 0), in_letters)
+    assert_well_placed(model, layout)
+    assert max(panel_lines(layout)) <= PAGE_LINES
+
+
+@pytest.mark.parametrize(
+    "model", mostly_slow([chain(40), model_of(255)]), ids=["chain", "255 leaves"]
+)
+def test_deep_and_large_trees_continue_in_panels(model: Model) -> None:
+    pytest.importorskip("matplotlib")
+    layout = lay_out(pick_tree(model, None, 0), in_letters)
+    assert_well_placed(model, layout)
+    assert layout.n_panels > 4
+    assert max(panel_lines(layout)) <= PAGE_LINES
+    ax = plot_tree(model)
+    shown = {text.get_text() for text in ax.texts}
+    assert {"→ A", "A:", "→ D", "D:"} <= shown
+    assert any("continued at A" in text for text in shown)
+    assert ax.figure.get_size_inches()[0] <= PAGE_WIDTH + SLACK + 1.0
+    assert min(text.get_fontsize() for text in ax.texts) >= 7.0
+    assert_legible(ax)
+    close_figures()
+
+
+def test_a_broad_tree_continues_in_panels() -> None:
+    """128 leaves at depth 7, on fewer levels than a page is wide: cut for its height."""
+    splits = 127
+    like, node = model_of(splits + 1).forest, np.arange(2 * splits + 1)
+    inner = node < splits
+    forest = replace(
+        like,
+        feature=np.where(inner, 0, -1).astype(np.int32),
+        left=np.where(inner, 2 * node + 1, 0).astype(np.int32),
+        right=np.where(inner, 2 * node + 2, 0).astype(np.int32),
+    )
+    model = Model(forest, Schema((Column("a"),)), "squared_error")
+    layout = lay_out(pick_tree(model, None, 0), in_letters)
+    assert_well_placed(model, layout)
+    assert sorted(panel_lines(layout)) == [32, 32, 33, 34]
+
+
+def test_panels_have_many_letters() -> None:
+    layout = lay_out(pick_tree(chain(300), None, 0), in_letters)
+    marks = [box.mark for box in layout.boxes if box.mark]
+    assert marks[:2] == ["A", "B"]
+    assert marks[25:28] == ["Z", "AA", "AB"]
+
+
+def test_small_panels_stand_beside_each_other() -> None:
+    layouts = [lay_out(pick_tree(model_of(120, seed), None, 0), in_letters) for seed in range(5)]
+    begins = [box for layout in layouts for box in layout.boxes if box.mark]
+    assert any(box.x > PAGE_WIDTH / 4 for box in begins)
+    assert all(box.x < PAGE_WIDTH for box in begins)
+
+
+def test_picture_shows_every_fact() -> None:
+    pytest.importorskip("matplotlib")
+    ax = plot_tree(IRIS)
+    shown = [text.get_text() for text in ax.texts[:-1]]
+    assert shown == [
+        *("petal_width ≤ 0.8", "gain 52.35", "cover 37.5   n=150"),
+        *("-0.4313", "cover 12.5   n=50"),
+        *("petal_length ≤ 4.75", "gain 3", "cover 25   n=100"),
+        *("0.25", "cover 12.5   n=48"),
+        *("0.3333", "cover 12.5   n=52"),
+    ]
+    # The upper way of the root and the lower one of its child are those of missing values.
+    (_, first), (_, second) = [line.get_xydata()[0] for line in ax.lines]
+    box = {box.node: box for box in lay_out(pick_tree(IRIS, None, 0), in_letters).boxes}
+    assert first < box[0].y
+    assert second > box[2].y
+    close_figures()
+
+
+def assert_legible(ax: Any) -> None:
+    """No text meets another; each lies within the figure, and on a box pale enough for it."""
+    figure = ax.figure
+    figure.canvas.draw()
+    texts = [*ax.texts, ax._left_title]
+    boxes = [text.get_window_extent() for text in texts]
+    assert_apart([(box.x0, box.y0, box.width, box.height) for box in boxes])
+    assert min(box.x0 for box in boxes) >= 0
+    assert max(box.x1 for box in boxes) <= figure.bbox.width
+    patches = [patch for patch in ax.patches if patch.get_fill()]
+    frames = [patch.get_window_extent() for patch in patches]
+    for text, box in zip(texts, boxes, strict=True):
+        around = [i for i, frame in enumerate(frames) if frame.overlaps(box)]
+        if not around:
+            assert re.search(r"^[A-Z]+:$|^tree |^condition true", text.get_text())
+            continue
+        (i,) = around
+        assert frames[i].x0 < box.x0
+        assert box.x1 < frames[i].x1
+        assert contrast(text.get_color(), patches[i].get_facecolor()) >= 4.5
+
+
+def contrast(ink: Any, paper: Any) -> float:
+    """Contrast ratio of WCAG 2; 4.5 is its limit for small letters."""
+    from matplotlib.colors import to_rgb
+
+    channels = np.array([to_rgb(ink), to_rgb(paper)])
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    dark, light = sorted(linear @ [0.2126, 0.7152, 0.0722])
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_31_leaves_of_a_real_model_are_legible(pima: Booster) -> None:
+    pytest.importorskip("matplotlib")
+    forest = pick_tree(pima.model, None, 0).nodes
+    assert (forest.feature < 0).sum() == 31
+    ax = pima.plot_tree()
+    assert_legible(ax)
+    width, height = ax.figure.get_size_inches()
+    assert width <= PAGE_WIDTH + SLACK + 1.0
+    assert height <= 33 * LINE + 3.0
+    assert min(text.get_fontsize() for text in ax.texts) >= 7.0
+    shown = [text.get_text() for text in ax.texts]
+    for node in range(len(forest.feature)):
+        assert any(text.endswith(f"n={forest.count[node]:,}") for text in shown)
+    assert len(ax.lines) == 30  # a dot for each split: the way of missing values
+    close_figures()
+
+
+def test_too_tall_a_picture_is_refused() -> None:
+    plt = pytest.importorskip("matplotlib.pyplot")
+    with pytest.raises(ParameterError, match="2,001 leaves, too many for one picture: cut it"):
+        plot_tree(chain(2000))
+    assert not plt.get_fignums()
+    assert plot_tree(chain(2000), max_depth=5).texts
+    close_figures()
+
+
+def test_picture_on_given_axes_shrinks() -> None:
+    plt = pytest.importorskip("matplotlib.pyplot")
+    figure, axes = plt.subplots(figsize=(4, 3))
+    assert plot_tree(IRIS, ax=axes) is axes
+    sizes = {text.get_fontsize() for text in axes.texts[:-1]}
+    assert max(sizes) < 9.0
+    figure.canvas.draw()
+    tiny, axes = plt.subplots(figsize=(2, 1))
+    plot_tree(chain(200), ax=axes)
+    tiny.canvas.draw()
+    close_figures()
+
+
+def test_mathematical_names_are_shown_as_they_are() -> None:
+    pytest.importorskip("matplotlib")
+    schema = Schema((Column("cost_$a_$"), Column(r"$\frac{")), named=True)
+    ax = plot_tree(replace(IRIS, schema=schema))
+    ax.figure.canvas.draw()
+    close_figures()
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r"hedgerow\[plot\]"):
+        plot_tree(IRIS)

@@ -1,0 +1,132 @@
+"""Commands and programs on the pages run, or their test says why they cannot."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import train_test_split
+
+import hedgerow
+from hedgerow.cli.main import build_parser, main
+from hedgerow.datasets import load_pima
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+COMMAND = re.compile(r"^ *(hedgerow (?!<)[a-z]+ .+|hedgerow demo)$", re.M)
+BENCHMARK = re.compile(r"^ *(?:[A-Z_]+=\w+ )*python ((?:benchmarks|tests)/\S+\.py)(.*)$", re.M)
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
+
+NOT_RUN = {
+    ("distributed.md", "import dask.dataframe as dd"): "needs a cluster and a bucket",
+    ("distributed.md", "from hedgerow import DaskHedgerowRanker"): "continues the one above",
+    ("distributed.md", "from hedgerow.distributed import Resilience"): "continues the one above",
+    ("serving.md", "from hedgerow.serving import mlflow_model"): "needs a registry of MLflow",
+    (
+        "README.md",
+        "from sklearn.model_selection import train_test_split",
+    ): "tests/project/test_readme.py",
+}
+"""Blocks that do not run here, and why; ``tests/distributed/test_distributed*.py`` and
+``tests/serving/test_serving_elsewhere.py`` call what the first four show."""
+
+pytestmark = pytest.mark.skipif(not (ROOT / "docs").exists(), reason="runs in a checkout only")
+
+
+def commands(page: Path) -> list[str]:
+    """The lines of a page that call ``hedgerow``."""
+    return COMMAND.findall(page.read_text("utf-8"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with every file that the commands of the pages read."""
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame(rng.normal(size=(300, 3)), columns=["age", "hours", "size"])
+    people["city"] = rng.choice(["Oslo", "Rome"], 300)
+    income = np.array(["dear", "fair", "low"])[rng.integers(0, 3, 300)]
+    labelled = people.assign(income=income, bought=rng.integers(0, 2, 300))
+    for name in ("people.csv", "test.csv"):
+        labelled.to_csv(tmp_path / name, index=False)
+    numbers = people[["age", "hours", "size"]].assign(income=(people["age"] > 0).astype(int))
+    numbers.to_csv(tmp_path / "numbers.csv", index=False)
+    labelled.drop(columns="income").to_csv(tmp_path / "new_people.csv", index=False)
+    for name in ("rows.csv", "typical.csv"):
+        people.head(40).to_csv(tmp_path / name, index=False)
+    people.to_parquet(tmp_path / "rows.parquet")
+    for name in ("rows", "folder"):
+        (tmp_path / name).mkdir()
+    people.assign(id=range(300)).to_csv(tmp_path / "rows" / "1.csv", index=False)
+    labelled.to_csv(tmp_path / "folder" / "1.csv", index=False)
+    model = hedgerow.HedgerowClassifier(n_estimators=5).fit(people, income)
+    model.save(tmp_path / "model.hedgerow")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if commands(page)], ids=lambda page: page.name
+)
+def test_commands_run(page: Path, folder: Path) -> None:
+    for line in commands(page):
+        arguments = shlex.split(line.replace("/fast/disk", str(folder / "disk")))[1:]
+        if arguments[0] == "serve":  # it serves until it is stopped: tests/serving/test_serving.py
+            build_parser().parse_args(arguments)
+        else:
+            assert main(arguments) == 0, line
+
+
+def test_pages_with_commands_are_found() -> None:
+    found = {page.name: len(commands(page)) for page in PAGES if commands(page)}
+    assert found["README.md"] == 5
+    assert found["start.md"] == 4
+    assert sum(found.values()) >= 15
+
+
+def test_programs_that_pages_name_take_their_options() -> None:
+    wrong, seen = [], 0
+    for page in PAGES:
+        for name, rest in BENCHMARK.findall(page.read_text("utf-8").replace("\\\n", " ")):
+            script = ROOT / name
+            if not script.exists():
+                wrong.append((page.name, name))
+                continue
+            seen += 1
+            source = "".join(each.read_text("utf-8") for each in script.parent.glob("*.py"))
+            options = re.findall(r"(?<=\s)--[a-z][a-z-]*", rest.split("#")[0])
+            wrong += [(page.name, name, each) for each in options if f'"{each}"' not in source]
+    assert seen >= 30
+    assert wrong == []
+
+
+def plain_blocks() -> list[tuple[str, str]]:
+    """Blocks in Python without ``>>>``, which ``tests/project/test_docs.py`` does not run."""
+    return [
+        (page.name, block)
+        for page in PAGES
+        for block in BLOCK.findall(page.read_text("utf-8"))
+        if ">>> " not in block and (page.name, block.splitlines()[0]) not in NOT_RUN
+    ]
+
+
+@pytest.mark.parametrize(("page", "block"), plain_blocks())
+def test_plain_blocks_run(page: str, block: str, folder: Path) -> None:
+    if "import optuna" in block:
+        pytest.importorskip("optuna", reason="optuna is not installed (hedgerow[bench])")
+        block = block.replace("n_trials=50", "n_trials=3")
+    pima = load_pima()
+    X_train, X_test, y_train, y_test = train_test_split(pima.X, pima.y, random_state=0)
+    names = {"X_train": X_train, "X_test": X_test, "y_train": y_train}
+    names |= {"X_val": X_test, "y_val": y_test}
+    names |= {"HedgerowClassifier": hedgerow.HedgerowClassifier}
+    exec(compile(block, page, "exec"), names)
+
+
+def test_every_exception_is_on_its_page() -> None:
+    for name, first in NOT_RUN:
+        page = next(page for page in PAGES if page.name == name)
+        assert f"```python\n{first}\n" in page.read_text("utf-8"), (name, first)

@@ -1,0 +1,109 @@
+"""The reference of the site has every public name, and the docstrings every parameter."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hedgerow
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.rst"
+NAMES = [name for name in hedgerow.__all__ if not name.startswith("__")]
+ESTIMATORS = [hedgerow.HedgerowClassifier, hedgerow.HedgerowRegressor, hedgerow.HedgerowRanker]
+TREES = [hedgerow.CARTClassifier, hedgerow.CARTRegressor]
+OF_SCIKIT_LEARN = {"n_features_in_", "feature_names_in_"}
+
+
+def public(name: str) -> Any:
+    """A public object; those for Dask need Dask."""
+    if name.startswith("Dask"):
+        pytest.importorskip("distributed")
+    return getattr(hedgerow, name)
+
+
+def section(text: str, title: str) -> str:
+    """One section of a docstring in the form of numpydoc."""
+    found = re.search(rf"^{title}\n-+\n(.*?)(?=^\S[^\n]*\n-{{3,}}$|\Z)", text, re.M | re.S)
+    return found[1] if found else ""
+
+
+def entries(text: str) -> set[str]:
+    """The names that a section explains: ``a, b : float`` at the left margin."""
+    names = set()
+    for line in text.splitlines():
+        if line and not line[0].isspace():
+            names |= {name.strip(" *") for name in line.split(" : ")[0].split(",")}
+    return names
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="runs in a checkout only")
+def test_reference_has_every_public_name() -> None:
+    listed = {line.strip() for line in PAGE.read_text("utf-8").splitlines()}
+    assert [name for name in NAMES if name not in listed] == []
+
+
+def test_a_missing_entry_is_found() -> None:
+    parameters = "Parameters\n----------\na, b : int\n    Text : more.\n"
+    text = f"Title.\n\n{parameters}\nReturns\n-------\nc : int\n"
+    assert entries(section(text, "Parameters")) == {"a", "b"}
+    assert entries(section(text, "Returns")) == {"c"}
+    assert section(text, "Attributes") == ""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_object_has_a_docstring_with_its_parameters(name: str) -> None:
+    thing = public(name)
+    text = inspect.getdoc(thing) or ""
+    assert text
+    if inspect.isclass(thing) and issubclass(thing, Exception):
+        return
+    # The estimators for Dask take all parameters of the local ones, and say so.
+    other = re.search(r"Parameters and attributes are those of :class:`hedgerow\.(\w+)`", text)
+    if other:
+        text = inspect.getdoc(getattr(hedgerow, other[1])) or ""
+    documented = entries(section(text, "Parameters")) | entries(section(text, "Attributes"))
+    given = [each for each in inspect.signature(thing).parameters if not each.startswith("_")]
+    assert [each for each in given if each not in documented] == []
+
+
+def _methods() -> list[tuple[str, str]]:
+    found = []
+    for name in NAMES:
+        if name.startswith("Dask"):
+            continue
+        thing = getattr(hedgerow, name)
+        if inspect.isclass(thing) and not issubclass(thing, Exception):
+            found += [
+                (name, each)
+                for each, member in inspect.getmembers_static(thing)
+                if not each.startswith("_") and (callable(member) or isinstance(member, property))
+            ]
+    return found
+
+
+@pytest.mark.parametrize(("name", "method"), _methods())
+def test_every_public_method_has_a_docstring(name: str, method: str) -> None:
+    member = getattr(getattr(hedgerow, name), method)
+    assert (inspect.getdoc(member) or "").strip()
+
+
+def documented_attributes(kind: type) -> set[str]:
+    """Attributes in the docstring, and properties, which have docstrings of their own."""
+    described = entries(section(inspect.getdoc(kind) or "", "Attributes"))
+    return described | {name for name, _ in inspect.getmembers_static(kind)} | OF_SCIKIT_LEARN
+
+
+@pytest.mark.parametrize("kind", [*ESTIMATORS, *TREES], ids=lambda kind: kind.__name__)
+def test_every_attribute_of_a_fitted_estimator_is_documented(kind: Any) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 3)), rng.integers(0, 2, 80)
+    more = {"qid": np.arange(80) // 8} if kind is hedgerow.HedgerowRanker else {}
+    settings = {} if kind in TREES else {"n_estimators": 5, "early_stopping": True}
+    model = kind(**settings).fit(X, y, **more)
+    fitted = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
+    assert fitted - documented_attributes(kind) == set()

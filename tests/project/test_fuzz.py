@@ -1,0 +1,76 @@
+"""Random configurations: a few here, more under ``-m slow``, as many as wished by hand.
+
+``python -m tests.fuzz --n 20000 --seed 0`` from the root of the repository; ``.ci/run`` does
+it with the bounds of arrays checked.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.fuzz import checks
+from tests.fuzz.configurations import draw_configuration
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("first", range(100, 160, 20))
+def test_some_configurations_keep_the_laws(first) -> None:
+    ends = Counter(checks.check(0, number, core=True) for number in range(first, first + 20))
+    assert ends["fitted"] >= 10
+
+
+@pytest.mark.slow
+def test_many_configurations_keep_the_laws() -> None:
+    run_fuzz("--n", "600", "--seed", "1", "--seconds", "480")
+
+
+def run_fuzz(*arguments: str) -> str:
+    """What the command has printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz", *arguments], cwd=ROOT, text=True, capture_output=True,
+        check=False, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def test_a_configuration_follows_from_its_number() -> None:
+    for core in (False, True):
+        one, other = (draw_configuration(3, 17, core) for _ in range(2))
+        assert str(one) == str(other)
+        assert str(draw_configuration(3, 18, core)) != str(one)
+        np.testing.assert_array_equal(one.table.numbers(), other.table.numbers())
+
+
+def test_a_crash_is_found_and_the_rest_goes_on(monkeypatch, capfd) -> None:
+    """Workers that end, hang or raise are named; others are counted."""
+    from tests.fuzz import batches
+
+    script = (
+        "import json, sys, time\n"
+        "first, n = int(sys.argv[sys.argv.index('--first') + 1]), int(sys.argv[-1])\n"
+        "def tell(**told): print(json.dumps(told), flush=True)\n"
+        "for k in range(first, first + n):\n"
+        "    tell(number=k, state='began')\n"
+        "    if k == 2: sys.exit(139)\n"
+        "    if k == 4: time.sleep(60)\n"
+        "    if k == 5: tell(number=k, state='found', what='it', error='Finding: broken')\n"
+        "    else: tell(number=k, state='ended', outcome='fitted')\n"
+    )
+    monkeypatch.setattr(batches, "worker_command", lambda: [sys.executable, "-c", script])
+    options = batches.Options(7, False, 60.0, 3.0, 10, 1)
+    assert batches.run_all(range(8), options) == 1
+    said = capfd.readouterr().out
+    assert "5 fitted" in said
+    assert "3 findings: [2, 4, 5]" in said
+    assert "the process ended with 139" in said
+    assert "--seed 7 --only 2" in said
+    assert "no answer" in said
+    assert "Finding: broken" in said

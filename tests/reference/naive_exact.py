@@ -1,0 +1,179 @@
+"""Obvious twins of exact and approximate growth: values, not places; one cut at a time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from hedgerow.kernels.keys import floats_of_keys
+from tests.reference import naive
+
+# -- lists ----------------------------------------------------------------------
+
+
+def entries_of(column):
+    """Rows with a value by value and row, and whether each differs from the one before."""
+    present = [row for row in range(len(column)) if not math.isnan(column[row])]
+    present.sort(key=lambda row: (column[row], row))
+    runs = [i == 0 or column[r] != column[present[i - 1]] for i, r in enumerate(present)]
+    return present, runs
+
+
+def runs_of(rows, column):
+    """Whether each row but the first has another value than the one before."""
+    return [column[b] != column[a] for a, b in itertools.pairwise(rows)]
+
+
+def candidates(values, h, eps):
+    """Weighted quantiles of some values: first is the smallest, last is the largest.
+
+    The next candidate is the largest value whose rank is less than ``eps`` above
+    that of the last one; if there is none, the next value.
+    """
+    distinct = sorted(set(values))
+    if not distinct:
+        return []
+    total = sum(h)
+    rank = {z: sum(w for x, w in zip(values, h, strict=True) if x < z) for z in distinct}
+    chosen = [distinct[0]]
+    while chosen[-1] != distinct[-1]:
+        above = [z for z in distinct if z > chosen[-1]]
+        near = [z for z in above if rank[z] - rank[chosen[-1]] < eps * total]
+        chosen.append(near[-1] if near else above[0])
+    return chosen
+
+
+# -- cuts ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A way to divide a node; ``below`` is the highest present value on the left."""
+
+    value: Fraction
+    feature: int
+    below: float
+    missing_left: int
+    left: frozenset
+
+
+def allowed_between(below, above, bounds):
+    """Whether a candidate lies in ``(below, above]``; without candidates every cut is allowed."""
+    return bounds is None or any(below < z <= above for z in bounds)
+
+
+def cuts_of_node(X, rows, g, h, rules, bounds_of):
+    """Every allowed cut of a node in the order in which ties are decided.
+
+    ``g`` and ``h`` are exact numbers by row; ``bounds_of(feature)`` are the
+    candidates of a column, or None.
+    """
+    rules = naive.exact_rules(rules)
+    node = set(rows)
+    for feature in range(X.shape[1]):
+        value = {row: X[row, feature] for row in rows}
+        present = sorted((r for r in rows if not math.isnan(value[r])), key=lambda r: value[r])
+        missing = node - set(present)
+        distinct = sorted({value[r] for r in present})
+        bounds = bounds_of(feature)
+        for missing_left in (0, 1) if missing else (0,):
+            for k, below in enumerate(distinct):
+                last = k + 1 == len(distinct)
+                if last and (missing_left or not missing):
+                    continue
+                if not last and not allowed_between(below, distinct[k + 1], bounds):
+                    continue
+                left = {r for r in present if value[r] <= below}
+                left |= missing if missing_left else set()
+                sides = [
+                    (sum(g[r] for r in side), sum(h[r] for r in side), len(side))
+                    for side in (left, node - left)
+                ]
+                if all(
+                    n >= rules.min_samples_leaf
+                    and h_side >= rules.min_child_weight
+                    and h_side + rules.reg_lambda > 0
+                    for _, h_side, n in sides
+                ):
+                    reduction = sum(naive.loss_reduction(a, b, rules) for a, b, _ in sides)
+                    yield Cut(reduction, feature, below, missing_left, frozenset(left))
+
+
+def best_cut(cuts):
+    """The first of the best cuts, or None."""
+    best = None
+    for cut in cuts:
+        if best is None or cut.value > best.value:
+            best = cut
+    return best
+
+
+# -- trees ------------------------------------------------------------------------
+
+
+def values_of_thresholds(tree, kinds):
+    """Thresholds as numbers."""
+    return [
+        int(key) if f >= 0 and kinds[f] == "int" else float(floats_of_keys(key))
+        for f, key in zip(tree.feature, tree.threshold, strict=True)
+    ]
+
+
+def rows_of_nodes(tree, X, rows=None, kinds=None):
+    """Rows that reach each node by its threshold."""
+    kinds = ["float"] * X.shape[1] if kinds is None else kinds
+    thresholds = values_of_thresholds(tree, kinds)
+    members = [np.zeros(0, dtype=int)] * len(tree.feature)
+    members[0] = np.arange(len(X)) if rows is None else np.asarray(rows)
+    for node in range(len(tree.feature)):
+        if tree.feature[node] >= 0:
+            column = X[members[node], tree.feature[node]].astype(float)
+            left = np.where(
+                np.isnan(column), tree.missing_left[node] == 1, column <= thresholds[node]
+            )
+            members[tree.left[node]] = members[node][left]
+            members[tree.right[node]] = members[node][~left]
+    return members
+
+
+def rank_bins(X):
+    """A bin for every distinct value: what exact growth would be on histograms."""
+    ranks, n_bins = [], []
+    for feature in range(X.shape[1]):
+        distinct, rank = np.unique(X[:, feature], return_inverse=True)
+        n_values = int((~np.isnan(distinct)).sum())
+        ranks.append(np.where(np.isnan(X[:, feature]), -1, rank))
+        n_bins.append(max(1, n_values))
+    stride = max(n_bins) + 1
+    bins = np.array(ranks)
+    bins[bins < 0] = stride - 1
+    return bins, n_bins, stride
+
+
+def boost(X, y, params, loss, base, weight=None, n_rounds=1):
+    """Boosting in float64 with a bin for every value; trees as :func:`naive.as_arrays` makes."""
+    bins, n_bins, stride = rank_bins(np.asarray(X, dtype=float))
+    rules = rules_of(params)
+    unlimited = math.inf
+    _, _, trees = naive.boost(
+        bins, n_bins, stride, y, base, rules, n_rounds, loss, weight,
+        max_leaves=params.max_leaves or unlimited, max_depth=params.max_depth or unlimited,
+        depthwise=params.grow_policy == "depthwise", learning_rate=params.learning_rate, grid=True,
+    )  # fmt: skip
+    return trees
+
+
+def rules_of(params):
+    """The rules that a fit's parameters set."""
+    return naive.Rules(
+        params.min_samples_leaf,
+        params.min_child_weight,
+        params.reg_lambda,
+        params.reg_alpha,
+        params.gamma,
+        params.max_delta_step,
+    )

@@ -1,0 +1,553 @@
+"""The server, as a process that is asked over HTTP."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("starlette", reason="needs hedgerow[serve]")
+pytest.importorskip("uvicorn", reason="needs hedgerow[serve]")
+pytest.importorskip("prometheus_client", reason="needs hedgerow[serve]")
+
+import hedgerow
+from hedgerow import Dataset, HedgerowClassifier, train
+from tests.helpers.servers import Server, ask, serving
+
+LABELS = np.array(["no", "perhaps", "yes"])
+
+
+def rows(n: int = 400) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "size": rng.normal(size=n),
+            "age": rng.integers(18, 90, n),
+            "city": rng.choice(["Oslo", "Rome", "Kiel"], n),
+        }
+    )
+    X.loc[::9, "size"] = np.nan
+    return X
+
+
+def records(n: int = 400) -> list[dict]:
+    found = rows(n).astype(object).to_dict("records")
+    return [{k: None if v != v else v for k, v in row.items()} for row in found]
+
+
+def make_classifier(n_estimators: int = 10) -> HedgerowClassifier:
+    X = rows()
+    score = np.nan_to_num(X["size"]) + (X["city"] == "Oslo") + X["age"] / 40
+    y = LABELS[np.digitize(score, [1.2, 2.2])]
+    return HedgerowClassifier(n_estimators=n_estimators, random_state=0).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def classifier() -> HedgerowClassifier:
+    return make_classifier()
+
+
+@pytest.fixture(scope="module")
+def path(classifier, tmp_path_factory) -> Path:
+    found = tmp_path_factory.mktemp("served") / "income.hedgerow"
+    classifier.save(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def server(path):
+    with serving(path) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory):
+    """A model of unnamed numbers, and its server."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    booster = train({"n_estimators": 10}, Dataset(X, X[:, 0] + X[:, 1]))
+    found = tmp_path_factory.mktemp("numbers") / "numbers.hedgerow"
+    booster.save(found)
+    with serving(found, "--name", "plain") as server:
+        yield booster, X, server
+
+
+# -- answers --------------------------------------------------------------------------
+
+
+def test_records_have_the_predictions_of_the_model(server, classifier) -> None:
+    X = rows()
+    for n in (1, 3, 32, 33, 400):
+        for kind, predict in (
+            ("value", classifier.predict),
+            ("probability", classifier.predict_proba),
+            ("raw", classifier.decision_function),
+        ):
+            status, found = server.ask("POST", "/predict", {"records": records()[:n], "kind": kind})
+            assert status == 200, found
+            assert found["model"] == "income"
+            assert found["predictions"] == predict(X.head(n)).tolist()
+    ordered = [list(row.values()) for row in records()[:5]]
+    status, found = server.ask("POST", "/predict", {"records": ordered})
+    assert found["predictions"] == classifier.predict(X.head(5)).tolist()
+
+
+def test_explanations_add_up(server, classifier) -> None:
+    body = {"records": records()[:3], "kind": "raw", "explain": True}
+    status, found = server.ask("POST", "/predict", body)
+    assert status == 200
+    for raw, by_output in zip(found["predictions"], found["explanations"], strict=True):
+        for score, label in zip(raw, classifier.classes_, strict=True):
+            part = by_output[label]
+            assert set(part["contributions"]) == {"size", "age", "city"}
+            total = part["base_value"] + sum(part["contributions"].values())
+            assert total == pytest.approx(score, abs=1e-9)
+
+
+def test_the_protocol_of_open_inference(server, classifier) -> None:
+    assert server.ask("GET", "/v2/health/live") == (200, "")
+    assert server.ask("GET", "/v2/health/ready") == (200, "")
+    status, about = server.ask("GET", "/v2")
+    assert about == {"name": "hedgerow", "version": hedgerow.__version__, "extensions": []}
+    status, about = server.ask("GET", "/v2/models/income")
+    (version,) = about["versions"]
+    assert about["platform"] == "hedgerow"
+    assert about["inputs"] == [
+        {"name": "size", "datatype": "FP64", "shape": [-1]},
+        {"name": "age", "datatype": "INT64", "shape": [-1]},
+        {"name": "city", "datatype": "BYTES", "shape": [-1]},
+    ]
+    assert about["outputs"] == [
+        {"name": "prediction", "shape": [-1], "datatype": "BYTES"},
+        {"name": "probability", "shape": [-1, 3], "datatype": "FP64"},
+    ]
+    for path in ("/v2/models/income/ready", f"/v2/models/income/versions/{version}/ready"):
+        assert server.ask("GET", path) == (200, "")
+    X = rows().head(5)
+    table = records()[:5]
+    inputs = [
+        {"name": "city", "shape": [5, 1], "datatype": "BYTES", "data": [r["city"] for r in table]},
+        {"name": "size", "shape": [5], "datatype": "FP64", "data": [r["size"] for r in table]},
+        {"name": "age", "shape": [5], "datatype": "INT64", "data": [r["age"] for r in table]},
+    ]
+    body = {"id": "seven", "inputs": inputs}
+    status, found = server.ask("POST", f"/v2/models/income/versions/{version}/infer", body)
+    assert status == 200, found
+    names = ("model_name", "model_version", "id")
+    assert [found[name] for name in names] == ["income", version, "seven"]
+    value, probability = found["outputs"]
+    assert value == {
+        "name": "prediction", "shape": [5], "datatype": "BYTES",
+        "data": classifier.predict(X).tolist(),
+    }  # fmt: skip
+    assert probability["shape"] == [5, 3]
+    assert probability["data"] == classifier.predict_proba(X).reshape(-1).tolist()
+    asked = [{"name": name} for name in ("contributions", "base_value", "raw")]
+    status, found = server.ask("POST", "/v2/models/income/infer", {**body, "outputs": asked})
+    values, base, raw = (np.reshape(out["data"], out["shape"]) for out in found["outputs"])
+    assert values.shape == (5, 3, 3)
+    np.testing.assert_allclose(values.sum(axis=1) + base, raw, atol=1e-9)
+
+
+def test_one_tensor_for_all_columns(numbers) -> None:
+    booster, X, server = numbers
+    status, about = server.ask("GET", "/v2/models/plain")
+    assert about["inputs"] == [{"name": "X", "datatype": "FP64", "shape": [-1, 4]}]
+    expected = booster.predict(X[:6]).tolist()
+    for data in (X[:6].tolist(), X[:6].reshape(-1).tolist()):
+        tensor = {"name": "any", "shape": [6, 4], "datatype": "FP64", "data": data}
+        status, found = server.ask("POST", "/v2/models/plain/infer", {"inputs": [tensor]})
+        assert status == 200, found
+        assert found["outputs"][0]["data"] == expected
+    single = X[:6].astype(np.float32).astype(float)
+    tensor = {"name": "X", "shape": [6, 4], "datatype": "FP32", "data": X[:6].tolist()}
+    status, found = server.ask("POST", "/v2/models/plain/infer", {"inputs": [tensor]})
+    assert found["outputs"][0]["data"] == booster.predict(single).tolist()
+    shuffled = [{f"x{j}": row[j] for j in (3, 1, 0, 2)} for row in X[:6].tolist()]
+    status, found = server.ask("POST", "/predict", {"records": shuffled})
+    assert found["predictions"] == expected
+
+
+def test_offsets_are_columns_of_records(tmp_path) -> None:
+    X = rows()
+    y = np.random.default_rng(0).poisson(1.0, len(X))
+    booster = train({"objective": "poisson", "n_estimators": 5}, Dataset(X, y, offset="age"))
+    booster.save(tmp_path / "counts.hedgerow")
+    expected = booster.predict(X.head(3)).tolist()
+    with serving(tmp_path / "counts.hedgerow") as server:
+        status, found = server.ask("POST", "/predict", {"records": records()[:3]})
+        assert (status, found["predictions"]) == (200, expected)
+        about = server.ask("GET", "/v2/models/counts")[1]
+        assert about["inputs"][-1] == {"name": "age", "datatype": "FP64", "shape": [-1]}
+
+
+def test_metrics_are_counted(server) -> None:
+    body = {"records": [{**records()[0], "city": "Atlantis"}]}
+
+    def count(text: str, start: str) -> float:
+        (line,) = [line for line in text.splitlines() if line.startswith(start)]
+        return float(line.split()[-1])
+
+    asked = 'hedgerow_requests_total{route="predict",status="200"}'
+    server.ask("POST", "/predict", body)
+    before = server.ask("GET", "/metrics")[1]
+    server.ask("POST", "/predict", body)
+    after = server.ask("GET", "/metrics")[1]
+    for start in (asked, "hedgerow_rows_total", 'hedgerow_unseen_categories{column="city"}'):
+        assert count(after, start) == count(before, start) + 1
+    assert 'hedgerow_model_info{name="income"' in after
+    assert "hedgerow_request_seconds_bucket" in after
+
+
+# -- what is wrong --------------------------------------------------------------------
+
+GOOD = {"size": 1.0, "age": 30, "city": "Oslo"}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (b"", 400, "not JSON"),
+        (b"{", 400, "not JSON"),
+        (b"\xff\xfe{}", 400, "not JSON"),
+        (b"[" * 100_000, 400, "deep"),
+        (b'{"records": [[' + b"9" * 5000 + b"]]}", 400, "not JSON"),
+        (b'{"records": [{"size": NaN, "age": 1, "city": "Oslo"}]}', 400, "null"),
+        ([], 400, "object"),
+        ({}, 400, "records"),
+        ({"records": []}, 400, "at least one"),
+        ({"records": {}}, 400, "list"),
+        ({"records": [3]}, 400, "object or a list"),
+        ({"records": [GOOD, [1, 2, 3]]}, 400, "record 1"),
+        ({"records": [GOOD], "model": "/etc/passwd"}, 400, "'model'"),
+        ({"records": [GOOD], "kind": "leaf"}, 400, "kind"),
+        ({"records": [GOOD], "explain": 1}, 400, "explain"),
+        ({"records": [{"size": 1.0, "age": 30}]}, 400, "city"),
+        ({"records": [{**GOOD, "colour": 1}]}, 400, "colour"),
+        ({"records": [{**GOOD, "size": "large"}]}, 400, "'size'"),
+        ({"records": [GOOD, {**GOOD, "city": 3}]}, 400, "record 1: column 'city'"),
+        ({"records": [{**GOOD, "age": [1]}]}, 400, "'age'"),
+        ({"records": [{**GOOD, "age": {"a": 1}}]}, 400, "'age'"),
+        ({"records": [{**GOOD, "age": 2**70}]}, 400, "'age'"),
+        ({"records": [GOOD] * 40 + [{**GOOD, "size": "x"}]}, 400, "'size'"),
+        ({"records": [GOOD] * 10_001}, 413, "10001 records"),
+    ],
+)
+def test_bad_records_are_answered_by_what_is_wrong(server, body, status, words) -> None:
+    found = server.ask("POST", "/predict", body)
+    assert found[0] == status
+    assert words in found[1]["error"]
+
+
+def tensor(**more) -> dict:
+    return {"name": "size", "shape": [1], "datatype": "FP64", "data": [1.0], **more}
+
+
+OTHERS = [
+    {"name": "age", "shape": [1], "datatype": "INT64", "data": [30]},
+    {"name": "city", "shape": [1], "datatype": "BYTES", "data": ["Oslo"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        (None, "inputs"),
+        ([], "inputs"),
+        ([3], "input 0"),
+        ([{}], "name"),
+        ([tensor(shape=[-1])], "shape"),
+        ([tensor(shape=[1, 1, 1])], "shape"),
+        ([tensor(shape=[True])], "shape"),
+        ([tensor(shape=[10**9])], "rows"),
+        ([tensor(shape=[2])], "'size' has 1 values"),
+        ([tensor(shape=[1, 1], data=[[1.0, 2.0]])], "'size'"),
+        ([tensor(data="x")], "'size'"),
+        ([tensor(data=["x"])], "'size' is FP64, but contains a str"),
+        ([tensor(data=[True])], "contains a bool"),
+        ([tensor(datatype="FP128")], "FP128"),
+        ([tensor(datatype="INT8", data=[300])], "300"),
+        ([tensor(datatype="INT8", data=[1.5])], "contains a float"),
+        ([tensor(file="/etc/passwd")], "'file'"),
+        ([tensor()], "age"),
+        ([tensor(), tensor()], "twice"),
+        ([tensor(), *OTHERS, {**OTHERS[0], "name": "more"}], "more"),
+        ([tensor(shape=[2], data=[1.0, 2.0]), *OTHERS], "shape"),
+        ([tensor(datatype="BYTES", data=["x"]), *OTHERS], "'size'"),
+    ],
+)
+def test_bad_tensors_are_answered_by_what_is_wrong(server, inputs, words) -> None:
+    status, found = server.ask("POST", "/v2/models/income/infer", {"inputs": inputs})
+    assert status in (400, 413), found
+    assert words in found["error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "status"),
+    [
+        ("GET", "/", 404),
+        ("GET", "/predict", 405),
+        ("POST", "/v2/models/other/infer", 404),
+        ("GET", "/v2/models/other", 404),
+        ("GET", "/v2/models/income/versions/0/ready", 404),
+        ("GET", "/v2/models/..%2f..%2fetc%2fpasswd", 404),
+    ],
+)
+def test_other_addresses(server, method, address, status) -> None:
+    found = server.ask(method, address)
+    assert found[0] == status
+    assert found[1]["error"]
+
+
+def test_binary_tensors_are_refused(server) -> None:
+    status, found = server.ask(
+        "POST", "/v2/models/income/infer", b"{}\0", {"Inference-Header-Content-Length": "2"}
+    )
+    assert status == 400
+    assert "JSON" in found["error"]
+
+
+# -- limits ---------------------------------------------------------------------------
+
+
+def test_limits(path) -> None:
+    options = ("--max-body", "2000", "--max-rows", "5", "--max-seconds", "1")
+    with serving(path, *options) as server:
+        assert server.ask("POST", "/predict", {"records": [GOOD] * 5})[0] == 200
+        assert server.ask("POST", "/predict", {"records": [GOOD] * 6})[0] == 413
+        status, found = server.ask("POST", "/predict", b" " * 2001)
+        assert (status, "2001 bytes" in found["error"]) == (413, True)
+
+        def parts():
+            for _ in range(30):
+                yield b" " * 100
+
+        connection = server.connect()
+        connection.request("POST", "/predict", parts(), encode_chunked=True)
+        assert connection.getresponse().status == 413
+        # A body that never comes.
+        start = time.monotonic()
+        with socket.create_connection((server.host, server.port), 30) as raw:
+            raw.sendall(b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{")
+            answer = raw.recv(4096)
+        assert b" 408 " in answer.split(b"\r\n")[0]
+        assert time.monotonic() - start < 20
+        assert server.ask("GET", "/v2/health/live")[0] == 200
+
+
+@pytest.fixture(scope="module")
+def slow_path(tmp_path_factory) -> Path:
+    """A model whose explanations take long."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 20))
+    params = {"n_estimators": 200, "max_leaves": 64, "linear_leaves": False}
+    booster = train(params, Dataset(X, X[:, 0] * X[:, 1] + rng.normal(size=4000)))
+    found = tmp_path_factory.mktemp("slow") / "slow.hedgerow"
+    booster.save(found)
+    return found
+
+
+def slow_body(n: int = 3000) -> dict:
+    return {"records": np.random.default_rng(0).normal(size=(n, 20)).tolist(), "explain": True}
+
+
+def test_requests_that_take_too_long_and_queues_that_are_full(slow_path) -> None:
+    options = ("--max-seconds", "0.1", "--threads", "1", "--max-queue", "1")
+    with serving(slow_path, *options) as server:
+        body = json.dumps(slow_body())
+        with ThreadPoolExecutor(6) as pool:
+            found = list(pool.map(lambda _: server.ask("POST", "/predict", body), range(6)))
+        statuses = {status for status, _ in found}
+        assert statuses <= {200, 503, 504}
+        assert {503, 504} <= statuses
+        # Small requests pass by meanwhile, and all is well afterwards.
+        assert server.ask("POST", "/predict", {"records": slow_body(1)["records"]})[0] == 200
+
+
+# -- token ----------------------------------------------------------------------------
+
+
+def test_a_token_is_asked(path, tmp_path) -> None:
+    token = "correct horse battery staple"
+    (tmp_path / "token").write_text(token + "\n")
+    with serving(path, "--token-file", str(tmp_path / "token")) as server:
+        for path_ in ("/metrics", "/v2", "/v2/models/income"):
+            assert server.ask("GET", path_)[0] == 401
+        wrong = ("", "Bearer", "Bearer wrong", f"Basic {token}", f"Bearer {token}x", "Bearer é")
+        for sent in wrong:
+            headers = {"Authorization": sent.encode("latin-1")}
+            status, found = server.ask("POST", "/predict", {"records": [GOOD]}, headers)
+            assert status == 401, sent
+            assert "token" in found["error"]
+        headers = {"Authorization": f"Bearer {token}"}
+        assert server.ask("POST", "/predict", {"records": [GOOD]}, headers)[0] == 200
+        assert server.ask("GET", "/v2/health/ready")[0] == 200
+    with serving(path, environment={"HEDGEROW_TOKEN": token}) as server:
+        assert server.ask("POST", "/predict", {"records": [GOOD]})[0] == 401
+
+
+def run_serve(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hedgerow", "serve", *arguments], capture_output=True, text=True,
+        env={**os.environ, **environment}, check=False, timeout=120,
+    )  # fmt: skip
+
+
+def test_what_cannot_be_served(path, tmp_path) -> None:
+    (tmp_path / "bad").write_bytes(b"no model")
+    for arguments, words in (
+        ((str(tmp_path / "absent"),), "absent"),
+        ((str(tmp_path / "bad"),), "bad"),
+        ((str(path), "--port", "99999"), "port"),
+        ((str(path), "--max-rows", "0"), "rows"),
+    ):
+        found = run_serve(*arguments)
+        assert found.returncode == 2, found
+        assert words in found.stderr
+    found = run_serve(str(path), HEDGEROW_TOKEN="short")
+    assert (found.returncode, "16 characters" in found.stderr) == (2, True)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert run_serve(str(path), "--port", str(taken.getsockname()[1])).returncode == 2
+
+
+def test_other_machines_are_warned_of(path) -> None:
+    with serving(path, "--host", "0.0.0.0") as server:
+        assert any("no token" in line for line in server.lines)
+
+
+# -- many at once, reloads, the end ---------------------------------------------------
+
+
+def replace(source: Path, target: Path) -> None:
+    shutil.copy(source, target.with_suffix(".new"))
+    os.replace(target.with_suffix(".new"), target)
+
+
+def hammer(
+    server: Server, bodies: list, answers: list[dict], stop: threading.Event, lost: list
+) -> int:
+    """Ask until told to stop; answers that are none of those that are right are noted."""
+    connection = server.connect()
+    n_asked = 0
+    for k in itertools.count():
+        if stop.is_set():
+            break
+        at = k % len(bodies)
+        try:
+            status, found = ask(connection, "POST", "/predict", bodies[at])
+        except OSError as error:
+            lost.append(repr(error))
+            connection = server.connect()
+            continue
+        right = status == 200 and any(
+            found["version"] == one["version"] and found["predictions"] == one["predictions"][at]
+            for one in answers
+        )
+        if not right:
+            lost.append((status, found))
+        n_asked += 1
+    connection.close()
+    return n_asked
+
+
+def right_answers(path: Path, bodies: list) -> dict:
+    from hedgerow.serving.slot import read_model
+
+    model = read_model(str(path), "any")
+    ask_one = model.booster.predict_one
+    return {
+        "version": model.version,
+        "predictions": [[ask_one(row).item() for row in body["records"]] for body in bodies],
+    }
+
+
+def test_reloads_under_load_lose_nothing(path, tmp_path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    shutil.copy(path, first)
+    make_classifier(30).save(second)
+    live = tmp_path / "live.hedgerow"
+    shutil.copy(first, live)
+    bodies = [{"records": records()[k : k + 1 + k % 3]} for k in range(40)]
+    answers = [right_answers(first, bodies), right_answers(second, bodies)]
+    stop, lost = threading.Event(), []
+    with serving(live, "--watch", "0.05") as server, ThreadPoolExecutor(16) as pool:
+        asked = [pool.submit(hammer, server, bodies, answers, stop, lost) for _ in range(16)]
+        try:
+            for k in range(10):
+                replace((second, first)[k % 2], live)
+                if k % 3 == 0:
+                    server.process.send_signal(signal.SIGHUP)
+                time.sleep(0.2)
+        finally:
+            stop.set()
+        total = sum(one.result() for one in asked)
+        assert not lost, lost[:3]
+        assert total > 200
+        text = server.ask("GET", "/metrics")[1]
+        assert float(re.search(r'reloads_total{outcome="served"} (\S+)', text)[1]) >= 5
+
+
+def wait_for(condition, seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_file_that_is_no_model_changes_nothing(path, tmp_path) -> None:
+    live = tmp_path / "income.hedgerow"
+    shutil.copy(path, live)
+    with serving(live, "--watch", "0.05") as server:
+        before = server.ask("POST", "/predict", {"records": [GOOD]})
+
+        def refused() -> bool:
+            text = server.ask("GET", "/metrics")[1]
+            return float(re.search(r'outcome="refused"} (\S+)', text)[1]) >= 1
+
+        live.write_bytes(b"no model")
+        wait_for(refused)
+        assert server.ask("POST", "/predict", {"records": [GOOD]}) == before
+        live.unlink()
+        time.sleep(0.2)
+        assert server.ask("POST", "/predict", {"records": [GOOD]}) == before
+        make_classifier(5).save(live)
+        wait_for(
+            lambda: (
+                server.ask("POST", "/predict", {"records": [GOOD]})[1]["version"]
+                != before[1]["version"]
+            )
+        )
+
+
+def test_running_requests_are_answered_before_the_end(slow_path) -> None:
+    with serving(slow_path, "--max-seconds", "60") as server:
+        body = json.dumps(slow_body(1500))
+
+        def pending() -> bool:
+            text = server.ask("GET", "/metrics")[1]
+            return float(re.search(r"\nhedgerow_pending (\S+)", text)[1]) >= 3
+
+        with ThreadPoolExecutor(3) as pool:
+            asked = [pool.submit(server.ask, "POST", "/predict", body) for _ in range(3)]
+            wait_for(pending)
+            assert server.stop(signal.SIGTERM) == 0
+            for one in asked:
+                status, found = one.result()
+                assert status == 200
+                assert len(found["explanations"]) == 1500
+        with pytest.raises(OSError, match=r"refused|reset"):
+            server.ask("GET", "/v2/health/live")
