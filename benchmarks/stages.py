@@ -6,7 +6,7 @@
     python benchmarks/stages.py 10000 31
 
 Calls the compiled stages one by one from Python, in the order of
-``growing.grow.work``; a call costs some microseconds more than inside the
+``growing.core.grow.work``; a call costs some microseconds more than inside the
 compiled loop, which shows in the small stages of small data.
 """
 
@@ -22,8 +22,17 @@ from collections import defaultdict
 
 import numpy as np
 
+from hedgerow.arrays import IntArray
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.growing.core import frontier, gradients, grow, leaves, searching
+from hedgerow.growing.core import (
+    batch,
+    building,
+    frontier,
+    gradients,
+    leaves,
+    partition,
+    searching,
+)
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.sampling import draws as sampling
@@ -37,6 +46,7 @@ class Clock:
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
         self.rows_visited = 0
+        self.bare: layout.State | None = None  # the state without options
 
     def run(self, stage, function, *arguments):
         start = time.perf_counter()
@@ -45,72 +55,70 @@ class Clock:
         return result
 
 
-def search_children(s: layout.State, clock: Clock) -> None:
-    """``growing.grow.search_children`` with a clock."""
-    scalars, table = s.scalars, s.tree.table
-    columns = (0, s.settings.n_columns)
-    slot_size = s.settings.n_columns * s.bins.stride
-    for child in range(2):
-        node = scalars[layout.IS_SMALL if child == 0 else layout.IS_LARGE]
-        slot = scalars[layout.IS_SMALL_SLOT if child == 0 else layout.IS_LARGE_SLOT]
-        searched = scalars[layout.IS_SEARCH_SMALL if child == 0 else layout.IS_SEARCH_LARGE]
-        if node < 0:
-            continue
-        if child == 1 and scalars[layout.IS_SUBTRACT] == 1:
-            small = scalars[layout.IS_SMALL_SLOT] * slot_size
-            clock.run(
-                "subtract", grow.subtract_node,
-                columns, s.bins, s.columns, s.wide, slot * slot_size, small, None,
-            )  # fmt: skip
-        else:
-            place = (table[node, layout.NODE_START], table[node, layout.NODE_COUNT])
-            clock.rows_visited += int(place[1])
-            clock.run(
-                "histogram", grow.build_node,
-                0, s.team, s.settings, s.bins, s.columns, s.rows, s.threads.cells[0],
-                s.wide, place, slot, scalars, None,
-            )  # fmt: skip
+def make_histogram(s: layout.State, clock: Clock, job: IntArray, child: int) -> None:
+    """``growing.core.building.make_histogram`` with a clock."""
+    node, slot, searched = batch.member(job, child)
+    how = job[batch.JOB_HISTOGRAMS]
+    if node < 0 or how == batch.KEPT:
+        return
+    columns, lists = (0, s.settings.n_columns), s.options.lists
+    size = s.settings.n_columns * s.bins.stride
+    if child == 1 and how == batch.SUBTRACTED:
+        small = job[batch.JOB_SMALL_SLOT] * size
+        clock.run(
+            "subtract", building.subtract_node,
+            0, columns, s.bins, s.columns, s.histograms, slot * size, small, lists, None,
+        )  # fmt: skip
+    elif searched == 1 or how == batch.SUBTRACTED:
+        row = s.tree.table[node]
+        place = (row[layout.NODE_START], row[layout.NODE_COUNT])
+        clock.rows_visited += int(place[1])
+        clock.run("histogram", building.build_node, 0, clock.bare, place, slot, lists, None)
         if node == 0:
-            grow.sum_root(s.columns, s.bins.stride, s.wide, slot * slot_size, table[0])
+            building.sum_root(s.columns, s.bins.stride, s.histograms, slot * size, row)
+
+
+def search_batch(s: layout.State, clock: Clock) -> None:
+    """``growing.core.grow.search_histograms`` with a clock."""
+    job, size = s.tree.batch[0], s.settings.n_columns * s.bins.stride
+    for child in range(2):
+        make_histogram(s, clock, job, child)
+        node, slot, searched = batch.member(job, child)
         if searched == 1:
             clock.run(
                 "search", searching.search_node,
-                0, columns, s.settings, s.rules, s.bins, s.columns,
-                (s.wide, slot * slot_size), s.search, child, table[node], scalars, None,
+                0, (0, s.settings.n_columns), s.settings, s.rules, s.bins, s.columns,
+                (s.histograms, slot * size), s.search, child, (node, s.tree.table[node]),
+                s.scalars, s.options,
             )  # fmt: skip
 
 
 def grow_tree(s: layout.State, clock: Clock, number: int) -> None:
-    """One pass of ``growing.grow.work`` with a clock."""
-    scalars, tree = s.scalars, s.tree
+    """``growing.core.grow.grow_tree`` with a clock."""
+    scalars, tree, clock.bare = s.scalars, s.tree, building.bare(s)
     scalars[layout.IS_TREE] = number
     clock.run(
         "gradient", gradients.gradient_pass,
         0, s.team, s.settings, s.loss_data, s.rows, s.threads, scalars,
     )  # fmt: skip
     sampling.sample_rows(0, s.team, s.settings, s.rows.rows, s.threads.counts, scalars)
-    frontier.start_tree(s.settings, s.rules, tree, scalars, None)
-    while True:
-        parent, search_next = scalars[layout.IS_PARENT], scalars[layout.IS_SMALL] >= 0
-        if parent >= 0:
-            row = tree.table[parent]
-            column = s.bins.by_column[row[layout.NODE_COLUMN]]
-            clock.run(
-                "partition", grow.partition_node,
-                0, s.team, s.rows, column, row, s.threads.counts,
-            )  # fmt: skip
-        elif not search_next:
-            break
-        if search_next:
-            search_children(s, clock)
+    frontier.start_tree(s.settings, s.rules, tree, scalars, s.options)
+    while scalars[layout.IS_N_JOBS] > 0:
+        clock.run(
+            "partition", partition.partition_batch,
+            0, s.team, s.rows, s.bins.by_column, tree.table, tree.batch,
+            scalars[layout.IS_N_JOBS], s.threads.counts,
+        )  # fmt: skip
+        if scalars[layout.IS_N_SEARCHED] > 0:
+            search_batch(s, clock)
         clock.run(
             "frontier", frontier.advance,
-            s.settings, s.rules, tree, scalars, s.search.found, None,
+            s.settings, s.rules, tree, scalars, s.search.found, s.options, None,
         )  # fmt: skip
     clock.run(
         "leaves", leaves.finish_tree,
         0, s.team, s.settings, s.rules, s.rows, s.loss_data.raw, s.threads.leaf_sums,
-        tree, scalars, None,
+        tree, scalars, s.options,
     )  # fmt: skip
 
 

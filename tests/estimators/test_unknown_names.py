@@ -55,6 +55,41 @@ def test_all_wrong_names_in_one_error(call: Callable[[], Any], words: list[str])
         assert any(part in str(found.value) for part in word.split("|"))
 
 
+NAMES_OF_PEERS = {
+    "sampling_method": "'sampling'",
+    "data_sample_strategy": "'sampling'",
+    "top_rate": "'goss_top_rate'",
+    "other_rate": "'goss_other_rate'",
+    "linear_tree": "'linear_leaves'",
+    "feature_contri": "feature_penalties",
+    "tweedie_variance_power": "'tweedie_power'",
+    "n_iter_no_change": "'patience'",
+    "tol": "'min_delta'",
+    "max_iter": "'n_estimators'",
+    "max_leaf_nodes": "'max_leaves'",
+    "l2_regularization": "'reg_lambda'",
+    "monotonic_cst": "'monotone_constraints'",
+    "verbose": "progress=True",
+    "groups": "give them to fit",
+    "group": "qid, the query of each row",
+}
+
+
+@pytest.mark.parametrize("name", NAMES_OF_PEERS)
+def test_errors_name_the_parameter_that_is_meant(name: str) -> None:
+    for call in (lambda: HedgerowRegressor(**{name: 1}), lambda: hedgerow.train({name: 1}, DATA)):
+        with pytest.raises(hedgerow.ParameterError) as found:
+            call()
+        assert NAMES_OF_PEERS[name] in str(found.value), str(found.value)
+
+
+def test_unknown_categories_are_a_matter_of_datasets_and_estimators() -> None:
+    with pytest.raises(hedgerow.ParameterError, match="is 'unknown_category' here"):
+        HedgerowRegressor(handle_unknown="error")  # type: ignore[call-arg]
+    with pytest.raises(hedgerow.ParameterError, match="unknown_category of Dataset"):
+        hedgerow.train({"handle_unknown": "error"}, DATA)
+
+
 def test_python_code_may_expect_a_type_error() -> None:
     with pytest.raises(TypeError, match="no parameter 'num_leaves'"):
         HedgerowRegressor(num_leaves=3)  # type: ignore[call-arg]
@@ -103,11 +138,11 @@ def test_subclasses_with_names_of_their_own() -> None:
             super().__init__(n_estimators=n_estimators)
             self.extra = extra
 
-    class HistogramSums(HedgerowRegressor):
+    class AnyKeywords(HedgerowRegressor):
         def __init__(self, **params: Any) -> None:
             super().__init__(**params)
 
     assert clone(Ours(extra=3)).extra == 3
-    assert HistogramSums(max_leaves=3).max_leaves == 3
+    assert AnyKeywords(max_leaves=3).max_leaves == 3
     with pytest.raises(TypeError, match="Ours has no parameter 'max_leaves'"):
         Ours(max_leaves=3)  # type: ignore[call-arg]

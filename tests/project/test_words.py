@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,32 @@ PRIVATE = {
     "row_forms": "training_matrix",
 }
 """Words that once named modules and were understood by nobody else, with those of the field."""
+
+
+PRIVATE_PARTS = {
+    "asked": "constraints, or requested",
+    "crew": "team",
+    "extras": "options",
+    "spoil": "alter",
+    "vain": "unused",
+}
+"""Parts of identifiers that nobody else uses, and the words to use."""
+
+
+def parts_of_identifiers(path: Path) -> set[str]:
+    """Words of the identifiers of a file, in lower case."""
+    with tokenize.open(path) as file:
+        tokens = list(tokenize.generate_tokens(file.readline))
+    names = {token.string for token in tokens if token.type == tokenize.NAME}
+    return {part.lower() for name in names for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
+
+
+def test_identifiers_have_no_private_words() -> None:
+    found = {}
+    for path in SOURCES.rglob("*.py"):
+        for part in parts_of_identifiers(path) & set(PRIVATE_PARTS):
+            found[f"{path.relative_to(SOURCES)}: {part}"] = PRIVATE_PARTS[part]
+    assert found == {}
 
 
 def test_no_module_has_a_private_word_for_its_name() -> None:

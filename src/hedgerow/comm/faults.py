@@ -127,8 +127,8 @@ class FaultyTransport:
         if fault == Fault.LOST:
             return
         if fault in (Fault.CUT, Fault.DAMAGED):
-            spoil = _cut if fault == Fault.CUT else _damaged
-            self._inner.post([(rank, spoil(message)) for rank, message in messages])
+            alter = _cut if fault == Fault.CUT else _damaged
+            self._inner.post([(rank, alter(message)) for rank, message in messages])
             return
         if fault == Fault.STALLS:
             time.sleep(self._injection.stall)

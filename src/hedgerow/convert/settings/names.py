@@ -38,6 +38,28 @@ _OF_FIT = {
 }
 """Arguments of other libraries' ``fit``, and what to use instead."""
 
+_SCIKIT_LEARN = {
+    "max_iter": "n_estimators",
+    "max_leaf_nodes": "max_leaves",
+    "l2_regularization": "reg_lambda",
+    "max_features": "colsample_bynode",
+    "monotonic_cst": "monotone_constraints",
+    "interaction_cst": "interaction_constraints",
+    "n_iter_no_change": "patience",
+    "tol": "min_delta",
+    "scoring": "eval_metric",
+    "handle_unknown": "unknown_category",
+    "loss": "objective",
+}
+"""Parameters of scikit-learn's estimators, and their names here."""
+
+_OF_ROWS = {
+    "groups": "'groups' belong to the rows: give them to fit, or to Dataset.",
+    "group": "In place of 'group', give qid, the query of each row, to fit or to Dataset.",
+    "handle_unknown": "In place of 'handle_unknown', use unknown_category of Dataset.",
+}
+"""What belongs to rows and is no parameter, as an answer."""
+
 _MESSAGES = ("verbose", "verbosity", "verbose_eval", "silent", "logging_level")
 """Parameters of other libraries for what a fit prints; a Hedgerow fit prints nothing."""
 
@@ -45,8 +67,8 @@ _MESSAGES = ("verbose", "verbosity", "verbose_eval", "silent", "logging_level")
 def name_hint(name: str, known: Iterable[str]) -> str:
     """Return a sentence with a leading space, or nothing.
 
-    The sentence has Hedgerow's name for a parameter of LightGBM, XGBoost or CatBoost, the
-    reason why there is none, or the nearest name.
+    The sentence has Hedgerow's name for a parameter of LightGBM, XGBoost, CatBoost or
+    scikit-learn, the reason why there is none, or the nearest name.
 
     Examples
     --------
@@ -56,8 +78,12 @@ def name_hint(name: str, known: Iterable[str]) -> str:
     " In place of 'verbose', progress=True shows a bar, and callbacks get each round."
     """
     every = list(known)
-    if name in _MESSAGES and "progress" in every:
+    if name in _MESSAGES:
         return f" In place of {name!r}, progress=True shows a bar, and callbacks get each round."
+    if _SCIKIT_LEARN.get(name) in every:
+        return f" scikit-learn's {name!r} is {_SCIKIT_LEARN[name]!r} here."
+    if name in _OF_ROWS:
+        return f" {_OF_ROWS[name]}"
     for library in _LIBRARIES:
         theirs = library.canonical(name)
         if theirs is None:

@@ -141,7 +141,7 @@ class StoredExactGrower:
         fixed, node = self._row_arrays(n_rows, memory_limit)
         self._rows = StreamRows(node, fixed)
         self._passes = Passes(columns, self._rows, n_threads)
-        self._crew = ThreadTeam(1, aligned_zeros(SIGNAL_SIZE, np.int64), *wait_addresses())
+        self._team = ThreadTeam(1, aligned_zeros(SIGNAL_SIZE, np.int64), *wait_addresses())
         self._threads = layout.Threads(
             cells=aligned_zeros((1, 1), np.int64),
             blocks=aligned_empty((1, 2, BLOCK), np.float64),
@@ -234,7 +234,7 @@ class StoredExactGrower:
         no_rows = np.zeros(0, dtype=np.uint32)
         rows = layout.Rows(no_rows, no_rows, self._rows.fixed, np.zeros(0, dtype=np.int64))
         stages.compute_gradients(
-            self._crew, self._settings, self._loss_data, rows, self._threads, self._scalars
+            self._team, self._settings, self._loss_data, rows, self._threads, self._scalars
         )
 
     def _open_root(self) -> bool:
