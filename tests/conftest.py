@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,14 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
         if error.could_be_built:
             raise
         pytest.skip(f"needs the compiler: {error}")
+
+
+@pytest.fixture(autouse=True)
+def forget_interrupts() -> None:
+    """Let no interrupt of an earlier test make that of this one the second within seconds."""
+    loop = sys.modules.get("hedgerow.boosting.loop.training_loop")
+    if loop is not None:
+        loop.INTERRUPTS.last = -math.inf
 
 
 @pytest.fixture
