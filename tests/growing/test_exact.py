@@ -389,7 +389,9 @@ def test_constant_column_with_missing_values_is_split_at_them() -> None:
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_one_row_is_one_leaf(n_threads) -> None:
-    trees, raw, _ = grow(np.ones((1, 2)), [7.0], exact_params(), n_threads=n_threads)
+    """Many trees: a thread that reads the next batch for this one would wait for ever."""
+    params = exact_params()
+    trees, raw, _ = grow(np.ones((1, 2)), [7.0], params, n_threads=n_threads, n_trees=500)
     assert trees[0].feature.tolist() == [-1]
     assert raw.tolist() == [[7.0]]
 

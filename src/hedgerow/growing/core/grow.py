@@ -276,6 +276,8 @@ def grow_tree(
             search_batch(
                 thread, mine, state, n_jobs, state.options, vectors, bins, sorted_columns, level
             )
+        else:
+            barrier(team)  # thread 0 must not make the next batch before all have read this one
         if thread == 0:
             next_batch(state, state.options, vectors, level)
     finish(thread, state, state.options, vectors)
