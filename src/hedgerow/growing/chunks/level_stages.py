@@ -1,8 +1,8 @@
 """The search of a level of a symmetric tree, in the histograms of rows in chunks.
 
-The stages are those of :mod:`hedgerow.growing.symmetric.stages`.  Histograms of the level are
-all kept, each rank has those of its block of columns, and what the rank with the best cut
-measures in the nodes is told to the others.
+The stages are those of :mod:`hedgerow.growing.symmetric.stages`.  All histograms of the level
+are kept.  Each rank has the histograms of its block of columns.  The rank with the best cut
+measures the nodes and sends the result to the other ranks.
 """
 
 from __future__ import annotations

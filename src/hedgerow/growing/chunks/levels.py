@@ -30,7 +30,7 @@ from hedgerow.kernels.lanes import WIDTH
 from hedgerow.params import BoostParams
 
 _BOTH: IntArray = np.ones((1, batch.JOB_FIELDS), dtype=np.int64)
-"""A job of two searches: the best cut, and that which is given."""
+"""A job of two searches: the best cut, and the forced cut."""
 
 _LEFT_SUMS = [layout.NODE_G_LEFT, layout.NODE_H_LEFT, layout.NODE_N_LEFT]
 

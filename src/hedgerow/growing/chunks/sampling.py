@@ -7,7 +7,7 @@ takes the place of each tally, and ranks that of threads::
     pass 1, 2, 3    tally of a digit, in each rank  -> digit, from the tallies of all ranks
     pass 4          rows chosen, chunk by chunk, and the histogram of the root
 
-Of rows that tie at the threshold GOSS keeps the first ones, of the first ranks and chunks.
+Rows may tie at the threshold.  GOSS keeps the first of them, in the order of ranks and chunks.
 """
 
 from __future__ import annotations
