@@ -231,6 +231,38 @@ def test_missing_constant_and_huge_columns_do_no_harm() -> None:
     assert np.isfinite(model.predict(np.full((3, 4), [[np.nan], [np.inf], [-1e308]]))).all()
 
 
+def huge_table(seed):
+    """A few rows of huge values, which weigh so little that their fixed hessian is 0."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 5))
+    raw = 4.0 * X[:, 0] + X[:, 1]
+    weight = np.where(rng.random(len(X)) < 0.05, 1e-30, 1.0)
+    huge = np.sign(X) * 10.0 ** rng.integers(150, 309, X.shape)
+    return np.where(weight[:, None] < 1.0, huge, X), raw, weight
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=10, deadline=None)
+@pytest.mark.parametrize("grow_policy", ["leafwise", "symmetric"])
+@pytest.mark.parametrize("loss", ["logistic", "poisson", "softmax"])
+def test_terms_that_overflow_are_left_out(grow_policy, loss, seed) -> None:
+    X, raw, weight = huge_table(seed)
+    y = {"logistic": raw > 0, "poisson": np.exp(np.clip(raw, -9, 9)), "softmax": np.sign(raw) + 1}
+    params = {
+        "linear_leaves": True, "objective": loss, "n_estimators": 12, "learning_rate": 1.0,
+        "reg_lambda": 0.0, "grow_policy": grow_policy, "min_samples_leaf": 10,
+        "min_child_weight": 0.0, "early_stopping": False,
+    }  # fmt: skip
+    target = y[loss].astype(np.float64)
+    booster = train(params, Dataset(X, target, weight))
+    for model in (booster, booster.refit(X, target, weight, decay=0.5)):
+        slopes = model.model.forest.slopes
+        assert np.isfinite(slopes.low).all() and np.isfinite(slopes.high).all()
+        again, _ = model_from_bytes(model_to_bytes(model.model))
+        assert model_to_bytes(again) == model_to_bytes(model.model)
+        assert np.isfinite(model.raw_scores(X)).all()
+
+
 def test_a_column_with_one_value_in_a_leaf_has_no_slope() -> None:
     """The mean of equal numbers is rounded, which is not a variance to divide by."""
     rng = np.random.default_rng(0)

@@ -393,26 +393,31 @@ def add_value(data: LeafRows, leaf: int, value: float, scores: FloatArray) -> No
 
 
 @kernel(inner=True)
-def add_found(
-    data: LeafRows, terms: LeafTerms, leaf: int, value: float, ends: tuple[float, float],
-    scores: FloatArray,
-) -> None:  # fmt: skip
-    """Write the bounds of a leaf; add value and terms to the scores of its rows, if there are any.
+def find_bounds(data: LeafRows, terms: LeafTerms, leaf: int, ends: tuple[float, float]) -> None:
+    """Write the sum of terms of each row over its g in the space, and the bounds of the leaf.
 
-    The same bits as :func:`sum_of_terms`: a term with the slope 0 adds nothing.  ``ends`` are
-    what the sum of terms may be at least and at most.
+    A sum has the bits of :func:`sum_of_terms`: a term with the slope 0 adds nothing.  ``ends``
+    are the least and the greatest sum allowed.  If the sum of one row overflows, the leaf loses
+    its terms: the solution ignores rows with a hessian of 0, whose values may be of any size.
     """
-    space, first, adds = data.space, np.uint64(data.start[leaf]), len(scores) > 0
+    space, first = data.space, np.uint64(data.start[leaf])
+    last = first + np.uint64(data.count[leaf])
     a, b, c = terms.slope[leaf, 0], terms.slope[leaf, 1], terms.slope[leaf, 2]
-    low, high = np.inf, -np.inf
-    for i in range(first, first + np.uint64(data.count[leaf])):
+    low, high, finite = np.inf, -np.inf, True
+    for i in range(first, last):
         total = a * space[2, i] if a != 0.0 else 0.0
         total += b * space[3, i] if b != 0.0 else 0.0
         total += c * space[4, i] if c != 0.0 else 0.0
+        finite = finite and is_finite(total)
         total = min(max(total, ends[0]), ends[1])
         low, high = min(low, total), max(high, total)
-        if adds:
-            scores[np.uint64(data.rows[i])] += value + total
+        space[0, i] = total
+    if not finite:
+        low = high = 0.0
+        for t in range(np.uint64(TERMS)):
+            terms.slope[leaf, t] = 0.0
+        for i in range(first, last):
+            space[0, i] = 0.0
     terms.bounds[0, leaf], terms.bounds[1, leaf] = low, high
 
 
@@ -471,4 +476,8 @@ def fit_terms(
         value = values[leaf] if len(values) > 0 else 0.0
         alone, all_ = rate * longest[0], rate * longest[1]
         ends = (max(-alone, min(-all_ - value, 0.0)), min(alone, max(all_ - value, 0.0)))
-        add_found(data, terms, leaf, value, ends, scores)
+        find_bounds(data, terms, leaf, ends)
+        if len(scores) > 0:
+            first = np.uint64(data.start[leaf])
+            for i in range(first, first + np.uint64(data.count[leaf])):
+                scores[np.uint64(data.rows[i])] += value + data.space[0, i]
