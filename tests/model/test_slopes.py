@@ -257,10 +257,10 @@ def test_terms_that_overflow_are_left_out(grow_policy, loss, seed) -> None:
     booster = train(params, Dataset(X, target, weight))
     for model in (booster, booster.refit(X, target, weight, decay=0.5)):
         slopes = model.model.forest.slopes
-        assert np.isfinite(slopes.low).all() and np.isfinite(slopes.high).all()
+        assert np.isfinite([slopes.low, slopes.high]).all()
         again, _ = model_from_bytes(model_to_bytes(model.model))
         assert model_to_bytes(again) == model_to_bytes(model.model)
-        assert np.isfinite(model.raw_scores(X)).all()
+        assert np.abs(model.raw_scores(X)).max() < 1e6
 
 
 def test_a_column_with_one_value_in_a_leaf_has_no_slope() -> None:

@@ -397,27 +397,28 @@ def find_bounds(data: LeafRows, terms: LeafTerms, leaf: int, ends: tuple[float, 
     """Write the sum of terms of each row over its g in the space, and the bounds of the leaf.
 
     A sum has the bits of :func:`sum_of_terms`: a term with the slope 0 adds nothing.  ``ends``
-    are the least and the greatest sum allowed.  If the sum of one row overflows, the leaf loses
-    its terms: the solution ignores rows with a hessian of 0, whose values may be of any size.
+    are the least and the greatest sum allowed.  Rows with a hessian of 0 do not widen the
+    bounds: the solution ignores such rows, so their values may lie anywhere.
     """
     space, first = data.space, np.uint64(data.start[leaf])
     last = first + np.uint64(data.count[leaf])
     a, b, c = terms.slope[leaf, 0], terms.slope[leaf, 1], terms.slope[leaf, 2]
-    low, high, finite = np.inf, -np.inf, True
+    low, high = np.inf, -np.inf
     for i in range(first, last):
         total = a * space[2, i] if a != 0.0 else 0.0
         total += b * space[3, i] if b != 0.0 else 0.0
         total += c * space[4, i] if c != 0.0 else 0.0
-        finite = finite and is_finite(total)
-        total = min(max(total, ends[0]), ends[1])
-        low, high = min(low, total), max(high, total)
         space[0, i] = total
-    if not finite:
+        counts = space[1, i] > 0.0
+        total = min(max(total, ends[0]), ends[1])
+        low = min(low, total) if counts else low
+        high = max(high, total) if counts else high
+    if not (is_finite(low) and is_finite(high)):
         low = high = 0.0
         for t in range(np.uint64(TERMS)):
             terms.slope[leaf, t] = 0.0
-        for i in range(first, last):
-            space[0, i] = 0.0
+    for i in range(first, last):
+        space[0, i] = clipped(space[0, i], low, high)
     terms.bounds[0, leaf], terms.bounds[1, leaf] = low, high
 
 
