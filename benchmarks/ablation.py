@@ -34,7 +34,7 @@ from sklearn.metrics import roc_auc_score
 from hedgerow import CARTClassifier, CARTRegressor, HedgerowClassifier
 from hedgerow.advanced import grouped
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.data.blocks import sort_columns
+from hedgerow.data.external.blocks import sort_columns
 
 OUT = Path(__file__).with_name("results") / "ablation.json"
 Rows = list[dict[str, Any]]

@@ -37,7 +37,7 @@ def fit_hedgerow(X: np.ndarray, y: np.ndarray, n_bins: int, trees: int, paired: 
     """Seconds and the model."""
     from hedgerow import Dataset, train
     from hedgerow.boosting.loop import training_matrix
-    from hedgerow.data import pairs
+    from hedgerow.data.binning import pairs
 
     training_matrix.may_pay = pairs.may_pay if paired else lambda matrix: False
     params = {"n_estimators": trees, "max_bins": n_bins, "n_jobs": 1}
@@ -90,11 +90,11 @@ def time_histograms() -> None:
     """Print what it costs to add a row to a histogram, for nodes of some sizes."""
     os.environ["HEDGEROW_OPEN_KERNELS"] = "1"
     from hedgerow.data import bin_table, fit_bins, read_table
-    from hedgerow.data.pairs import pair_columns
+    from hedgerow.data.binning.pairs import pair_columns
     from hedgerow.growing.core.grower import _bins, _make_threads
     from hedgerow.growing.core.setup import list_columns
     from hedgerow.growing.core.sums_pool import make_histogram_sums
-    from hedgerow.kernels.histogram import Packing, build_histogram
+    from hedgerow.kernels.histograms.histogram import Packing, build_histogram
 
     n_rows = 1_000_000
     X, _ = table(n_rows)

@@ -12,7 +12,7 @@ import numpy as np
 
 from hedgerow.compile import entry_of
 from hedgerow.data import fit_bins, read_table
-from hedgerow.data.matrix import bin_table
+from hedgerow.data.binning.matrix import bin_table
 from hedgerow.growing.core.grow import ORDER_GROW, ORDER_STOP, work
 from hedgerow.growing.core.grower import TreeGrower, make_state
 from hedgerow.objectives import make_objective

@@ -17,7 +17,7 @@ import numpy as np
 
 from hedgerow.comm.threads import run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.data.memory_store import MemoryStore, rows_of
+from hedgerow.data.external.memory_store import MemoryStore, rows_of
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.objectives import make_objective

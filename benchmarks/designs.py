@@ -23,7 +23,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from hedgerow.arrays import aligned_empty, aligned_zeros
-from hedgerow.kernels.intrinsics import prefetch
+from hedgerow.kernels.primitives.intrinsics import prefetch
 
 ROWS, FEATURES, WIDTH, AHEAD = 1_000_000, 28, 32, 16
 u = np.uint64

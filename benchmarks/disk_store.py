@@ -26,9 +26,9 @@ import numpy as np
 from numba import njit
 
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.data.chunk_sink import ChunkSink
-from hedgerow.data.column_codec import ColumnDecoder, encode_column
-from hedgerow.data.row_store import NO_BINS, Uses
+from hedgerow.data.external.chunk_sink import ChunkSink
+from hedgerow.data.external.column_codec import ColumnDecoder, encode_column
+from hedgerow.data.external.row_store import NO_BINS, Uses
 
 PART = 4 << 20
 MODES = (

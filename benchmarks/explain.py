@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow import Booster, Dataset, train
-from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.kernels.tables.keys import floats_of_keys
 
 N_COLUMNS = 28
 MODELS = {

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
-from hedgerow.kernels.one_row import add_one_row
+from hedgerow.kernels.prediction.one_row import add_one_row
 
 TREES = {
     "n_estimators": 100, "max_leaves": 31, "learning_rate": 0.1, "early_stopping": False,

@@ -111,7 +111,7 @@ def main() -> None:
     if options.child:
         child(options)
         return
-    from hedgerow.data.memory import memory_bytes, shown_bytes
+    from hedgerow.data.external.memory import memory_bytes, shown_bytes
 
     limit = memory_bytes(options.limit)
     with tempfile.TemporaryDirectory(dir=options.folder) as name:

@@ -42,7 +42,7 @@ import numpy as np
 
 from hedgerow.boosting.external.stored_scores import MOST_GATHERED
 from hedgerow.comm.mailbox import goes_in_steps
-from hedgerow.data.memory_plan import RowShape
+from hedgerow.data.external.memory_plan import RowShape
 from hedgerow.growing.chunks.setup import MOST_ROWS
 from hedgerow.growing.chunks.space import builds_for, slots_for
 from hedgerow.growing.core.state import FOUND_FIELDS
@@ -322,7 +322,7 @@ def grow(
 
     from hedgerow.boosting.loop.rounds import resolve
     from hedgerow.data import bin_table, fit_bins, read_table
-    from hedgerow.data.memory_store import MemoryStore
+    from hedgerow.data.external.memory_store import MemoryStore
     from hedgerow.growing.chunks.grower import ChunkGrower
     from hedgerow.objectives import make_objective
     from hedgerow.params import BoostParams
@@ -531,7 +531,7 @@ def local_seconds(options: argparse.Namespace, n_threads: int) -> float:
 def resident(name: str = "VmRSS", anew: bool = False) -> int:
     """``VmRSS`` (now) or ``VmHWM`` (peak) in bytes; ``anew``: the peak starts anew."""
     if anew:
-        from hedgerow.data.memory import give_back_memory
+        from hedgerow.data.external.memory import give_back_memory
 
         give_back_memory()
         Path("/proc/self/clear_refs").write_text("5")

@@ -50,8 +50,8 @@ def target(n_rows: int, n_features: int) -> np.ndarray:
 
 def grow(side: str, n_rows: int, options: argparse.Namespace, folder: str) -> dict[str, Any]:
     from hedgerow.data import read_table
-    from hedgerow.data.blocks import sort_columns
-    from hedgerow.data.column_files import sort_to_files
+    from hedgerow.data.external.blocks import sort_columns
+    from hedgerow.data.external.column_files import sort_to_files
     from hedgerow.growing.exact.grower import ExactGrower
     from hedgerow.growing.exact.stored import StoredExactGrower
     from hedgerow.objectives import make_objective

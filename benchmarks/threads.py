@@ -12,7 +12,7 @@ from itertools import count
 import numpy as np
 
 from hedgerow.data import fit_bins, read_table
-from hedgerow.data.matrix import bin_table
+from hedgerow.data.binning.matrix import bin_table
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.objectives import make_objective

@@ -31,7 +31,7 @@ from scipy import stats
 
 from hedgerow import ConformalRegressor, Dataset, HedgerowRegressor, train
 from hedgerow.metrics.distributions import coverage, winkler
-from hedgerow.objectives.distributional import NormalLoss
+from hedgerow.objectives.distributions.losses import NormalLoss
 
 _ROOT = Path(
     os.environ.get("HEDGEROW_TEST_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data"

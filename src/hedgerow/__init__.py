@@ -46,8 +46,8 @@ if TYPE_CHECKING:
         HedgerowRanker,
         HedgerowRegressor,
     )
-    from hedgerow.estimators.conformal_classifier import ConformalClassifier
-    from hedgerow.estimators.conformal_regressor import ConformalRegressor
+    from hedgerow.estimators.conformal.classifier import ConformalClassifier
+    from hedgerow.estimators.conformal.regressor import ConformalRegressor
     from hedgerow.estimators.cross import CrossFit, cross_fit
     from hedgerow.explain import Explanation
     from hedgerow.foreign import from_catboost, from_lightgbm, from_sklearn, from_xgboost
@@ -144,8 +144,8 @@ _HOMES = {
         "HedgerowRanker",
         "HedgerowRegressor",
     ),
-    "hedgerow.estimators.conformal_classifier": ("ConformalClassifier",),
-    "hedgerow.estimators.conformal_regressor": ("ConformalRegressor",),
+    "hedgerow.estimators.conformal.classifier": ("ConformalClassifier",),
+    "hedgerow.estimators.conformal.regressor": ("ConformalRegressor",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -8,7 +8,7 @@ Glossary
 bin      the small integer that stands for a value in training (``uint8``)
 key      the 64-bit integer that stands for a value in comparisons: its order
          is the order of the values, also at adjacent floats, infinities and
-         wide integers (see :mod:`hedgerow.kernels.keys`)
+         wide integers (see :mod:`hedgerow.kernels.tables.keys`)
 cut      a threshold between two bins: a value goes left if ``key <= cut``
 missing  NaN, null, NaT: the largest bin of a feature's stride, or ``MISSING_KEY``
 """

@@ -24,7 +24,7 @@ from hedgerow.boosting.row_data.offsets import features_of_rows, offset_columns,
 from hedgerow.convert.exports import Exports
 from hedgerow.convert.reading import load_any
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
-from hedgerow.data.unseen import UnseenCounts
+from hedgerow.data.reading.unseen import UnseenCounts
 from hedgerow.errors import ModelFormatError, ParameterError, did_you_mean
 from hedgerow.explain.views import ExplainedPredictions
 from hedgerow.inspection.views import Inspected

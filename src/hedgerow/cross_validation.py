@@ -24,7 +24,7 @@ from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.data.frames import FrameLibrary, make_frame
+from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError
 from hedgerow.estimators.splits import folds_of
 from hedgerow.metrics import Metric, make_metrics, task_of

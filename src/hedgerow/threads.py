@@ -9,7 +9,7 @@ Five ways to have several threads:
 :func:`run_blocks`   one call per block of rows, for work without exchange
 :class:`Team`        workers parked inside compiled code for the length of a
                      fit; the stages of a tree are separated by a barrier
-                     (:mod:`hedgerow.kernels.barrier`)
+                     (:mod:`hedgerow.kernels.primitives.barrier`)
 :func:`work_ahead`   items made in the background before they are asked for
 :func:`take_turns`   long tasks of many steps, kept abreast of each other
 :class:`BoundedPool` pieces of work of a server, with a bound on how many wait

@@ -70,7 +70,7 @@ def train(
         on the data.  ``objective`` is one of the losses for regression (default
         ``"squared_error"``); ``"logistic"``, ``"exponential"``, ``"focal"`` or ``"hinge"``
         for targets 0 and 1; ``"softmax"`` or ``"one_vs_all"`` for targets 0, 1, ... K - 1;
-        or a custom loss (:mod:`hedgerow.objectives.own`).
+        or a custom loss (:mod:`hedgerow.objectives.custom.losses`).
     dataset : Dataset or StoredData
         Training rows with ``y``.
     valid : Dataset, StoredData, or mapping from str to these, optional

@@ -15,7 +15,7 @@ from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.sampling.draws import ROW_STREAM
-from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.objectives import make_objective
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
 from hedgerow.params import BoostParams

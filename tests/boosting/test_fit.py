@@ -20,7 +20,7 @@ from hedgerow.boosting.validation.stopping import (
 from hedgerow.data import read_table
 from hedgerow.errors import DataError, DataTypeError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
-from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.metrics import METRICS
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective

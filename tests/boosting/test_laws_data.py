@@ -44,11 +44,11 @@ from hedgerow.advanced import grouped
 from hedgerow.boosting.loop import memory_rows
 from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.boosting.validation.hold_out import split_rows
-from hedgerow.data import bins as bins_module
 from hedgerow.data import drop_unused_levels, fit_bins, read_any
-from hedgerow.data import matrix as matrix_module
-from hedgerow.data.bundles import BundleRules
-from hedgerow.data.matrix import bin_bundled
+from hedgerow.data.binning import bins as bins_module
+from hedgerow.data.binning import matrix as matrix_module
+from hedgerow.data.binning.bundles import BundleRules
+from hedgerow.data.binning.matrix import bin_bundled
 from hedgerow.data.sparse import SparseTable
 from hedgerow.errors import HedgerowError
 from hedgerow.growing.limits.constraints import resolve_constraints

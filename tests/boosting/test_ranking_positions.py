@@ -15,8 +15,8 @@ from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import ranking_metric
 from hedgerow.objectives import make_objective
 from hedgerow.objectives.catalogue import RANKING
-from hedgerow.objectives.positions import PositionBias
 from hedgerow.objectives.precomputed import LossRows
+from hedgerow.objectives.ranking.positions import PositionBias
 
 ROWS = 12
 LOOKED = 1.0 / np.arange(1, ROWS + 1)

@@ -17,7 +17,7 @@ from hedgerow.boosting.row_data.dataset import Dataset as InMemory
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.threads import run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.data.chunk_sink import ChunkSink
+from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective

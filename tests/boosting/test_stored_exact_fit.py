@@ -13,8 +13,8 @@ from hedgerow import Booster, Dataset, ParameterError, train
 from hedgerow.boosting.external import sorted_data
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.cli.main import main
-from hedgerow.data import column_files
-from hedgerow.data.mapped_table import RowFile
+from hedgerow.data.external import column_files
+from hedgerow.data.reading.mapped_table import RowFile
 from hedgerow.io import model_to_bytes
 from tests.helpers.file_tables import split, write
 

@@ -217,7 +217,7 @@ def test_text_columns_are_categories(
     run: Run, tmp_path: Path, arrow: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "_has_pyarrow", lambda: arrow)
-    monkeypatch.setattr("hedgerow.data.files.has_pyarrow", lambda: arrow)
+    monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: arrow)
     write_sizes("t.csv", SIZES)
     write_sizes("numbers.csv", ("01", "1", "1.0", "NA", "2"))
     code, _, err = run(

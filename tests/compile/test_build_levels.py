@@ -33,14 +33,14 @@ def test_only_kernels_without_lanes_have_the_same_digest_with_avx512() -> None:
     assert {
         "hedgerow.growing.core.grow",
         "hedgerow.growing.chunks.nodes",
-        "hedgerow.kernels.shapley_blocks",
-        "hedgerow.kernels.shapley_pairs",
+        "hedgerow.kernels.shapley.row_blocks",
+        "hedgerow.kernels.shapley.player_pairs",
     } <= differing
     same = {name.partition(":")[0] for name in narrow if narrow[name] == wide[name]}
     assert {
         "hedgerow.growing.cart.grow",
-        "hedgerow.kernels.binning",
-        "hedgerow.kernels.predict",
+        "hedgerow.kernels.tables.binning",
+        "hedgerow.kernels.prediction.predict",
     } <= same
 
 

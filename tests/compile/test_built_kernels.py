@@ -79,7 +79,7 @@ class TestArguments:
 
     @staticmethod
     def entry():
-        from hedgerow.kernels.binning import find_runs
+        from hedgerow.kernels.tables.binning import find_runs
 
         entries = library.entries_of(find_runs)
         good = np.array([1.0, 1.0, 2.0]), np.zeros(4, dtype=np.int64)
@@ -127,7 +127,7 @@ class TestArguments:
         assert entry.fits(good[0], mapped) is True
 
     def test_numbers(self) -> None:
-        from hedgerow.kernels.binning import gather_columns
+        from hedgerow.kernels.tables.binning import gather_columns
 
         arrays = np.ones((2, 2, 1)), np.arange(2), np.zeros((2, 2))
         entries = library.entries_of(gather_columns)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("numba")
+numba = pytest.importorskip("numba")
 
 MODULE = """
 import numpy as np
@@ -117,6 +118,19 @@ def test_an_edit_compiles_what_depends_on_it(tmp_path) -> None:
     assert "sum_of_rows" not in after[2]
 
 
+@pytest.mark.parametrize(
+    "index", [b"chedgerow.old\nSlopes\n.", b"not a pickle", b""], ids=["moved", "text", "none"]
+)
+def test_an_index_that_cannot_be_read_is_written_anew(tmp_path, index) -> None:
+    lines(run(tmp_path, tmp_path / "cache"))
+    for kept in (tmp_path / "cache").rglob("*.nbi"):
+        kept.write_bytes(pickle.dumps(numba.__version__) + index)
+    out = lines(run(tmp_path, tmp_path / "cache"))
+    assert out[0] == "20 20.0 20"
+    assert out[2].split() == NAMES
+    assert lines(run(tmp_path, tmp_path / "cache"))[2] == ""
+
+
 def test_cache_that_cannot_be_written_only_costs_time(tmp_path) -> None:
     blocked = tmp_path / "blocked"
     blocked.write_text("a file where the folder should be")
@@ -196,7 +210,7 @@ def test_without_numba_the_error_names_the_extra(tmp_path) -> None:
 def test_a_loss_of_the_users_without_numba_names_the_extra(tmp_path) -> None:
     code = (
         "import sys\nsys.modules['numba'] = None\nimport numpy as np\n"
-        "from hedgerow.objectives.own_kernels import loops_of\n"
+        "from hedgerow.objectives.custom.row_loops import loops_of\n"
         "loops_of(lambda y, raw: (y - raw) ** 2, np.zeros(3))\n"
     )
     done = run(tmp_path, tmp_path / "cache", code)

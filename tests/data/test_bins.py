@@ -9,11 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hedgerow.data import fit_bins, read_table
-from hedgerow.data.bins import SAMPLE_ROWS, integer_midpoints, midpoints
+from hedgerow.data.binning.bins import SAMPLE_ROWS, integer_midpoints, midpoints
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.kernels.binning import sample_rows
-from hedgerow.kernels.hashing import hash64
-from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.kernels.primitives.hashing import hash64
+from hedgerow.kernels.tables.binning import sample_rows
+from hedgerow.kernels.tables.keys import floats_of_keys
 from tests.reference import naive_binning as naive
 
 INT64 = np.iinfo(np.int64)

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hedgerow.data import read_table
-from hedgerow.data.blocks import ROW_BITS, RUN_BIT, sort_columns
+from hedgerow.data.external.blocks import ROW_BITS, RUN_BIT, sort_columns
 from hedgerow.errors import DataError
 from tests.growing.test_grow import data
 from tests.reference import naive_exact
@@ -68,6 +68,6 @@ def test_blocks_do_not_depend_on_threads() -> None:
 
 
 def test_too_many_rows_are_refused(monkeypatch) -> None:
-    monkeypatch.setattr("hedgerow.data.blocks._MOST_ROWS", 10)
+    monkeypatch.setattr("hedgerow.data.external.blocks._MOST_ROWS", 10)
     with pytest.raises(DataError, match="10 rows; sorted columns number at most 9"):
         sort_columns(read_table(np.ones((10, 1))))

@@ -13,7 +13,7 @@ from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.advanced import grouped
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.data import Column, Schema, bin_table, fit_bins, read_any
-from hedgerow.data.bundles import (
+from hedgerow.data.binning.bundles import (
     BundleRules,
     count_rows,
     default_codes,
@@ -22,7 +22,7 @@ from hedgerow.data.bundles import (
     list_rows,
     may_pay,
 )
-from hedgerow.data.matrix import bin_bundled, bin_unseen
+from hedgerow.data.binning.matrix import bin_bundled, bin_unseen
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import grower as grower_module
 from hedgerow.growing.core import row_lists

@@ -24,12 +24,12 @@ from hedgerow.data import (
     Schema,
     Table,
     drop_unused_levels,
-    frames,
-    levels,
     read_table,
     recode,
 )
-from hedgerow.data.recode import codes_in
+from hedgerow.data.categories import levels
+from hedgerow.data.categories.recode import codes_in
+from hedgerow.data.reading import frames
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.model.layout import find_splits

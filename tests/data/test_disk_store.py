@@ -21,17 +21,18 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.data import bin_table, block_files, fit_bins, read_any, read_table, scratch
-from hedgerow.data.bundles import BundleRules
-from hedgerow.data.chunk_sink import ChunkSink
-from hedgerow.data.column_codec import CODECS, ColumnDecoder, encode_column, find_lz4
-from hedgerow.data.manifest import read_manifest
-from hedgerow.data.matrix import PAD, bin_bundled
-from hedgerow.data.memory_plan import RESERVE, RowShape, divide_memory
-from hedgerow.data.pairs import pair_columns
-from hedgerow.data.row_store import EVERYTHING, NO_BINS, ChunkWork, Uses
+from hedgerow.data import bin_table, fit_bins, read_any, read_table
+from hedgerow.data.binning.bundles import BundleRules
+from hedgerow.data.binning.matrix import PAD, bin_bundled
+from hedgerow.data.binning.pairs import pair_columns
+from hedgerow.data.external import block_files, scratch
+from hedgerow.data.external.chunk_sink import ChunkSink
+from hedgerow.data.external.column_codec import CODECS, ColumnDecoder, encode_column, find_lz4
+from hedgerow.data.external.manifest import read_manifest
+from hedgerow.data.external.memory_plan import RESERVE, RowShape, divide_memory
+from hedgerow.data.external.row_store import EVERYTHING, NO_BINS, ChunkWork, Uses
 from hedgerow.errors import DataError, ParameterError, StorageError
-from hedgerow.kernels.packed_columns import gather_rows
+from hedgerow.kernels.histograms.packed_columns import gather_rows
 from hedgerow.threads import work_ahead
 from tests.helpers.clocks import wait_until
 
@@ -254,7 +255,7 @@ def test_systems_that_lack_something(lacking, compression, small, tmp_path, monk
 
 def test_chunks_are_encoded_once_the_file_cache_is_full(small, tmp_path, monkeypatch):
     matrix, target = small
-    monkeypatch.setattr("hedgerow.data.chunk_sink.file_cache_bytes", lambda: 3 * 124 * 15)
+    monkeypatch.setattr("hedgerow.data.external.chunk_sink.file_cache_bytes", lambda: 3 * 124 * 15)
     with make_store(tmp_path, matrix, target, chunk_rows=60) as store:
         (manifest,) = tmp_path.glob("*/manifest.json")
         mapped = [chunk.by_row is not None for chunk in read_manifest(manifest).chunks]
@@ -357,8 +358,8 @@ PEAK = """
     import sys
     import numpy as np
     from hedgerow.data import bin_table, fit_bins, read_table
-    from hedgerow.data.chunk_sink import ChunkSink
-    from hedgerow.data.row_store import Uses, NO_BINS
+    from hedgerow.data.external.chunk_sink import ChunkSink
+    from hedgerow.data.external.row_store import Uses, NO_BINS
 
     def memory(name):
         for line in open("/proc/self/status"):
@@ -745,7 +746,7 @@ RUN = """
     import os, signal, sys, warnings
     import numpy as np
     from hedgerow.data import bin_table, fit_bins, read_table
-    from hedgerow.data.chunk_sink import ChunkSink
+    from hedgerow.data.external.chunk_sink import ChunkSink
     table = read_table(np.arange(300.0).reshape(-1, 1))
     spec = fit_bins(table, max_bins=255)
     sink = ChunkSink(spec, sys.argv[1], 1 << 24, chunk_rows=50)

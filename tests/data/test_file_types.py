@@ -12,8 +12,8 @@ import pytest
 
 from hedgerow import Dataset, load, train
 from hedgerow.cli.main import main
-from hedgerow.data.dates import is_zoned, microseconds
-from hedgerow.data.texts import parse_texts
+from hedgerow.data.reading.dates import is_zoned, microseconds
+from hedgerow.data.reading.texts import parse_texts
 from hedgerow.errors import DataTypeError, HedgerowError
 from hedgerow.io import model_to_bytes
 
@@ -141,7 +141,7 @@ def test_files_with_zones_are_trained_on_and_predicted(
     local.write_text("t,y\n" + "".join(f"{t},{v}\n" for t, v in zip(start, y, strict=True)))
     if reader == "python":
         monkeypatch.setattr("hedgerow.cli.tables._has_pyarrow", lambda: False)
-        monkeypatch.setattr("hedgerow.data.files.has_pyarrow", lambda: False)
+        monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
     settings = ["--set", "n_estimators=4", "--set", "early_stopping=False", "--target", "y"]
     model, out = str(tmp_path / "model"), str(tmp_path / "out.csv")
     assert main(["train", str(path), "--model", model, *settings]) == 0
@@ -204,7 +204,7 @@ def test_a_mark_before_csv_is_no_part_of_a_name(
 ) -> None:
     if reader == "python":
         monkeypatch.setattr("hedgerow.cli.tables._has_pyarrow", lambda: False)
-        monkeypatch.setattr("hedgerow.data.files.has_pyarrow", lambda: False)
+        monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
     put: Any = gzip.compress if ending.endswith(".gz") else bytes
     path, model = tmp_path / f"rows{ending}", str(tmp_path / "model")
     path.write_bytes(put(codecs.BOM_UTF8 + CSV.encode()))
@@ -223,7 +223,7 @@ def test_other_encodings_are_named(
 ) -> None:
     if reader == "python":
         monkeypatch.setattr("hedgerow.cli.tables._has_pyarrow", lambda: False)
-        monkeypatch.setattr("hedgerow.data.files.has_pyarrow", lambda: False)
+        monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
     path = tmp_path / name
     path.write_bytes((CSV if name.endswith("csv") else SVM.decode()).encode(encoding))
     target = ["--target", "y"] if name.endswith("csv") else []

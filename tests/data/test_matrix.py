@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from hedgerow.arrays import CACHE_LINE, MISSING_KEY
 from hedgerow.data import PAD, BinSpec, Column, Schema, bin_table, fit_bins, read_table
-from hedgerow.data.matrix import tile_shape
+from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.data.schema import unnamed_schema
 from hedgerow.errors import DataError
-from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from tests.reference import naive_binning as naive
 
 INT64 = np.iinfo(np.int64)

@@ -11,9 +11,9 @@ from hedgerow import Dataset, train
 from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.boosting.loop import training_matrix
 from hedgerow.data import read_table
-from hedgerow.data.bundles import BundleRules
-from hedgerow.data.matrix import bin_bundled
-from hedgerow.data.pairs import FEWEST_ROWS, can_pair, left_bytes, may_pay, pair_columns
+from hedgerow.data.binning.bundles import BundleRules
+from hedgerow.data.binning.matrix import bin_bundled
+from hedgerow.data.binning.pairs import FEWEST_ROWS, can_pair, left_bytes, may_pay, pair_columns
 from hedgerow.io import model_to_bytes
 from tests.helpers import engine
 from tests.kernels.test_histogram import MODES, assert_equals_naive, fixed_gradients

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
-from hedgerow.data import read_table, short_frames, table
+from hedgerow.data import read_table
+from hedgerow.data.reading import short_frames, table
 from hedgerow.errors import HedgerowError
 
 COLUMNS: dict[str, list[Any]] = {

@@ -16,10 +16,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hedgerow.arrays import MISSING_KEY
-from hedgerow.data.sketch import MOST_WEIGHT, QuantileSketch, SketchBuilder
+from hedgerow.data.binning.sketch import MOST_WEIGHT, QuantileSketch, SketchBuilder
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
-from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
-from hedgerow.kernels.sketch import add_down, add_up, prefix_bounds
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.tables.sketch import add_down, add_up, prefix_bounds
 
 ROUNDING = 1e-12  # of the total; all that floats may add to what holds for real numbers
 LARGEST_KEY = np.iinfo(np.int64).max

@@ -18,8 +18,8 @@ from hedgerow import DataError, Dataset, ParameterError
 from hedgerow.cli.tables import read_table as read_whole_file
 from hedgerow.comm.base import Alone
 from hedgerow.data import fit_bins
-from hedgerow.data.bins import SAMPLE_ROWS, sampled_rows
-from hedgerow.data.memory import available_memory, memory_bytes, shown_bytes
+from hedgerow.data.binning.bins import SAMPLE_ROWS, sampled_rows
+from hedgerow.data.external.memory import available_memory, memory_bytes, shown_bytes
 from hedgerow.data.sources import ReadRequest, Roles, Survey, TextTypes, merge_surveys
 from hedgerow.data.sources.batches import FunctionPart
 from hedgerow.data.sources.binning import BatchReader
@@ -30,7 +30,7 @@ from hedgerow.data.sources.row_sample import Block, RowSample
 from hedgerow.data.sources.spool import Spool
 from hedgerow.data.sources.text_files import TextPart
 from hedgerow.errors import CommunicationError, StorageError
-from hedgerow.kernels.hashing import BIN_SAMPLE_STREAM, hash_range
+from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM, hash_range
 from tests.helpers.file_tables import all_kinds, simple, split, write
 
 LIMIT = 10**8

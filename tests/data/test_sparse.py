@@ -23,8 +23,8 @@ from hedgerow.data import (
     read_any,
     read_table,
 )
-from hedgerow.data.bundles import BundleRules
-from hedgerow.data.matrix import bin_bundled
+from hedgerow.data.binning.bundles import BundleRules
+from hedgerow.data.binning.matrix import bin_bundled
 from hedgerow.data.sparse import sparse_of
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.growing.vectors.grower import VectorGrower

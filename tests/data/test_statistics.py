@@ -23,14 +23,14 @@ from hedgerow.boosting.row_data.statistics import (
 )
 from hedgerow.boosting.validation.hold_out import split_rows
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.data.recode import drop_unused_levels
+from hedgerow.data.categories.recode import drop_unused_levels
+from hedgerow.data.categories.statistics import ROWS, TARGET
+from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Column, Schema
-from hedgerow.data.statistics import ROWS, TARGET
-from hedgerow.data.table import Table
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io import model_from_bytes, model_to_bytes
-from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
-from hedgerow.kernels.statistics import (
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.tables.statistics import (
     ORDER_STREAM,
     look_up,
     means_of_sums,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hedgerow.arrays import MISSING_KEY
 from hedgerow.data import Column, Schema, read_table
 from hedgerow.errors import DataError, DataTypeError, HedgerowError
-from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 
 pa = pytest.importorskip("pyarrow")
 

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hedgerow.data import read_table
 from hedgerow.errors import DataError, DataTypeError, ParameterError
-from hedgerow.estimators.cart import CARTClassifier, CARTRegressor
+from hedgerow.estimators.cart.trees import CARTClassifier, CARTRegressor
 from hedgerow.growing.cart import grower as cart_grower
 from hedgerow.model.predict import Predictor
 from hedgerow.plot import tree_rules, tree_text

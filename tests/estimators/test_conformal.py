@@ -28,8 +28,8 @@ from hedgerow import (
     HedgerowRegressor,
 )
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.estimators.conformal_classifier import row_shares
-from hedgerow.estimators.conformal_scores import (
+from hedgerow.estimators.conformal.classifier import row_shares
+from hedgerow.estimators.conformal.scores import (
     rows_needed,
     threshold_of,
     thresholds_by_column,

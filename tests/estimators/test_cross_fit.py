@@ -36,7 +36,7 @@ from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross import _FoldFit
 from hedgerow.data import fit_bins, read_table
 from hedgerow.io import model_to_bytes
-from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.kernels.tables.keys import floats_of_keys
 
 SMALL: dict[str, Any] = {"n_estimators": 25, "learning_rate": 0.3, "max_leaves": 6}
 N_ROWS = 300

@@ -11,7 +11,7 @@ import pytest
 import hedgerow
 from hedgerow import Dataset, ParameterError, train
 from hedgerow.booster import Booster
-from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from tests.reference.naive_explain import NaiveExplainer

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.data.blocks import ROW_BITS, RUN_BIT
-from hedgerow.data.sketch import QuantileSketch
-from hedgerow.kernels import exact as kernels
-from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.data.binning.sketch import QuantileSketch
+from hedgerow.data.external.blocks import ROW_BITS, RUN_BIT
+from hedgerow.kernels.presorted import exact as kernels
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.params import BoostParams
 from tests.growing.test_exact import checked_nodes, columns, grow, make_entries, tree_bytes
 from tests.growing.test_grow import data

@@ -16,12 +16,12 @@ from hedgerow.booster import Booster
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.data import bin_table, fit_bins
-from hedgerow.data.recode import drop_unused_levels
+from hedgerow.data.categories.recode import drop_unused_levels
+from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Column, Schema
-from hedgerow.data.table import Table
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io import model_from_bytes, model_to_bytes
-from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams

@@ -18,10 +18,10 @@ from hedgerow.comm.base import Alone
 from hedgerow.comm.faults import Fault, with_each_fault
 from hedgerow.comm.threads import rank_outcomes, run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.data.bundles import BundleRules
-from hedgerow.data.matrix import bin_bundled
-from hedgerow.data.memory_store import MemoryStore, rows_of
-from hedgerow.data.row_store import EVERYTHING, ChunkWork
+from hedgerow.data.binning.bundles import BundleRules
+from hedgerow.data.binning.matrix import bin_bundled
+from hedgerow.data.external.memory_store import MemoryStore, rows_of
+from hedgerow.data.external.row_store import EVERYTHING, ChunkWork
 from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError, ParameterError
 from hedgerow.growing.chunks import order as chunk_order
 from hedgerow.growing.chunks import space as chunk_space

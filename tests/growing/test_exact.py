@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.data import read_table
-from hedgerow.data.blocks import ROW_BITS, RUN_BIT, sort_columns
+from hedgerow.data.external.blocks import ROW_BITS, RUN_BIT, sort_columns
 from hedgerow.growing.exact.grower import ExactGrower
-from hedgerow.kernels import exact as kernels
-from hedgerow.kernels.keys import keys_of_floats
-from hedgerow.kernels.split import NodeSums, Units, limits_of
+from hedgerow.kernels.presorted import exact as kernels
+from hedgerow.kernels.splits.split import NodeSums, Units, limits_of
+from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.growing.test_grow import SETTINGS, data

@@ -17,8 +17,8 @@ from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.validation.stopping import StoppingParams, hash_rows
+from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Column, Schema
-from hedgerow.data.table import Table
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
@@ -26,7 +26,7 @@ from hedgerow.growing.core.setup import row_arrays, settings_of, start_scalars
 from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.growing.sampling.goss import make_sampler, sample_by_gradient, unit_scale
 from hedgerow.io import model_to_bytes
-from hedgerow.kernels.barrier import SIGNAL_SIZE, ThreadTeam
+from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import wait_addresses

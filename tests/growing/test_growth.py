@@ -13,8 +13,8 @@ from hedgerow.errors import DataError
 from hedgerow.growing.core.setup import drawn_columns
 from hedgerow.growing.limits.forced_splits import read_forced_splits
 from hedgerow.io import model_to_bytes
-from hedgerow.kernels.growth import CUT_STREAM, ordered_factor
-from hedgerow.kernels.hashing import hash_range
+from hedgerow.kernels.primitives.hashing import hash_range
+from hedgerow.kernels.splits.growth import CUT_STREAM, ordered_factor
 from hedgerow.params import BoostParams
 
 SEED, LAMBDA, RATE = 7, 1.0, 0.5

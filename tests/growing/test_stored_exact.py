@@ -14,15 +14,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hedgerow.data import column_files, read_table
-from hedgerow.data.block_files import BlockFile
-from hedgerow.data.blocks import ROW_BITS, sort_columns
-from hedgerow.data.column_files import ColumnFiles, sort_to_files
+from hedgerow.data import read_table
+from hedgerow.data.external import column_files
+from hedgerow.data.external.block_files import BlockFile
+from hedgerow.data.external.blocks import ROW_BITS, sort_columns
+from hedgerow.data.external.column_files import ColumnFiles, sort_to_files
 from hedgerow.errors import DataError, ParameterError, StorageError
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.exact.stored import StoredExactGrower
-from hedgerow.kernels.entries import merge_runs, pack_entries, unpack_entries
-from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.presorted.entries import merge_runs, pack_entries, unpack_entries
+from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 

@@ -23,8 +23,8 @@ from hedgerow.growing.core.branches import forced_cuts
 from hedgerow.growing.sampling.draws import LEVEL_STREAM, NODE_STREAM
 from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
-from hedgerow.kernels.growth import CUT_STREAM
-from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.primitives.hashing import hash64
+from hedgerow.kernels.splits.growth import CUT_STREAM
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.growing.test_grow import assert_same_trees, data

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.data import fit_bins, read_table
-from hedgerow.data.matrix import bin_table
+from hedgerow.data.binning.matrix import bin_table
 from hedgerow.errors import ModelFormatError
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
-from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.forest import without_vectors
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import SeveralTargets, make_objective

@@ -11,8 +11,8 @@ from hedgerow.boosting.external.stored_sample import StoredSample, StoredSamples
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.data import bin_table, fit_bins
-from hedgerow.data.matrix import BinnedMatrix
-from hedgerow.data.memory_store import MemoryStore, rows_of
+from hedgerow.data.binning.matrix import BinnedMatrix
+from hedgerow.data.external.memory_store import MemoryStore, rows_of
 from hedgerow.growing.limits.constraints import resolve_constraints
 
 

@@ -21,7 +21,17 @@ from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.gradients import SMALL_FIT, choose_packing, pack_block
 from hedgerow.growing.core.grower import TreeGrower, _bins, _make_threads
 from hedgerow.growing.core.setup import list_columns
-from hedgerow.kernels.category_split import (
+from hedgerow.kernels.histograms.histogram import (
+    HistogramSums,
+    Packing,
+    add_histogram_sums,
+    build_histogram,
+    filled_cells,
+)
+from hedgerow.kernels.histograms.pairs import SPACING
+from hedgerow.kernels.histograms.partition import copy_forward, copy_reversed, divide
+from hedgerow.kernels.simd.lanes import WIDTH
+from hedgerow.kernels.splits.category_split import (
     CATEGORY_PLACES,
     SCRATCH_SIZE,
     CategoryRules,
@@ -29,17 +39,7 @@ from hedgerow.kernels.category_split import (
     complete_set,
     find_set,
 )
-from hedgerow.kernels.histogram import (
-    HistogramSums,
-    Packing,
-    add_histogram_sums,
-    build_histogram,
-    filled_cells,
-)
-from hedgerow.kernels.lanes import WIDTH
-from hedgerow.kernels.pairs import SPACING
-from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
-from hedgerow.kernels.split import (
+from hedgerow.kernels.splits.split import (
     NO_SPLIT,
     NodeSums,
     SplitRules,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.kernels.tables.keys import floats_of_keys
 
 SPECIAL = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1e-35, -1e-35, 1e300, -1e300, 5e-324])
 ZERO = float(np.float32(1e-35))

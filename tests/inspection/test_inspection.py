@@ -27,7 +27,7 @@ from hedgerow.inspection.background import read_background
 from hedgerow.inspection.importance import explained_importance
 from hedgerow.inspection.paths import count_rows, expected_rows, find_paths, first_sums
 from hedgerow.inspection.rescoring import Rescorer
-from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.tables.keys import keys_of_floats
 
 N_ROWS = 300
 LEVELS = ["red", "green", "blue", "white", "black"]
@@ -296,7 +296,7 @@ def rows_in_box(paths: Any, entry: int, background: Any) -> Any:
     if bins is not None and len(bins):
         floats = values.astype(np.float64)
         if values.dtype == np.int64:
-            from hedgerow.kernels.keys import floats_of_keys
+            from hedgerow.kernels.tables.keys import floats_of_keys
 
             floats = floats_of_keys(values)
         codes = [255 if v != v else 254 if v == len(bins) else int(bins[int(v)]) for v in floats]

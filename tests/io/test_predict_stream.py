@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from hedgerow import Booster, Dataset, train
 from hedgerow.cli import engine, tables
 from hedgerow.cli.main import main
-from hedgerow.data.files import open_files
-from hedgerow.data.texts import parse_texts
+from hedgerow.data.reading.files import open_files
+from hedgerow.data.reading.texts import parse_texts
 from hedgerow.errors import (
     DataError,
     DataTypeError,
@@ -368,7 +368,7 @@ def test_csv_without_pyarrow(
     write_file(tmp_path / "in.csv", table)
     outputs = []
     for arrow in (True, False):
-        monkeypatch.setattr("hedgerow.data.files.has_pyarrow", lambda arrow=arrow: arrow)
+        monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda arrow=arrow: arrow)
         output = tmp_path / f"out{arrow}.csv"
         regressor.predict_files(tmp_path / "in.csv", output, columns=["city", "day"], batch_rows=9)
         outputs.append(output.read_bytes())

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hedgerow.comm.base import Alone
-from hedgerow.kernels.exact_sum import (
+from hedgerow.kernels.primitives.exact_sum import (
     ARRAY_SIZE,
     ExactSum,
     GroupSums,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from hedgerow.compile import kernel
-from hedgerow.kernels.lanes import (
+from hedgerow.kernels.simd.lanes import (
     N_LANES,
     WIDTH,
     choose,
@@ -27,7 +27,7 @@ pytest.importorskip("numba")
 from numba import types
 from numba.extending import intrinsic
 
-from hedgerow.kernels.lanes_llvm import Lanes, two_halves_to_float
+from hedgerow.kernels.simd.lanes_llvm import Lanes, two_halves_to_float
 
 places = arrays(np.int64, WIDTH, elements=st.integers(0, 50))
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.kernels.histogram import Bins, Columns
-from hedgerow.kernels.pairs import Pairs
-from hedgerow.kernels.split import NO_SPLIT, SplitRules, Units
-from hedgerow.kernels.vector_histogram import (
+from hedgerow.kernels.histograms.histogram import Bins, Columns
+from hedgerow.kernels.histograms.pairs import Pairs
+from hedgerow.kernels.histograms.vector_histogram import (
     Sums,
     add_cells,
     build_columns,
@@ -20,7 +19,8 @@ from hedgerow.kernels.vector_histogram import (
     subtract_cells,
     width_of,
 )
-from hedgerow.kernels.vector_split import (
+from hedgerow.kernels.splits.split import NO_SPLIT, SplitRules, Units
+from hedgerow.kernels.splits.vector_split import (
     FILLED_SIZE,
     LANE_ROWS,
     VectorNode,

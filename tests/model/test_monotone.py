@@ -18,11 +18,11 @@ from hedgerow.data.schema import Column, Schema
 from hedgerow.growing.core.branches import make_constraints
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.isotonic import common_bound, order_leaves
-from hedgerow.kernels.histogram import HistogramSums
-from hedgerow.kernels.keys import keys_of_floats
-from hedgerow.kernels.lanes import WIDTH
-from hedgerow.kernels.monotone import bounds_of, search_constrained
-from hedgerow.kernels.split import NO_SPLIT, NodeSums, Units, complete_split, limits_of
+from hedgerow.kernels.histograms.histogram import HistogramSums
+from hedgerow.kernels.simd.lanes import WIDTH
+from hedgerow.kernels.splits.monotone import bounds_of, search_constrained
+from hedgerow.kernels.splits.split import NO_SPLIT, NodeSums, Units, complete_split, limits_of
+from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.cells import Cells
 from hedgerow.model.forest import CategoryTables, Forest
 from hedgerow.model.model import Model

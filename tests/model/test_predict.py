@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hedgerow import Dataset, train
 from hedgerow.arrays import MISSING_KEY
 from hedgerow.errors import DataError, DataTypeError
-from hedgerow.kernels.keys import keys_of_floats
-from hedgerow.kernels.traverse import add_tree_scores, walk_space
+from hedgerow.kernels.prediction.traverse import add_tree_scores, walk_space
+from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.forest import Forest
 from hedgerow.model.predict import FEW_ROWS, Predictor
 from tests.reference import naive_predict as naive

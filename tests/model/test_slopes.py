@@ -23,12 +23,12 @@ from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.cli.main import main
 from hedgerow.data import read_table
-from hedgerow.data.numbers import floats_of
+from hedgerow.data.reading.numbers import floats_of
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
-from hedgerow.kernels.slopes import TERMS, joined_slopes, no_slopes, part_of_slopes
+from hedgerow.kernels.prediction.slopes import TERMS, joined_slopes, no_slopes, part_of_slopes
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams

@@ -13,7 +13,7 @@ from hedgerow.errors import LossError
 from hedgerow.metrics import evaluate, make_metrics
 from hedgerow.metrics.base import Metric
 from hedgerow.objectives import make_objective
-from hedgerow.objectives.distributions import NegativeBinomial, Poisson
+from hedgerow.objectives.distributions.predicted import NegativeBinomial, Poisson
 from tests.helpers.marking import crossed
 
 

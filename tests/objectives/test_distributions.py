@@ -16,9 +16,9 @@ from hedgerow.errors import DataError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics
 from hedgerow.metrics.distributions import coverage, crps, nll, winkler
-from hedgerow.objectives import distributions as known
 from hedgerow.objectives import make_objective
-from hedgerow.objectives.distributional import size_information
+from hedgerow.objectives.distributions import predicted as known
+from hedgerow.objectives.distributions.losses import size_information
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.precomputed import LossRows, gradients_at

@@ -13,8 +13,8 @@ from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
 from hedgerow.errors import DataError, LossError, ModelFormatError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import RowLoss, make_objective
-from hedgerow.objectives.own import make_own_loss
-from hedgerow.objectives.own_kernels import _by_numpy, _compiled
+from hedgerow.objectives.custom.losses import make_own_loss
+from hedgerow.objectives.custom.row_loops import _by_numpy, _compiled
 from hedgerow.objectives.precomputed import gradients_at
 from tests.helpers import own_losses as own
 from tests.helpers.marking import mostly_slow

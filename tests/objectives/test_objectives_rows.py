@@ -15,7 +15,7 @@ from hedgerow.objectives.catalogue import DISTRIBUTIONAL
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.precomputed import gradients_at
-from hedgerow.objectives.ranking import RankingLoss
+from hedgerow.objectives.ranking.losses import RankingLoss
 from tests.helpers import engine
 from tests.helpers.losses import CASES, IDS, mean_loss
 from tests.reference import naive

@@ -14,9 +14,9 @@ from hedgerow import Dataset, HedgerowRegressor, load, train
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
-from hedgerow.objectives.cox import survival_of_baseline
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.precomputed import gradients_at
+from hedgerow.objectives.survival.cox import survival_of_baseline
 
 COX = make_objective("cox")
 DISTRIBUTIONS = {"normal": stats.norm, "logistic": stats.logistic, "extreme": stats.gumbel_l}

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from hedgerow import Booster, Dataset, ParameterError, train
 from hedgerow.data.schema import Column, Schema
 from hedgerow.datasets import load_pima
-from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.forest import NODE_FIELDS, Forest
 from hedgerow.model.model import Model
 from hedgerow.plot import forest_frame, plot_tree, tree_dot, tree_rules, tree_text

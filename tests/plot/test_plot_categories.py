@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hedgerow import Booster, CARTClassifier, CARTRegressor, Dataset, train
 from hedgerow.data import Column, Schema
 from hedgerow.errors import DataError
-from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor

@@ -130,10 +130,10 @@ def test_numba_is_imported_by_few() -> None:
         "compile/entry_code.py",
         "compile/read_arguments.py",
         "compile/variants.py",
-        "kernels/bit_lanes_llvm.py",
-        "kernels/intrinsics_llvm.py",
-        "kernels/lanes_llvm.py",
-        "kernels/row_lanes_llvm.py",
+        "kernels/simd/bit_lanes_llvm.py",
+        "kernels/primitives/intrinsics_llvm.py",
+        "kernels/simd/lanes_llvm.py",
+        "kernels/simd/row_lanes_llvm.py",
         "objectives/jets.py",
     }
     found = {

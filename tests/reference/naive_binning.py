@@ -1,4 +1,4 @@
-"""Obvious twins of the kernels in hedgerow.kernels.binning and .hashing: slow and exact."""
+"""Obvious twins of the kernels in hedgerow.kernels.tables.binning and .hashing: slow and exact."""
 
 from __future__ import annotations
 

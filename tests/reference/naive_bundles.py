@@ -1,11 +1,11 @@
-"""Feature bundling in obvious Python: what :mod:`hedgerow.data.bundles` must agree with."""
+"""Feature bundling in obvious Python: what :mod:`hedgerow.data.binning.bundles` must agree with."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from hedgerow.data import bin_table
-from hedgerow.data.bundles import default_codes
+from hedgerow.data.binning.bundles import default_codes
 
 N_OPEN = 128
 MOST_CELLS = 254
@@ -91,7 +91,7 @@ def codes_in(matrix, feature):
 
 def walk(forest, X):
     """Sum of the leaf values of every row, by thresholds on the values themselves."""
-    from hedgerow.kernels.keys import floats_of_keys
+    from hedgerow.kernels.tables.keys import floats_of_keys
 
     total = np.zeros(len(X))
     threshold = floats_of_keys(forest.threshold)

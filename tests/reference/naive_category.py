@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.data.bins import codes_of
-from hedgerow.kernels.keys import MISSING_KEY, keys_of_floats
+from hedgerow.data.binning.bins import codes_of
+from hedgerow.kernels.tables.keys import MISSING_KEY, keys_of_floats
 from tests.reference import naive
 
 

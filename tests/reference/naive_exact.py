@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.kernels.tables.keys import floats_of_keys
 from tests.reference import naive
 
 # -- lists ----------------------------------------------------------------------

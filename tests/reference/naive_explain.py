@@ -11,9 +11,9 @@ import numpy as np
 
 from hedgerow.booster import Booster
 from hedgerow.data import numbers_of, read_any
-from hedgerow.data.bins import codes_of
-from hedgerow.data.numbers import floats_of
-from hedgerow.kernels.keys import MISSING_KEY, keys_of_floats
+from hedgerow.data.binning.bins import codes_of
+from hedgerow.data.reading.numbers import floats_of
+from hedgerow.kernels.tables.keys import MISSING_KEY, keys_of_floats
 from hedgerow.model.forest import Forest
 from hedgerow.model.predict import Predictor
 

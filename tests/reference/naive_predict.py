@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY
-from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.forest import Forest
 
 

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from hedgerow.kernels.hashing import hash_range
-from hedgerow.objectives.lambdas import GAIN_STREAM, PAIR_STREAM
+from hedgerow.kernels.primitives.hashing import hash_range
+from hedgerow.objectives.ranking.lambdas import GAIN_STREAM, PAIR_STREAM
 
 
 def ranking(score) -> list[int]:

@@ -11,8 +11,8 @@ from hedgerow.arrays import AnyArray
 from hedgerow.cli.csv_files import settled
 from hedgerow.cli.tables import infer_integers
 from hedgerow.cli.usage import UsageError, one_line
-from hedgerow.data.encodings import check_encoding
-from hedgerow.data.files import check_names
+from hedgerow.data.reading.encodings import check_encoding
+from hedgerow.data.reading.files import check_names
 from hedgerow.data.sources.text_files import MISSING_TEXT
 
 

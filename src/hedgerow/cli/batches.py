@@ -23,8 +23,8 @@ from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.from_files import from_files
 from hedgerow.cli.engine import finished
 from hedgerow.cli.tables import NamedColumns
-from hedgerow.data.categories import Encoded
-from hedgerow.data.memory import memory_bytes, shown_bytes
+from hedgerow.data.categories.columns import Encoded
+from hedgerow.data.external.memory import memory_bytes, shown_bytes
 from hedgerow.data.sources import Roles, Source, find_text_types, open_files, set_text_types
 from hedgerow.data.sources.base import make_roles
 from hedgerow.data.sources.columns import floats_of

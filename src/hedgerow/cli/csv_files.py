@@ -12,10 +12,10 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.tables import infer_integers
-from hedgerow.data.csv_rows import csv_batches, header
-from hedgerow.data.encodings import check_encoding
-from hedgerow.data.files import check_names, reading
-from hedgerow.data.texts import parse_texts
+from hedgerow.data.reading.csv_rows import csv_batches, header
+from hedgerow.data.reading.encodings import check_encoding
+from hedgerow.data.reading.files import check_names, reading
+from hedgerow.data.reading.texts import parse_texts
 from hedgerow.io.streaming import BATCH_ROWS
 
 

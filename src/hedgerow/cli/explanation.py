@@ -128,7 +128,7 @@ def rows_of_batch(booster: Any, outputs: list[int | str] | None, interactions: b
 def read_background(booster: Any, path: str) -> Any:
     """Return all rows of a table in the form of the model."""
     from hedgerow.cli.usage import UsageError
-    from hedgerow.data.model_rows import model_files
+    from hedgerow.data.reading.model_rows import model_files
     from hedgerow.io.file_predictions import columns_of
 
     files = model_files([path], columns_of(booster.model))

@@ -37,7 +37,7 @@ from hedgerow.arrays import IntArray
 from hedgerow.comm.mailbox import Mailbox, most_ahead, not_answered, took_no_part
 from hedgerow.comm.messages import Call, Kind, Payload, Stamp
 from hedgerow.errors import CommunicationError
-from hedgerow.kernels.shared_words import is_published, publish
+from hedgerow.kernels.primitives.shared_words import is_published, publish
 
 FOLDER = "/dev/shm"  # noqa: S108 (names are random, and files opened by their owner only)
 """A file system in memory, which processes of other machines do not see."""

@@ -60,10 +60,10 @@ _SHARES_WITH = {"x86-64-v4": "x86-64-v3"}
 """A level, and the level whose object files it takes where the digests are equal."""
 
 _NEVER_SHARED = (
-    "hedgerow.kernels.predict",
-    "hedgerow.kernels.levels",
+    "hedgerow.kernels.prediction.predict",
+    "hedgerow.kernels.prediction.levels",
     "hedgerow.objectives.derivatives",
-    "hedgerow.objectives.lambdas",
+    "hedgerow.objectives.ranking.lambdas",
 )
 """Modules whose plain loops are faster for AVX-512: predictions by 10 to 18%, gradients by 2 to 5%.
 

@@ -128,6 +128,19 @@ class _KernelCacheImpl(caching.CompileResultCacheImpl):
 class _KernelCache(caching.FunctionCache):
     _impl_class = _KernelCacheImpl
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return kept code, or None where there is none that this version can read.
+
+        An index names the classes of arguments.  Another version of this package may have
+        had them in other modules, so reading the index may end with any error.
+        """
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # unpickling may raise any
+            if keeps_code():
+                self.flush()
+            return None
+
     def save_overload(self, sig: Any, data: Any) -> None:
         if keeps_code():
             super().save_overload(sig, data)

@@ -2,7 +2,7 @@
 
 Each line is a kernel and the types of its arguments, in Numba's notation::
 
-    hedgerow.kernels.hashing:hash64(uint64, int64, int64)
+    hedgerow.kernels.primitives.hashing:hash64(uint64, int64, int64)
     hedgerow.growing.core.grow:work(int64, hedgerow.growing.core.state.State(...), int64)
 
 ``uint8[:, ::1]`` is an array in C order, ``uint8[::1, :]`` in Fortran order, ``uint8[:, :]``

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
-from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.tables.keys import keys_of_floats
 
 NO_KEY = int(MISSING_KEY)
 """Key of a cut that sends no value to the left."""
@@ -47,7 +47,7 @@ def keys_below_float32(cut: AnyArray) -> IntArray:
     Examples
     --------
     >>> import numpy as np
-    >>> from hedgerow.kernels.keys import floats_of_keys
+    >>> from hedgerow.kernels.tables.keys import floats_of_keys
     >>> cut = np.array([0.1], dtype=np.float32)
     >>> last = floats_of_keys(keys_below_float32(cut))
     >>> bool(np.float32(last)[0] < cut[0]), bool(np.float32(np.nextafter(last, 1.0))[0] < cut[0])

@@ -18,8 +18,8 @@ from hedgerow.convert.sets import CategorySets, SetTables, set_tables_of
 from hedgerow.convert.thresholds import NO_KEY
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
-from hedgerow.kernels.keys import highest_key
-from hedgerow.kernels.slopes import Slopes
+from hedgerow.kernels.prediction.slopes import Slopes
+from hedgerow.kernels.tables.keys import highest_key
 from hedgerow.model.forest import Forest
 
 BoolArray = npt.NDArray[np.bool_]

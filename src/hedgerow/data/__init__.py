@@ -13,12 +13,12 @@
 
 from __future__ import annotations
 
-from hedgerow.data.bins import BinSpec, fit_bins
-from hedgerow.data.matrix import PAD, BinnedMatrix, bin_table
-from hedgerow.data.recode import drop_unused_levels, recode
+from hedgerow.data.binning.bins import BinSpec, fit_bins
+from hedgerow.data.binning.matrix import PAD, BinnedMatrix, bin_table
+from hedgerow.data.categories.recode import drop_unused_levels, recode
+from hedgerow.data.reading.table import Table, read_table
 from hedgerow.data.schema import Column, ColumnKind, Schema, UnknownCategory, UnknownPolicy
 from hedgerow.data.sparse import AnyTable, SparseTable, numbers_of, read_any
-from hedgerow.data.table import Table, read_table
 
 __all__ = [
     "PAD",

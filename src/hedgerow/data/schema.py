@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from hedgerow.data.levels import MOST_LEVELS, Level, LevelIndex, canonical
+from hedgerow.data.categories.levels import MOST_LEVELS, Level, LevelIndex, canonical
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.once import once
 

@@ -23,8 +23,16 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
-from hedgerow.data.categories import CategoricalFeatures, chosen_columns
-from hedgerow.data.columns import as_floats, keys_by_kind, plain_numbers, with_missing
+from hedgerow.data.categories.columns import CategoricalFeatures, chosen_columns
+from hedgerow.data.reading.columns import as_floats, keys_by_kind, plain_numbers, with_missing
+from hedgerow.data.reading.table import (
+    Table,
+    check_n_features,
+    check_names,
+    check_shape,
+    read_more_levels,
+    read_table,
+)
 from hedgerow.data.schema import (
     Column,
     ColumnKind,
@@ -33,16 +41,8 @@ from hedgerow.data.schema import (
     default_names,
     unnamed_schema,
 )
-from hedgerow.data.table import (
-    Table,
-    check_n_features,
-    check_names,
-    check_shape,
-    read_more_levels,
-    read_table,
-)
 from hedgerow.errors import DataError
-from hedgerow.kernels.sparse import Entries, spread_entries
+from hedgerow.kernels.tables.sparse import Entries, spread_entries
 
 _BLOCK_BYTES = 1 << 20
 """Size of the dense block that a thread works on: half a second-level cache."""
@@ -59,7 +59,7 @@ class SparseTable:
     column : int32, shape (n_entries,)
         Column of each entry; distinct within a row.
     value : float32, float64 or int64, shape (n_entries,)
-        Values as in :class:`hedgerow.data.table.Table`.  Do not write to them: they may
+        Values as in :class:`hedgerow.data.reading.table.Table`.  Do not write to them: they may
         be the user's own memory.
     schema : Schema
         If it has ``zero_missing``, no value is 0.
@@ -180,7 +180,7 @@ def read_any(
         Treat 0 as missing.  Ignored if there is a ``schema``, which has this option, too.
     more_levels : bool, default=False
         Add new categories to the levels of ``schema``; see
-        :func:`hedgerow.data.table.read_more_levels`.
+        :func:`hedgerow.data.reading.table.read_more_levels`.
 
     Returns
     -------
@@ -283,7 +283,7 @@ def _canonical(X: Any) -> tuple[IntArray, npt.NDArray[np.int32], AnyArray]:
 def _plain(
     data: AnyArray, row_start: IntArray, column: AnyArray, names: tuple[str, ...]
 ) -> AnyArray:
-    """Convert entries to float32, float64 or int64 (:mod:`hedgerow.data.columns`)."""
+    """Convert entries to float32, float64 or int64 (:mod:`hedgerow.data.reading.columns`)."""
     if data.dtype.kind in "iu" and data.dtype.itemsize == 8:
         largest = np.iinfo(np.int64).max
         bad = data > largest if data.dtype.kind == "u" else data == MISSING_KEY

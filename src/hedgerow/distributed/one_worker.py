@@ -20,7 +20,7 @@ import numpy as np
 
 from hedgerow.booster import Booster
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.data.memory import shown_bytes
+from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.sources.batches import one_axis
 from hedgerow.data.sparse import is_sparse
 from hedgerow.distributed.cluster import Resilience

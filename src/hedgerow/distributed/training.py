@@ -11,7 +11,7 @@ from typing import Any
 from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.external.file_checks import check_parts
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.data.categories import CategoricalFeatures
+from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.distributed.cluster import Resilience, present_workers, run_on_workers
 from hedgerow.distributed.collections import Tables, persist_tables

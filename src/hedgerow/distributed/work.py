@@ -25,7 +25,7 @@ from hedgerow.boosting.validation.hold_out import Chosen, HoldOut, queries_aside
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
-from hedgerow.data.categories import CategoricalFeatures
+from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.data.sources import ReadRequest, Roles, Source
 from hedgerow.distributed.checkpoints import ClusterStore
@@ -41,7 +41,7 @@ from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import MetricChoice
 from hedgerow.objectives import Objective
-from hedgerow.objectives.own import TRIED
+from hedgerow.objectives.custom.losses import TRIED
 from hedgerow.params import BoostParams
 
 _MEMORY_SHARE = 0.4

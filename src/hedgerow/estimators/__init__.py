@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hedgerow.estimators.cart import CARTClassifier, CARTRegressor
+    from hedgerow.estimators.cart.trees import CARTClassifier, CARTRegressor
     from hedgerow.estimators.classifier import HedgerowClassifier
     from hedgerow.estimators.ranker import HedgerowRanker
     from hedgerow.estimators.regressor import HedgerowRegressor
@@ -20,8 +20,8 @@ __all__ = [
 ]
 
 _HOME_OF = {
-    "CARTClassifier": "cart",
-    "CARTRegressor": "cart",
+    "CARTClassifier": "cart.trees",
+    "CARTRegressor": "cart.trees",
     "HedgerowClassifier": "classifier",
     "HedgerowRanker": "ranker",
     "HedgerowRegressor": "regressor",

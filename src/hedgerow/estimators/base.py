@@ -21,7 +21,7 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.classes import n_classes_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable, UnknownCategory, read_any
-from hedgerow.data.categories import CategoricalFeatures
+from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.errors import ParameterError
 from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.explaining import BoostedExplanations

@@ -20,7 +20,7 @@ from hedgerow.boosting.row_data.offsets import Offsets
 from hedgerow.boosting.row_data.targets import has_columns, refuse_for_several
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
 from hedgerow.data import AnyTable, UnknownCategory, read_any
-from hedgerow.data.categories import CategoricalFeatures
+from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels, multilabel
 from hedgerow.estimators.base import Auto, EvalMetric, OwnObjective
@@ -64,9 +64,9 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         - Any number of classes: ``"softmax"``, ``"one_vs_all"``.
         - A custom loss for two classes (``y`` is 0 or 1): a function ``loss(y, raw)`` of
           one row, or a function of all rows that returns gradient and hessian; see
-          :mod:`hedgerow.objectives.own`.
+          :mod:`hedgerow.objectives.custom.losses`.
         - A custom loss for more classes: a function of all rows, with one column for
-          each class; see :mod:`hedgerow.objectives.own_classes`.
+          each class; see :mod:`hedgerow.objectives.custom.class_losses`.
     focal_gamma : float >= 0, or None, default=None
         How strongly ``objective="focal"`` reduces the weight of well-classified rows; 0
         is the logistic loss, None means 2.

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.data import Schema
-from hedgerow.data.rows import is_named
-from hedgerow.data.short_frames import labels_of
+from hedgerow.data.reading.rows import is_named
+from hedgerow.data.reading.short_frames import labels_of
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import HedgerowWarning, ParameterError
 from hedgerow.params import Interval
@@ -63,7 +63,7 @@ def _has_names(X: Any) -> bool:
     labels = labels_of(X)
     if labels is not None and len(texts := {isinstance(label, str) for label in labels}) == 1:
         return texts == {True}
-    from hedgerow.data.frames import as_frame
+    from hedgerow.data.reading.frames import as_frame
 
     frame = as_frame(X)
     return frame is not None and frame.named

@@ -19,7 +19,7 @@ from hedgerow.boosting.row_data.queries import check_given, read_qid, weight_of_
 from hedgerow.boosting.row_data.targets import one_column
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
 from hedgerow.data import AnyTable, UnknownCategory, read_any
-from hedgerow.data.categories import CategoricalFeatures
+from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import Auto, EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
@@ -27,7 +27,7 @@ from hedgerow.estimators.hooks import with_hooks
 from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import RankingMetric
 from hedgerow.objectives import RANKING, make_objective
-from hedgerow.objectives.ranking import PairMethod
+from hedgerow.objectives.ranking.losses import PairMethod
 from hedgerow.params import (
     CHECKPOINT_SECONDS,
     Boosting,

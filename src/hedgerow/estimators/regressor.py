@@ -28,7 +28,7 @@ from hedgerow.boosting.row_data.targets import (
 )
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
 from hedgerow.data import Schema, UnknownCategory, read_any
-from hedgerow.data.categories import CategoricalFeatures
+from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import Auto, EvalMetric, HedgerowEstimator, OwnObjective
 from hedgerow.estimators.docs import shared_texts
@@ -52,8 +52,8 @@ from hedgerow.params import (
 from hedgerow.schedules import LearningRate
 
 if TYPE_CHECKING:
-    from hedgerow.objectives.aft import Distribution as TimeDistribution
-    from hedgerow.objectives.distributions import Distribution
+    from hedgerow.objectives.distributions.predicted import Distribution
+    from hedgerow.objectives.survival.aft import Distribution as TimeDistribution
 
 
 @shared_texts
@@ -77,7 +77,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         - A distribution for each row (``predict_distribution``): ``"normal"``,
           ``"log_normal"``, ``"gamma_dist"``, ``"negative_binomial"``, ``"poisson"``.
         - A custom loss: a function ``loss(y, raw)`` of one row, or a function of all
-          rows that returns gradient and hessian; see :mod:`hedgerow.objectives.own`.
+          rows that returns gradient and hessian; see :mod:`hedgerow.objectives.custom.losses`.
     quantile : float in (0, 1), ascending sequence of such, or None, default=None
         Quantile to predict with ``objective="quantile"``; None means 0.5.  With a
         sequence, predictions have one column for each quantile, and the predicted
@@ -412,7 +412,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
 
         Returns
         -------
-        hedgerow.objectives.distributions.Distribution
+        hedgerow.objectives.distributions.predicted.Distribution
             With ``mean``, ``std``, ``quantile(p)``, ``interval(level)``, ``cdf(y)``,
             ``log_pdf(y)``, ``crps(y)``, ``sample(n, random_state)``.
         """

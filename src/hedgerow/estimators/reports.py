@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import FloatArray
-from hedgerow.data.frames import FrameLibrary
+from hedgerow.data.reading.frames import FrameLibrary
 from hedgerow.estimators.repeating import repeat_params
 from hedgerow.model.monotone import Direction, Feature, MonotoneReport
 

@@ -16,27 +16,33 @@ from hedgerow.errors import ParameterError
 from hedgerow.explain.explainer import ROWS_PER_THREAD, Explainer, runs_of
 from hedgerow.explain.game import make_game
 from hedgerow.explain.plan import Batch, Plan, make_plan, scratch
-from hedgerow.kernels.lanes import N_LANES
-from hedgerow.kernels.shapley import BLOCK, LEAF, WORD
-from hedgerow.kernels.shapley_background import (
+from hedgerow.kernels.shapley.background import (
     BackgroundSpace,
     FillSpace,
     add_background_trees,
     fill_groups,
 )
-from hedgerow.kernels.shapley_background_pairs import (
+from hedgerow.kernels.shapley.background_pairs import (
     add_background_pairs,
     count_patterns,
     fill_pair_tables,
 )
-from hedgerow.kernels.shapley_blocks import fill_block_keys, spread_players
-from hedgerow.kernels.shapley_groups import (
+from hedgerow.kernels.shapley.leaf_groups import (
     GROUP_FIELDS,
     Groups,
     GroupSpace,
     plan_groups,
 )
-from hedgerow.kernels.shapley_paths import MOST_PLAYERS, MOST_TABLED, Paths, Tables, plan_paths
+from hedgerow.kernels.shapley.leaf_players import (
+    MOST_PLAYERS,
+    MOST_TABLED,
+    Paths,
+    Tables,
+    plan_paths,
+)
+from hedgerow.kernels.shapley.row_blocks import fill_block_keys, spread_players
+from hedgerow.kernels.shapley.tree_walk import BLOCK, LEAF, WORD
+from hedgerow.kernels.simd.lanes import N_LANES
 from hedgerow.model.predict import Predictor
 from hedgerow.once import once
 from hedgerow.threads import run_blocks

@@ -9,7 +9,7 @@ import numpy as np
 from hedgerow.arrays import MISSING_KEY, AnyArray
 from hedgerow.data.schema import ColumnKind
 from hedgerow.explain.explainer import Explainer
-from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.cart_tree import CartTree
 from hedgerow.model.forest import Forest
 

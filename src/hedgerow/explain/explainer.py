@@ -1,6 +1,6 @@
 """Shapley values of the rows of a table, in blocks, on all threads.
 
-Rows are divided into blocks, and trees into runs whose factors (:mod:`hedgerow.kernels.shapley`)
+Rows form blocks, and trees runs whose factors (:mod:`hedgerow.kernels.shapley.tree_walk`)
 take bounded memory.  The values do not depend on the division.
 """
 
@@ -14,20 +14,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.data.numbers import floats_of
+from hedgerow.data.reading.numbers import floats_of
 from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sparse import SparseTable, rows_at_once
 from hedgerow.explain.game import make_game
 from hedgerow.explain.plan import Batch, Plan, make_plan, scratch
 from hedgerow.explain.players import find_players
-from hedgerow.kernels.shapley import (
-    BLOCK,
-    FACTORS,
-    LEAF,
-    WORD,
-    fill_factors,
-)
-from hedgerow.kernels.shapley_blocks import (
+from hedgerow.kernels.prediction.slopes import Slopes, no_slopes, writable_slopes
+from hedgerow.kernels.shapley.player_pairs import add_pairs
+from hedgerow.kernels.shapley.row_blocks import (
     MOST_CONDITIONS,
     Tabled,
     add_trees,
@@ -36,9 +31,14 @@ from hedgerow.kernels.shapley_blocks import (
     fill_tables_of_trees,
     spread_players,
 )
-from hedgerow.kernels.shapley_pairs import add_pairs
-from hedgerow.kernels.shapley_rows import FEW_ROWS
-from hedgerow.kernels.slopes import Slopes, no_slopes, writable_slopes
+from hedgerow.kernels.shapley.single_rows import FEW_ROWS
+from hedgerow.kernels.shapley.tree_walk import (
+    BLOCK,
+    FACTORS,
+    LEAF,
+    WORD,
+    fill_factors,
+)
 from hedgerow.model.categories import CategoryReader
 from hedgerow.model.forest import Forest, renumbered, used_columns
 from hedgerow.model.predict import NO_CATEGORIES, codings_of, kernel_rows

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.data.frames import FrameLibrary, make_frame
+from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, ParameterError
 

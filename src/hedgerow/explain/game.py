@@ -1,7 +1,7 @@
 r"""Trees as games: every node is a split of one player with shares, every leaf a number.
 
 Two things that are not such splits are expressed as splits.  ``o | w`` are the branch of a row
-and the share of each side (:mod:`hedgerow.kernels.shapley`):
+and the share of each side (:mod:`hedgerow.kernels.shapley.tree_walk`):
 
 An unknown category ends the walk at the first split on its column
 (``unknown_category="backoff"``).  A player that takes part with an unknown value ends the walk;
@@ -30,7 +30,7 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.errors import ParameterError
 from hedgerow.explain.players import Players
-from hedgerow.kernels.shapley_walks import GameNodes
+from hedgerow.kernels.shapley.walk_plans import GameNodes
 from hedgerow.model.forest import Forest
 from hedgerow.model.layout import Splits, find_splits
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, IntArray
 from hedgerow.errors import ParameterError, did_you_mean
-from hedgerow.kernels.slopes import Slopes, joined_slopes, part_of_slopes
+from hedgerow.kernels.prediction.slopes import Slopes, joined_slopes, part_of_slopes
 from hedgerow.model.forest import Forest, node_arrays
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets

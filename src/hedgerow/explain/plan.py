@@ -9,16 +9,16 @@ import numpy as np
 
 from hedgerow.arrays import CACHE_LINE, FloatArray
 from hedgerow.explain.game import Game
-from hedgerow.kernels.shapley import BLOCK, EDGE_FIELDS, WORD, Walks, WalkSpace
-from hedgerow.kernels.shapley_pairs import PairSpace
-from hedgerow.kernels.shapley_walks import PathSpace, plan_walks
+from hedgerow.kernels.shapley.player_pairs import PairSpace
+from hedgerow.kernels.shapley.tree_walk import BLOCK, EDGE_FIELDS, WORD, Walks, WalkSpace
+from hedgerow.kernels.shapley.walk_plans import PathSpace, plan_walks
 from hedgerow.model.forest import Forest
 from hedgerow.model.layout import narrow_thresholds
 from hedgerow.model.predict import CategoryArguments
 
 
 class Batch(NamedTuple):
-    """Rows of a table; see :mod:`hedgerow.kernels.predict`.
+    """Rows of a table; see :mod:`hedgerow.kernels.prediction.predict`.
 
     ``numbers`` holds their values as float64 if leaves are linear.
     """
@@ -78,7 +78,7 @@ class Plan:
         )
 
     def row_space(self) -> WalkSpace:
-        """Scratch space for single rows (:func:`hedgerow.kernels.shapley_rows.walk_row`)."""
+        """Scratch space for single rows (:func:`hedgerow.kernels.shapley.single_rows.walk_row`)."""
         conditions, players, level, n_sums = self.sizes
         level, bits = level // WORD, self.depth + 1
         h, g, phi, line = scratch(level, level * n_sums, players * n_sums, level + 1)

@@ -13,7 +13,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_offset
 from hedgerow.boosting.row_data.offsets import features_of_rows, offset_of_rows
-from hedgerow.data.memory import memory_bytes, shown_bytes
+from hedgerow.data.external.memory import memory_bytes, shown_bytes
 from hedgerow.data.sparse import SparseTable
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.explain.explanation import Explanation
@@ -205,7 +205,7 @@ class ExplainedPredictions(ABC):
         half.  In a linear leaf, an unknown column is at its center.
 
         Sources: Lundberg et al. 2020 (both kinds of values, interactions).  The algorithm:
-        :mod:`hedgerow.kernels.shapley`.
+        :mod:`hedgerow.kernels.shapley.tree_walk`.
 
         Examples
         --------

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.data.numbers import floats_of
+from hedgerow.data.reading.numbers import floats_of
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.inspection.background import Background, Kind, check_kind, read_background
 from hedgerow.inspection.cells import quantiles_of
@@ -26,7 +26,7 @@ from hedgerow.inspection.partial import (
     positions_of,
 )
 from hedgerow.inspection.rescoring import Rescorer
-from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.model import Model
 
 MOST_BYTES = 1 << 31

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.data.frames import FrameLibrary, make_frame
-from hedgerow.data.levels import Level
+from hedgerow.data.categories.levels import Level
+from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.data.schema import ColumnKind
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.data.frames import FrameLibrary, make_frame
+from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.inspection.background import Background, Kind, check_kind, read_background
 from hedgerow.inspection.exact import ExactEffects
 from hedgerow.inspection.partial import Columns, input_of, is_exact, is_plain, positions_of

@@ -10,7 +10,7 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray
 from hedgerow.inspection.background import Background
 from hedgerow.inspection.cells import ColumnCells, cells_of_column, quantiles_of
 from hedgerow.inspection.rescoring import inputs_of_column
-from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.cells import Cells
 
 

@@ -25,7 +25,7 @@ from hedgerow.boosting.row_data.class_weights import true_probabilities, weights
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.row_data.targets import read_targets
-from hedgerow.data.frames import FrameLibrary, make_frame
+from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.inspection.background import Background, read_background
 from hedgerow.inspection.partial import Columns, positions_of

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.data.numbers import floats_of
+from hedgerow.data.reading.numbers import floats_of
 from hedgerow.inspection.background import Background
 from hedgerow.inspection.cells import cells_of_column
 from hedgerow.inspection.exact import outputs_of_ends, steps_of_entries
@@ -22,9 +22,9 @@ from hedgerow.inspection.paths import (
     keys_of_rows,
     questions_of_trees,
 )
-from hedgerow.kernels.path_lines import LineEnds, LineRows, sum_lines
-from hedgerow.kernels.paths import WORDS, n_masks, state_words
-from hedgerow.kernels.slopes import Slopes, writable_slopes
+from hedgerow.kernels.dependence.path_lines import LineEnds, LineRows, sum_lines
+from hedgerow.kernels.dependence.paths import WORDS, n_masks, state_words
+from hedgerow.kernels.prediction.slopes import Slopes, writable_slopes
 from hedgerow.model.cells import Cells
 from hedgerow.model.model import Model
 from hedgerow.threads import run_blocks

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.data.numbers import floats_of
+from hedgerow.data.reading.numbers import floats_of
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError
 from hedgerow.inspection.background import (

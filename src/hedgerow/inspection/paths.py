@@ -1,6 +1,6 @@
 """Paths of a forest, and how many background rows meet them except for one column.
 
-See :mod:`hedgerow.kernels.paths` for the terms tour, visit, end, slot and mask.
+See :mod:`hedgerow.kernels.dependence.paths` for the terms tour, visit, end, slot and mask.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
-from hedgerow.data.bins import codes_of
-from hedgerow.kernels.keys import keys_of_floats
-from hedgerow.kernels.path_layout import Boxes, Nodes, PathSpace, lay_paths
-from hedgerow.kernels.paths import (
+from hedgerow.data.binning.bins import codes_of
+from hedgerow.kernels.dependence.path_layout import Boxes, Nodes, PathSpace, lay_paths
+from hedgerow.kernels.dependence.paths import (
     TILE,
     WORDS,
     Questions,
@@ -24,6 +23,7 @@ from hedgerow.kernels.paths import (
     n_masks,
     state_words,
 )
+from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.forest import MISSING_BIN, UNKNOWN_BIN, Forest
 from hedgerow.model.layout import find_splits, set_tables
 from hedgerow.threads import run_blocks
@@ -247,7 +247,7 @@ def count_rows(
     -------
     float64
         The sums of end k start at ``first_sums(paths, pairs)[k]``: all conditions; then all except
-        those on the column of each slot, as in :mod:`hedgerow.kernels.paths`.
+        those on the column of each slot, as in :mod:`hedgerow.kernels.dependence.paths`.
     """
     first = first_sums(paths, pairs)
     sums = np.zeros(first[-1])

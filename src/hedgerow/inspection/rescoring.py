@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.inspection.background import Background
-from hedgerow.kernels.slopes import joined_slopes, part_of_slopes
+from hedgerow.kernels.prediction.slopes import joined_slopes, part_of_slopes
 from hedgerow.model.forest import Forest, node_arrays, used_columns
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor

@@ -37,7 +37,12 @@ from hedgerow.io.container import Header
 from hedgerow.io.slopes import SLOPE_DTYPES, read_slopes, slope_arrays
 from hedgerow.io.sniff import SNIFF_BYTES
 from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_forest
-from hedgerow.kernels.slopes import Slopes, joined_slopes, part_of_slopes, writable_slopes
+from hedgerow.kernels.prediction.slopes import (
+    Slopes,
+    joined_slopes,
+    part_of_slopes,
+    writable_slopes,
+)
 from hedgerow.model.forest import NODE_FIELDS, Forest
 
 ROUNDS_FORMAT = "hedgerow-rounds"

@@ -6,7 +6,7 @@
                                                                 | table_files
     output, moved into place atomically  <---------------------+
 
-The model determines the type of each column (:mod:`hedgerow.data.model_rows`), so the output
+The model fixes the type of each column (:mod:`hedgerow.data.reading.model_rows`), so the output
 does not depend on the batch size.
 """
 
@@ -22,8 +22,8 @@ from typing import Any, TextIO, TypeAlias
 
 from hedgerow.arrays import AnyArray
 from hedgerow.boosting.row_data.offsets import offset_columns
-from hedgerow.data.files import Paths
-from hedgerow.data.model_rows import FileRows, ModelFiles, model_files
+from hedgerow.data.reading.files import Paths
+from hedgerow.data.reading.model_rows import FileRows, ModelFiles, model_files
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import DataError, DataTypeError, ParameterError, StorageError
 from hedgerow.io.streaming import BATCH_ROWS, check_batch_rows

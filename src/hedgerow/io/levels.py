@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, get_args
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray
-from hedgerow.data.levels import MOST_LEVELS, Level
+from hedgerow.data.categories.levels import MOST_LEVELS, Level
 from hedgerow.data.schema import Column, Schema, UnknownPolicy
 from hedgerow.errors import ModelFormatError
 

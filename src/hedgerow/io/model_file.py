@@ -30,8 +30,8 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
+from hedgerow.data.categories.statistics import ROWS, Inputs
 from hedgerow.data.schema import Column, ColumnKind, Rounding, Schema
-from hedgerow.data.statistics import ROWS, Inputs
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json
 from hedgerow.io.atomic import write_atomically

@@ -22,7 +22,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
-from hedgerow.kernels.slopes import TERMS, Slopes
+from hedgerow.kernels.prediction.slopes import TERMS, Slopes
 from hedgerow.model.forest import Forest
 
 _I64, _F64, _I32 = (np.dtype(t) for t in (np.int64, np.float64, np.int32))

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
+from hedgerow.data.categories.statistics import ROWS, TARGET, Inputs, Statistic
 from hedgerow.data.schema import Schema
-from hedgerow.data.statistics import ROWS, TARGET, Inputs, Statistic
 from hedgerow.errors import ModelFormatError
 
 STATISTIC_DTYPES: dict[str, np.dtype[np.generic]] = {

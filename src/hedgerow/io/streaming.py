@@ -21,7 +21,7 @@ from hedgerow.model.model import Model
 from hedgerow.params import PredictionKind
 
 if TYPE_CHECKING:
-    from hedgerow.data.files import Paths
+    from hedgerow.data.reading.files import Paths
 
 BATCH_ROWS = 65_536
 """Default rows of a batch: enough to make the cost of a call negligible."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from hedgerow.errors import ParameterError
-from hedgerow.kernels.exact_sum import weighted_mean
+from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.metrics import confusion, curves, probability, regression, scores
 from hedgerow.metrics.base import Metric, MetricFunction, OfCountedRows, Task
 from hedgerow.metrics.confusion import ClassScores, OfTable

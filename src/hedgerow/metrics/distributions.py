@@ -10,7 +10,7 @@ name           what                                                    better  a
 =============  ======================================================  ======  ==========
 
 The first two are ``eval_metric`` of objectives with a distribution
-(:mod:`hedgerow.objectives.distributional`, and ``poisson``).  Both are proper scores: the true
+(:mod:`hedgerow.objectives.distributions.losses`, and ``poisson``).  Both are proper: the true
 distribution has the best expected score (Gneiting and Raftery 2007).
 """
 
@@ -23,11 +23,11 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
-from hedgerow.kernels.exact_sum import weighted_mean
+from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.metrics.base import Metric, OfCountedRows
 from hedgerow.metrics.regression import MeanOf
 from hedgerow.metrics.scores import Mean
-from hedgerow.objectives.distributions import Distribution, check_level
+from hedgerow.objectives.distributions.predicted import Distribution, check_level
 
 OF_DISTRIBUTIONS = ("nll", "crps")
 

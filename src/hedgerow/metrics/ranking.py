@@ -27,7 +27,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.kernels.exact_sum import weighted_mean
+from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.kernels.ranking import (
     AUC,
     AVERAGE_PRECISION,

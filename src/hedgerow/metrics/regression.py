@@ -14,7 +14,7 @@ from scipy.special import gammaln, xlogy
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
-from hedgerow.kernels.exact_sum import weighted_mean
+from hedgerow.kernels.primitives.exact_sum import weighted_mean
 
 RowValues = Callable[[FloatArray, FloatArray], FloatArray]
 

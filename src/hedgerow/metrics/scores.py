@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.kernels.exact_sum import ExactSum, weighted_mean, weighted_sums
+from hedgerow.kernels.primitives.exact_sum import ExactSum, weighted_mean, weighted_sums
 from hedgerow.objectives.global_sums import AllRows
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import DataTypeError
-from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.cart_tree import CartTree
 from hedgerow.model.forest import UNKNOWN_BIN, CategoryTables, Forest
 

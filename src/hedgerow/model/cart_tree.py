@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
-from hedgerow.data.table import Table
 from hedgerow.errors import DataTypeError
-from hedgerow.kernels.cart_walk import WalkNodes, walk_rows
-from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.cart.walk import WalkNodes, walk_rows
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.model.forest import Forest
 from hedgerow.threads import run_blocks
 
@@ -35,7 +35,7 @@ class CartTree:
     feature : int32, one per node
         Column of the split; -1 in a leaf.
     threshold_key : int64
-        Largest key (:mod:`hedgerow.kernels.keys`) that goes left; 0 in a leaf
+        Largest key (:mod:`hedgerow.kernels.tables.keys`) that goes left; 0 in a leaf
         and at a categorical split.
     missing_left : uint8
         1 if a missing value goes left.
@@ -50,7 +50,7 @@ class CartTree:
         Sum of the weights of the training rows.
     category_start, category, category_left
         Categories seen by each node, and whether they go left
-        (:class:`hedgerow.kernels.cart_walk.WalkNodes`).
+        (:class:`hedgerow.kernels.cart.walk.WalkNodes`).
     schema : Schema
     """
 

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, BinArray, IntArray
-from hedgerow.data.bins import codes_of
-from hedgerow.kernels.backoff import find_stops
-from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.data.binning.bins import codes_of
+from hedgerow.kernels.prediction.backoff import find_stops
+from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.forest import MISSING_BIN, UNKNOWN_BIN, Forest
 from hedgerow.model.layout import set_tables
 
@@ -81,7 +81,7 @@ class CategoryReader:
         return self._row_of_set.astype(np.int64), self._sets
 
     def tables(self, rows: CategoryRows) -> tuple[BinArray, IntArray, npt.NDArray[np.uint64]]:
-        """Arguments of :func:`hedgerow.kernels.table_keys.fill_set_keys`."""
+        """Arguments of :func:`hedgerow.kernels.prediction.table_keys.fill_set_keys`."""
         return rows.bins.reshape(-1), self._row_of_set * rows.n_rows, self._sets
 
     @property

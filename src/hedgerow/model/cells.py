@@ -4,7 +4,7 @@ Glossary
 --------
 cell     set of values of a column that no split separates; missing values are a cell,
          and so are unknown categories unless they count as missing
-key      key of a value that represents its cell (:mod:`hedgerow.kernels.keys`)
+key      key of a value that represents its cell (:mod:`hedgerow.kernels.tables.keys`)
 box      the cells of each column from which rows reach a node
 stop     split at which a row with an unknown category stops; such a node has a box like
          a leaf
@@ -25,9 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
-from hedgerow.data.levels import Level
+from hedgerow.data.categories.levels import Level
 from hedgerow.data.schema import Schema
-from hedgerow.kernels.keys import floats_of_keys, highest_key, keys_of_floats, lowest_key
+from hedgerow.kernels.tables.keys import floats_of_keys, highest_key, keys_of_floats, lowest_key
 from hedgerow.model.forest import UNKNOWN_BIN, Forest
 
 BoolArray = npt.NDArray[np.bool_]

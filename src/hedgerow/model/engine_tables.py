@@ -1,6 +1,6 @@
 """Tables of a forest for the prediction engines, and the estimated cost of each engine.
 
-Tables are built on first use; :mod:`hedgerow.kernels.predict` describes the engines.
+Tables are built on first use; :mod:`hedgerow.kernels.prediction.predict` describes the engines.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.compile import lanes_of_processor
-from hedgerow.kernels.table_keys import Ranks
+from hedgerow.kernels.prediction.table_keys import Ranks
 from hedgerow.model.forest import Forest
 from hedgerow.model.layout import (
     MaskTables,

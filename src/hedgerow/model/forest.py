@@ -6,11 +6,11 @@ node       index into the flat arrays; the nodes of tree t are
            ``tree_start[t] : tree_start[t + 1]``, the root first, and children
            always come after their parent
 leaf       node with ``feature == -1``
-threshold  64-bit key (:mod:`hedgerow.kernels.keys`): a row goes left if the
+threshold  64-bit key (:mod:`hedgerow.kernels.tables.keys`): a row goes left if the
            key of its value is ``<= threshold``, and a missing value goes left if
            ``missing_left`` is 1; for a category column the index of a set of bins
 bin        bin of a category level; levels other than the most frequent share one
-slope      coefficient of a column in a linear leaf (:mod:`hedgerow.kernels.slopes`)
+slope      coefficient of a column in a linear leaf (:mod:`hedgerow.kernels.prediction.slopes`)
 output     raw score that a tree adds to: tree t adds to output
            ``t % n_outputs``, or to all outputs if leaves hold vectors
 vector     leaf values of all outputs
@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.kernels.slopes import Slopes, part_of_slopes
+from hedgerow.kernels.prediction.slopes import Slopes, part_of_slopes
 
 UNKNOWN_BIN = 254
 MISSING_BIN = 255

@@ -1,6 +1,6 @@
 """Convert a forest to the tables of the prediction kernels, once per model.
 
-:mod:`hedgerow.kernels.predict` defines slot, part, exit and mask.
+:mod:`hedgerow.kernels.prediction.predict` defines slot, part, exit and mask.
 
 The functions process all trees at once, level by level.  A forest of 100 trees of 31 leaves
 takes about 2 ms.
@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, MISSING_KEY_32, AnyArray, FloatArray, IntArray
-from hedgerow.kernels.keys import float32_threshold_keys
-from hedgerow.kernels.predict import EXITS, FUSED
-from hedgerow.kernels.table_keys import Ranks
+from hedgerow.kernels.prediction.predict import EXITS, FUSED
+from hedgerow.kernels.prediction.table_keys import Ranks
+from hedgerow.kernels.tables.keys import float32_threshold_keys
 from hedgerow.model.forest import MISSING_BIN, UNKNOWN_BIN, Forest
 
 Uint64Array = npt.NDArray[np.uint64]
@@ -40,7 +40,7 @@ CODINGS = {
     ),
     np.dtype(np.int64): _coding(np.int64, 0, 0, MISSING_KEY + 1, _LARGEST),
 }
-"""Constants of :func:`hedgerow.kernels.table_keys.fill_keys` for each type of values."""
+"""Constants of :func:`hedgerow.kernels.prediction.table_keys.fill_keys` for each type of values."""
 
 
 class Splits(NamedTuple):

@@ -1,4 +1,4 @@
-"""Tables of symmetric trees for :mod:`hedgerow.kernels.levels`.
+"""Tables of symmetric trees for :mod:`hedgerow.kernels.prediction.levels`.
 
 A symmetric tree has the same split in all nodes of a level.
 """
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.kernels.levels import FUSED
+from hedgerow.kernels.prediction.levels import FUSED
 from hedgerow.model.forest import Forest
 from hedgerow.model.layout import Splits
 

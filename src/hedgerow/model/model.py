@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.data.categories.statistics import Inputs
 from hedgerow.data.schema import Schema
-from hedgerow.data.statistics import Inputs
 from hedgerow.model.forest import Forest
 
 AVERAGED = "averaged"

@@ -29,7 +29,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError
-from hedgerow.kernels.slopes import Slopes
+from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.model.cells import BoolArray, Boxes, Cells
 from hedgerow.model.forest import Forest, without_vectors
 from hedgerow.model.model import Model

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray
 from hedgerow.data.schema import ColumnKind
-from hedgerow.kernels.one_row import add_one_row
+from hedgerow.kernels.prediction.one_row import add_one_row
 from hedgerow.model.categories import CategoryReader
 from hedgerow.model.forest import UNKNOWN_BIN, Forest
 from hedgerow.model.layout import CODINGS

@@ -2,7 +2,7 @@
 
 The raw score of a row is ``base_score`` plus the values of its leaves, added in
 tree order in float64.  The bits are the same for any batch, thread count and engine
-(:mod:`hedgerow.kernels.predict` describes the two engines).
+(:mod:`hedgerow.kernels.prediction.predict` describes the two engines).
 
 A sparse table is predicted in blocks of rows.  In each block only the columns that the
 forest uses are made dense, so memory and time do not depend on the number of columns.
@@ -21,12 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray
-from hedgerow.data.numbers import floats_of
+from hedgerow.data.reading.numbers import floats_of
 from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sparse import SparseTable, rows_at_once
 from hedgerow.errors import DataError, DataTypeError
-from hedgerow.kernels.levels import add_level_trees, level_space
-from hedgerow.kernels.predict import (
+from hedgerow.kernels.prediction.levels import add_level_trees, level_space
+from hedgerow.kernels.prediction.predict import (
     BLOCK,
     WALK_BLOCK,
     add_masked_trees,
@@ -35,7 +35,7 @@ from hedgerow.kernels.predict import (
     mask_space,
     walk_space,
 )
-from hedgerow.kernels.slopes import lines_at, no_slopes, writable_slopes
+from hedgerow.kernels.prediction.slopes import lines_at, no_slopes, writable_slopes
 from hedgerow.model.categories import CategoryReader
 from hedgerow.model.engine_tables import EngineTables
 from hedgerow.model.forest import Forest, renumbered, used_columns
@@ -46,10 +46,10 @@ from hedgerow.once import once
 from hedgerow.threads import run_blocks
 
 Rows: TypeAlias = tuple[AnyArray, AnyArray, int, int, int]
-"""Arguments that describe a table to the kernels; see :mod:`hedgerow.kernels.predict`."""
+"""Arguments that describe a table to :mod:`hedgerow.kernels.prediction.predict`."""
 
 CategoryArguments: TypeAlias = tuple[BinArray, IntArray, npt.NDArray[np.uint64]]
-"""See :func:`hedgerow.kernels.table_keys.fill_set_keys`."""
+"""See :func:`hedgerow.kernels.prediction.table_keys.fill_set_keys`."""
 
 NO_CATEGORIES: CategoryArguments = (
     np.zeros(0, dtype=np.uint8),
@@ -139,7 +139,7 @@ class Predictor:
         Parameters
         ----------
         values : float32, float64 or int64, shape (n_rows, n_features), or SparseTable
-            Any strides.  int64 values are keys (:mod:`hedgerow.kernels.keys`), and
+            Any strides.  int64 values are keys (:mod:`hedgerow.kernels.tables.keys`), and
             are required if a column is of kind ``"int"``.
         n_threads : int, default=1
             Most threads to use; a small batch uses fewer.

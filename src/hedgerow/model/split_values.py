@@ -8,7 +8,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.errors import ParameterError, did_you_mean
-from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.model import Model
 
 

@@ -11,7 +11,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.catalogue import OBJECTIVES, RANKING
-from hedgerow.objectives.own import CUSTOM, Linked, Task, make_own_loss
+from hedgerow.objectives.custom.losses import CUSTOM, Linked, Task, make_own_loss
 from hedgerow.objectives.quantiles import SeveralQuantiles, is_several
 from hedgerow.objectives.rowwise import RowLoss
 from hedgerow.objectives.targets import (
@@ -96,7 +96,7 @@ def objective_for(
     task: Task = "regression",
     names: tuple[str, ...] | None = None,
 ) -> Objective:
-    """Return the objective for a name or a custom loss (:mod:`hedgerow.objectives.own`).
+    """Return the objective for a name or a custom loss (:mod:`hedgerow.objectives.custom.losses`).
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def objective_for(
                 f"{name}={value!r} has no effect with a custom objective: leave {name} at None."
             )
     if task == "classes" or hasattr(given, "n_classes"):
-        from hedgerow.objectives.own_classes import make_own_classes
+        from hedgerow.objectives.custom.class_losses import make_own_classes
 
         return make_own_classes(given, target, getattr(given, "n_classes", n_outputs))
     return make_own_loss(given, target, task)

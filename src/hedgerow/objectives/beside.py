@@ -36,7 +36,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.kernels.exact_sum import ExactSum, weighted_sums
+from hedgerow.kernels.primitives.exact_sum import ExactSum, weighted_sums
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.global_sums import AllRows, Batch, merged
 from hedgerow.objectives.precomputed import LossRows

@@ -19,7 +19,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.exponential import exponential
+from hedgerow.kernels.primitives.exponential import exponential
 
 SQUARED_ERROR = 0
 LOGISTIC = 1

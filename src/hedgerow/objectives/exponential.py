@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit
 
 from hedgerow.arrays import FloatArray
-from hedgerow.kernels.exact_sum import weighted_mean
+from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.base import both_classes
 from hedgerow.objectives.domain import check_two_classes

@@ -1,7 +1,7 @@
 """Means, shares and quantiles over all rows of a fit, wherever they are.
 
 Rows may come in batches (chunks of a table larger than memory) and be spread over
-ranks.  Nothing here depends on how: sums are exact (:mod:`hedgerow.kernels.exact_sum`),
+ranks.  Nothing here depends on how: sums are exact (:mod:`hedgerow.kernels.primitives.exact_sum`),
 and a quantile is found by counting::
 
     key of a value, 64 bits     0x3FF0 | 0000 | 0000 | 0000
@@ -22,14 +22,14 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.kernels.exact_sum import (
+from hedgerow.kernels.primitives.exact_sum import (
     MOST_LIMBS,
     ExactSum,
     GroupSums,
     total_of,
     weighted_sums,
 )
-from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 
 Batch: TypeAlias = "tuple[FloatArray, FloatArray | None]"
 """Targets and weights (None: all 1) of some rows."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.kernels.exact_sum import ExactSum, exact_sum
+from hedgerow.kernels.primitives.exact_sum import ExactSum, exact_sum
 
 LONGEST_STEP = 16.0
 """A leaf with rows of one class has no minimum: its step is limited to this (a raw

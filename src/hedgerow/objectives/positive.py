@@ -29,7 +29,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.objectives import row_kernels
 from hedgerow.objectives.beside import OffsetRows, by_ratio
 from hedgerow.objectives.derivatives import FARTHEST_MARGIN
-from hedgerow.objectives.distributions import Poisson as PoissonDistribution
+from hedgerow.objectives.distributions.predicted import Poisson as PoissonDistribution
 from hedgerow.objectives.domain import LARGEST, check_interval
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows

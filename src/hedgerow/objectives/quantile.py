@@ -18,7 +18,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
-from hedgerow.kernels.exact_sum import weighted_mean
+from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.domain import check_spread
 from hedgerow.objectives.global_sums import AllRows

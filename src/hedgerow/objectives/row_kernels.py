@@ -23,7 +23,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.exponential import exponential
+from hedgerow.kernels.primitives.exponential import exponential
 from hedgerow.objectives.derivatives import FARTHEST_MARGIN, SMALLEST_HESSIAN
 
 MOST = 1e140

@@ -17,8 +17,8 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
-from hedgerow.kernels.exact_sum import weighted_mean
-from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.primitives.exact_sum import weighted_mean
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.objectives.derivatives import PRECOMPUTED, SMALLEST_HESSIAN
 from hedgerow.objectives.domain import check_spread
 from hedgerow.objectives.global_sums import AllRows

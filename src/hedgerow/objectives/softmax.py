@@ -10,7 +10,7 @@ from scipy.special import expit, logsumexp
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
-from hedgerow.kernels.exact_sum import weighted_mean
+from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.beside import OffsetRows, by_shares
 from hedgerow.objectives.global_sums import AllRows

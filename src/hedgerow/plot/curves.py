@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.data.frames import FrameLibrary, make_frame
+from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.model.model import Model
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ParameterError, shown_name
-from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.plot.divisions import Division, division_of

@@ -22,8 +22,8 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.data.schema import Schema
 from hedgerow.errors import shown_name
-from hedgerow.kernels.keys import floats_of_keys
-from hedgerow.kernels.slopes import Slopes
+from hedgerow.kernels.prediction.slopes import Slopes
+from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.forest import Forest
 from hedgerow.plot.divisions import (
     LETTERS_OF_TEXT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.data.frames import FrameLibrary, make_frame
+from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.data.schema import Schema
 from hedgerow.model.importance import feature_importance
 from hedgerow.model.model import Model

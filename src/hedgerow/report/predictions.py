@@ -19,7 +19,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.booster import objective_of
-from hedgerow.objectives.distributional import DistributionLoss
+from hedgerow.objectives.distributions.losses import DistributionLoss
 from hedgerow.plot.classifier import plot_calibration, plot_confusion, wilson_interval
 from hedgerow.plot.style import COLOURS, DASHES, INK, LINE, MEDIUM, SMALL, finish, short
 from hedgerow.report.findings import SAMPLE, Findings

@@ -37,7 +37,7 @@ from hedgerow.boosting.validation.stopping import hash_numbers
 from hedgerow.data import AnyTable, SparseTable
 
 COPY_STREAM = 6
-"""Stream of :mod:`hedgerow.kernels.hashing` for the order of observations."""
+"""Stream of :mod:`hedgerow.kernels.primitives.hashing` for the order of observations."""
 
 _DIFFERING = 0.1
 """Share of the repeated rows whose targets differ, from which on rows are observations."""

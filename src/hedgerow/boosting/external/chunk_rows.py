@@ -26,11 +26,11 @@ from hedgerow.boosting.external.stored_scores import StoredScores, Tally, offset
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, threads_for
 from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.data.row_store import Chunk
+from hedgerow.data.external.row_store import Chunk
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree
-from hedgerow.kernels.exact_sum import ExactSum, weighted_sums
+from hedgerow.kernels.primitives.exact_sum import ExactSum, weighted_sums
 from hedgerow.metrics import Metric
 from hedgerow.objectives import Objective
 from hedgerow.objectives.beside import start_beside

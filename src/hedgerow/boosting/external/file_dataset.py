@@ -28,10 +28,11 @@ from hedgerow.boosting.external.stored_sample import StoredSample, StoredSamples
 from hedgerow.boosting.loop.training_matrix import sortable
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.comm.base import Alone, Communicator, count_rows
-from hedgerow.data.bins import BinSpec, fit_bins
-from hedgerow.data.chunk_sink import ChunkSink
-from hedgerow.data.disk_store import DiskStore
-from hedgerow.data.memory import give_back_memory, shown_bytes
+from hedgerow.data.binning.bins import BinSpec, fit_bins
+from hedgerow.data.external.chunk_sink import ChunkSink
+from hedgerow.data.external.disk_store import DiskStore
+from hedgerow.data.external.memory import give_back_memory, shown_bytes
+from hedgerow.data.reading.table import check_n_features
 from hedgerow.data.schema import Schema, check_same_names
 from hedgerow.data.sources import (
     Batch,
@@ -48,7 +49,6 @@ from hedgerow.data.sources import (
 from hedgerow.data.sources.binning import bin_rows_of
 from hedgerow.data.sources.spool import Spool
 from hedgerow.data.sparse import AnyTable
-from hedgerow.data.table import check_n_features
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
 from hedgerow.params import BoostParams

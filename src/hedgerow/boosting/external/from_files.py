@@ -9,8 +9,8 @@ from typing import Any
 
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.file_rows import ReadTarget, numeric_target
-from hedgerow.data.categories import CategoricalFeatures, check_unknown
-from hedgerow.data.memory import memory_bytes
+from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
+from hedgerow.data.external.memory import memory_bytes
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.data.sources import BatchFunction, ReadRequest, Roles, open_files, open_function
 from hedgerow.data.sources.paths import PathLike

@@ -18,10 +18,10 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.external.stored_sample import StorePlan
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.targets import Targets
-from hedgerow.data.memory import shown_bytes
+from hedgerow.data.external.memory import shown_bytes
+from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema, with_more_levels
 from hedgerow.data.sparse import AnyTable, SparseTable
-from hedgerow.data.table import Table
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.params import BoostParams
 

@@ -34,13 +34,13 @@ from hedgerow.boosting.loop.training_matrix import sortable
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset
 from hedgerow.boosting.validation.row_sets import stacked
-from hedgerow.data.column_files import LEAST_MEMORY, sort_to_files
-from hedgerow.data.mapped_table import BLOCK_ROWS, MappedTable, RowFile
-from hedgerow.data.memory import give_back_memory, shown_bytes
+from hedgerow.data.external.column_files import LEAST_MEMORY, sort_to_files
+from hedgerow.data.external.memory import give_back_memory, shown_bytes
+from hedgerow.data.external.scratch import ScratchFolder
+from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable, RowFile
+from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
-from hedgerow.data.scratch import ScratchFolder
 from hedgerow.data.sparse import AnyTable
-from hedgerow.data.table import Table
 from hedgerow.errors import ParameterError
 from hedgerow.growing.exact.stored import check_supported
 from hedgerow.objectives import Objective

@@ -2,7 +2,7 @@
 
 The model has the same bytes as that of all rows in memory: trees come from sums of
 integers (:mod:`hedgerow.growing.chunks.grower`), and every other number that is a sum
-over rows from exact sums (:mod:`hedgerow.kernels.exact_sum`).
+over rows from exact sums (:mod:`hedgerow.kernels.primitives.exact_sum`).
 
 ::
 
@@ -40,7 +40,7 @@ from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.data.row_store import TARGETS_ONLY
+from hedgerow.data.external.row_store import TARGETS_ONLY
 from hedgerow.data.schema import Schema
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.growing.chunks.exchange import GrowMode

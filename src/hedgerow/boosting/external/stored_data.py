@@ -35,14 +35,14 @@ from hedgerow.boosting.validation.hold_out import HoldOut
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import BinnedMatrix
-from hedgerow.data.matrix import bin_unseen
-from hedgerow.data.memory_store import MemoryStore
-from hedgerow.data.row_store import TARGETS_ONLY
+from hedgerow.data.binning.matrix import bin_unseen
+from hedgerow.data.external.memory_store import MemoryStore
+from hedgerow.data.external.row_store import TARGETS_ONLY
 from hedgerow.errors import DataError
 from hedgerow.metrics import MetricChoice, make_metrics
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
-from hedgerow.objectives.own import TRIED
+from hedgerow.objectives.custom.losses import TRIED
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 

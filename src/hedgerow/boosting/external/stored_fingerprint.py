@@ -17,8 +17,8 @@ from hedgerow.arrays import AnyArray
 from hedgerow.boosting.external.stored_sample import StoredSample
 from hedgerow.boosting.resume.fingerprint import schema_digest
 from hedgerow.boosting.validation.row_sets import ONLY
-from hedgerow.data.bins import BinSpec
-from hedgerow.data.row_store import Uses
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.external.row_store import Uses
 
 _DIGEST_BYTES = 20
 _BINS = Uses(by_row=True, columns=(), reads=(), writes=())

@@ -2,7 +2,7 @@
 
 The values are those of :meth:`hedgerow.objectives.line_search.LeafRows.steps_by`, found
 without an order of the rows: of all leaves at once, digit by digit of the steps' keys
-(:mod:`hedgerow.kernels.keys`), as in :mod:`hedgerow.objectives.global_sums`::
+(:mod:`hedgerow.kernels.tables.keys`), as in :mod:`hedgerow.objectives.global_sums`::
 
     pass 1    weight of the rows of each leaf for each first digit; in each leaf the
               digit in which the level is reached is chosen
@@ -26,12 +26,12 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.leaf_steps import with_steps
-from hedgerow.data.row_store import RowStore, Uses
+from hedgerow.data.external.row_store import RowStore, Uses
 from hedgerow.data.schema import Schema
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.core.tree import GrownTree
-from hedgerow.kernels.exact_sum import ExactSum, exact_sum, weighted_sums
-from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.primitives.exact_sum import ExactSum, exact_sum, weighted_sums
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.objectives import Objective
 from hedgerow.objectives.global_sums import AllRows, merged
 from hedgerow.objectives.line_search import (

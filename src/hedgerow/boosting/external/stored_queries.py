@@ -31,14 +31,14 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.stored_sample import StoredSample
 from hedgerow.boosting.row_data.queries import read_qid, rows_of_queries, without_queries
 from hedgerow.comm.base import Communicator, gather_numbers
-from hedgerow.data.row_store import TARGETS_ONLY, Chunk
+from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk
 from hedgerow.errors import DataTypeError
 from hedgerow.kernels.ranking import QueryRows
 from hedgerow.metrics import Metric, metrics_of_queries
 from hedgerow.metrics.queries import first_seen, query_rows
 from hedgerow.objectives import Objective
 from hedgerow.objectives.precomputed import LossRows
-from hedgerow.objectives.ranking import RankingLoss
+from hedgerow.objectives.ranking.losses import RankingLoss
 
 
 class CompleteQueries:

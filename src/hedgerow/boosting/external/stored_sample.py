@@ -29,7 +29,7 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.validation.row_sets import ONLY, check_set_names
-from hedgerow.data.row_store import RowStore
+from hedgerow.data.external.row_store import RowStore
 from hedgerow.data.schema import Schema
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams

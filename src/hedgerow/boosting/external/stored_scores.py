@@ -20,10 +20,10 @@ import numpy as np
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.external.stored_sample import StoredSample
 from hedgerow.comm.base import Communicator, gather_numbers
-from hedgerow.data.row_store import TARGETS_ONLY, Chunk, Uses
+from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk, Uses
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_scores
-from hedgerow.kernels.exact_sum import ExactSum
+from hedgerow.kernels.primitives.exact_sum import ExactSum
 from hedgerow.metrics import METRICS, Metric, evaluate, not_nan
 from hedgerow.metrics.scores import Explained
 from hedgerow.objectives import Objective

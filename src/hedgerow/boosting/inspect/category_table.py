@@ -1,6 +1,6 @@
 """Every set of categories that a node could have been split by, with its gain.
 
-What :mod:`hedgerow.kernels.category_split` tries, from the rows, in float64::
+What :mod:`hedgerow.kernels.splits.category_split` tries, from the rows, in float64::
 
     few levels    each against all others
     many          sort them by G / (H + cat_smooth), those of few rows as one;
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import BinArray, FloatArray, IntArray
-from hedgerow.kernels.category_split import DROPPED_BITS
+from hedgerow.kernels.splits.category_split import DROPPED_BITS
 from hedgerow.params import BoostParams
 
 
@@ -160,7 +160,7 @@ def _passed(rows: list[int], fewest: int) -> list[bool]:
 
 
 def side_score(g: Any, h: Any, params: BoostParams, penalty: float = 0.0) -> FloatArray:
-    """Twice the loss that a leaf takes away; see :mod:`hedgerow.kernels.split`.
+    """Twice the loss that a leaf takes away; see :mod:`hedgerow.kernels.splits.split`.
 
     ``penalty`` is added to ``reg_lambda``.
     """

@@ -32,15 +32,15 @@ import numpy as np
 from hedgerow.advanced import flat
 from hedgerow.boosting.loop.rounds import threads_for
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.data.bins import SMALLEST_STRIDE, sampled_rows
-from hedgerow.data.blocks import COLUMNS_AT_ONCE, ENTRY_BYTES
-from hedgerow.data.frames import as_frame
-from hedgerow.data.matrix import PAD, tile_shape
-from hedgerow.data.memory import shown_bytes
+from hedgerow.data.binning.bins import SMALLEST_STRIDE, sampled_rows
+from hedgerow.data.binning.matrix import PAD, tile_shape
+from hedgerow.data.external.blocks import COLUMNS_AT_ONCE, ENTRY_BYTES
+from hedgerow.data.external.memory import shown_bytes
+from hedgerow.data.reading.frames import as_frame
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.growing.core.grower import CELL_BYTES, most_slots
 from hedgerow.growing.core.setup import most_leaves
-from hedgerow.kernels.slopes import TERMS
+from hedgerow.kernels.prediction.slopes import TERMS
 from hedgerow.objectives import PARAMETERS, make_objective
 from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams

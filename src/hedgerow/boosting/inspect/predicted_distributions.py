@@ -12,7 +12,7 @@ from hedgerow.objectives import Objective
 from hedgerow.objectives.catalogue import DISTRIBUTIONAL
 
 if TYPE_CHECKING:
-    from hedgerow.objectives.distributions import Distribution
+    from hedgerow.objectives.distributions.predicted import Distribution
 
 
 class DistributionPredictions(ABC):
@@ -36,7 +36,7 @@ class DistributionPredictions(ABC):
 
         Returns
         -------
-        hedgerow.objectives.distributions.Distribution
+        hedgerow.objectives.distributions.predicted.Distribution
             With ``mean``, ``variance``, ``std``, ``median`` of shape (n_rows,), and
             ``quantile(p)``, ``interval(level)``, ``cdf(y)``, ``log_pdf(y)``, ``crps(y)``,
             ``sample(n, random_state)``.
@@ -85,7 +85,7 @@ class DistributionPredictions(ABC):
         ndarray of float64, shape (n_rows, 2)
             Lower and upper ends.
         """
-        from hedgerow.objectives.distributions import check_level
+        from hedgerow.objectives.distributions.predicted import check_level
 
         check_level(level)
         return self.predict_distribution(X, n_jobs=n_jobs).interval(level)

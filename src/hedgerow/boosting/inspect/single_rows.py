@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.row_data.offsets import offset_columns
-from hedgerow.data.one_row import RowReader
-from hedgerow.data.unseen import UnseenCounts
+from hedgerow.data.reading.one_row import RowReader
+from hedgerow.data.reading.unseen import UnseenCounts
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray
-from hedgerow.data.bins import BinSpec
+from hedgerow.data.binning.bins import BinSpec
 from hedgerow.growing.core.tree import GrownTree, joined
-from hedgerow.kernels.slopes import joined_slopes
+from hedgerow.kernels.prediction.slopes import joined_slopes
 from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.file_rows import ReadTarget
-from hedgerow.data.categories import Encoded
+from hedgerow.data.categories.columns import Encoded
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError
 

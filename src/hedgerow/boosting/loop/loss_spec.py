@@ -26,9 +26,9 @@ from hedgerow.objectives import (
     make_objective,
     objective_for,
 )
+from hedgerow.objectives.custom.class_losses import OwnClassGradient
+from hedgerow.objectives.custom.losses import TRIED, OwnGradient, OwnObject, OwnRowLoss, Task
 from hedgerow.objectives.derivatives import PRECOMPUTED
-from hedgerow.objectives.own import TRIED, OwnGradient, OwnObject, OwnRowLoss, Task
-from hedgerow.objectives.own_classes import OwnClassGradient
 
 _CLASSES = ("softmax", "one_vs_all")
 _STRATIFIED = ("logistic", "exponential", "softmax")

@@ -24,16 +24,16 @@ from hedgerow.boosting.loop.symmetric import is_symmetric
 from hedgerow.boosting.loop.vector_leaves import with_searched
 from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.data import BinnedMatrix
-from hedgerow.data.bins import BinSpec
-from hedgerow.data.blocks import ColumnBlocks
-from hedgerow.data.mapped_table import MappedTable
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.external.blocks import ColumnBlocks
+from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.data.schema import Schema
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.growing.vectors.grower import VectorGrower
-from hedgerow.kernels.exact_sum import exact_sum
+from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.metrics import Metric, evaluate
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective

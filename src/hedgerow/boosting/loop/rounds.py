@@ -28,7 +28,7 @@ from hedgerow.boosting.loop.scores import AddedScores
 from hedgerow.boosting.loop.strategy import resolve_strategy, trees_of_round
 from hedgerow.boosting.resume.checkpoint import Rounds
 from hedgerow.boosting.resume.continuing import joined
-from hedgerow.data.bins import BinSpec
+from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.schema import Schema
 from hedgerow.errors import LossError, ParameterError
 from hedgerow.growing.core.tree import GrownTree

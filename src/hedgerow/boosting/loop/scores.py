@@ -10,9 +10,9 @@ import numpy as np
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.loop.assembly import make_forest
 from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
-from hedgerow.data.bins import BinSpec
-from hedgerow.data.blocks import ColumnBlocks
-from hedgerow.data.mapped_table import BLOCK_ROWS, MappedTable
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.external.blocks import ColumnBlocks
+from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable
 from hedgerow.growing.core.sums_pool import SumsPool
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_lines, add_scores, add_vectors
 from hedgerow.model.predict import Predictor

@@ -15,12 +15,12 @@ from hedgerow.data import (
     Table,
     fit_bins,
 )
-from hedgerow.data.bins import BinSpec
-from hedgerow.data.blocks import ColumnBlocks, sort_columns
-from hedgerow.data.bundles import BundleRules
-from hedgerow.data.mapped_table import MappedTable
-from hedgerow.data.matrix import bin_bundled, bin_unseen
-from hedgerow.data.pairs import may_pay, pair_columns
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.binning.bundles import BundleRules
+from hedgerow.data.binning.matrix import bin_bundled, bin_unseen
+from hedgerow.data.binning.pairs import may_pay, pair_columns
+from hedgerow.data.external.blocks import ColumnBlocks, sort_columns
+from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.errors import ParameterError
 from hedgerow.model.forest import Forest, without_vectors
 from hedgerow.model.model import Model

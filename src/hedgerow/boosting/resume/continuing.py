@@ -41,11 +41,11 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.strategy import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
 from hedgerow.boosting.resume.fingerprint import Fingerprint, array_digest
 from hedgerow.data import Schema, Table, drop_unused_levels, numbers_of, recode
-from hedgerow.data.bins import MOST_CATEGORY_BINS, SMALLEST_STRIDE, BinSpec
-from hedgerow.data.categories import chosen_columns
+from hedgerow.data.binning.bins import MOST_CATEGORY_BINS, SMALLEST_STRIDE, BinSpec
+from hedgerow.data.categories.columns import chosen_columns
 from hedgerow.data.schema import with_more_levels
 from hedgerow.errors import ParameterError
-from hedgerow.kernels.slopes import joined_slopes
+from hedgerow.kernels.prediction.slopes import joined_slopes
 from hedgerow.model.forest import CategoryTables, Forest, node_arrays
 from hedgerow.model.model import AVERAGED, Model, has_foreign_rules
 from hedgerow.model.predict import Predictor

@@ -35,7 +35,7 @@ from hedgerow.metrics import Metric
 from hedgerow.metrics.groups import GroupScores
 from hedgerow.metrics.queries import first_seen
 from hedgerow.objectives import Objective, parameters_of
-from hedgerow.objectives.own import Linked
+from hedgerow.objectives.custom.losses import Linked
 from hedgerow.params import BoostParams
 from hedgerow.schedules import rate_text
 from hedgerow.threads import run_blocks

@@ -36,10 +36,10 @@ from hedgerow.boosting.row_data.class_weights import (
 )
 from hedgerow.boosting.row_data.queries import with_queries
 from hedgerow.data import SparseTable, numbers_of
-from hedgerow.data.numbers import floats_of
+from hedgerow.data.reading.numbers import floats_of
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.kernels.exact_sum import exact_sum
-from hedgerow.kernels.slopes import Slopes
+from hedgerow.kernels.prediction.slopes import Slopes
+from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.metrics import scored_as
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import AVERAGED, Model

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.kernels.slopes import (
+from hedgerow.kernels.prediction.slopes import (
     ROWS_A_TERM,
     TERMS,
     LeafRows,

@@ -17,7 +17,7 @@ from hedgerow.boosting.row_data.queries import read_qid, weight_of_rows
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import Targets, read_targets
 from hedgerow.data import AnyTable, Schema, UnknownCategory, read_any
-from hedgerow.data.categories import CategoricalFeatures
+from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.errors import DataError
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_length, check_vector
-from hedgerow.data.frames import as_frame
+from hedgerow.data.reading.frames import as_frame
 from hedgerow.errors import DataError, DataTypeError
 
 _Role: TypeAlias = Literal["event", "time", "censored"] | None

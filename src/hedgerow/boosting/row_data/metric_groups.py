@@ -18,7 +18,7 @@ from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable, SparseTable
 from hedgerow.data.schema import position_of
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
-from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.metrics import Metric
 from hedgerow.metrics.groups import GroupScores, codes_of
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.sample import Sample, check_finite, check_offset
-from hedgerow.data.side_columns import take_columns, without_columns
+from hedgerow.data.reading.side_columns import take_columns, without_columns
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.model.model import Model
 

@@ -21,7 +21,7 @@ from hedgerow.params import BoostParams
 
 if TYPE_CHECKING:
     from hedgerow.boosting.resume.continuing import Start
-    from hedgerow.objectives.positions import PositionBias
+    from hedgerow.objectives.ranking.positions import PositionBias
 
 
 def read_position(position: Any, n_rows: int, name: str = "position") -> Positions | None:
@@ -115,8 +115,8 @@ def with_positions(
     """
     if train.position is None:
         return objective
-    from hedgerow.objectives.positions import PositionBias
-    from hedgerow.objectives.ranking import RankingLoss
+    from hedgerow.objectives.ranking.losses import RankingLoss
+    from hedgerow.objectives.ranking.positions import PositionBias
 
     if not isinstance(objective, RankingLoss):
         return objective
@@ -186,7 +186,7 @@ def bound_to_part(
     """
     from hedgerow.metrics.groups import bound_to_rows
     from hedgerow.metrics.making import metrics_of_queries
-    from hedgerow.objectives.ranking import RankingLoss
+    from hedgerow.objectives.ranking.losses import RankingLoss
 
     scored = bound_to_rows(metrics, part.origin)
     if not isinstance(objective, RankingLoss):

@@ -236,7 +236,7 @@ def with_queries(
     seed, n_threads : int
     """
     from hedgerow.metrics.making import metrics_of_queries
-    from hedgerow.objectives.ranking import RankingLoss
+    from hedgerow.objectives.ranking.losses import RankingLoss
 
     if not isinstance(objective, RankingLoss):
         return objective, tuple(metrics)

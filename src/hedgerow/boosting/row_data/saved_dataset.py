@@ -35,12 +35,12 @@ from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import Targets
 from hedgerow.data import AnyTable, Schema, SparseTable, Table
-from hedgerow.data.frames import as_frame
-from hedgerow.data.reread import ColumnsOf, read_again
+from hedgerow.data.reading.frames import as_frame
+from hedgerow.data.reading.reread import ColumnsOf, read_again
 from hedgerow.data.schema import Column, UnknownCategory
 from hedgerow.data.sparse import is_sparse, mark_zeros
 from hedgerow.errors import DataError, DataTypeError
-from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.kernels.tables.keys import floats_of_keys
 
 _FORMAT = "hedgerow-dataset"
 _VERSION = 1

@@ -2,7 +2,7 @@
 
 Glossary
 --------
-statistic      mean target by category (:mod:`hedgerow.data.statistics`)
+statistic      mean target by category (:mod:`hedgerow.data.categories.statistics`)
 ordered value  mean over the rows of the same category that come before a row in
                a random order, drawn towards the mean of all by one row's weight
 copy           the training rows once more, with the ordered values of another
@@ -43,8 +43,8 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.data import Schema, Table
-from hedgerow.data.bins import codes_of
-from hedgerow.data.statistics import (
+from hedgerow.data.binning.bins import codes_of
+from hedgerow.data.categories.statistics import (
     ROWS,
     TARGET,
     UNKNOWN_KEY,
@@ -55,7 +55,7 @@ from hedgerow.data.statistics import (
 )
 from hedgerow.errors import ParameterError
 from hedgerow.growing.limits.constraints import NO_INTERACTIONS, PAIRWISE
-from hedgerow.kernels.statistics import (
+from hedgerow.kernels.tables.statistics import (
     ORDER_STREAM,
     means_of_sums,
     number_keys,

@@ -121,11 +121,11 @@ def survival_function(model: Model, raw: FloatArray, times: Any = None) -> Float
         if at.ndim != 1 or not (at > 0.0).all():
             raise ParameterError(f"times must be positive numbers; got {times!r}.")
     if model.objective == "cox":
-        from hedgerow.objectives.cox import survival_of_baseline
+        from hedgerow.objectives.survival.cox import survival_of_baseline
 
         event_times(model)  # or an error that says that there is no baseline
         return survival_of_baseline(dict(model.training["baseline"]), raw, at)
-    from hedgerow.objectives.aft import AcceleratedFailureTime
+    from hedgerow.objectives.survival.aft import AcceleratedFailureTime
 
     objective = objective_of_record(model.objective, model.forest.n_outputs, model.training)
     assert isinstance(objective, AcceleratedFailureTime)

@@ -8,7 +8,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.sample import check_finite, check_length, check_vector
-from hedgerow.data.frames import as_frame
+from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, ParameterError
 

@@ -34,9 +34,9 @@ from hedgerow.boosting.row_data.statistics import (
 )
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.data import AnyTable, BinnedMatrix, Table, fit_bins
-from hedgerow.data.bins import BinSpec
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.categories.statistics import Inputs
 from hedgerow.data.schema import Schema
-from hedgerow.data.statistics import Inputs
 from hedgerow.growing.core.sums_pool import SumsPool
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams

@@ -33,7 +33,7 @@ from hedgerow.errors import DataError
 from hedgerow.metrics.queries import first_seen
 
 FOLD_STREAM = 3
-"""Stream of :mod:`hedgerow.kernels.hashing` for the choice of folds."""
+"""Stream of :mod:`hedgerow.kernels.primitives.hashing` for the choice of folds."""
 
 ORDER_STREAM = 4
 """Likewise for the order of tested rows."""

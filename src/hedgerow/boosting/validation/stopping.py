@@ -26,7 +26,7 @@ MANY_ROWS = 10_000
 """``early_stopping="auto"`` sets rows aside if there are more than these."""
 
 VALIDATION_STREAM = 2
-"""Stream of :mod:`hedgerow.kernels.hashing` for the choice of validation rows."""
+"""Stream of :mod:`hedgerow.kernels.primitives.hashing` for the choice of validation rows."""
 
 CLOCK_FIELDS = ("time_budget", "began")
 """Settings that say how long a run may take, not what it computes."""
@@ -208,7 +208,7 @@ class BestRound:
 
 
 def hash_rows(seed: int, stream: int, n_rows: int, first_row: int = 0) -> npt.NDArray[np.uint64]:
-    """:func:`hedgerow.kernels.hashing.hash64` of ``n_rows`` numbers from ``first_row`` on."""
+    """:func:`~hedgerow.kernels.primitives.hashing.hash64` of ``n_rows`` numbers from a row on."""
     step = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
         start = mix(np.array([seed], dtype=np.uint64) + step)
@@ -226,7 +226,7 @@ def hash_numbers(seed: int, stream: int, numbers: npt.NDArray[np.uint64]) -> npt
 
 
 def mix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """:func:`hedgerow.kernels.hashing.mix64` of each number."""
+    """:func:`hedgerow.kernels.primitives.hashing.mix64` of each number."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))

@@ -11,7 +11,7 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.convert.meaning import column_names
 from hedgerow.convert.readers import records
-from hedgerow.data.levels import MOST_LEVELS, Level
+from hedgerow.data.categories.levels import MOST_LEVELS, Level
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ModelFormatError
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.convert.readers import records
 from hedgerow.convert.readers.catboost_columns import Columns
-from hedgerow.data.statistics import TARGET, Statistic
+from hedgerow.data.categories.statistics import TARGET, Statistic
 from hedgerow.errors import ModelFormatError
 
 _MULTIPLIER = np.uint64(0x4906BA494954CB65)

@@ -12,7 +12,7 @@ from hedgerow.convert.readers import records
 from hedgerow.convert.readers.catboost_columns import Columns, signed
 from hedgerow.convert.readers.catboost_ctr import Ctr, ctrs_of, hashes_of, statistic_of
 from hedgerow.convert.thresholds import keys_up_to, keys_up_to_float32
-from hedgerow.data.statistics import Statistic
+from hedgerow.data.categories.statistics import Statistic
 from hedgerow.errors import ModelFormatError
 
 

@@ -21,7 +21,7 @@ from hedgerow.convert.readers.lightgbm_nodes import Nodes
 from hedgerow.convert.readers.lightgbm_text import LightGBMText
 from hedgerow.convert.readers.tokens import read_ints
 from hedgerow.convert.sets import CategorySets
-from hedgerow.data.levels import MOST_LEVELS, Level, canonical
+from hedgerow.data.categories.levels import MOST_LEVELS, Level, canonical
 from hedgerow.data.schema import Column, Rounding
 from hedgerow.errors import ModelFormatError
 

@@ -12,7 +12,7 @@ from hedgerow.convert.readers.lightgbm_nodes import Nodes
 from hedgerow.convert.readers.tokens import joined, read_floats, read_ints
 from hedgerow.convert.trees import TreeTable
 from hedgerow.errors import ModelFormatError
-from hedgerow.kernels.slopes import Slopes
+from hedgerow.kernels.prediction.slopes import Slopes
 
 
 def read_lines(nodes: Nodes, table: TreeTable, n_features: int) -> Slopes | None:

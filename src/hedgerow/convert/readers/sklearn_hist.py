@@ -18,7 +18,7 @@ from hedgerow.convert.readers.sklearn_trees import schema_of, source_of
 from hedgerow.convert.sets import CategorySets
 from hedgerow.convert.thresholds import keys_up_to
 from hedgerow.convert.trees import TreeTable
-from hedgerow.data.levels import canonical
+from hedgerow.data.categories.levels import canonical
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ParameterError
 

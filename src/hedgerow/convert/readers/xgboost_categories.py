@@ -17,7 +17,7 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.convert.readers import records
 from hedgerow.convert.readers.xgboost_trees import Tree
-from hedgerow.data.levels import MOST_LEVELS, Level, canonical
+from hedgerow.data.categories.levels import MOST_LEVELS, Level, canonical
 from hedgerow.data.schema import Rounding
 from hedgerow.errors import ModelFormatError
 

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
+from hedgerow.data.reading.table import read_table
 from hedgerow.data.schema import Column, Schema
-from hedgerow.data.table import read_table
 from hedgerow.errors import ParameterError
-from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.model.forest import UNKNOWN_BIN, Forest, without_vectors
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor

@@ -20,7 +20,7 @@ from hedgerow.convert.thresholds import keys_below_float32, rounded_down
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
 from hedgerow.convert.writers.report import Notes
 from hedgerow.data.schema import Column
-from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.kernels.tables.keys import floats_of_keys
 
 _TARGET = "XGBoost's JSON"
 _NO_PARENT = 2147483647

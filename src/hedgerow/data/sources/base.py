@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from hedgerow.data.categories import CategoricalFeatures
+from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError, ParameterError, did_you_mean

@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hedgerow.arrays import IntArray
-from hedgerow.data.bins import BinSpec
-from hedgerow.data.categories import Encoded
-from hedgerow.data.matrix import BinnedMatrix, bin_table
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.binning.matrix import BinnedMatrix, bin_table
+from hedgerow.data.categories.columns import Encoded
+from hedgerow.data.reading.table import Table, with_schema
 from hedgerow.data.schema import Schema
 from hedgerow.data.sources.base import Batch
 from hedgerow.data.sources.columns import floats_of
 from hedgerow.data.sparse import AnyTable, mark_zeros, read_any
-from hedgerow.data.table import Table, with_schema
 from hedgerow.errors import HedgerowError
 
 

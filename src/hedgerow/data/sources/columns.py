@@ -27,12 +27,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray
-from hedgerow.data.categories import Encoded, PlainOrEncoded, plain_of
-from hedgerow.data.columns import with_missing
-from hedgerow.data.frames import as_frame, read_series
-from hedgerow.data.levels import is_missing
-from hedgerow.data.objects import sort_of
-from hedgerow.data.rows import is_named, named_columns, read_column
+from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, plain_of
+from hedgerow.data.categories.levels import is_missing
+from hedgerow.data.reading.columns import with_missing
+from hedgerow.data.reading.frames import as_frame, read_series
+from hedgerow.data.reading.objects import sort_of
+from hedgerow.data.reading.rows import is_named, named_columns, read_column
 from hedgerow.data.schema import default_names
 from hedgerow.errors import DataError, DataTypeError
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.data.categories import Encoded
-from hedgerow.data.levels import is_missing
+from hedgerow.data.categories.columns import Encoded
+from hedgerow.data.categories.levels import is_missing
 from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError, DataTypeError

@@ -1,7 +1,7 @@
 """The values of a category column, found batch by batch, and how often each occurs.
 
 While rows are read a value has a number in the order in which it was met; at the end
-values are sorted, and numbers become codes (:mod:`hedgerow.data.levels`).
+values are sorted, and numbers become codes (:mod:`hedgerow.data.categories.levels`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.data.categories import Encoded, PlainOrEncoded
-from hedgerow.data.levels import (
+from hedgerow.data.categories.columns import Encoded, PlainOrEncoded
+from hedgerow.data.categories.levels import (
     MISSING_CODE,
     MOST_LEVELS,
     Level,
@@ -20,7 +20,7 @@ from hedgerow.data.levels import (
     is_missing,
     number_levels,
 )
-from hedgerow.data.memory import shown_bytes
+from hedgerow.data.external.memory import shown_bytes
 from hedgerow.errors import DataError
 
 _BYTES_PER_LEVEL = 150

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray
-from hedgerow.data.encodings import check_encoding
+from hedgerow.data.reading.encodings import check_encoding
 from hedgerow.data.sources.base import Batch
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.data.sources.paths import DataFile, check_unchanged, fingerprint

@@ -1,6 +1,6 @@
 """The rows from which cuts are chosen, found while their number is not known yet.
 
-:func:`hedgerow.data.bins.sampled_rows` takes the rows whose hash lies below a
+:func:`hedgerow.data.binning.bins.sampled_rows` takes the rows whose hash lies below a
 threshold that falls as the number of rows rises. So what lies above the threshold of
 the rows so far will not be taken in the end, and what lies below is kept::
 
@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.data.bins import MOST_SAMPLED, SAMPLE_ROWS, sample_limit
-from hedgerow.kernels.hashing import BIN_SAMPLE_STREAM, hash_range
+from hedgerow.data.binning.bins import MOST_SAMPLED, SAMPLE_ROWS, sample_limit
+from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM, hash_range
 
 _MOST_BLOCKS = 1000
 _SLACK = 1.25

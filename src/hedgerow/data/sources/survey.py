@@ -23,11 +23,12 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.data.bins import MOST_SAMPLED, integer_mass_at
-from hedgerow.data.categories import Encoded, chosen_columns, code_column, plain_of
-from hedgerow.data.columns import stack, text_message
-from hedgerow.data.levels import MISSING_CODE, MOST_LEVELS
-from hedgerow.data.memory import give_back_memory, shown_bytes
+from hedgerow.data.binning.bins import MOST_SAMPLED, integer_mass_at
+from hedgerow.data.categories.columns import Encoded, chosen_columns, code_column, plain_of
+from hedgerow.data.categories.levels import MISSING_CODE, MOST_LEVELS
+from hedgerow.data.external.memory import give_back_memory, shown_bytes
+from hedgerow.data.reading.columns import stack, text_message
+from hedgerow.data.reading.table import Table, check_names
 from hedgerow.data.schema import Column, ColumnKind, Schema, unnamed_schema
 from hedgerow.data.sources.base import Batch, ReadRequest
 from hedgerow.data.sources.columns import ReadColumn, floats_of
@@ -36,7 +37,6 @@ from hedgerow.data.sources.level_counts import LevelCounts
 from hedgerow.data.sources.packing import pack, unpack
 from hedgerow.data.sources.row_sample import Block, RowSample, join, stack_sparse
 from hedgerow.data.sparse import AnyTable, mark_zeros, read_any
-from hedgerow.data.table import Table, check_names
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 
 _LEVEL_SHARE = 0.25
@@ -400,7 +400,7 @@ class Survey:
 class _Stacked:
     """Columns put side by side as they come, so that none is there twice.
 
-    As :func:`hedgerow.data.columns.stack` does; that is called where types differ.
+    As :func:`hedgerow.data.reading.columns.stack` does; that is called where types differ.
     """
 
     def __init__(self, n_columns: int) -> None:

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hedgerow.data.dates import PLAIN, ZONED, microseconds
-from hedgerow.data.encodings import check_encoding
+from hedgerow.data.reading.dates import PLAIN, ZONED, microseconds
+from hedgerow.data.reading.encodings import check_encoding
 from hedgerow.data.sources.arrow_files import arrow, storage_errors
 from hedgerow.data.sources.base import Batch
 from hedgerow.data.sources.columns import read_columns

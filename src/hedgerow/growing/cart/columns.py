@@ -3,7 +3,7 @@
 Glossary
 --------
 different   the different values of a column, ascending, as keys
-            (:mod:`hedgerow.kernels.keys`); a rank is a place among them
+            (:mod:`hedgerow.kernels.tables.keys`); a rank is a place among them
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import ColumnKind
-from hedgerow.data.table import Table
 from hedgerow.growing.cart.state import Columns
-from hedgerow.kernels.cart import MISSING_RANK
-from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.cart.search import MISSING_RANK
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.threads import run_blocks
 
 ABOVE_ALL = np.iinfo(np.int64).max

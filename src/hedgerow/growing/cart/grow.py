@@ -6,7 +6,7 @@ table      one row of integers per node (``NODE_...``)
 numbers    one row of floats per node (``NUMBER_...``)
 progress   integers by which the compiled loop remembers where it was (``AT_...``)
 frontier   nodes with a split that is found and not yet made
-columns    cells of all features (:mod:`hedgerow.kernels.cart`), sorted once; a
+columns    cells of all features (:mod:`hedgerow.kernels.cart.search`), sorted once; a
            split divides the part of its node in each of them and keeps the order
 
 ::
@@ -59,7 +59,11 @@ from hedgerow.growing.cart.state import (
     Tree,
     Work,
 )
-from hedgerow.kernels.cart import (
+from hedgerow.kernels.cart.category_order import order_column
+from hedgerow.kernels.cart.deviations import scan_deviations, score_deviations
+from hedgerow.kernels.cart.impurity import ABSOLUTE_ERROR, ENTROPY
+from hedgerow.kernels.cart.limits import Limits
+from hedgerow.kernels.cart.search import (
     Column,
     Scratch,
     divide_cells,
@@ -67,15 +71,11 @@ from hedgerow.kernels.cart import (
     scan_counts,
     scan_shares,
 )
-from hedgerow.kernels.cart_deviations import scan_deviations, score_deviations
-from hedgerow.kernels.cart_limits import Limits
-from hedgerow.kernels.cart_targets import drawn_threshold, first_above, scan_targets, score_cut
-from hedgerow.kernels.category import order_column
-from hedgerow.kernels.hashing import hash64
-from hedgerow.kernels.impurity import ABSOLUTE_ERROR, ENTROPY
+from hedgerow.kernels.cart.targets import drawn_threshold, first_above, scan_targets, score_cut
+from hedgerow.kernels.primitives.hashing import hash64
 
 CART_CUT_STREAM = 14 << 40
-"""Random numbers by which thresholds are drawn (:mod:`hedgerow.kernels.hashing`)."""
+"""Random numbers by which thresholds are drawn (:mod:`hedgerow.kernels.primitives.hashing`)."""
 
 DONE, SEARCH, DIVIDE, ROOM, GROW = range(5)
 """Why the loop has returned: the tree is grown; search or divide the columns of the

@@ -40,9 +40,9 @@ from hedgerow.growing.cart.state import (
     Tree,
     Work,
 )
-from hedgerow.kernels.cart import Rows, Scratch
-from hedgerow.kernels.category import scratch_groups
-from hedgerow.kernels.impurity import ABSOLUTE_ERROR
+from hedgerow.kernels.cart.category_order import scratch_groups
+from hedgerow.kernels.cart.impurity import ABSOLUTE_ERROR
+from hedgerow.kernels.cart.search import Rows, Scratch
 from hedgerow.threads import run_blocks
 
 _CELLS_PER_THREAD = 100_000

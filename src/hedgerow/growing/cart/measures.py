@@ -29,7 +29,7 @@ from hedgerow.growing.cart.state import (
     Tree,
     Work,
 )
-from hedgerow.kernels.impurity import ABSOLUTE_ERROR, POISSON, counts_impurity, logarithm
+from hedgerow.kernels.cart.impurity import ABSOLUTE_ERROR, POISSON, counts_impurity, logarithm
 
 
 @kernel(inner=True)

@@ -50,7 +50,9 @@ from hedgerow.growing.cart.state import (
     Tree,
     Work,
 )
-from hedgerow.kernels.cart import (
+from hedgerow.kernels.cart.category_order import order_column
+from hedgerow.kernels.cart.limits import Limits
+from hedgerow.kernels.cart.search import (
     Column,
     Scratch,
     divide_cells,
@@ -58,12 +60,10 @@ from hedgerow.kernels.cart import (
     raise_flags,
     rank_of,
 )
-from hedgerow.kernels.cart_limits import Limits
-from hedgerow.kernels.category import order_column
-from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.primitives.hashing import hash64
 
 CART_FEATURE_STREAM = 6 << 40
-"""Random numbers by which a node chooses its features (:mod:`hedgerow.kernels.hashing`)."""
+"""Random numbers that choose the features of a node (:func:`hash64`)."""
 
 _EPSILON = 2.220446049250313e-16
 

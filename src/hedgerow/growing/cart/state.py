@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.kernels.cart import Least, Rows
+from hedgerow.kernels.cart.search import Least, Rows
 
 # Columns of ``table``.
 (

@@ -16,7 +16,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.data.row_store import Chunk
+from hedgerow.data.external.row_store import Chunk
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import PRECOMPUTED

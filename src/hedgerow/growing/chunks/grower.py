@@ -30,8 +30,8 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.data.matrix import tile_shape
-from hedgerow.data.row_store import Chunk, RowStore, Uses
+from hedgerow.data.binning.matrix import tile_shape
+from hedgerow.data.external.row_store import Chunk, RowStore, Uses
 from hedgerow.growing.chunks import passes
 from hedgerow.growing.chunks.exchange import Exchange, GrowMode
 from hedgerow.growing.chunks.gradients import ChunkGradients, CrossRowGradients
@@ -73,7 +73,7 @@ class ChunkGrower:
     Parameters
     ----------
     store : RowStore
-        Its :meth:`~hedgerow.data.row_store.RowStore.begin` is called here.
+        Its :meth:`~hedgerow.data.external.row_store.RowStore.begin` is called here.
     objective : Objective
     params : BoostParams
         Resolved, as for :class:`hedgerow.growing.core.grower.TreeGrower`.

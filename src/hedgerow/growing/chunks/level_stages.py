@@ -29,7 +29,7 @@ from hedgerow.growing.symmetric.stages import (
     start_of,
     units_of_level,
 )
-from hedgerow.kernels.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
 
 
 @kernel(inner=True)

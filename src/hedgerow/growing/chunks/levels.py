@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import IntArray, aligned_zeros
-from hedgerow.data.bins import BinSpec
+from hedgerow.data.binning.bins import BinSpec
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks import level_stages
 from hedgerow.growing.chunks import nodes as stages
@@ -26,7 +26,7 @@ from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.setup import make_batch
 from hedgerow.growing.symmetric.grower import make_level
 from hedgerow.growing.symmetric.level import N_NODES
-from hedgerow.kernels.lanes import WIDTH
+from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.params import BoostParams
 
 _BOTH: IntArray = np.ones((1, batch.JOB_FIELDS), dtype=np.int64)

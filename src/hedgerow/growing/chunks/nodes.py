@@ -34,9 +34,9 @@ from hedgerow.growing.core.leaves import set_values
 from hedgerow.growing.core.searching import search_node
 from hedgerow.growing.core.state import Options, Search, Settings, Tree
 from hedgerow.growing.sampling.draws import allow_children
-from hedgerow.kernels.barrier import ThreadTeam, barrier, share
-from hedgerow.kernels.histogram import Bins, Columns, HistogramSums, add_histogram_sums
-from hedgerow.kernels.split import SplitRules
+from hedgerow.kernels.histograms.histogram import Bins, Columns, HistogramSums, add_histogram_sums
+from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.splits.split import SplitRules
 
 
 def searched_children(jobs: IntArray) -> IntArray:

@@ -39,9 +39,9 @@ from hedgerow.growing.chunks.stages import (
     visit_chunk,
 )
 from hedgerow.growing.core.state import Rows, Sampler, Settings
-from hedgerow.kernels.barrier import ThreadTeam, await_order, barrier, give_order
-from hedgerow.kernels.histogram import Bins, Columns
-from hedgerow.kernels.intrinsics import array_at, with_field
+from hedgerow.kernels.histograms.histogram import Bins, Columns
+from hedgerow.kernels.primitives.barrier import ThreadTeam, await_order, barrier, give_order
+from hedgerow.kernels.primitives.intrinsics import array_at, with_field
 from hedgerow.objectives.derivatives import LossData
 
 # Places in ``where``: an address, and how many elements there are.

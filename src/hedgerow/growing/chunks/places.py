@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.data.matrix import BinnedMatrix
-from hedgerow.data.row_store import Chunk
+from hedgerow.data.binning.matrix import BinnedMatrix
+from hedgerow.data.external.row_store import Chunk
 from hedgerow.errors import DataError
 from hedgerow.growing.chunks import passes
 from hedgerow.growing.core.setup import refuse_layout

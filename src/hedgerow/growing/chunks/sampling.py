@@ -29,7 +29,7 @@ from hedgerow.growing.sampling.thresholds import (
     find_digit,
     goal_of,
 )
-from hedgerow.kernels.intrinsics import bits_of_float
+from hedgerow.kernels.primitives.intrinsics import bits_of_float
 
 Tally = Callable[[int, int], None]
 """Tally the digit of a level, of the keys that begin with the given digits."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
-from hedgerow.data.row_store import Chunk
+from hedgerow.data.external.row_store import Chunk
 from hedgerow.growing.chunks.passes import ADD_VALUES
 from hedgerow.growing.chunks.team import Lead
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_scores

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.arrays import IntArray, aligned_zeros
-from hedgerow.data.bins import BinSpec
-from hedgerow.data.matrix import tile_shape
-from hedgerow.data.row_store import NO_BINS, RowStore
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.binning.matrix import tile_shape
+from hedgerow.data.external.row_store import NO_BINS, RowStore
 from hedgerow.errors import CommunicationError, DataError, ParameterError
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.space import Sizes, builds_for, slots_for
@@ -19,8 +19,8 @@ from hedgerow.growing.core.branches import forced_cuts, make_constraints
 from hedgerow.growing.core.gradients import FIXED_BITS
 from hedgerow.growing.core.grower import make_categories
 from hedgerow.growing.sampling.goss import uniform_sampler
-from hedgerow.kernels.histogram import Columns
-from hedgerow.kernels.lanes import WIDTH
+from hedgerow.kernels.histograms.histogram import Columns
+from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.params import BoostParams
 
 

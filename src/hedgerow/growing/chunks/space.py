@@ -16,8 +16,8 @@ import numpy as np
 
 from hedgerow.arrays import IntArray, aligned_empty
 from hedgerow.growing.chunks.stages import Building
-from hedgerow.kernels.histogram import HistogramSums
-from hedgerow.kernels.pairs import SPACING
+from hedgerow.kernels.histograms.histogram import HistogramSums
+from hedgerow.kernels.histograms.pairs import SPACING
 
 _SLOT_BYTES = 1 << 30
 """Histograms are kept for subtraction in at most this much memory."""

@@ -57,8 +57,7 @@ from hedgerow.growing.core.state import (
 from hedgerow.growing.sampling.draws import sample_rows
 from hedgerow.growing.sampling.goss import choose_rows
 from hedgerow.growing.sampling.thresholds import Choice, tally_digits, write_keys
-from hedgerow.kernels.barrier import ThreadTeam, await_order, barrier, give_order, share
-from hedgerow.kernels.histogram import (
+from hedgerow.kernels.histograms.histogram import (
     Bins,
     Columns,
     HistogramSums,
@@ -67,9 +66,10 @@ from hedgerow.kernels.histogram import (
     unpack_g,
     unpack_h,
 )
-from hedgerow.kernels.intrinsics import float_of_bits
-from hedgerow.kernels.pairs import SPACING
-from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
+from hedgerow.kernels.histograms.pairs import SPACING
+from hedgerow.kernels.histograms.partition import copy_forward, copy_reversed, divide
+from hedgerow.kernels.primitives.barrier import ThreadTeam, await_order, barrier, give_order, share
+from hedgerow.kernels.primitives.intrinsics import float_of_bits
 from hedgerow.objectives.derivatives import SOFTMAX, LossData, class_probabilities, derivatives
 
 # Columns of ``sums``: over the rows of the sample.

@@ -16,7 +16,7 @@ import numpy as np
 from hedgerow.arrays import aligned_zeros
 from hedgerow.growing.chunks import passes
 from hedgerow.growing.chunks.stages import next_order, send_order
-from hedgerow.kernels.barrier import SIGNAL_SIZE, ThreadTeam
+from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.threads import Team, wait_addresses
 
 _STOP, _WORK, _PASS = 0, 1, 100

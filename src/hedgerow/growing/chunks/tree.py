@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.arrays import IntArray
-from hedgerow.data.bins import BinSpec
-from hedgerow.data.matrix import tile_shape
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.growing.chunks import nodes as stages
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.order import Order, numbered
@@ -31,7 +31,7 @@ from hedgerow.growing.core.setup import (
     tree_arrays,
 )
 from hedgerow.growing.core.tree import GrownTree
-from hedgerow.kernels.histogram import Bins
+from hedgerow.kernels.histograms.histogram import Bins
 from hedgerow.params import BoostParams
 
 _SPARE_NODES = 1 << 15

@@ -43,8 +43,8 @@ from hedgerow.growing.core.state import (
     NODE_SET,
     SET_WORDS,
 )
-from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
-from hedgerow.kernels.split import NodeSums
+from hedgerow.kernels.primitives.intrinsics import bits_of_float, float_of_bits
+from hedgerow.kernels.splits.split import NodeSums
 
 # Cells of a job.
 (

@@ -1,12 +1,12 @@
 """What constraints leave to each node of the tree being grown: columns and leaf values.
 
 A child inherits what its parent may do, less what the split rules out
-(:class:`hedgerow.kernels.monotone.Constraints`):
+(:class:`hedgerow.kernels.splits.monotone.Constraints`):
 
 bounds    a split on an ordered column divides the range of leaf values at the middle
           of its sides
 values    the leaf value of the parent, and keys of random draws
-          (:mod:`hedgerow.kernels.growth`)
+          (:mod:`hedgerow.kernels.splits.growth`)
 columns   those that some group holds together with all columns that split the
           branch so far; a column in no group that is left cannot come any more
 
@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.data.bins import BinSpec
+from hedgerow.data.binning.bins import BinSpec
 from hedgerow.growing.core.state import (
     NODE_BIN,
     NODE_COLUMN,
@@ -36,9 +36,8 @@ from hedgerow.growing.core.state import (
     Tree,
 )
 from hedgerow.growing.limits.constraints import NO_INTERACTIONS
-from hedgerow.kernels.growth import GrowthRules, ordered_factor, start_children, start_root
-from hedgerow.kernels.keys import keys_of_floats
-from hedgerow.kernels.monotone import (
+from hedgerow.kernels.splits.growth import GrowthRules, ordered_factor, start_children, start_root
+from hedgerow.kernels.splits.monotone import (
     HIGH,
     LOW,
     ORDERED,
@@ -46,7 +45,8 @@ from hedgerow.kernels.monotone import (
     Constraints,
     value_in_node,
 )
-from hedgerow.kernels.split import SplitRules, Units, leaf_weight
+from hedgerow.kernels.splits.split import SplitRules, Units, leaf_weight
+from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.params import BoostParams
 
 NO_FORCED: IntArray = np.zeros((0, 4), dtype=np.int64)
@@ -87,7 +87,7 @@ def make_constraints(
         Of present values; empty where trees are not grown on bins.
     max_nodes : int
     given : int64 (n_given, 4)
-        Cuts that trees begin with; see :class:`hedgerow.kernels.growth.GrowthRules`.
+        Cuts that trees begin with; see :class:`hedgerow.kernels.splits.growth.GrowthRules`.
     """
     signs, factors = params.monotone_constraints, params.feature_penalties
     together = -1

@@ -31,8 +31,7 @@ from hedgerow.growing.core.state import (
     State,
     Vectors,
 )
-from hedgerow.kernels.barrier import barrier, share
-from hedgerow.kernels.histogram import (
+from hedgerow.kernels.histograms.histogram import (
     Bins,
     Columns,
     HistogramSums,
@@ -42,12 +41,13 @@ from hedgerow.kernels.histogram import (
     build_histogram,
     filled_cells,
 )
-from hedgerow.kernels.vector_histogram import (
+from hedgerow.kernels.histograms.vector_histogram import (
     add_cells,
     build_columns,
     list_filled,
     subtract_cells,
 )
+from hedgerow.kernels.primitives.barrier import barrier, share
 
 
 @kernel(inline=True, inner=True)

@@ -9,7 +9,7 @@ the node less the cell::
 
 Every other member is written out as the column that it would have by itself, its
 sums at rest being the node less its cells, and searched as such columns are
-(:mod:`hedgerow.kernels.split`).  All sums are whole numbers, so the scores are the
+(:mod:`hedgerow.kernels.splits.split`).  All sums are whole numbers, so the scores are the
 same to the last bit, and ties go to the lower feature: the tree does not show how
 features were bundled.
 """
@@ -31,11 +31,11 @@ from hedgerow.growing.core.state import (
     USABLE_OWN,
     Bundles,
 )
-from hedgerow.kernels.constrained_search import search_with_constraints
-from hedgerow.kernels.histogram import Bins, HistogramSums
-from hedgerow.kernels.lanes import WIDTH, choose, lane_of, load_lanes, spread
-from hedgerow.kernels.monotone import Bounds, Constraints, bounds_of
-from hedgerow.kernels.split import (
+from hedgerow.kernels.histograms.histogram import Bins, HistogramSums
+from hedgerow.kernels.simd.lanes import WIDTH, choose, lane_of, load_lanes, spread
+from hedgerow.kernels.splits.constrained_search import search_with_constraints
+from hedgerow.kernels.splits.monotone import Bounds, Constraints, bounds_of
+from hedgerow.kernels.splits.split import (
     NO_SPLIT,
     Cuts,
     Limits,

@@ -66,10 +66,10 @@ from hedgerow.growing.core.state import (
     Tree,
     Vectors,
 )
-from hedgerow.kernels.constrained_gains import found_gain
-from hedgerow.kernels.intrinsics import float_of_bits
-from hedgerow.kernels.split import NodeSums, SplitRules, split_gain
-from hedgerow.kernels.vector_split import vector_gain
+from hedgerow.kernels.primitives.intrinsics import float_of_bits
+from hedgerow.kernels.splits.constrained_gains import found_gain
+from hedgerow.kernels.splits.split import NodeSums, SplitRules, split_gain
+from hedgerow.kernels.splits.vector_split import vector_gain
 
 _PATH_STEP = 0x5851F42D4C957F2D
 """Paths are told apart by the polynomials in this number that their steps make."""

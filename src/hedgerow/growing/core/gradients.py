@@ -56,10 +56,10 @@ from hedgerow.growing.core.state import (
     Settings,
     Threads,
 )
-from hedgerow.kernels.barrier import ThreadTeam, barrier, share
-from hedgerow.kernels.hashing import hash64
-from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
-from hedgerow.kernels.split import Units
+from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.primitives.hashing import hash64
+from hedgerow.kernels.primitives.intrinsics import bits_of_float, float_of_bits
+from hedgerow.kernels.splits.split import Units
 from hedgerow.objectives.derivatives import SOFTMAX, LossData, class_probabilities, derivatives
 
 BLOCK = 1024

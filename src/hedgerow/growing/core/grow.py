@@ -65,8 +65,8 @@ from hedgerow.growing.symmetric.level import divide_level, open_level, start_lev
 from hedgerow.growing.symmetric.stages import search_level
 from hedgerow.growing.vectors.gradients import pass_gradients
 from hedgerow.growing.vectors.search import search_vector_node
-from hedgerow.kernels.barrier import ThreadTeam, await_order, barrier, give_order, share
-from hedgerow.kernels.histogram import Bins
+from hedgerow.kernels.histograms.histogram import Bins
+from hedgerow.kernels.primitives.barrier import ThreadTeam, await_order, barrier, give_order, share
 
 ORDER_STOP = 0
 ORDER_GROW = 1

@@ -18,8 +18,8 @@ from hedgerow.arrays import (
     aligned_zeros,
 )
 from hedgerow.compile import entry_of
-from hedgerow.data.bins import BinSpec
-from hedgerow.data.matrix import BinnedMatrix
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.branches import forced_cuts, make_constraints
 from hedgerow.growing.core.gradients import BLOCK
@@ -44,16 +44,16 @@ from hedgerow.growing.core.slopes import SlopeFinder
 from hedgerow.growing.core.sums_pool import SumsPool, make_histogram_sums
 from hedgerow.growing.core.tree import GrownTree, Nodes, TreeOfTable
 from hedgerow.growing.sampling.goss import make_sampler, weights_of
-from hedgerow.kernels.barrier import SIGNAL_SIZE, ThreadTeam
-from hedgerow.kernels.category_split import (
+from hedgerow.kernels.histograms.histogram import Bins
+from hedgerow.kernels.histograms.pairs import SPACING
+from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
+from hedgerow.kernels.simd.lanes import WIDTH
+from hedgerow.kernels.splits.category_split import (
     CATEGORY_PLACES,
     SCRATCH_SIZE,
     CategoryRules,
 )
-from hedgerow.kernels.histogram import Bins
-from hedgerow.kernels.keys import keys_of_floats
-from hedgerow.kernels.lanes import WIDTH
-from hedgerow.kernels.pairs import SPACING
+from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.objectives.base import Objective, longest_line
 from hedgerow.objectives.precomputed import Given
 from hedgerow.params import FIRST_ORDER, BoostParams

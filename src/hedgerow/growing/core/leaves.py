@@ -30,9 +30,9 @@ from hedgerow.growing.core.state import (
     Tree,
 )
 from hedgerow.growing.vectors.gradients import rows_of
-from hedgerow.kernels.barrier import ThreadTeam, barrier, share
-from hedgerow.kernels.intrinsics import prefetch
-from hedgerow.kernels.split import SplitRules, leaf_weight
+from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.primitives.intrinsics import prefetch
+from hedgerow.kernels.splits.split import SplitRules, leaf_weight
 
 _AHEAD = 32
 

@@ -16,8 +16,8 @@ from hedgerow.growing.core.state import (
     NODE_START,
     Rows,
 )
-from hedgerow.kernels.barrier import ThreadTeam, barrier, share
-from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
+from hedgerow.kernels.histograms.partition import copy_forward, copy_reversed, divide
+from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
 
 ROWS_TO_SHARE = 8192
 """Nodes with fewer rows are partitioned by one thread, and their histograms

@@ -1,8 +1,8 @@
 """Lists of the cells of rows that are not at rest, for tiles where few are.
 
-A tile of the binned matrix (:mod:`hedgerow.data.matrix`) holds up to 32 columns.
+A tile of the binned matrix (:mod:`hedgerow.data.binning.matrix`) holds up to 32 columns.
 Where most of a row's cells are the ones at rest, as in text, it is faster to add
-up the others alone (:func:`hedgerow.kernels.histogram.add_listed`).
+up the others alone (:func:`hedgerow.kernels.histograms.histogram.add_listed`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.arrays import IntArray
-from hedgerow.data.matrix import BinnedMatrix
-from hedgerow.kernels.histogram import RowLists
-from hedgerow.kernels.pairs import SPACING
-from hedgerow.kernels.sparse import count_cells, list_cells
+from hedgerow.data.binning.matrix import BinnedMatrix
+from hedgerow.kernels.histograms.histogram import RowLists
+from hedgerow.kernels.histograms.pairs import SPACING
+from hedgerow.kernels.tables.sparse import count_cells, list_cells
 from hedgerow.threads import run_blocks
 
 _FILLED = 1 / 8

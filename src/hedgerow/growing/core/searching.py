@@ -2,9 +2,9 @@
 
 What a search has found is a row of integers (``FOUND_...``): the score and, as
 the rows are divided by it, the set of bins that go left.  Plain columns are
-searched a few at a time (:mod:`hedgerow.kernels.split`); columns of another kind
+searched a few at a time (:mod:`hedgerow.kernels.splits.split`); columns of another kind
 come after them, and take the row over where they are better: categories
-(:mod:`hedgerow.kernels.category_split`) and bundles
+(:mod:`hedgerow.kernels.splits.category_split`) and bundles
 (:mod:`hedgerow.growing.core.bundle_search`).
 """
 
@@ -36,14 +36,14 @@ from hedgerow.growing.core.state import (
     Search,
     Settings,
 )
-from hedgerow.kernels.category_split import CategorySplit, complete_set, find_set
-from hedgerow.kernels.constrained_gains import gain_of_sides
-from hedgerow.kernels.constrained_search import search_with_constraints
-from hedgerow.kernels.growth import MOST_DRAWN, NODE_KEY, draw_of
-from hedgerow.kernels.histogram import Bins, Columns, HistogramSums, filled_cells
-from hedgerow.kernels.lanes import WIDTH
-from hedgerow.kernels.monotone import Constraints, bounds_of
-from hedgerow.kernels.split import (
+from hedgerow.kernels.histograms.histogram import Bins, Columns, HistogramSums, filled_cells
+from hedgerow.kernels.simd.lanes import WIDTH
+from hedgerow.kernels.splits.category_split import CategorySplit, complete_set, find_set
+from hedgerow.kernels.splits.constrained_gains import gain_of_sides
+from hedgerow.kernels.splits.constrained_search import search_with_constraints
+from hedgerow.kernels.splits.growth import MOST_DRAWN, NODE_KEY, draw_of
+from hedgerow.kernels.splits.monotone import Constraints, bounds_of
+from hedgerow.kernels.splits.split import (
     NO_SPLIT,
     NodeSums,
     Split,

@@ -12,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, aligned_empty
-from hedgerow.data.matrix import BinnedMatrix
+from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.batch import JOB_FIELDS
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, row_share, unit_scale
-from hedgerow.kernels.hashing import hash_range
-from hedgerow.kernels.histogram import Columns
-from hedgerow.kernels.pairs import Pairs
-from hedgerow.kernels.split import SplitRules
+from hedgerow.kernels.histograms.histogram import Columns
+from hedgerow.kernels.histograms.pairs import Pairs
+from hedgerow.kernels.primitives.hashing import hash_range
+from hedgerow.kernels.splits.split import SplitRules
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import LossData
 from hedgerow.objectives.precomputed import first_column, prepared_shape

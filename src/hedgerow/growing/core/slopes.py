@@ -1,4 +1,4 @@
-"""Finds the slopes of the leaves of a grown tree (:mod:`hedgerow.kernels.slopes`)."""
+"""Finds the slopes of the leaves of a grown tree (:mod:`hedgerow.kernels.prediction.slopes`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hedgerow.growing.core.state import (
     NODE_RIGHT,
     NODE_START,
 )
-from hedgerow.kernels.slopes import (
+from hedgerow.kernels.prediction.slopes import (
     ROWS_A_TERM,
     TERMS,
     LeafRows,
@@ -92,7 +92,7 @@ class SlopeFinder:
     penalty : float
         ``linear_lambda``.
     longest : two floats
-        See :func:`hedgerow.kernels.slopes.fit_terms`.
+        See :func:`hedgerow.kernels.prediction.slopes.fit_terms`.
     n_threads : int
     """
 

@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.arrays import BinArray, FloatArray, IntArray, RowArray
-from hedgerow.kernels.barrier import ThreadTeam
-from hedgerow.kernels.category_split import CategoryRules
-from hedgerow.kernels.exact import CutBuffer
-from hedgerow.kernels.histogram import Bins, Columns, HistogramSums, RowLists
-from hedgerow.kernels.monotone import Constraints
-from hedgerow.kernels.split import SplitRules
-from hedgerow.kernels.vector_category import Groups
-from hedgerow.kernels.vector_histogram import Sums
+from hedgerow.kernels.histograms.histogram import Bins, Columns, HistogramSums, RowLists
+from hedgerow.kernels.histograms.vector_histogram import Sums
+from hedgerow.kernels.presorted.exact import CutBuffer
+from hedgerow.kernels.primitives.barrier import ThreadTeam
+from hedgerow.kernels.splits.category_split import CategoryRules
+from hedgerow.kernels.splits.monotone import Constraints
+from hedgerow.kernels.splits.split import SplitRules
+from hedgerow.kernels.splits.vector_category import Groups
 from hedgerow.objectives.derivatives import LossData
 
 # Columns of ``table``.
@@ -216,7 +216,7 @@ class Categories(NamedTuple):
     """What the search of category columns needs.
 
     chosen   uint8 (n_features,): 1 for category columns; there may be none
-    rules    see :mod:`hedgerow.kernels.category_split`
+    rules    see :mod:`hedgerow.kernels.splits.category_split`
     places   int64 (threads, CATEGORY_PLACES, 256): scratch
     """
 
@@ -229,7 +229,7 @@ USABLE_ONES, USABLE_OWN, USABLE_SIZE = 256, 512, 800
 
 
 class Bundles(NamedTuple):
-    """Which features the columns of the matrix hold (:class:`hedgerow.data.bundles.Layout`).
+    """The features that the columns hold (:class:`hedgerow.data.binning.bundles.Layout`).
 
     alone          int32 (n_columns,): the feature that a column holds by itself, or -1
     column         int32 (n_features,): column of each feature
@@ -281,7 +281,7 @@ class Outputs(NamedTuple):
 
     target    float64 (n_outputs, n_rows), or (1, n_rows) if all outputs have the same
     fixed     int32 (n_outputs, 2 * n_rows), see ``growing.state.Rows``
-    words     int32 (n_rows * width,), see :mod:`hedgerow.kernels.vector_histogram`
+    words     int32 (n_rows * width,), see :mod:`hedgerow.kernels.histograms.vector_histogram`
     sums      the histograms
     measured  int64 (threads, n_outputs, 2): sums of |fixed g| and fixed h
     dropped   int64 (n_outputs, 2): bits of fixed g and h that words do without
@@ -305,7 +305,7 @@ class VectorSets(NamedTuple):
     """What the search of category columns needs.
 
     categories  as for one output
-    groups      arrays of :class:`hedgerow.kernels.vector_category.Groups`, each with a
+    groups      arrays of :class:`hedgerow.kernels.splits.vector_category.Groups`, each with a
                 first axis of threads
     """
 

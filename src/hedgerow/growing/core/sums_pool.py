@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 
 from hedgerow.arrays import aligned_empty, aligned_zeros
-from hedgerow.kernels.histogram import HistogramSums
+from hedgerow.kernels.histograms.histogram import HistogramSums
 
 
 class SumsPool:

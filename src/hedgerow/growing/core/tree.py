@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.data import BinnedMatrix
-from hedgerow.data.pairs import left_bytes
+from hedgerow.data.binning.pairs import left_bytes
 from hedgerow.growing.core.state import NUMBER_VALUE
-from hedgerow.kernels.predict import add_chosen_vectors
-from hedgerow.kernels.slopes import Slopes, add_chosen_lines, scaled_slopes
-from hedgerow.kernels.traverse import add_tree_scores, walk_space
+from hedgerow.kernels.prediction.predict import add_chosen_vectors
+from hedgerow.kernels.prediction.slopes import Slopes, add_chosen_lines, scaled_slopes
+from hedgerow.kernels.prediction.traverse import add_tree_scores, walk_space
 from hedgerow.threads import run_blocks
 
 Steps: TypeAlias = (

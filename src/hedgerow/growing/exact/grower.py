@@ -3,7 +3,7 @@
 ``tree_method="exact"`` searches every cut between values that differ in a node,
 ``"approx"`` those at weighted quantiles of a column, proposed once a tree
 (``sketch="global"``) or anew at every node (``"local"``); both on columns sorted
-once (:mod:`hedgerow.data.blocks`).  The stages are in
+once (:mod:`hedgerow.data.external.blocks`).  The stages are in
 :mod:`hedgerow.growing.exact.stages`.
 """
 
@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
-from hedgerow.data.bins import integer_midpoints, midpoints
-from hedgerow.data.blocks import PADDING, ColumnBlocks
+from hedgerow.data.binning.bins import integer_midpoints, midpoints
+from hedgerow.data.external.blocks import PADDING, ColumnBlocks
+from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import ColumnKind
-from hedgerow.data.table import Table
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.branches import make_constraints
 from hedgerow.growing.core.gradients import BLOCK
@@ -43,9 +43,9 @@ from hedgerow.growing.core.setup import (
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.exact import stages
 from hedgerow.growing.sampling.goss import make_sampler, weights_of
-from hedgerow.kernels.barrier import SIGNAL_SIZE, ThreadTeam
-from hedgerow.kernels.exact import CHUNK, CUTS, CutBuffer
-from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.presorted.exact import CHUNK, CUTS, CutBuffer
+from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.precomputed import Given
 from hedgerow.params import FIRST_ORDER, BoostParams

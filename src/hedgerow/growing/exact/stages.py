@@ -2,7 +2,7 @@
 
 Glossary
 --------
-list      the rows of one node in the order of one column (:mod:`hedgerow.kernels.exact`)
+list      the rows of one node in the order of one column (:mod:`hedgerow.kernels.presorted.exact`)
 segment   where a node's list lies among the lists of all nodes
 slot      row of the table of segments that a node which may be split occupies
 sides     for the node being split: 0 for rows that go left, 1 for the others
@@ -24,7 +24,7 @@ Candidates (``tree_method="approx"``) are weighted quantiles, weights being
 hessians: of the sample, once a tree (``global``), or of the rows of each node,
 anew (``local``).  The exact ranks along a sorted column are a summary of it
 without error, so the candidates are those of a quantile sketch
-(:mod:`hedgerow.data.sketch`, for data that are not sorted) of error zero.
+(:mod:`hedgerow.data.binning.sketch`, for data that are not sorted) of error zero.
 
 Sums are integers: the trees are the same bytes for any number of threads.
 """
@@ -67,8 +67,7 @@ from hedgerow.growing.core.state import (
     Threads,
     Tree,
 )
-from hedgerow.kernels.barrier import ThreadTeam, barrier, share
-from hedgerow.kernels.exact import (
+from hedgerow.kernels.presorted.exact import (
     NO_CUT,
     CutBuffer,
     ExactSplit,
@@ -77,9 +76,16 @@ from hedgerow.kernels.exact import (
     search_list,
     thin_runs,
 )
-from hedgerow.kernels.intrinsics import float_of_bits
-from hedgerow.kernels.monotone import Bounds, ConstrainedColumn, Constraints, bounds_of, factor_of
-from hedgerow.kernels.split import Limits, NodeSums, comparable, limits_of
+from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.primitives.intrinsics import float_of_bits
+from hedgerow.kernels.splits.monotone import (
+    Bounds,
+    ConstrainedColumn,
+    Constraints,
+    bounds_of,
+    factor_of,
+)
+from hedgerow.kernels.splits.split import Limits, NodeSums, comparable, limits_of
 
 EVERY_VALUE, GLOBAL, LOCAL = 0, 1, 2
 """Which cuts are scored: all, those of the tree's candidates, those of the node's."""

@@ -30,9 +30,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
-from hedgerow.data.block_files import BlockFile
-from hedgerow.data.column_files import ColumnFiles
-from hedgerow.data.scratch import explained
+from hedgerow.data.external.block_files import BlockFile
+from hedgerow.data.external.column_files import ColumnFiles
+from hedgerow.data.external.scratch import explained
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks import nodes
 from hedgerow.growing.chunks.order import Order, numbered
@@ -58,10 +58,10 @@ from hedgerow.growing.exact import stored_stages as stages
 from hedgerow.growing.exact.grower import make_options, thresholds_between
 from hedgerow.growing.exact.stored_passes import Move, Passes
 from hedgerow.growing.sampling.goss import follows_gradients
-from hedgerow.kernels import exact_stream as stream
-from hedgerow.kernels.barrier import SIGNAL_SIZE, ThreadTeam
-from hedgerow.kernels.exact_stream import SearchedNodes, StreamRows
-from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.kernels.presorted import exact_stream as stream
+from hedgerow.kernels.presorted.exact_stream import SearchedNodes, StreamRows
+from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
+from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.precomputed import Given
 from hedgerow.params import FIRST_ORDER, BoostParams

@@ -1,7 +1,7 @@
 """Passes over sorted columns on disk, for many nodes at once.
 
 A column is read in pieces from its lowest value on; a thread for each folder fetches
-them ahead.  What is done with a piece is in :mod:`hedgerow.kernels.exact_stream`.
+them ahead.  What is done with a piece is in :mod:`hedgerow.kernels.presorted.exact_stream`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import IntArray, RowArray
-from hedgerow.data.column_files import ColumnFiles
-from hedgerow.kernels import exact_stream as stream
-from hedgerow.kernels.exact_stream import Scan, SearchedNodes, StreamRows
+from hedgerow.data.external.column_files import ColumnFiles
+from hedgerow.kernels.presorted import exact_stream as stream
+from hedgerow.kernels.presorted.exact_stream import Scan, SearchedNodes, StreamRows
 from hedgerow.threads import run_blocks, work_ahead
 
 _ROWS_PER_THREAD = 1 << 16

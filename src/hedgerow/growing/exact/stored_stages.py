@@ -1,6 +1,6 @@
 """Compiled parts of exact growth on columns on disk: what is done between passes.
 
-The passes themselves are in :mod:`hedgerow.kernels.exact_stream`, their order in
+The passes themselves are in :mod:`hedgerow.kernels.presorted.exact_stream`, their order in
 :mod:`hedgerow.growing.exact.stored`.
 """
 
@@ -24,8 +24,7 @@ from hedgerow.growing.core.state import (
 )
 from hedgerow.growing.exact.stages import note_cut
 from hedgerow.growing.sampling.draws import ROW_STREAM, allow_columns
-from hedgerow.kernels.barrier import ThreadTeam
-from hedgerow.kernels.exact_stream import (
+from hedgerow.kernels.presorted.exact_stream import (
     CUT_FEATURE,
     CUT_G,
     CUT_H,
@@ -35,9 +34,10 @@ from hedgerow.kernels.exact_stream import (
     CUT_N_PRESENT,
     CUT_SCORE,
 )
-from hedgerow.kernels.hashing import hash64
-from hedgerow.kernels.intrinsics import float_of_bits
-from hedgerow.kernels.split import Limits, NodeSums, SplitRules, comparable, limits_of
+from hedgerow.kernels.primitives.barrier import ThreadTeam
+from hedgerow.kernels.primitives.hashing import hash64
+from hedgerow.kernels.primitives.intrinsics import float_of_bits
+from hedgerow.kernels.splits.split import Limits, NodeSums, SplitRules, comparable, limits_of
 from hedgerow.objectives.derivatives import LossData
 
 

@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from hedgerow.data.bins import MOST_BINS
+from hedgerow.data.binning.bins import MOST_BINS
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.growing.limits.forced_splits import Splits, read_forced_splits, splits_of_levels

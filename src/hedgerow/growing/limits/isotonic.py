@@ -24,7 +24,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.schema import Schema
 from hedgerow.growing.core.tree import GrownTree
-from hedgerow.kernels.keys import highest_key
+from hedgerow.kernels.tables.keys import highest_key
 
 
 def split_signs(tree: GrownTree, monotone: Sequence[int], schema: Schema) -> IntArray:

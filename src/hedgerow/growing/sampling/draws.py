@@ -26,10 +26,10 @@ from hedgerow.growing.core.state import (
     Options,
     Settings,
 )
-from hedgerow.kernels.barrier import ThreadTeam, barrier, share
-from hedgerow.kernels.growth import draw_weighted
-from hedgerow.kernels.hashing import hash64
-from hedgerow.kernels.monotone import Constraints
+from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.primitives.hashing import hash64
+from hedgerow.kernels.splits.growth import draw_weighted
+from hedgerow.kernels.splits.monotone import Constraints
 
 ROW_STREAM = 1 << 40
 LEVEL_STREAM = 2 << 40

@@ -76,8 +76,8 @@ from hedgerow.growing.sampling.thresholds import (
     goal_of,
     write_keys,
 )
-from hedgerow.kernels.barrier import ThreadTeam, barrier, share
-from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.params import BoostParams
 
 

@@ -14,7 +14,7 @@ from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.gradients import FIXED_BITS
 from hedgerow.growing.core.state import COUNT_G_SUM, COUNT_H_SUM, GOSS, MVS, Rows, Sampler
-from hedgerow.kernels.barrier import ThreadTeam, barrier
+from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier
 
 LARGEST = 1 << FIXED_BITS
 DIGIT_BITS = 10

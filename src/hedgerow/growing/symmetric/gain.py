@@ -18,11 +18,11 @@ from hedgerow.growing.core.state import (
     NODE_H_LEFT,
     NODE_N_LEFT,
 )
-from hedgerow.kernels.category_split import score_sides
-from hedgerow.kernels.growth import ordered_factor
-from hedgerow.kernels.monotone import Constraints, bounds_of, side_weight
-from hedgerow.kernels.split import NodeSums, SplitRules, Units, limits_of, node_score
-from hedgerow.kernels.symmetric_category import bounded_gain
+from hedgerow.kernels.splits.category_split import score_sides
+from hedgerow.kernels.splits.growth import ordered_factor
+from hedgerow.kernels.splits.monotone import Constraints, bounds_of, side_weight
+from hedgerow.kernels.splits.split import NodeSums, SplitRules, Units, limits_of, node_score
+from hedgerow.kernels.splits.symmetric_category import bounded_gain
 
 
 class Price(NamedTuple):

@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray, aligned_zeros
-from hedgerow.data.bins import BinSpec
+from hedgerow.data.binning.bins import BinSpec
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import make_batch
 from hedgerow.growing.symmetric.level import GROUP_CELLS, LEVEL_COUNTS, SEEN_FIELDS
 from hedgerow.growing.vectors.grower import VectorGrower
-from hedgerow.kernels.category_split import CATEGORY_PLACES, SCRATCH_SIZE
-from hedgerow.kernels.histogram import HistogramSums
-from hedgerow.kernels.lanes import WIDTH
-from hedgerow.kernels.symmetric_category import INFO
+from hedgerow.kernels.histograms.histogram import HistogramSums
+from hedgerow.kernels.simd.lanes import WIDTH
+from hedgerow.kernels.splits.category_split import CATEGORY_PLACES, SCRATCH_SIZE
+from hedgerow.kernels.splits.symmetric_category import INFO
 from hedgerow.objectives.base import Objective
 
 

@@ -66,13 +66,13 @@ from hedgerow.growing.core.state import (
 )
 from hedgerow.growing.sampling.draws import draw_level, draw_node, mark_columns, takes_all
 from hedgerow.growing.symmetric.gain import gain_of_node, level_factor
-from hedgerow.kernels.growth import FORCED_LEFT
-from hedgerow.kernels.histogram import Bins, HistogramSums, filled_cells
-from hedgerow.kernels.intrinsics import float_of_bits
-from hedgerow.kernels.lanes import WIDTH
-from hedgerow.kernels.monotone import Constraints
-from hedgerow.kernels.split import SplitRules, Units, node_score
-from hedgerow.kernels.symmetric_category import IS_ONE_HOT, SetSums, write_groups
+from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, filled_cells
+from hedgerow.kernels.primitives.intrinsics import float_of_bits
+from hedgerow.kernels.simd.lanes import WIDTH
+from hedgerow.kernels.splits.growth import FORCED_LEFT
+from hedgerow.kernels.splits.monotone import Constraints
+from hedgerow.kernels.splits.split import SplitRules, Units, node_score
+from hedgerow.kernels.splits.symmetric_category import IS_ONE_HOT, SetSums, write_groups
 
 # Cells of ``counts``.
 (

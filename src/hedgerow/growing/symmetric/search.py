@@ -34,12 +34,13 @@ from hedgerow.growing.symmetric.level import (
     SEEN_LACKS,
     set_number,
 )
-from hedgerow.kernels.growth import FORCED_BIN, FORCED_FEATURE, draw_of, range_of_cuts
-from hedgerow.kernels.histogram import Bins, HistogramSums, filled_cells
-from hedgerow.kernels.lanes import WIDTH, lane_of
-from hedgerow.kernels.monotone import Constraints, bounds_of
-from hedgerow.kernels.split import Limits, NodeSums, SplitRules, Units, comparable, limits_of
-from hedgerow.kernels.symmetric_category import (
+from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, filled_cells
+from hedgerow.kernels.histograms.vector_histogram import Sums
+from hedgerow.kernels.simd.lanes import WIDTH, lane_of
+from hedgerow.kernels.splits.growth import FORCED_BIN, FORCED_FEATURE, draw_of, range_of_cuts
+from hedgerow.kernels.splits.monotone import Constraints, bounds_of
+from hedgerow.kernels.splits.split import Limits, NodeSums, SplitRules, Units, comparable, limits_of
+from hedgerow.kernels.splits.symmetric_category import (
     SetSums,
     add_set_gains,
     best_set,
@@ -47,7 +48,7 @@ from hedgerow.kernels.symmetric_category import (
     order_groups,
     write_groups,
 )
-from hedgerow.kernels.symmetric_split import (
+from hedgerow.kernels.splits.symmetric_split import (
     add_bounded_columns,
     add_columns,
     best_lanes,
@@ -55,8 +56,7 @@ from hedgerow.kernels.symmetric_split import (
     leaf_score,
     size_of_block,
 )
-from hedgerow.kernels.vector_histogram import Sums
-from hedgerow.kernels.vector_split import VectorNode, add_column_gains
+from hedgerow.kernels.splits.vector_split import VectorNode, add_column_gains
 
 
 @kernel(inner=True)

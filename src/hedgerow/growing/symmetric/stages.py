@@ -66,11 +66,11 @@ from hedgerow.growing.symmetric.search import (
 )
 from hedgerow.growing.vectors.gradients import largest_units
 from hedgerow.growing.vectors.search import node_of, prepare_node
-from hedgerow.kernels.barrier import barrier
-from hedgerow.kernels.growth import key_of_level
-from hedgerow.kernels.monotone import Constraints
-from hedgerow.kernels.split import NodeSums, Units
-from hedgerow.kernels.vector_split import gain_of_cut
+from hedgerow.kernels.primitives.barrier import barrier
+from hedgerow.kernels.splits.growth import key_of_level
+from hedgerow.kernels.splits.monotone import Constraints
+from hedgerow.kernels.splits.split import NodeSums, Units
+from hedgerow.kernels.splits.vector_split import gain_of_cut
 
 
 @kernel(inline=True, inner=True)

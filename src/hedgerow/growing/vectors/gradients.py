@@ -31,12 +31,12 @@ from hedgerow.growing.core.state import (
     Settings,
     Threads,
 )
-from hedgerow.kernels.barrier import ThreadTeam, barrier, share
-from hedgerow.kernels.hashing import hash64
-from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
-from hedgerow.kernels.lanes import N_LANES
-from hedgerow.kernels.split import Units
-from hedgerow.kernels.vector_histogram import place_of_g
+from hedgerow.kernels.histograms.vector_histogram import place_of_g
+from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.primitives.hashing import hash64
+from hedgerow.kernels.primitives.intrinsics import bits_of_float, float_of_bits
+from hedgerow.kernels.simd.lanes import N_LANES
+from hedgerow.kernels.splits.split import Units
 from hedgerow.objectives.derivatives import LossData
 
 _LARGEST = 2**31 - 1

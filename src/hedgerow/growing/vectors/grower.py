@@ -16,10 +16,10 @@ from hedgerow.growing.core.grow import ORDER_GROW
 from hedgerow.growing.core.grower import TreeGrower, for_copies, make_state
 from hedgerow.growing.core.setup import has_constant_hessian, refuse_layout
 from hedgerow.growing.core.tree import GrownTree
-from hedgerow.kernels.lanes import N_LANES
-from hedgerow.kernels.vector_category import SCRATCH_SIZE, Groups
-from hedgerow.kernels.vector_histogram import Sums, width_of
-from hedgerow.kernels.vector_split import FILLED_SIZE, LANE_ROWS
+from hedgerow.kernels.histograms.vector_histogram import Sums, width_of
+from hedgerow.kernels.simd.lanes import N_LANES
+from hedgerow.kernels.splits.vector_category import SCRATCH_SIZE, Groups
+from hedgerow.kernels.splits.vector_split import FILLED_SIZE, LANE_ROWS
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import PRECOMPUTED
 

@@ -1,7 +1,7 @@
 """Search of the best split of a node for several outputs, each thread in its own columns.
 
 As :mod:`hedgerow.growing.core.searching`, with the kernels that add scores up over the outputs
-(:mod:`hedgerow.kernels.vector_split`, :mod:`hedgerow.kernels.vector_category`).
+(:mod:`hedgerow.kernels.splits.vector_split`, :mod:`hedgerow.kernels.splits.vector_category`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from hedgerow.growing.core.batch import is_better
 from hedgerow.growing.core.searching import write_found, write_set
 from hedgerow.growing.core.state import Outputs, Settings, Vectors, VectorSets
 from hedgerow.growing.vectors.gradients import largest_units, write_units
-from hedgerow.kernels.histogram import Bins, HistogramSums
-from hedgerow.kernels.split import NO_SPLIT, Limits, NodeSums, SplitRules, complete_split
-from hedgerow.kernels.vector_category import Groups, find_vector_set
-from hedgerow.kernels.vector_histogram import Sums
-from hedgerow.kernels.vector_split import (
+from hedgerow.kernels.histograms.histogram import Bins, HistogramSums
+from hedgerow.kernels.histograms.vector_histogram import Sums
+from hedgerow.kernels.splits.split import NO_SPLIT, Limits, NodeSums, SplitRules, complete_split
+from hedgerow.kernels.splits.vector_category import Groups, find_vector_set
+from hedgerow.kernels.splits.vector_split import (
     LANE_ROWS,
     VectorNode,
     score_totals,

@@ -1,0 +1,1 @@
+"""Cuts between the bins of columns, bundles, and the binned matrix."""

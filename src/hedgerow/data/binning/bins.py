@@ -1,0 +1,451 @@
+"""Choose the cuts between the bins of each feature.
+
+Glossary
+--------
+cut     threshold between two neighbouring bins, stored as a key
+        (:mod:`hedgerow.kernels.tables.keys`); ``value <= cut[b]`` if and only if the bin of
+        the value is ``<= b``
+stride  number of histogram bins reserved for each feature: a power of two greater
+        than the number of value bins of any feature; the last one is the bin of
+        missing values
+mass    sum of weights; with unit weights the number of rows
+
+::
+
+    value      -inf ....... cut[0] ....... cut[1] ....... inf      missing
+    bin             0                1               2             stride - 1
+
+:func:`fit_bins` sorts each column and passes once over its distinct values
+(:func:`hedgerow.kernels.tables.binning.choose_cuts`).  Each value gets its own bin if there
+are few of them.  Otherwise bins have about equal mass, and a value that is heavy
+enough gets a bin of its own.  Tables of more than 200,000 rows are sampled to about
+that number.  A hash of the seed and the row number selects the rows, so the sample
+does not depend on threads or chunks.
+
+Each level of a category column has its own bin.  If there are more levels than bins,
+the heaviest levels have their own bins, and all others share the last one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, FloatArray, IntArray
+from hedgerow.data.binning.forced_bins import ForcedCuts, choose_between, keys_of_forced
+from hedgerow.data.binning.sparse_cuts import find_sparse_cuts, present
+from hedgerow.data.reading.table import Table
+from hedgerow.data.schema import Schema
+from hedgerow.data.sparse import AnyTable, SparseTable
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM
+from hedgerow.kernels.primitives.intrinsics import FAN_OUT
+from hedgerow.kernels.tables.binning import (
+    LOOKUP_WIDTH,
+    choose_cuts,
+    find_runs,
+    gather_columns,
+    sample_rows,
+)
+from hedgerow.kernels.tables.keys import float32_threshold_keys, floats_of_keys, keys_of_floats
+from hedgerow.threads import run_blocks
+
+MOST_BINS = 255
+"""Largest ``max_bins``: with the bin of missing values, eight bits are full."""
+
+SAMPLE_ROWS = 200_000
+"""Approximate number of rows sampled from a larger table to choose cuts."""
+
+MOST_SAMPLED = SAMPLE_ROWS + SAMPLE_ROWS // 20 - 1
+"""Upper limit of the sample size, which varies by 0.2% around ``SAMPLE_ROWS``."""
+
+MOST_CATEGORY_BINS = 254
+"""Most bins of a category column: prediction adds two, for unknown and missing values."""
+
+SMALLEST_STRIDE = 16
+_VALUES_PER_THREAD = 25_000  # below, waking a thread (64 us) costs more than it saves
+_WEIGHT_BITS = 34  # 200,000 weights below 2**34 sum exactly in a float64
+_LARGEST_FLOAT = np.finfo(np.float64).max
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinSpec:
+    """The cuts of all features.
+
+    Attributes
+    ----------
+    cut_keys : int64
+        Ascending keys of the cuts of feature 0, then those of feature 1, ...
+    cut_start : int64, shape (n_features + 1,)
+        Cuts of feature ``j`` are ``cut_keys[cut_start[j] : cut_start[j + 1]]``.
+    schema : Schema
+    stride : int
+        Power of two from 16 to 256.  The missing bin is ``stride - 1`` for every
+        feature; value bins are smaller.
+    level_bin : uint8
+        Bin of each level of the category columns, column after column.
+    level_start : int64, shape (n_features + 1,)
+        Levels of feature ``j`` are ``level_start[j] : level_start[j + 1]``.
+    """
+
+    cut_keys: IntArray
+    cut_start: IntArray
+    schema: Schema
+    stride: int
+    level_bin: BinArray
+    level_start: IntArray
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.cut_start) - 1
+
+    @property
+    def missing_bin(self) -> int:
+        """Bin of missing values, the same for every feature."""
+        return self.stride - 1
+
+    def n_bins(self, feature: int) -> int:
+        """Number of value bins of ``feature``; for numbers one more than its cuts."""
+        return int(self.bin_counts()[feature])
+
+    def bin_counts(self) -> IntArray:
+        """Number of value bins of every feature."""
+        counts = np.diff(self.cut_start) + 1
+        counts[self.is_category] = 1
+        with_levels = np.flatnonzero(np.diff(self.level_start))
+        if len(with_levels) > 0:
+            first = self.level_start[with_levels]
+            counts[with_levels] = 1 + np.maximum.reduceat(self.level_bin, first).astype(np.int64)
+        return counts
+
+    @property
+    def is_category(self) -> npt.NDArray[np.bool_]:
+        """Mask of the category features."""
+        return np.array([kind == "category" for kind in self.schema.kinds], dtype=np.bool_)
+
+    def bins_of(self, feature: int) -> BinArray:
+        """Bin of each level of a category column."""
+        return self.level_bin[self.level_start[feature] : self.level_start[feature + 1]]
+
+    def lookup(self, dtype: np.dtype) -> AnyArray:
+        """Lay out the cuts for :func:`hedgerow.kernels.tables.binning.bin_rows`.
+
+        Parameters
+        ----------
+        dtype : float32, float64 or int64
+            Type of the values to compare with the cuts.  Cuts are rounded down to
+            float32, which does not change the bin of any float32 value.
+
+        Returns
+        -------
+        array of ``dtype``, shape (n_features * LOOKUP_WIDTH,)
+        """
+        blocks = np.full((self.n_features, LOOKUP_WIDTH - FAN_OUT), _above_all(dtype), dtype)
+        counts = np.diff(self.cut_start)
+        feature = np.repeat(np.arange(self.n_features), counts)
+        position = np.arange(len(self.cut_keys)) - np.repeat(self.cut_start[:-1], counts)
+        blocks[feature, position] = cuts_as(self.cut_keys, dtype)
+        return np.hstack([blocks[:, FAN_OUT - 1 :: FAN_OUT], blocks]).reshape(-1)
+
+
+def _above_all(dtype: np.dtype) -> float | int:
+    return np.inf if dtype.kind == "f" else int(np.iinfo(np.int64).max)
+
+
+def cuts_as(keys: IntArray, dtype: np.dtype) -> AnyArray:
+    """Convert cut keys to numbers of ``dtype`` that separate the same values."""
+    if dtype == np.int64:
+        return keys
+    if dtype == np.float64:
+        return floats_of_keys(keys)
+    bits: AnyArray = float32_threshold_keys(keys)
+    floats: AnyArray = (bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+    return floats
+
+
+def fit_bins(
+    table: AnyTable,
+    max_bins: int | Sequence[int],
+    weight: FloatArray | None = None,
+    seed: int = 0,
+    n_threads: int = 1,
+    forced: ForcedCuts | None = None,
+    rows: IntArray | None = None,
+) -> BinSpec:
+    """Choose the cuts of every feature.
+
+    Missing values are ignored.  A column with at most one distinct value has no cut.
+    Dense and sparse tables of the same numbers get the same cuts.
+
+    Parameters
+    ----------
+    table : Table or SparseTable
+    max_bins : int or sequence of int
+        Most value bins of every feature, 2 to 255, or one number for each feature.
+    weight : array of shape (n_rows,), optional
+        Positive and finite.  A row of weight k counts as k equal rows.  A common
+        factor does not change the cuts: exactly for integers up to 2**34 and for
+        powers of two.
+    seed : int
+        Seed of the row sample, for tables of more than 200,000 rows.
+    n_threads : int
+        Number of threads.
+    forced : mapping of name to ascending numbers, optional
+        Cuts to use whatever the data: fewer for each column than it has bins.
+    rows : int64, optional
+        Rows to use instead of the seeded sample.
+
+    Returns
+    -------
+    BinSpec
+
+    Raises
+    ------
+    ParameterError
+        If ``max_bins`` is out of range.
+    DataError
+        If ``weight`` does not have one number for each row of the table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow.data import fit_bins, read_table
+    >>> spec = fit_bins(read_table(np.array([[1.0], [2.0], [2.0], [np.nan]])), max_bins=255)
+    >>> spec.n_bins(0), spec.stride
+    (2, 16)
+    """
+    most_bins = _most_bins(max_bins, table.n_features)
+    if weight is not None and np.shape(weight) != (table.n_rows,):
+        raise DataError(
+            f"weight must have one number for each of the {table.n_rows} rows, "
+            f"got shape {np.shape(weight)}."
+        )
+    rows = sampled_rows(table.n_rows, seed) if rows is None else rows
+    mass = None if weight is None else integer_mass(np.asarray(weight)[rows])
+    fixed = keys_of_forced(forced, table.schema)
+    found: list[tuple[AnyArray, AnyArray]]
+    level_bins: list[BinArray] = [np.zeros(0, np.uint8)] * table.n_features
+    if isinstance(table, SparseTable):
+        forced_cuts = _as_values(fixed, table.value.dtype)
+        found = find_sparse_cuts(table, rows, mass, most_bins, forced_cuts, n_threads)
+    else:
+        columns = _columns_of(table.values, rows, n_threads)
+        columns[[kind == "category" for kind in table.schema.kinds]] = _no_value(columns)
+        found = _find_cuts(columns, mass, most_bins, _as_values(fixed, columns.dtype), n_threads)
+        level_bins = _bin_levels(table, rows, mass, most_bins)
+    counts = [len(below) for below, _ in found]
+    n_levels = [len(bins) for bins in level_bins]
+    cut_keys = _cuts_between(found, table.schema)
+    if fixed:
+        cut_keys, counts = _insert(fixed, cut_keys, counts)
+    most = 1 + max(*counts, *(int(bins.max(initial=0)) for bins in level_bins))
+    return BinSpec(
+        cut_keys=cut_keys,
+        cut_start=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
+        schema=table.schema,
+        stride=max(SMALLEST_STRIDE, 1 << most.bit_length()),
+        level_bin=np.concatenate(level_bins),
+        level_start=np.concatenate(([0], np.cumsum(n_levels, dtype=np.int64))),
+    )
+
+
+def _most_bins(max_bins: int | Sequence[int], n_features: int) -> IntArray:
+    """Return the largest number of value bins of each feature."""
+    single = not isinstance(max_bins, Sequence)
+    each = list(max_bins) if isinstance(max_bins, Sequence) else [max_bins]
+    if not single and len(each) != n_features:
+        raise ParameterError(
+            f"max_bins has {len(each)} numbers for {n_features} features: give one integer, or "
+            "one for each feature."
+        )
+    for most in each:
+        if isinstance(most, bool) or not 2 <= most <= MOST_BINS or int(most) != most:
+            raise ParameterError(
+                f"max_bins must be an integer from 2 to {MOST_BINS}, got {most!r}."
+            )
+    return np.array(each * n_features if single else each, dtype=np.int64)
+
+
+def _as_values(keys: dict[int, IntArray], dtype: np.dtype) -> dict[int, AnyArray]:
+    """Convert forced cuts from keys to the type of the table's values."""
+    if dtype == np.int64:
+        return dict(keys)
+    return {column: floats_of_keys(cuts) for column, cuts in keys.items()}
+
+
+def _insert(
+    forced: dict[int, IntArray], cut_keys: IntArray, counts: list[int]
+) -> tuple[IntArray, list[int]]:
+    """Merge the forced cuts into the others; return all cuts and their counts."""
+    parts = np.split(cut_keys, np.cumsum(counts)[:-1])
+    for column, keys in forced.items():
+        parts[column] = np.sort(np.concatenate([parts[column], keys]))
+    return np.concatenate(parts), [len(part) for part in parts]
+
+
+def _bin_levels(
+    table: Table, rows: IntArray, mass: FloatArray | None, most_bins: IntArray
+) -> list[BinArray]:
+    """Assign the levels of each category column to bins; other columns get an empty array.
+
+    If a column has more levels than bins, its heaviest levels in ``rows`` have their own
+    bins (ties go to the lower code), and all others share the last bin.
+    """
+    found = []
+    for j, column in enumerate(table.schema.columns):
+        n_levels = len(column.levels)
+        bins: BinArray = np.minimum(np.arange(n_levels), MOST_CATEGORY_BINS).astype(np.uint8)
+        most = min(int(most_bins[j]), MOST_CATEGORY_BINS)
+        if n_levels > most:
+            codes = codes_of(table.values[rows, j], n_levels)
+            present = codes < n_levels
+            heavy = np.bincount(
+                codes[present], None if mass is None else mass[present], minlength=n_levels
+            )
+            own = np.sort(np.argsort(-heavy, kind="stable")[: most - 1])
+            bins = np.full(n_levels, most - 1, dtype=np.uint8)
+            bins[own] = np.arange(most - 1)
+        found.append(bins)
+    return found
+
+
+def codes_of(values: AnyArray, n_levels: int) -> IntArray:
+    """Return the level codes of a category column of a table.
+
+    An unknown category has the code ``n_levels``, a missing value ``n_levels + 1``.
+    """
+    floats = floats_of_keys(values) if values.dtype == np.int64 else values
+    missing = np.isnan(floats)
+    codes: IntArray = np.where(missing, n_levels + 1, floats).astype(np.int64)
+    return codes
+
+
+def sampled_rows(n_rows: int, seed: int) -> IntArray:
+    """Select all rows, or about ``SAMPLE_ROWS`` of a larger table by a seeded hash."""
+    if n_rows <= SAMPLE_ROWS:
+        return np.arange(n_rows, dtype=np.int64)
+    rows = np.empty(MOST_SAMPLED + 1, dtype=np.int64)
+    limit = sample_limit(n_rows)
+    return rows[: sample_rows(_as_int64(seed), BIN_SAMPLE_STREAM, limit, n_rows, rows)]
+
+
+def sample_limit(n_rows: int) -> np.uint64:
+    """Return the hash below which a row of a table with ``n_rows`` rows is sampled."""
+    return np.uint64((SAMPLE_ROWS << 64) // n_rows)
+
+
+def _as_int64(seed: int) -> int:
+    """Keep the low 64 bits of any integer, so that kernels see a single type of seed."""
+    return (int(seed) + 2**63) % 2**64 - 2**63
+
+
+def _columns_of(values: AnyArray, rows: IntArray, n_threads: int) -> AnyArray:
+    """Copy the selected rows into contiguous columns, shape (n_features, n_selected)."""
+    n_features = values.shape[1]
+    if len(rows) == len(values) and values.flags.f_contiguous:
+        return np.array(values.T, order="C")  # the columns are contiguous already
+    columns = np.empty((n_features, len(rows)), dtype=values.dtype)
+    any_strides = np.broadcast_to(values, (2, *values.shape))
+    run_blocks(
+        lambda start, stop: gather_columns(any_strides, rows, columns, start, stop),
+        len(rows),
+        n_threads,
+        -(-_VALUES_PER_THREAD // n_features),
+    )
+    return columns
+
+
+def integer_mass(weight: FloatArray) -> FloatArray:
+    """Scale weights by a power of two and round them to integers, whose sums are exact."""
+    weight = np.asarray(weight, dtype=np.float64)
+    return integer_mass_at(weight, float(weight.max()))
+
+
+def integer_mass_at(weight: FloatArray, largest: float) -> FloatArray:
+    """Scale weights as if the largest of them were ``largest``, and round them."""
+    _, exponent = math.frexp(largest)
+    return np.rint(np.ldexp(weight, _WEIGHT_BITS - exponent))
+
+
+def _find_cuts(
+    columns: AnyArray,
+    mass: FloatArray | None,
+    most_bins: IntArray,
+    forced: dict[int, AnyArray],
+    n_threads: int,
+) -> list[tuple[AnyArray, AnyArray]]:
+    """Find the values just below and just above each cut of each column.
+
+    Forced cuts are not among the results.  ``columns`` is sorted in place.
+    """
+    n_features, n_rows = columns.shape
+    found: list[tuple[AnyArray, AnyArray]] = [None] * n_features  # type: ignore[list-item]
+    counts = np.arange(n_rows + 1, dtype=np.float64)
+    if mass is not None and (mass == mass[0]).all():
+        # Equal weights need no argsort: sorting the values alone takes a third of the time.
+        counts, mass = counts * mass[0], None
+
+    def find(start: int, stop: int) -> None:
+        runs = np.empty(n_rows + 1, dtype=np.int64)
+        cuts = np.empty(MOST_BINS, dtype=np.int64)
+        for j in range(start, stop):
+            column, mass_before = columns[j], counts
+            if mass is None:
+                column.sort()
+            else:
+                order = np.argsort(column)
+                column = column[order]
+                mass_before = np.concatenate(([0.0], np.cumsum(mass[order])))
+            first, last = present(column)
+            ordered, mass_before = column[first:last], mass_before[first : last + 1]
+            if j in forced:
+                edges = np.searchsorted(ordered, forced[j], side="right")
+                above = choose_between(ordered, mass_before, edges, int(most_bins[j]))
+            else:
+                n_runs = find_runs(ordered, runs) if len(ordered) else 1
+                n_cuts = choose_cuts(runs, n_runs, mass_before, int(most_bins[j]), cuts)
+                above = cuts[:n_cuts]
+            found[j] = ordered[above - 1], ordered[above]
+
+    run_blocks(find, n_features, n_threads, -(-_VALUES_PER_THREAD // n_rows))
+    return found
+
+
+def _no_value(columns: AnyArray) -> float | int:
+    return np.nan if columns.dtype.kind == "f" else MISSING_KEY
+
+
+def _cuts_between(found: list[tuple[AnyArray, AnyArray]], schema: Schema) -> IntArray:
+    """Return the keys halfway between the values below and above each cut."""
+    below = np.concatenate([pair[0] for pair in found])
+    above = np.concatenate([pair[1] for pair in found])
+    if not schema.has_int:
+        return keys_of_floats(midpoints(below.astype(np.float64), above.astype(np.float64)))
+    is_int = np.repeat([kind == "int" for kind in schema.kinds], [len(pair[0]) for pair in found])
+    halves = midpoints(floats_of_keys(below), floats_of_keys(above))
+    return np.where(is_int, integer_midpoints(below, above), keys_of_floats(halves))
+
+
+def midpoints(below: FloatArray, above: FloatArray) -> FloatArray:
+    """Return float64 numbers ``t`` near the middle with ``below <= t < above``.
+
+    An infinity counts as the largest finite number, so a cut is finite wherever a
+    finite number lies between its neighbours.
+    """
+    low = np.maximum(below, -_LARGEST_FLOAT)
+    high = np.minimum(above, _LARGEST_FLOAT)
+    with np.errstate(over="ignore", invalid="ignore"):
+        gap = high - low
+        middle = np.where(np.isfinite(gap), low + gap / 2, low / 2 + high / 2)
+    # Between adjacent floats the middle rounds to one of the two.
+    return np.where((middle >= below) & (middle < above), middle, below)
+
+
+def integer_midpoints(below: IntArray, above: IntArray) -> IntArray:
+    """Compute ``floor((below + above) / 2)`` without overflow."""
+    return (below & above) + ((below ^ above) >> 1)

@@ -1,0 +1,96 @@
+"""Forced cuts, and the choice of the other cuts between them.
+
+::
+
+    sorted column    . . . . . | . . . . . . . . | . .      two forced cuts
+    segments            0      |       1         |  2
+    bins                2      |       4         |  1       of max_bins = 7
+
+Every segment between forced cuts gets one bin.  The remaining bins are divided among the
+segments in proportion to their mass, but a segment gets at most as many bins as it has
+distinct values.  Within a segment, cuts are chosen as in a complete column.  (LightGBM's
+``forcedbins_filename`` does the same, but rounds the bins of each segment separately.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.data.schema import Schema
+from hedgerow.kernels.tables.binning import choose_cuts, find_runs
+from hedgerow.kernels.tables.keys import keys_of_floats
+
+_TOLERANCE = 1e-9  # scaling all weights changes the rounding, but must not change the bins
+
+ForcedCuts = Mapping[str, Sequence[float]]
+"""Ascending finite cuts by column name; integers for columns of kind ``"int"``."""
+
+
+def keys_of_forced(forced: ForcedCuts | None, schema: Schema) -> dict[int, IntArray]:
+    """Return the keys of the forced cuts by position of the column."""
+    keys = {}
+    for name, cuts in (forced or {}).items():
+        at = schema.names.index(name)
+        if schema.columns[at].kind == "int":
+            keys[at] = np.array(cuts, dtype=np.int64)
+        else:
+            keys[at] = keys_of_floats(np.array(cuts, dtype=np.float64))
+    return keys
+
+
+def choose_between(
+    ordered: AnyArray, mass_before: FloatArray, edges: IntArray, max_bins: int
+) -> IntArray:
+    """Choose the cuts of a sorted column within the segments between ``edges``.
+
+    Parameters
+    ----------
+    ordered : any number type, shape (n,)
+        Ascending values without missing ones.
+    mass_before : float64, shape (n + 1,)
+        Mass of the rows before each row, and of all rows.
+    edges : int64
+        Number of rows below each forced cut, ascending, 0 to n.
+    max_bins : int
+        Most bins of the column, more than ``len(edges)``.
+
+    Returns
+    -------
+    int64
+        Ascending positions: a cut at ``c`` lies between rows ``c - 1`` and ``c``.
+    """
+    bounds = np.concatenate(([0], edges, [len(ordered)]))
+    segments = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
+    runs = np.empty(len(ordered) + 1, dtype=np.int64)
+    n_runs = [find_runs(ordered[a:b], runs) if a < b else 0 for a, b in segments]
+    mass = np.diff(mass_before[bounds])
+    n_bins = share_bins(mass, np.array(n_runs, dtype=np.int64), max_bins)
+    chosen = []
+    cuts = np.empty(max_bins, dtype=np.int64)
+    for (a, b), bins in zip(segments, n_bins.tolist(), strict=True):
+        if bins > 1:
+            found = find_runs(ordered[a:b], runs)
+            n_cuts = choose_cuts(runs, found, mass_before[a : b + 1], bins, cuts)
+            chosen.append(a + cuts[:n_cuts])
+    return np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.int64)
+
+
+def share_bins(mass: FloatArray, n_values: IntArray, max_bins: int) -> IntArray:
+    """Divide the bins among segments: at least 1, at most the distinct values, by mass."""
+    n_bins = np.ones(len(mass), dtype=np.int64)
+    room = np.maximum(n_values - 1, 0)
+    left = max_bins - len(mass)
+    while left > 0 and (room > 0).any():
+        heavy = np.where(room > 0, mass, 0.0)
+        share = left * (heavy / heavy.sum())
+        added = np.minimum(np.floor(share + _TOLERANCE).astype(np.int64), room)
+        if not added.any():  # less than one each: the largest shares first, ties by position
+            order = np.argsort(-np.round(share, 9), kind="stable")
+            added[order[: min(left, int((room > 0).sum()))]] = 1
+        n_bins += added
+        room -= added
+        left -= int(added.sum())
+    return n_bins

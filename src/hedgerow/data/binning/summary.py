@@ -1,0 +1,170 @@
+"""The four arrays of a quantile summary: made of rows, checked, written as bytes.
+
+What the arrays mean stands in :mod:`hedgerow.data.binning.sketch`, whose classes call all of this.
+
+    rows  --read_column, present-->  keys, weights  --summarize-->  arrays  --pack-->  bytes
+                                                       check(arrays)  <--unpack--  any bytes
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
+from hedgerow.kernels.tables.keys import keys_of_floats
+from hedgerow.kernels.tables.sketch import add_down, fit_weights, prefix_bounds
+
+Summary: TypeAlias = tuple[IntArray, FloatArray, FloatArray, FloatArray]
+"""``value``, ``rank_low``, ``rank_high``, ``weight``."""
+
+MOST_WEIGHT: Final = 1e280
+"""Largest weight of one value: as many as fit in memory can be added."""
+
+_MOST_TOTAL: Final = 1e300
+_LARGEST_SIZE: Final = 2**24
+
+_MAGIC: Final = b"HRSKETCH"
+_VERSION: Final = 1
+_HEADER: Final = struct.Struct("<8sIIQ")  # magic, version, CRC-32, number of values
+_COUNT: Final = slice(16, 24)
+_DTYPES: Final = ("<i8", "<f8", "<f8", "<f8")
+
+
+def checked_size(size: int) -> int:
+    """Check the size to which a sketch is pruned."""
+    whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
+    if not whole or not 1 <= size <= _LARGEST_SIZE:
+        raise ParameterError(
+            f"size must be an integer from 1 to {_LARGEST_SIZE}, got {size!r}; "
+            "about 10 / eps is enough for an error of eps."
+        )
+    return int(size)
+
+
+def read_column(
+    values: npt.ArrayLike, weights: npt.ArrayLike | None
+) -> tuple[AnyArray, FloatArray | None]:
+    """Check a whole chunk of values and weights before any of it is used."""
+    column = np.asarray(values)
+    if column.dtype not in (np.float32, np.float64, np.int64):
+        raise DataTypeError(
+            f"values must be float32, float64 or int64 keys, got {column.dtype}: convert them."
+        )
+    if column.ndim != 1:
+        raise DataError(f"values must be one column, got shape {column.shape}.")
+    if weights is None:
+        return column, None
+    given = np.asarray(weights)
+    if given.dtype.kind not in "biuf":
+        raise DataTypeError(f"weights must be numbers, got {given.dtype}.")
+    if given.shape != column.shape:
+        raise DataError(
+            f"weights must have one number for each of the {len(column)} values, "
+            f"got shape {given.shape}."
+        )
+    masses: FloatArray = given.astype(np.float64, copy=False)
+    fine = (masses >= 0) & (masses <= MOST_WEIGHT)
+    if not fine.all():
+        row = int(np.argmin(fine))
+        raise DataError(
+            f"weights must lie from 0 to {MOST_WEIGHT}, got {float(masses[row])!r} in row {row}."
+        )
+    return column, masses
+
+
+def present(values: AnyArray, weights: FloatArray | None) -> tuple[IntArray, FloatArray]:
+    """Find keys and weights of the values that are not missing and weigh something."""
+    keys: IntArray = values if values.dtype == np.int64 else keys_of_floats(values)
+    weights = np.ones(len(keys)) if weights is None else weights
+    there = (keys != MISSING_KEY) & (weights > 0)
+    return keys[there], weights[there]
+
+
+def summarize(keys: IntArray, weights: FloatArray) -> Summary:
+    """Make the summary that keeps all keys, which are in any order; weights are positive."""
+    if not len(keys):
+        return keys, weights, weights, weights
+    order = np.argsort(keys, kind="stable")  # equal keys too are added in a fixed order
+    keys, weights = keys[order], weights[order]
+    start = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    stop = np.append(start[1:], len(keys))
+    low, high = prefix_bounds(weights)
+    together = np.maximum(add_down(low[stop], -high[start]), 0.0)
+    weight = np.where(stop - start == 1, weights[start], together)
+    low, high = low[start], high[stop]
+    return keys[start], low, high, fit_weights(low, high, weight)
+
+
+def check(summary: Summary) -> None:
+    """Raise ``DataError`` unless the arrays hold all that a summary promises."""
+    value, low, high, weight = summary
+    if any(array.shape != (value.size,) for array in summary):
+        raise DataError("the arrays of a sketch must be flat and of one length.")
+    if not len(value):
+        return
+    # Comparisons with NaN are false.  Sums are compared as real numbers: `weight` is a
+    # float64 that is not above a difference exactly if it is not above that rounded down.
+    with np.errstate(invalid="ignore", over="ignore"):
+        rules = {
+            "value must ascend, without MISSING_KEY": (value[1:] > value[:-1]).all()
+            and value[0] != MISSING_KEY,
+            "rank_low must begin with 0": low[0] == 0,
+            f"ranks and weights must lie from 0 to {_MOST_TOTAL}": all(
+                ((array >= 0) & (array <= _MOST_TOTAL)).all() for array in (low, high, weight)
+            ),
+            "the total must be above 0": low[-1] + weight[-1] > 0,
+            "rank_low + weight must not be above the next rank_low": (
+                weight[:-1] <= add_down(low[1:], -low[:-1])
+            ).all(),
+            "rank_high + weight of the next must not be above the next rank_high": (
+                weight <= add_down(high, -np.append(0.0, high[:-1]))
+            ).all(),
+            "rank_low + weight must not be above rank_high": (weight <= add_down(high, -low)).all(),
+        }
+    broken = [rule for rule, holds in rules.items() if not holds]
+    if broken:
+        raise DataError(f"not a summary of a column: {broken[0]}.")
+
+
+def pack(summary: Summary) -> bytes:
+    """Write the arrays as :meth:`hedgerow.data.binning.sketch.QuantileSketch.to_bytes` says."""
+    arrays = [array.astype(dtype).tobytes() for array, dtype in zip(summary, _DTYPES, strict=True)]
+    count = len(summary[0]).to_bytes(8, "little")
+    payload = b"".join(arrays)
+    return _HEADER.pack(_MAGIC, _VERSION, _checksum(count, payload), len(summary[0])) + payload
+
+
+def unpack(data: bytes) -> Summary:
+    """Read what :func:`pack` wrote, or raise ``ModelFormatError``; not yet checked."""
+    if not data.startswith(_MAGIC):
+        raise ModelFormatError(f"not a quantile sketch: it must begin with {_MAGIC!r}.")
+    if len(data) < _HEADER.size:
+        raise ModelFormatError(f"the sketch is cut off after {len(data)} bytes.")
+    _, version, checksum, count = _HEADER.unpack_from(data)
+    if version != _VERSION:
+        raise ModelFormatError(
+            f"the sketch has version {version}, but this Hedgerow reads {_VERSION}: upgrade it."
+        )
+    payload = memoryview(data)[_HEADER.size :]
+    if len(payload) != 8 * len(_DTYPES) * count:
+        raise ModelFormatError(
+            f"a sketch of {count} values cannot have {len(data)} bytes: it is cut off, or "
+            "something was added."
+        )
+    if checksum != _checksum(data[_COUNT], payload):
+        raise ModelFormatError("the bytes of the sketch were changed: its checksum is wrong.")
+    value, low, high, weight = (
+        np.ndarray(count, dtype, payload, offset=8 * count * place)
+        for place, dtype in enumerate(_DTYPES)
+    )
+    return value, low, high, weight
+
+
+def _checksum(count: bytes, payload: bytes | memoryview) -> int:
+    return zlib.crc32(payload, zlib.crc32(count))

@@ -1,0 +1,1 @@
+"""Category columns: levels, codes and target statistics."""

@@ -1,0 +1,298 @@
+"""Category columns: select them, find their levels, and convert values to codes.
+
+::
+
+    text, dictionaries        Encoded: distinct values and a number for each row
+        |                        |
+        |  training: levels_of   |  prediction: codes_of  (the levels are known)
+        v                        v
+    levels, ascending         codes: position among the levels, missing, unknown
+
+Only distinct values are sorted or looked up, so the cost of a row does not depend on its
+text.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray, IntArray
+from hedgerow.data.categories.levels import (
+    MISSING_CODE,
+    UNKNOWN_CODE,
+    ArrowText,
+    Level,
+    Texts,
+    is_missing,
+    number_levels,
+    sort_texts,
+    take_levels,
+)
+from hedgerow.data.reading.columns import with_missing
+from hedgerow.data.schema import Rounding, Schema, UnknownCategory, UnknownPolicy
+from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
+
+CategoricalFeatures: TypeAlias = (
+    "Literal['auto'] | Sequence[str | int | bool] | npt.NDArray[Any] | None"
+)
+"""Selection of category columns: by type, by name, position or mask, or none."""
+
+_FLOAT32_CODES = 2**24
+"""Codes up to this number are exact in float32."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """A dictionary-encoded column: its values, and for each row the index of its value.
+
+    Attributes
+    ----------
+    values : list of str, ArrowText, or plain numbers
+        Texts are distinct.  Numbers may repeat or be missing.
+    codes : integers, shape (n_rows,)
+        Index into ``values``; -1 for a missing value.
+    """
+
+    values: Texts | AnyArray
+    codes: IntArray
+
+    def spread(self, codes_of_values: IntArray) -> IntArray:
+        """Return the code of each row from the codes of the values."""
+        padded: IntArray = np.append(codes_of_values, MISSING_CODE)
+        return padded[self.codes]  # -1 is the index of the last entry
+
+
+PlainOrEncoded: TypeAlias = AnyArray | Encoded
+
+
+def encode_texts(items: Sequence[Any], missing: npt.NDArray[np.bool_] | None) -> Encoded:
+    """Encode Python texts; items in the mask ``missing`` may have any type."""
+    code_of: dict[str, int] = {}
+    find = code_of.setdefault
+    if missing is None:
+        found = (find(item, len(code_of)) for item in items)
+    else:
+        found = (
+            MISSING_CODE if gone else find(str(item), len(code_of))
+            for item, gone in zip(items, missing.tolist(), strict=True)
+        )
+    codes = np.fromiter(found, np.int64, len(items))
+    return Encoded([str(text) for text in code_of], codes)
+
+
+def encode_arrow(array: Any) -> Encoded:
+    """Encode an Arrow array or chunked array of text."""
+    import pyarrow as pa
+
+    if array.type != pa.large_string():
+        array = array.cast(pa.large_string())
+    array = array.dictionary_encode()
+    if isinstance(array, pa.ChunkedArray):
+        array = array.unify_dictionaries().combine_chunks()
+    return Encoded(ArrowText(array.dictionary), arrow_codes(array))
+
+
+def arrow_codes(array: Any) -> IntArray:
+    """Return the indices of an Arrow dictionary array, with -1 for nulls."""
+    import pyarrow as pa
+
+    indices = array.indices
+    if indices.type != pa.int32():
+        indices = indices.cast(pa.int64())
+    codes: IntArray = indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return codes
+
+
+def encode_dictionary(values: PlainOrEncoded, codes: IntArray) -> Encoded:
+    """Encode a column by its codes and its values, which were read as a column."""
+    if isinstance(values, Encoded):
+        return Encoded(values.values, Encoded([], codes).spread(values.codes))
+    return Encoded(values, codes)
+
+
+def plain_of(column: PlainOrEncoded, message: str) -> AnyArray:
+    """Return the numbers of a column; raise ``DataTypeError(message)`` if it holds text."""
+    if not isinstance(column, Encoded):
+        return column
+    if isinstance(column.values, np.ndarray):
+        found = np.append(column.values, column.values.dtype.type(0))[column.codes]
+        return with_missing(found, column.codes < 0)
+    if (column.codes >= 0).any():
+        raise DataTypeError(message)
+    return np.full(len(column.codes), np.nan, dtype=np.float32)
+
+
+# ---- training -----------------------------------------------------------------
+
+
+def levels_of(column: PlainOrEncoded, name: str) -> tuple[Sequence[Level], IntArray]:
+    """Return the levels that occur in a column and the code of each row (-1: missing).
+
+    Raises
+    ------
+    DataError
+        If a text is not valid Unicode.
+    """
+    if isinstance(column, Encoded) and not isinstance(column.values, np.ndarray):
+        return _text_levels(column.values, column.codes, name)
+    values = column.values if isinstance(column, Encoded) else column
+    assert isinstance(values, np.ndarray)
+    present = ~is_missing(values)
+    if isinstance(column, Encoded):
+        present &= np.bincount(column.codes[column.codes >= 0], minlength=len(values)) > 0
+    found, inverse = np.unique(values[present], return_inverse=True)
+    codes = np.full(len(values), MISSING_CODE, dtype=np.int64)
+    codes[present] = inverse
+    return number_levels(found), column.spread(codes) if isinstance(column, Encoded) else codes
+
+
+def _text_levels(texts: Texts, codes: IntArray, name: str) -> tuple[Sequence[Level], IntArray]:
+    if isinstance(texts, list):
+        try:
+            "".join(texts).encode()
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"column {name!r} holds text that is not valid Unicode ({error.reason}): it "
+                "cannot be written to a model file. Repair or drop it."
+            ) from None
+    order = sort_texts(texts)
+    occurs = np.bincount(codes[codes >= 0], minlength=len(texts)) > 0
+    kept = order if occurs.all() else order[occurs[order]]
+    rank = np.full(len(texts), MISSING_CODE, dtype=np.int64)
+    rank[kept] = np.arange(len(kept))
+    return take_levels(texts, kept), Encoded(texts, codes).spread(rank)
+
+
+# ---- prediction ---------------------------------------------------------------
+
+
+def codes_of(column: PlainOrEncoded, schema: Schema, j: int) -> IntArray:
+    """Return the code of each row among the levels of column ``j``.
+
+    The code of a missing value is -1, that of an unknown category -2.
+
+    Raises
+    ------
+    DataTypeError
+        If the levels are text and the column holds numbers, or vice versa.
+    """
+    index, name = schema.level_index(j), schema.columns[j].name
+    values = column.values if isinstance(column, Encoded) else column
+    holds_text = not isinstance(values, np.ndarray)
+    n_rows = len(column.codes if isinstance(column, Encoded) else column)
+    if index.is_empty or holds_text != index.is_text:
+        gone = column.codes < 0 if isinstance(column, Encoded) else is_missing(column)
+        if not (index.is_empty or gone.all()):
+            had, has = ("text", "numbers") if index.is_text else ("numbers", "text")
+            raise DataTypeError(
+                f"column {name!r} holds {has}, but held {had} when the model was trained: "
+                f"convert it to {had}."
+            )
+        return np.where(gone, MISSING_CODE, np.full(n_rows, UNKNOWN_CODE))
+    if isinstance(values, np.ndarray):
+        codes = index.of_numbers(_rounded(values, schema.columns[j].rounding))
+    else:
+        codes = index.of_texts(values)
+    return column.spread(codes) if isinstance(column, Encoded) else codes
+
+
+def _rounded(values: AnyArray, rounding: Rounding) -> AnyArray:
+    """Round category numbers to integers if the schema says so."""
+    if rounding == "none" or values.dtype.kind != "f":
+        return values
+    return np.floor(values) if rounding == "down" else np.trunc(values)
+
+
+def value_at(column: PlainOrEncoded, row: int) -> Any:
+    """Return the value of a row that is not missing, for error messages."""
+    value = column.values[int(column.codes[row])] if isinstance(column, Encoded) else column[row]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def code_column(codes: IntArray, n_levels: int, unknown: UnknownPolicy) -> AnyArray:
+    """Convert codes to floats: NaN for missing values, ``n_levels`` for unknown categories.
+
+    With ``unknown="missing"`` unknown categories are NaN, too.
+    """
+    dtype = np.float32 if n_levels <= _FLOAT32_CODES else np.float64
+    column = codes.astype(dtype)
+    column[codes == MISSING_CODE] = np.nan
+    column[codes == UNKNOWN_CODE] = n_levels if unknown in ("backoff", "split") else np.nan
+    return column
+
+
+# ---- which columns --------------------------------------------------------------
+
+
+def check_unknown(unknown: object) -> UnknownCategory:
+    """Return ``unknown``; raise ``ParameterError`` if it is not an allowed value."""
+    known: tuple[UnknownCategory, ...] = get_args(UnknownCategory)
+    for policy in known:
+        if isinstance(unknown, str) and unknown == policy:
+            return policy
+    raise ParameterError(
+        f"unknown_category must be one of {', '.join(map(repr, known))}; got {unknown!r}."
+        f"{did_you_mean(str(unknown), known)}"
+    )
+
+
+def chosen_columns(
+    categorical: CategoricalFeatures, names: Sequence[str]
+) -> npt.NDArray[np.bool_] | None:
+    """Return the mask of the category columns; None for ``"auto"``.
+
+    Raises
+    ------
+    ParameterError
+        If ``categorical`` has an unsupported form, names an unknown column, or names a
+        column twice.
+    """
+    if isinstance(categorical, str) and categorical == "auto":
+        return None
+    if categorical is None:
+        return np.zeros(len(names), dtype=np.bool_)
+    if isinstance(categorical, str) or not isinstance(categorical, Sequence | np.ndarray):
+        raise ParameterError(
+            "categorical_features must be 'auto', a list of column names or positions, an array "
+            f"of one bool for each column, or None; got {categorical!r}."
+        )
+    items = [item.item() if isinstance(item, np.generic) else item for item in categorical]
+    if items and all(isinstance(item, bool) for item in items):
+        if len(items) != len(names):
+            raise ParameterError(
+                f"categorical_features has {len(items)} bools for {len(names)} columns: give one "
+                "for each column, or a list of names or positions."
+            )
+        return np.array(items, dtype=np.bool_)
+    chosen = np.zeros(len(names), dtype=np.bool_)
+    positions = {name: j for j, name in enumerate(names)}
+    for item in items:
+        j = _position(item, positions)
+        if chosen[j]:
+            raise ParameterError(f"categorical_features names column {names[j]!r} twice.")
+        chosen[j] = True
+    return chosen
+
+
+def _position(item: Any, positions: dict[str, int]) -> int:
+    """Return the position of the column that ``item``, a name or a position, refers to."""
+    if isinstance(item, str) and item in positions:
+        return positions[item]
+    if isinstance(item, numbers.Integral) and not isinstance(item, bool):
+        if 0 <= int(item) < len(positions):
+            return int(item)
+        raise ParameterError(
+            f"categorical_features names column {item}, but X has columns 0 to "
+            f"{len(positions) - 1}."
+        )
+    hint = did_you_mean(str(item), list(positions))
+    raise ParameterError(
+        f"categorical_features names {item!r}, which is not a column of X: give names or "
+        f"positions of columns.{hint}"
+    )

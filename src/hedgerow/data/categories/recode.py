@@ -1,0 +1,164 @@
+"""Reduce the levels of a table to those of its training rows, or recode them.
+
+A table is read before the rows with weight 0 and the validation rows are removed.  This
+module then drops the levels that no longer occur, and all but the most frequent if there
+are too many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.data.binning.bins import integer_mass
+from hedgerow.data.categories.columns import code_column
+from hedgerow.data.categories.levels import (
+    MISSING_CODE,
+    MOST_LEVELS,
+    UNKNOWN_CODE,
+    ArrowText,
+    canonical,
+    take_levels,
+)
+from hedgerow.data.reading.columns import float_keys
+from hedgerow.data.reading.table import Table, unknown_category
+from hedgerow.data.schema import Column, Schema, UnknownPolicy
+from hedgerow.errors import DataError
+from hedgerow.kernels.tables.keys import floats_of_keys
+
+
+def drop_unused_levels(
+    table: Table, most: int = MOST_LEVELS, weight: FloatArray | None = None
+) -> Table:
+    """Drop levels that do not occur, and all but the ``most`` heaviest ones.
+
+    Parameters
+    ----------
+    table : Table
+    most : int, default=2**20
+        Most levels to keep.  Ties go to the lower level.  Dropped categories become
+        missing values.
+    weight : array of shape (n_rows,), optional
+        Positive row weights; by default each row counts 1.
+
+    Returns
+    -------
+    Table
+        The same object if all levels are kept.
+
+    Raises
+    ------
+    DataError
+        If there are more levels and ``schema.unknown`` is ``"error"``.
+
+    Examples
+    --------
+    >>> from hedgerow.data import Table, drop_unused_levels, read_table
+    >>> table = read_table({"colour": ["red", "blue", "red"]})
+    >>> first = Table(table.values[:1], table.schema)
+    >>> drop_unused_levels(first).schema.columns[0].levels
+    ('red',)
+    """
+    columns, new_codes = list(table.schema.columns), {}
+    for j, column in enumerate(columns):
+        if column.kind != "category":
+            continue
+        codes, n_levels = codes_in(table, j), len(column.levels)
+        counts = np.bincount(codes[codes >= 0], minlength=n_levels)[:n_levels]
+        kept = np.flatnonzero(counts)
+        if len(kept) > most:
+            if table.schema.unknown == "error":
+                raise _too_many(column, len(kept), most)
+            heavy = counts
+            if weight is not None:
+                mass = integer_mass(weight)[codes >= 0]
+                heavy = np.bincount(codes[codes >= 0], mass, minlength=n_levels)[:n_levels]
+            kept = np.sort(np.argsort(-heavy, kind="stable")[:most])
+        levels = canonical(take_levels(column.levels, kept))
+        if len(kept) == n_levels and levels == column.levels:
+            continue
+        new = np.full(n_levels + 2, MISSING_CODE, dtype=np.int64)
+        new[kept] = np.arange(len(kept))
+        columns[j] = replace(column, levels=levels)
+        new_codes[j] = new[codes]
+    if not new_codes:
+        return table
+    schema = replace(table.schema, columns=tuple(columns))
+    return _with_codes(table, schema, new_codes, schema.unknown)
+
+
+def recode(table: Table, schema: Schema, unknown: UnknownPolicy | None = None) -> Table:
+    """Convert the category codes of a table to those of another schema.
+
+    Parameters
+    ----------
+    table : Table
+        Table with the same columns, but possibly other levels.
+    schema : Schema
+    unknown : {"missing", "backoff", "error"}, optional
+        Treatment of unknown categories; by default that of ``schema``.
+
+    Returns
+    -------
+    Table
+        ``unseen`` counts the categories that are not among the levels of ``schema``.
+
+    Raises
+    ------
+    DataError
+        If there are unknown categories and ``unknown`` is ``"error"``.
+    """
+    unknown = schema.unknown if unknown is None else unknown
+    if schema is table.schema:
+        return table
+    new_codes: dict[int, IntArray] = {}
+    unseen: dict[str, int] = {}
+    for j, column in enumerate(table.schema.columns):
+        if column.kind != "category":
+            continue
+        codes, n_levels = codes_in(table, j), len(column.levels)
+        index = schema.level_index(j)
+        new = np.full(n_levels + 2, UNKNOWN_CODE, dtype=np.int64)
+        new[-1] = MISSING_CODE
+        if index.is_text:
+            texts = column.levels if isinstance(column.levels, ArrowText) else None
+            new[:n_levels] = index.of_texts(texts or [str(level) for level in column.levels])
+        elif not index.is_empty and n_levels:
+            new[:n_levels] = index.of_numbers(np.array(column.levels))
+        found = new[codes]
+        n_unseen = int(np.count_nonzero(found == UNKNOWN_CODE))
+        if n_unseen and unknown == "error":
+            row = int(np.argmax(found == UNKNOWN_CODE))
+            raise unknown_category(schema.columns[j], row, column.levels[int(codes[row])])
+        if n_unseen:
+            unseen[column.name] = n_unseen
+        new_codes[j] = found
+    recoded = _with_codes(table, schema, new_codes, unknown)
+    return Table(recoded.values, schema, unseen) if unseen else recoded
+
+
+def codes_in(table: Table, j: int) -> IntArray:
+    """Return the codes of category column ``j``: -1 for missing, ``n_levels`` for unknown."""
+    column = table.values[:, j]
+    floats = floats_of_keys(column) if column.dtype == np.int64 else column
+    return np.where(np.isnan(floats), MISSING_CODE, floats).astype(np.int64)
+
+
+def _with_codes(
+    table: Table, schema: Schema, new_codes: dict[int, IntArray], unknown: UnknownPolicy
+) -> Table:
+    values: AnyArray = table.values.copy(order="K")
+    for j, codes in new_codes.items():
+        column = code_column(codes, schema.n_levels(j), unknown)
+        values[:, j] = float_keys(column) if values.dtype == np.int64 else column
+    return Table(values, schema)
+
+
+def _too_many(column: Column, n_levels: int, most: int) -> DataError:
+    return DataError(
+        f"column {column.name!r} has {n_levels:,} categories, but a model can have {most:,}: use "
+        "unknown_category='missing' or 'backoff' to keep the most frequent, merge rare "
+        "categories, or drop the column."
+    )

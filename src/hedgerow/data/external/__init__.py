@@ -1,0 +1,1 @@
+"""Training rows in chunks, in memory or on disk, within a memory limit."""

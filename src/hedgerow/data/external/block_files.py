@@ -1,0 +1,271 @@
+"""Files of blocks: written once from front to back, then read or mapped at any place.
+
+Glossary
+--------
+block     bytes at a place of a file, with a checksum
+mapping   a part of a file that looks like memory: the system reads pages when they
+          are touched and may forget them again; pages that are touched count as
+          memory of the process until the mapping is given up
+A mapping is given up when the last array that looks into it is gone, so an array is
+always safe to read.  A file must not be shorter than what is mapped of it (reading behind
+the end would kill the process): :func:`fetch` asks the system before anybody reads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import io
+import mmap
+import os
+import sys
+import threading
+import weakref
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hedgerow.arrays import BinArray, aligned_empty
+from hedgerow.data.external.scratch import explained, storage_error
+from hedgerow.errors import StorageError
+
+GRANULE = max(mmap.ALLOCATIONGRANULARITY, 1 << 16)
+"""Mappings start at multiples of this."""
+
+LARGE_PAGE = 1 << 21
+"""What is mapped from here on costs a tenth, where the file cache has pages as large."""
+
+_PIECE = 1 << 20  # bytes that are read and checked at once: they stay in the cache
+_LET_GO, _POPULATE_READ = 4, 22  # MADV_DONTNEED and MADV_POPULATE_READ of Linux
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Where some bytes are.
+
+    Attributes
+    ----------
+    offset : int
+        In the file.
+    size : int
+        Bytes in the file.
+    codec : int
+        How they are encoded, see :mod:`hedgerow.data.external.column_codec`; 0: as they are.
+    checksum : int
+        CRC-32 of the bytes in the file.
+    """
+
+    offset: int
+    size: int
+    codec: int
+    checksum: int
+
+    @property
+    def stop(self) -> int:
+        return self.offset + self.size
+
+
+class BlockFile:
+    """A new file.
+
+    Parameters
+    ----------
+    path : path
+        Must not exist.
+
+    All methods may be called from several threads.
+
+    Raises
+    ------
+    StorageError
+        By every method, if the system refuses; names the file and what to do.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        self._size = 0
+        with explained("make", path):
+            self._file = open_new(self.path)
+        self._close = weakref.finalize(self, self._file.close)
+
+    @property
+    def size(self) -> int:
+        """Bytes written or reserved."""
+        return self._size
+
+    def skip_to(self, alignment: int) -> int:
+        """Let the next block begin at a multiple of ``alignment``; return where."""
+        self._size += -self._size % alignment
+        return self._size
+
+    def append(self, data: BinArray, codec: int = 0) -> Block:
+        """Write a block behind the last one."""
+        block = Block(self._size, len(data), codec, zlib.crc32(data.data))
+        self.write(block.offset, data)
+        self._size = block.stop
+        return block
+
+    def read_into(self, offset: int, target: BinArray) -> None:
+        """Fill ``target`` with what stands at ``offset``."""
+        view = target.data
+        with self._lock, explained("read", self.path):
+            done = 0
+            while done < len(view):
+                n_read = read_at(self._file, view[done:], offset + done)
+                if n_read == 0:
+                    raise _cut_off(self.path)
+                done += n_read
+
+    def read(self, block: Block) -> BinArray:
+        """Read a block and check it."""
+        data = aligned_empty(block.size, np.uint8)
+        self.read_into(block.offset, data)
+        if zlib.crc32(data.data) != block.checksum:
+            raise _changed(self.path, block)
+        return data
+
+    def check(self, blocks: Sequence[Block]) -> None:
+        """Read blocks, piece by piece, and compare their checksums."""
+        piece = aligned_empty(min(_PIECE, max((b.size for b in blocks), default=0)), np.uint8)
+        for block in blocks:
+            checksum = 0
+            for offset in range(block.offset, block.stop, _PIECE):
+                part = piece[: min(_PIECE, block.stop - offset)]
+                self.read_into(offset, part)
+                checksum = zlib.crc32(part.data, checksum)
+            if checksum != block.checksum:
+                raise _changed(self.path, block)
+
+    def map(self, offset: int, size: int) -> BinArray:
+        """Map a part of the file that begins at a multiple of :data:`GRANULE`.
+
+        Parameters
+        ----------
+        offset, size : int
+
+        Returns
+        -------
+        uint8 (size,)
+            Not read-only, which compiled code would take for another type; what is
+            written there does not reach the file.
+        """
+        with explained("map", self.path):
+            try:
+                mapping = map_file(self._file.fileno(), size, offset)
+            except ValueError:  # beyond the end of the file
+                raise _cut_off(self.path) from None
+        return np.frombuffer(mapping, dtype=np.uint8)
+
+    def write(self, offset: int, data: BinArray) -> None:
+        """Write at any place."""
+        view = data.data
+        with self._lock, explained("write", self.path):
+            done = 0
+            while done < len(view):
+                done += write_at(self._file, view[done:], offset + done)
+
+    def reserve(self, size: int) -> None:
+        """Make the file ``size`` bytes long, with space on the disk where the system can."""
+        with self._lock, explained("reserve space in", self.path):
+            reserve_space(self._file, size)
+        self._size = size
+
+    def close(self) -> None:
+        """Close the file; mappings stay."""
+        self._close()
+
+
+def fetch(address: int, size: int, path: str | os.PathLike[str]) -> None:
+    """Read a part of a mapping from the disk now, where the system can be asked to.
+
+    Raises
+    ------
+    StorageError
+        If it cannot be read.  Without this call the process would be killed when it
+        touches the page.
+    """
+    advise = _advise()
+    if advise is None or size == 0:
+        return
+    first = address - address % mmap.PAGESIZE
+    if advise(first, address + size - first, _POPULATE_READ) != 0:
+        number = ctypes.get_errno()
+        raise storage_error(OSError(number, os.strerror(number)), "read", path)
+
+
+def let_go(address: int, size: int) -> bool:
+    """Give the memory of a whole mapping back; False if that means to give up the mapping."""
+    advise = _advise()
+    return advise is not None and advise(address, size, _LET_GO) == 0
+
+
+@functools.cache
+def _advise() -> Callable[[int, int, int], int] | None:
+    """The system's ``madvise``, if it is that of Linux 5.14 or later.
+
+    Not that of :mod:`mmap`, which keeps other threads of Python waiting.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    advise = ctypes.CDLL(None, use_errno=True).madvise
+    advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    advise.restype = ctypes.c_int
+    with mmap.mmap(-1, mmap.PAGESIZE) as page:
+        try:
+            page.madvise(_POPULATE_READ)
+        except OSError:
+            return None
+    return advise
+
+
+def open_new(path: Path) -> io.FileIO:
+    """Create a file that is not there yet."""
+    return io.FileIO(path, "x+")
+
+
+def read_at(file: io.FileIO, target: memoryview, offset: int) -> int:
+    """Fill a part of ``target``, at least a byte unless the file ends; return how much."""
+    if hasattr(os, "preadv"):  # a forked child has no say in the place
+        return os.preadv(file.fileno(), [target], offset)
+    file.seek(offset)
+    return file.readinto(target)
+
+
+def write_at(file: io.FileIO, data: memoryview, offset: int) -> int:
+    """Write a part of ``data``; return how much."""
+    if hasattr(os, "pwrite"):
+        return os.pwrite(file.fileno(), data, offset)
+    file.seek(offset)
+    return file.write(data)
+
+
+def reserve_space(file: io.FileIO, size: int) -> None:
+    """Let the file have ``size`` bytes, which are there also when the disk is full later on."""
+    if size and hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, size)
+    else:
+        file.truncate(size)
+
+
+def map_file(descriptor: int, size: int, offset: int) -> mmap.mmap:
+    """The system's mapping."""
+    return mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY, offset=offset)
+
+
+def _cut_off(path: Path) -> StorageError:
+    return StorageError(
+        f"{path} is shorter than what was written to it: something else has changed it. "
+        "Start again, with a cache_dir that nothing else writes to."
+    )
+
+
+def _changed(path: Path, block: Block) -> StorageError:
+    return StorageError(
+        f"{path}: bytes {block.offset} to {block.stop} are not those that were written "
+        "(wrong checksum): something else has changed them, or the disk fails. Start again, "
+        "with a cache_dir that nothing else writes to, or on another disk."
+    )

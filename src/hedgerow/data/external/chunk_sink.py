@@ -1,0 +1,321 @@
+"""Writing binned rows to disk in chunks; see :mod:`hedgerow.data.external.disk_store`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from hedgerow.arrays import BinArray, FloatArray, aligned_zeros
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.binning.bundles import Layout
+from hedgerow.data.binning.matrix import PAD, BinnedMatrix, tile_shape
+from hedgerow.data.external.block_files import GRANULE, LARGE_PAGE, Block, BlockFile
+from hedgerow.data.external.column_codec import encode_column, find_lz4
+from hedgerow.data.external.disk_store import DiskStore, StoreFiles
+from hedgerow.data.external.manifest import ChunkRecord, Manifest, digest_of, write_manifest
+from hedgerow.data.external.memory_plan import RowShape, divide_memory, file_cache_bytes
+from hedgerow.data.external.scratch import ScratchFolder
+from hedgerow.errors import DataError, ParameterError, StorageError
+
+Compression = Literal["auto", "none", "always"]
+Folders = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+class ChunkSink:
+    """Takes binned rows in batches of any size and writes chunks of equal size.
+
+    Parameters
+    ----------
+    spec : BinSpec
+        Of all rows; what is appended must have been binned with it.
+    cache_dir : path, or sequence of paths
+        Existing folders.  A temporary folder is made in each; chunks go to them in turn,
+        and each has a thread of its own that fetches them.
+    memory_limit : int
+        Bytes that the store may use later on, the chunks in use and their work included.
+    n_outputs : int, default=1
+        Raw scores of a row in the fits to come: they share the memory with the bins.
+    keeps_probability : bool, default=False
+        As for :meth:`DiskStore.begin`.
+    layout : Layout, optional
+        Of bundles, that of every matrix.
+    compression : {"auto", "none", "always"}, default="auto"
+        Which chunks are encoded: those that the file cache is not likely to keep, none,
+        or all.  Models do not depend on it.
+    chunk_rows : int, optional
+        Rows of a chunk; default: from the limit and the width of a row.
+
+    Raises
+    ------
+    ParameterError
+        If the limit is too small (the message says what would do), or a folder is none.
+    StorageError
+        If a folder cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from hedgerow.data import bin_table, fit_bins, read_table
+    >>> table = read_table(np.arange(10.0).reshape(-1, 1))
+    >>> spec = fit_bins(table, max_bins=255)
+    >>> with tempfile.TemporaryDirectory() as folder, ChunkSink(spec, folder, 2**24) as sink:
+    ...     for _ in range(3):
+    ...         sink.append(bin_table(table, spec), np.arange(10.0))
+    ...     with sink.finish() as store:
+    ...         store.begin(n_outputs=1, keeps_probability=False)
+    ...         [(chunk.n_rows, float(chunk.target.sum())) for chunk in store.chunks()]
+    [(30, 135.0)]
+    """
+
+    def __init__(
+        self,
+        spec: BinSpec,
+        cache_dir: Folders,
+        memory_limit: int,
+        *,
+        n_outputs: int = 1,
+        keeps_probability: bool = False,
+        layout: Layout | None = None,
+        compression: Compression = "auto",
+        chunk_rows: int | None = None,
+    ) -> None:
+        paths = [cache_dir] if isinstance(cache_dir, str | os.PathLike) else list(cache_dir)
+        if not paths:
+            raise ParameterError("cache_dir: name at least one folder.")
+        if compression not in ("auto", "none", "always"):
+            raise ParameterError(
+                f"compression={compression!r} is unknown: use 'auto', 'none' or 'always'."
+            )
+        if chunk_rows is not None and not 1 <= chunk_rows < 1 << 30:
+            raise ParameterError(f"chunk_rows={chunk_rows}: it must be from 1 to {(1 << 30) - 1}.")
+        self._layout = None if layout is None or layout.is_identity else layout
+        n_columns = spec.n_features if self._layout is None else self._layout.n_columns
+        self._n_columns, self._tile = n_columns, tile_shape(n_columns)
+        self._spec, self._limit, self._requested_rows = spec, memory_limit, chunk_rows
+        self._for_fit = (n_outputs, keeps_probability)
+        self._lz4 = None if compression == "none" else find_lz4()
+        uncoded = {"auto": file_cache_bytes(), "none": 1 << 62, "always": 0}
+        self._left_unencoded = uncoded[compression]
+        self._records: list[ChunkRecord] = []
+        self._buffer: _Buffer | None = None
+        self._spent = False
+        self._plan_rows(len(paths), weighted=False, n_offsets=0)  # a limit too small, before files
+        self._folders: list[ScratchFolder] = []
+        self._files: list[BlockFile] = []
+        try:
+            for path in paths:
+                self._folders.append(ScratchFolder(path))
+                lane = len(self._files)
+                self._files.append(BlockFile(self._folders[-1].path / f"blocks-{lane}.bin"))
+        except BaseException:
+            self.close()
+            raise
+
+    def append(
+        self,
+        matrix: BinnedMatrix,
+        target: FloatArray,
+        weight: FloatArray | None = None,
+        offset: FloatArray | None = None,
+    ) -> None:
+        """Add the next rows.
+
+        Parameters
+        ----------
+        matrix : BinnedMatrix
+            Both layouts, not paired (:mod:`hedgerow.data.binning.pairs`).  Copied.
+        target : float64 (n_rows,)
+        weight : float64 (n_rows,), optional
+            In every batch or in none.
+        offset : float64 (n_outputs, n_rows), optional
+            In every batch or in none.
+
+        Raises
+        ------
+        DataError
+            If the batch does not go with the bins or with the batches before it.
+        StorageError
+            If it cannot be written.  All files are deleted then.
+        """
+        if self._spent:
+            raise StorageError("rows were added to a sink that is finished or closed.")
+        n_offsets = 0 if offset is None else len(offset)
+        self._check(matrix, target, weight, offset)
+        if self._buffer is None:
+            rows = self._plan_rows(len(self._files), weight is not None, n_offsets)
+            self._buffer = _Buffer(rows, self._n_columns, self._tile, weight is not None, n_offsets)
+        buffer = self._buffer
+        if buffer.weighted != (weight is not None) or len(buffer.offset) != n_offsets:
+            raise DataError(
+                "some batches come with weights or offsets and others without: "
+                "give them with every batch or with none."
+            )
+        try:
+            start = 0
+            while start < matrix.n_rows:
+                start += buffer.fill(matrix, target, weight, offset, start)
+                if buffer.n_rows == buffer.capacity:
+                    self._write()
+        except BaseException:
+            self.close()
+            raise
+
+    def finish(self, first_row: int = 0) -> DiskStore:
+        """Write the last chunk and hand over the files; the sink is of no use afterwards."""
+        if self._spent:
+            raise StorageError("a sink was finished that is finished or closed.")
+        try:
+            if self._buffer is not None and self._buffer.n_rows > 0:
+                self._write()
+            files = StoreFiles(self._folders, self._files, self._folders[0].path / "manifest.json")
+            n_offsets = 0 if self._buffer is None else len(self._buffer.offset)
+            manifest = Manifest(
+                digest_of(self._spec),
+                self._n_columns,
+                self._tile,
+                n_offsets,
+                tuple(str(file.path) for file in self._files),
+                tuple(self._records),
+            )
+            write_manifest(files.manifest, manifest)
+            store = DiskStore(files, self._spec, self._layout, self._limit, first_row)
+        except BaseException:
+            self.close()
+            raise
+        self._spent, self._buffer = True, None
+        return store
+
+    def close(self) -> None:
+        """Delete what was written, unless :meth:`finish` has handed it over."""
+        if not self._spent:
+            self._spent, self._buffer = True, None
+            for file in self._files:
+                file.close()
+            for folder in self._folders:
+                folder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _plan_rows(self, n_lanes: int, weighted: bool, n_offsets: int) -> int:
+        """Rows of a chunk."""
+        n_tiles, _, width = self._tile
+        shape = RowShape(self._n_columns, n_tiles, width, weighted, n_offsets, *self._for_fit)
+        return divide_memory(self._limit, shape, n_lanes, self._requested_rows).chunk_rows
+
+    def _check(
+        self,
+        matrix: BinnedMatrix,
+        target: FloatArray,
+        weight: FloatArray | None,
+        offset: FloatArray | None,
+    ) -> None:
+        n_rows = matrix.n_rows
+        if matrix.paired or len(matrix.by_column) != self._n_columns:
+            raise DataError("a store takes matrices with both layouts, a column in each byte.")
+        spec = matrix.spec
+        if spec is not self._spec and digest_of(spec) != digest_of(self._spec):
+            raise DataError("a batch was binned with other bins than those of the store.")
+        if matrix.layout is not self._layout:
+            raise DataError("the columns of a batch hold other bundles than those of the store.")
+        for name, array in (("target", target), ("weight", weight)):
+            if array is not None and array.shape != (n_rows,):
+                raise DataError(f"{name} has shape {array.shape}; the batch has {n_rows} rows.")
+        if offset is not None and (offset.ndim != 2 or offset.shape[1] != n_rows):
+            raise DataError(f"offset has shape {offset.shape}; it must be (outputs, {n_rows}).")
+
+    def _write(self) -> None:
+        """Write the rows in the buffer as a chunk."""
+        assert self._buffer is not None
+        buffer, lane = self._buffer, len(self._records) % len(self._files)
+        file, n_rows = self._files[lane], buffer.n_rows
+        file.skip_to(GRANULE)
+        target = _append(file, buffer.target[:n_rows])
+        weight = _append(file, buffer.weight[:n_rows]) if buffer.weighted else None
+        offset = _append(file, buffer.offset[:, :n_rows]) if len(buffer.offset) else None
+        by_row, by_column = buffer.bins()
+        size = by_row.nbytes + by_column.nbytes
+        rows: Block | None = None
+        columns: tuple[Block, ...]
+        if size <= self._left_unencoded:
+            self._left_unencoded -= size
+            file.skip_to(LARGE_PAGE if by_row.nbytes >= LARGE_PAGE else 1)
+            rows, columns = _append(file, by_row), (_append(file, by_column),)
+        else:
+            self._left_unencoded = 0  # what comes first is mapped, what comes later is not
+            columns = tuple(
+                file.append(*encode_column(column[:n_rows], self._lz4)) for column in by_column
+            )
+        self._records.append(
+            ChunkRecord(n_rows, lane, buffer.n_lost, target, weight, offset, rows, columns)
+        )
+        buffer.n_rows = buffer.n_lost = 0
+
+
+class _Buffer:
+    """The rows of the chunk that is being filled."""
+
+    def __init__(
+        self,
+        capacity: int,
+        n_columns: int,
+        tile: tuple[int, int, int],
+        weighted: bool,
+        n_offsets: int,
+    ) -> None:
+        self.capacity, self.n_rows, self.n_lost = capacity, 0, 0
+        self.weighted = weighted
+        self._by_row = aligned_zeros((tile[0], capacity + PAD, tile[2]), np.uint8)
+        self._by_column = aligned_zeros((n_columns, capacity + PAD), np.uint8)
+        self.target = np.zeros(capacity)
+        self.weight = np.zeros(capacity if weighted else 0)
+        self.offset = np.zeros((n_offsets, capacity))
+
+    def fill(
+        self,
+        matrix: BinnedMatrix,
+        target: FloatArray,
+        weight: FloatArray | None,
+        offset: FloatArray | None,
+        start: int,
+    ) -> int:
+        """Copy rows from ``start`` on, as many as there is room for; return how many."""
+        n_taken = min(self.capacity - self.n_rows, matrix.n_rows - start)
+        to, source = slice(self.n_rows, self.n_rows + n_taken), slice(start, start + n_taken)
+        self._by_row[:, to] = matrix.by_row[:, source]
+        self._by_column[:, to] = matrix.by_column[:, source]
+        self.target[to] = target[source]
+        if weight is not None:
+            self.weight[to] = weight[source]
+        if offset is not None:
+            self.offset[:, to] = offset[:, source]
+        self.n_rows += n_taken
+        if start == 0:
+            self.n_lost += matrix.n_lost  # of the whole batch: nobody asks which chunk
+        return n_taken
+
+    def bins(self) -> tuple[BinArray, BinArray]:
+        """Both layouts of the rows in the buffer, with zeros behind."""
+        stop = self.n_rows + PAD
+        self._by_row[:, self.n_rows : stop] = 0
+        self._by_column[:, self.n_rows : stop] = 0
+        return self._by_row[:, :stop], self._by_column[:, :stop]
+
+
+def _append(file: BlockFile, array: Any) -> Block:
+    """Write an array at the start of a cache line."""
+    file.skip_to(64)
+    return file.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8))

@@ -1,0 +1,105 @@
+"""How a column of bins is encoded in a block of a file.
+
+======  ==========================================================================
+codec   bytes
+======  ==========================================================================
+0       the bins as they are
+1 2 4   at most 2, 4 or 16 different bins: so many bits each, and a legend
+        (:mod:`hedgerow.kernels.histograms.packed_columns`)
+8       LZ4, of columns that are mostly one bin or go by runs; needs pyarrow
+======  ==========================================================================
+
+A column is encoded if it takes at most 60% of the bytes then.  Bins of a continuous
+feature are all about as frequent: eight bits of information a bin, which no codec makes
+smaller.  ``benchmarks/disk_store.py`` compares the codecs, see docs/out-of-core-store.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import BinArray
+from hedgerow.errors import StorageError
+from hedgerow.kernels.histograms.packed_columns import LEGEND, mark_bins, pack_codes, unpack_codes
+
+RAW, LZ4 = 0, 8
+PACKED = (1, 2, 4)
+CODECS = (RAW, *PACKED, LZ4)
+_WORTH = 0.6  # share of the bytes that an encoded column may have: four bits and a legend
+
+
+def find_lz4() -> Any | None:
+    """The library's codec; None if pyarrow is not installed."""
+    try:
+        from pyarrow import Codec
+    except ImportError:
+        return None
+    return Codec("lz4_raw")
+
+
+def encode_column(column: BinArray, lz4: Any | None) -> tuple[BinArray, int]:
+    """Encode one column.
+
+    Parameters
+    ----------
+    column : uint8 (n_rows,)
+    lz4 : object of :func:`find_lz4`
+
+    Returns
+    -------
+    data : uint8
+    codec : int
+    """
+    n_rows = len(column)
+    seen = np.zeros(256, dtype=np.uint8)
+    mark_bins(column, n_rows, seen)
+    bins = np.flatnonzero(seen).astype(np.uint8)
+    best, codec = column, RAW
+    for bits in PACKED:
+        if len(bins) <= 1 << bits and packed_size(n_rows, bits) <= _WORTH * n_rows:
+            best, codec = _pack(column, bins, bits), bits
+            break
+    if lz4 is not None:
+        data = np.frombuffer(lz4.compress(column), dtype=np.uint8)
+        if len(data) <= _WORTH * len(best):  # slower to unpack than bits
+            best, codec = data, LZ4
+    return best, codec
+
+
+def packed_size(n_rows: int, bits: int) -> int:
+    """Bytes of a column in ``bits`` bits a row."""
+    return LEGEND + -(-n_rows * bits // 8)
+
+
+def _pack(column: BinArray, bins: BinArray, bits: int) -> BinArray:
+    data = np.zeros(packed_size(len(column), bits), dtype=np.uint8)
+    data[: len(bins)] = bins
+    code = np.zeros(256, dtype=np.uint8)
+    code[bins] = np.arange(len(bins))
+    pack_codes(column, len(column), code, bits, data[LEGEND:])
+    return data
+
+
+class ColumnDecoder:
+    """Inverse of :func:`encode_column`; for one thread."""
+
+    def __init__(self) -> None:
+        self._table = np.zeros(2048, dtype=np.uint8)
+        self._lz4: Any | None = None
+
+    def decode(self, data: BinArray, codec: int, n_rows: int, column: BinArray) -> None:
+        """Write ``n_rows`` bins to ``column``, which is at least 8 longer; more is undefined."""
+        if codec == RAW:
+            column[:n_rows] = data
+        elif codec == LZ4:
+            self._lz4 = self._lz4 or find_lz4()
+            if self._lz4 is None:
+                raise StorageError(
+                    "a column was written with LZ4, which needs pyarrow: "
+                    "pip install hedgerow[files]."
+                )
+            column[:n_rows] = np.frombuffer(self._lz4.decompress(data, n_rows), dtype=np.uint8)
+        else:
+            unpack_codes(data, codec, self._table, column)

@@ -1,0 +1,257 @@
+"""What is where in the files of a store: a small JSON file, checked in full when read.
+
+::
+
+    {"format": "hedgerow chunks", "version": 1, "spec": "<sha-256 of the bins>",
+     "n_columns": 28, "tile": [1, 28, 32], "n_offsets": 0, "files": ["/.../blocks-0.bin"],
+     "chunks": [{"rows": 65536, "file": 0, "lost": 0, "given": [[0, 524288, 0, 2774...]],
+                 "by_row": [...] or null, "columns": [[...], ...]}, ...]}
+
+A block is ``[offset, size, codec, checksum]``.  ``given`` are target, weight (or null)
+and offset (or null).  A chunk has bins in both layouts, as they are in memory, one block
+each; or ``by_row`` is null and each column has a block of its own, encoded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Never
+
+import numpy as np
+
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.binning.matrix import PAD
+from hedgerow.data.external.block_files import Block, BlockFile
+from hedgerow.data.external.column_codec import CODECS, PACKED, RAW, packed_size
+from hedgerow.data.external.scratch import explained
+from hedgerow.errors import StorageError
+
+FORMAT, VERSION = "hedgerow chunks", 1
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRecord:
+    """Blocks of a chunk.
+
+    Attributes
+    ----------
+    n_rows : int
+    file : int
+        Number of the file that has them.
+    n_lost : int
+        Of the matrix.
+    target : Block
+    weight, offset : Block or None
+    by_row : Block or None
+        Whole layout; None if it is made from the columns.
+    columns : tuple of Block
+        One for the whole layout by column if there is ``by_row``, else one each.
+    """
+
+    n_rows: int
+    file: int
+    n_lost: int
+    target: Block
+    weight: Block | None
+    offset: Block | None
+    by_row: Block | None
+    columns: tuple[Block, ...]
+
+    @property
+    def given(self) -> list[Block]:
+        """Target, weight, offset, as far as they are there."""
+        some = [self.target, self.weight, self.offset]
+        return [block for block in some if block is not None]
+
+    @property
+    def blocks(self) -> list[Block]:
+        """All blocks."""
+        rows = [] if self.by_row is None else [self.by_row]
+        return [*self.given, *rows, *self.columns]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All chunks.
+
+    Attributes
+    ----------
+    spec : str
+        :func:`digest_of` the bins.
+    n_columns : int
+    tile : tuple of int
+        As of :func:`hedgerow.data.binning.matrix.tile_shape`.
+    n_offsets : int
+    files : tuple of str
+    chunks : tuple of ChunkRecord
+    """
+
+    spec: str
+    n_columns: int
+    tile: tuple[int, int, int]
+    n_offsets: int
+    files: tuple[str, ...]
+    chunks: tuple[ChunkRecord, ...]
+
+
+def digest_of(spec: BinSpec) -> str:
+    """SHA-256 of all that decides which bin a value has."""
+    digest = hashlib.sha256()
+    schema = spec.schema
+    about = [spec.stride, schema.unknown, schema.zero_missing, schema.names, schema.kinds]
+    digest.update(json.dumps(about).encode())
+    for array in (spec.cut_keys, spec.cut_start, spec.level_bin, spec.level_start):
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Write the file."""
+    chunks = [
+        {
+            "rows": chunk.n_rows,
+            "file": chunk.file,
+            "lost": chunk.n_lost,
+            "given": [_listed(b) for b in (chunk.target, chunk.weight, chunk.offset)],
+            "by_row": _listed(chunk.by_row),
+            "columns": [_listed(block) for block in chunk.columns],
+        }
+        for chunk in manifest.chunks
+    ]
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "spec": manifest.spec,
+        "n_columns": manifest.n_columns,
+        "tile": manifest.tile,
+        "n_offsets": manifest.n_offsets,
+        "files": manifest.files,
+        "chunks": chunks,
+    }
+    file = BlockFile(path)
+    try:
+        file.append(np.frombuffer(json.dumps(content).encode("ascii"), np.uint8))
+    finally:
+        file.close()
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read the file and check every number in it.
+
+    Raises
+    ------
+    StorageError
+        If it cannot be read, is of another version, or says what cannot be.
+    """
+    with explained("read", path):
+        text = path.read_bytes()
+    reader = _Reader(path)
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        reader.refuse("it is not JSON")
+    keys = {"format", "version", "spec", "n_columns", "tile", "n_offsets", "files", "chunks"}
+    reader.check(isinstance(content, dict) and set(content) == keys, "its fields are not those")
+    reader.check(content["format"] == FORMAT, "it describes something else")
+    reader.check(content["version"] == VERSION, f"version {content['version']!r} is not {VERSION}")
+    reader.check(isinstance(content["spec"], str), "spec is no text")
+    reader.check(_is_list(content["files"], str), "files is no list of names")
+    tile = content["tile"]
+    reader.check(_is_list(tile, int) and len(tile) == 3, "tile is not three numbers")
+    n_columns, n_offsets = content["n_columns"], content["n_offsets"]
+    reader.check(all(_is_count(n) for n in (n_columns, n_offsets, *tile)), "a size is no count")
+    n_tiles, per_tile, width = tile
+    fits = n_columns > 0 and n_tiles * per_tile >= n_columns and per_tile <= width
+    reader.check(fits, "tiles do not hold the columns")
+    reader.check(_is_list(content["chunks"], dict), "chunks is no list of chunks")
+    return Manifest(
+        content["spec"],
+        n_columns,
+        (n_tiles, per_tile, width),
+        n_offsets,
+        tuple(content["files"]),
+        tuple(
+            reader.chunk(chunk, n_columns, (n_tiles, width), n_offsets, len(content["files"]))
+            for chunk in content["chunks"]
+        ),
+    )
+
+
+class _Reader:
+    """Checks the parts of a manifest."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def refuse(self, why: str) -> Never:
+        raise StorageError(
+            f"{self._path} does not describe chunks of this version of Hedgerow: {why}. "
+            "Something else has changed it: start again, with a cache_dir of its own."
+        )
+
+    def check(self, right: bool, otherwise: str) -> None:
+        if not right:
+            self.refuse(otherwise)
+
+    def chunk(
+        self, chunk: dict[str, Any], n_columns: int, tile: tuple[int, int], n_offsets: int,
+        n_files: int,
+    ) -> ChunkRecord:  # fmt: skip
+        keys = {"rows", "file", "lost", "given", "by_row", "columns"}
+        self.check(set(chunk) == keys, "the fields of a chunk are not those")
+        n_rows, file, lost = chunk["rows"], chunk["file"], chunk["lost"]
+        self.check(all(_is_count(n) for n in (n_rows, file, lost)), "a size is no count")
+        self.check(n_rows > 0 and file < n_files, "a chunk has no rows or no file")
+        given, columns = chunk["given"], chunk["columns"]
+        self.check(_is_list(given, object) and len(given) == 3, "not three things are given")
+        self.check(_is_list(columns, list), "columns are no list of blocks")
+        target = self.block(given[0], 8 * n_rows)
+        weight = None if given[1] is None else self.block(given[1], 8 * n_rows)
+        offset = None if given[2] is None else self.block(given[2], 8 * n_rows * n_offsets)
+        self.check((offset is None) == (n_offsets == 0), "offsets are missing")
+        if chunk["by_row"] is None:
+            self.check(len(columns) == n_columns, "a column is missing")
+            blocks = tuple(self.column(column, n_rows) for column in columns)
+            return ChunkRecord(n_rows, file, lost, target, weight, offset, None, blocks)
+        self.check(len(columns) == 1, "columns are in pieces")
+        by_row = self.block(chunk["by_row"], (n_rows + PAD) * tile[0] * tile[1])
+        by_column = self.block(columns[0], (n_rows + PAD) * n_columns)
+        return ChunkRecord(n_rows, file, lost, target, weight, offset, by_row, (by_column,))
+
+    def block(self, numbers: Any, size: int) -> Block:
+        block = self._any_block(numbers)
+        self.check(block.codec == RAW and block.size == size, "a block has another size")
+        return block
+
+    def column(self, numbers: Any, n_rows: int) -> Block:
+        block = self._any_block(numbers)
+        self.check(block.codec in CODECS, f"codec {block.codec} is unknown")
+        if block.codec == RAW:
+            right = block.size == n_rows
+        elif block.codec in PACKED:
+            right = block.size == packed_size(n_rows, block.codec)
+        else:
+            right = 0 < block.size <= n_rows
+        self.check(right, "a column has another size")
+        return block
+
+    def _any_block(self, numbers: Any) -> Block:
+        self.check(_is_list(numbers, int) and len(numbers) == 4, "a block is not four numbers")
+        self.check(all(_is_count(n) for n in numbers), "a block has a number that is no count")
+        return Block(*numbers)
+
+
+def _listed(block: Block | None) -> list[int] | None:
+    return None if block is None else [block.offset, block.size, block.codec, block.checksum]
+
+
+def _is_list(value: Any, kind: type) -> bool:
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62

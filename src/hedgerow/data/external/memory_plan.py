@@ -1,0 +1,179 @@
+"""Divide a memory limit among the parts of external-memory training.
+
+::
+
+    memory_limit = reserve                         threads, tables, one block being read
+                 + (n_lanes + 2) chunks            prefetched, in use, and about to be freed
+                 + resident chunks                 the first ones, as many as fit
+
+The size of a chunk includes everything of its rows: bins in both layouts, target, weight,
+offset, and the working arrays of the fit.  If all chunks fit, all are resident.  Passes go
+through the chunks cyclically, so the first ones stay resident and the others are loaded in
+each pass.  Keeping the most recently used ones would free each chunk just before its next
+use.
+
+Memory means the resident set size.  Pages of mapped files count while they are mapped.  The
+file cache does not count, because the system can reclaim it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from hedgerow.data.binning.matrix import PAD
+from hedgerow.errors import ParameterError
+
+RESERVE = 4 << 20
+MOST_ROWS, FEWEST_ROWS = 1 << 18, 1 << 12
+"""Most and fewest rows of a chunk.  Small chunks are dominated by the cost of calls
+(``benchmarks/chunks.py``: with two threads a tree takes 2.4 times as long as in memory with
+65,536 rows per chunk, and 1.8 times with 262,144)."""
+
+_FOR_SLOTS = 0.75  # fraction of the limit, as long as chunks do not get too small
+_PAGES = 10 * 4096  # each array of a chunk may share a page with another
+
+
+@dataclass(frozen=True, slots=True)
+class RowShape:
+    """Sizes that determine the memory of a row.
+
+    Attributes
+    ----------
+    n_columns, n_tiles, tile_width : int
+        As in :class:`hedgerow.data.binning.matrix.BinnedMatrix`.
+    has_weight : bool
+    n_offsets : int
+        Offsets of a row.
+    n_outputs : int
+        Raw scores of a row.
+    keeps_probability : bool
+    """
+
+    n_columns: int
+    n_tiles: int
+    tile_width: int
+    has_weight: bool
+    n_offsets: int
+    n_outputs: int
+    keeps_probability: bool
+
+    @property
+    def bin_bytes(self) -> int:
+        """Both layouts."""
+        return self.n_tiles * self.tile_width + self.n_columns
+
+    @property
+    def given_bytes(self) -> int:
+        """Target, weight, offset."""
+        return 8 * (1 + self.has_weight + self.n_offsets)
+
+    @property
+    def work_bytes(self) -> int:
+        """Raw scores and probabilities, 8 each; 8 of fixed, 16 of packed, 4 of rows."""
+        return 8 * self.n_outputs * (1 + self.keeps_probability) + 28
+
+    def chunk_bytes(self, n_rows: int) -> int:
+        """Everything that belongs to a chunk."""
+        row_bytes = self.bin_bytes + self.given_bytes + self.work_bytes
+        return (n_rows + PAD) * row_bytes + _PAGES
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """The parts of a limit.
+
+    Attributes
+    ----------
+    chunk_rows : int
+        Rows of each chunk but the last.
+    chunk_bytes : int
+    n_slots : int
+        Chunks in memory for a while.
+    n_resident : int
+        Chunks that may stay if there are more; see :meth:`resident_of`.
+    n_all : int
+        Chunks that may stay if there are no others.
+    """
+
+    chunk_rows: int
+    chunk_bytes: int
+    n_slots: int
+    n_resident: int
+    n_all: int
+
+    def resident_of(self, n_chunks: int) -> int:
+        """How many of so many chunks stay in memory, from the first on."""
+        return n_chunks if n_chunks <= self.n_all else self.n_resident
+
+
+def divide_memory(
+    limit: int, shape: RowShape, n_lanes: int, chunk_rows: int | None = None
+) -> MemoryPlan:
+    """Divide a memory limit.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes.
+    shape : RowShape
+    n_lanes : int
+        Threads that fetch chunks.
+    chunk_rows : int, optional
+        If it has been chosen before.
+
+    Raises
+    ------
+    ParameterError
+        If the limit is too small; says what would do.
+
+    Examples
+    --------
+    >>> shape = RowShape(28, 1, 32, False, 0, 1, False)
+    >>> plan = divide_memory(100_000_000, shape, n_lanes=1)
+    >>> plan.chunk_rows, plan.n_slots, plan.resident_of(1000), plan.resident_of(10)
+    (131072, 3, 4, 4)
+    """
+    n_slots = n_lanes + 2
+    fewest = FEWEST_ROWS if chunk_rows is None else chunk_rows
+    smallest = RESERVE + n_slots * shape.chunk_bytes(fewest)
+    if limit < smallest:
+        raise ParameterError(
+            f"memory_limit={limit} bytes is too small for rows of this width "
+            f"({shape.n_columns} columns, {shape.n_outputs} outputs, {n_lanes} folders, "
+            f"{fewest} rows at a time): it must be at least {smallest}."
+        )
+    if chunk_rows is None:
+        chunk_rows = FEWEST_ROWS
+        share = _FOR_SLOTS * (limit - RESERVE)
+        while chunk_rows < MOST_ROWS and n_slots * shape.chunk_bytes(2 * chunk_rows) <= share:
+            chunk_rows *= 2
+    size = shape.chunk_bytes(chunk_rows)
+    n_all = (limit - RESERVE) // size
+    return MemoryPlan(chunk_rows, size, n_slots, n_all - n_slots, n_all)
+
+
+def file_cache_bytes() -> int:
+    """What the system can be expected to keep of a file in memory: half of what is free."""
+    free = _physical()
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                free = int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        try:
+            text = (Path("/sys/fs/cgroup") / name).read_text().strip()
+            free = min(free, int(text)) if text != "max" else free
+        except (OSError, ValueError):
+            pass
+    return free // 2
+
+
+def _physical() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 4 << 30

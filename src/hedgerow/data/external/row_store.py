@@ -1,0 +1,132 @@
+"""Protocol for training rows in chunks, in memory or on disk.
+
+Glossary
+--------
+chunk   consecutive rows with their bins, few enough to be processed together
+store   all chunks of a process; the rows of rank 0 come first, then those of rank 1, ...
+work    arrays that a fit keeps for each row from one pass to the next
+
+A pass goes through the chunks in order, one at a time::
+
+    for chunk in store.chunks():       the store prefetches the next ones meanwhile
+        ... chunk.matrix, chunk.work ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray, RowArray
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.binning.matrix import BinnedMatrix
+
+
+class ChunkWork(NamedTuple):
+    """Working arrays of a fit for the rows of a chunk.
+
+    raw          float64 (n_outputs, n_rows): raw scores
+    probability  float64 (n_outputs, n_rows) for softmax, else (0, 0)
+    fixed        int32 (2 * n_rows,): quantised gradient and hessian of each row, adjacent
+    packed       int64 (2 * n_rows,): packed gradients
+    rows         uint32 (n_rows + padding,): positions of rows in the chunk, grouped by node
+    """
+
+    raw: FloatArray
+    probability: FloatArray
+    fixed: np.ndarray
+    packed: IntArray
+    rows: RowArray
+
+
+class Uses(NamedTuple):
+    """Declaration of what a pass reads and writes; a store on disk loads nothing else.
+
+    by_row        whether the pass reads ``matrix.by_row``
+    columns       rows of ``matrix.by_column`` that it reads; None means all
+    reads         fields of the work that it reads
+    writes        fields of the work that it writes, and that are kept for the next pass.  A
+                  field that is not read starts undefined, so all of it must be written
+    packed_words  2 if all of ``work.packed`` is used, 1 if only its first ``n_rows`` numbers
+
+    Everything else is undefined in the pass, except target, weight and offset.
+    """
+
+    by_row: bool = True
+    columns: Sequence[int] | None = None
+    reads: Collection[str] = ChunkWork._fields
+    writes: Collection[str] = ChunkWork._fields
+    packed_words: int = 2
+
+
+EVERYTHING = Uses()
+NO_BINS = Uses(by_row=False, columns=())
+TARGETS_ONLY = Uses(by_row=False, columns=(), reads=(), writes=())
+"""Only target, weight and offset."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """A chunk of rows; its arrays are valid until the next chunk is requested.
+
+    Attributes
+    ----------
+    number : int
+        Position in the store.
+    first_row : int
+        Number of the first row among the rows of all ranks, which seeds random draws.
+    matrix : BinnedMatrix
+        Bins in both layouts.
+    target : float64 (n_rows,)
+    weight : float64 (n_rows,), or None
+    offset : float64 (n_outputs, n_rows), or None
+    work : ChunkWork
+        Working arrays, whose contents are kept for the next pass.
+    """
+
+    number: int
+    first_row: int
+    matrix: BinnedMatrix
+    target: FloatArray
+    weight: FloatArray | None
+    offset: FloatArray | None
+    work: ChunkWork
+
+    @property
+    def n_rows(self) -> int:
+        return self.matrix.n_rows
+
+
+class RowStore(Protocol):
+    """The chunks of one process.
+
+    Attributes
+    ----------
+    spec : BinSpec
+        Bins, the same for all ranks.
+    chunk_sizes : sequence of int
+        Rows of each chunk; may be empty.
+    first_row : int
+        Number of rows of lower ranks.
+    """
+
+    spec: BinSpec
+    chunk_sizes: Sequence[int]
+    first_row: int
+
+    def begin(self, n_outputs: int, keeps_probability: bool) -> None:
+        """Allocate the working arrays of a fit, with undefined contents."""
+
+    def chunks(
+        self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
+    ) -> Iterator[Chunk]:
+        """Yield the chunks with these ascending numbers (default: all).
+
+        Only one pass may run at a time.  Chunks have no work before :meth:`begin`.
+        """
+
+    def close(self) -> None:
+        """Free memory, threads and temporary files; a second call does nothing."""

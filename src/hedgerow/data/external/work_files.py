@@ -1,0 +1,184 @@
+"""Working arrays of chunks on disk: files, and reusable buffers.
+
+A pass copies the fields that it reads from the file to a buffer, and copies the fields that
+it writes back.  Copies between the file cache and a buffer run at the speed of memory.
+Writing to a mapped file would cost a page fault for every page, and more for large pages of
+the file cache (``benchmarks/disk_store.py access``).  A full or failing disk would then kill
+the process instead of raising an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hedgerow.arrays import BinArray, aligned_empty
+from hedgerow.data.binning.matrix import PAD
+from hedgerow.data.external.block_files import BlockFile
+from hedgerow.data.external.row_store import ChunkWork, Uses
+
+_LINE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class WorkShape:
+    """What is kept of a row.
+
+    Attributes
+    ----------
+    n_outputs : int
+    keeps_probability : bool
+    """
+
+    n_outputs: int
+    keeps_probability: bool
+
+    def places(self, n_rows: int) -> dict[str, tuple[int, int]]:
+        """First byte and bytes of each field, one behind the other."""
+        scores = 8 * self.n_outputs * n_rows
+        sizes = {
+            "raw": scores,
+            "probability": scores if self.keeps_probability else 0,
+            "fixed": 8 * n_rows,
+            "packed": 16 * n_rows,
+            "rows": 4 * (n_rows + PAD),
+        }
+        starts = itertools.accumulate((-(-s // _LINE) * _LINE for s in sizes.values()), initial=0)
+        return dict(zip(sizes, zip(starts, sizes.values(), strict=False), strict=True))
+
+    def n_bytes(self, n_rows: int) -> int:
+        """Bytes for all fields of a chunk."""
+        start, size = self.places(n_rows)["rows"]
+        return start + -(-size // _LINE) * _LINE
+
+    def view(self, buffer: BinArray, n_rows: int) -> ChunkWork:
+        """The fields in a buffer of at least :meth:`n_bytes`."""
+        part = {
+            name: buffer[start : start + size]
+            for name, (start, size) in self.places(n_rows).items()
+        }
+        kept = (self.n_outputs, n_rows) if self.keeps_probability else (0, 0)
+        return ChunkWork(
+            part["raw"].view(np.float64).reshape(self.n_outputs, n_rows),
+            part["probability"].view(np.float64).reshape(kept),
+            part["fixed"].view(np.int32),
+            part["packed"].view(np.int64),
+            part["rows"].view(np.uint32),
+        )
+
+    def new(self, n_rows: int) -> ChunkWork:
+        """Work in memory of its own."""
+        return self.view(aligned_empty(self.n_bytes(n_rows), np.uint8), n_rows)
+
+
+class WorkBuffer:
+    """Memory for the work of a chunk, of any in turn."""
+
+    def __init__(self, shape: WorkShape, most_rows: int) -> None:
+        self.data: BinArray = aligned_empty(shape.n_bytes(most_rows), np.uint8)
+        self._shape = shape
+        self._views: dict[int, ChunkWork] = {}
+
+    def view(self, n_rows: int) -> ChunkWork:
+        """The fields, for a chunk of so many rows."""
+        if n_rows not in self._views:
+            self._views[n_rows] = self._shape.view(self.data, n_rows)
+        return self._views[n_rows]
+
+
+class WorkFiles:
+    """The work of some chunks, in a file for each folder.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files to be made; chunk ``n`` is in file ``n % len(paths)``.
+    n_rows : mapping of int to int
+        Rows of each chunk that is kept here.
+    shape : WorkShape
+
+    Raises
+    ------
+    StorageError
+        If there is not enough space for all, and later if a file cannot be read or
+        written.
+    """
+
+    def __init__(self, paths: Sequence[Path], n_rows: Mapping[int, int], shape: WorkShape) -> None:
+        self._n_rows, self._shape = n_rows, shape
+        self._most = max(n_rows.values(), default=0)
+        self._free: list[WorkBuffer] = []
+        self._known_parts: dict[tuple[int, tuple[str, ...], int], list[tuple[int, int]]] = {}
+        self._lock = threading.Lock()
+        self._start: dict[int, int] = {}
+        self._files: list[BlockFile] = []
+        try:
+            for lane, path in enumerate(paths):
+                size = 0
+                for number in sorted(n for n in n_rows if n % len(paths) == lane):
+                    self._start[number] = size
+                    size += shape.n_bytes(n_rows[number])
+                self._files.append(BlockFile(path))
+                self._files[-1].reserve(size)
+        except BaseException:
+            self.close()
+            raise
+
+    def load(self, number: int, uses: Uses) -> tuple[WorkBuffer, int]:
+        """A buffer with what ``uses`` reads of a chunk's work, and the bytes that were read."""
+        with self._lock:
+            buffer = self._free.pop() if self._free else None
+        if buffer is None:
+            buffer = WorkBuffer(self._shape, self._most)
+        file, at, n_read = self._files[number % len(self._files)], self._start[number], 0
+        for start, stop in self._parts(number, uses.reads, uses.packed_words):
+            file.read_into(at + start, buffer.data[start:stop])
+            n_read += stop - start
+        return buffer, n_read
+
+    def keep(self, number: int, buffer: WorkBuffer, uses: Uses) -> None:
+        """Keep what ``uses`` writes, and the buffer for another chunk."""
+        file, at = self._files[number % len(self._files)], self._start[number]
+        for start, stop in self._parts(number, uses.writes, uses.packed_words):
+            file.write(at + start, buffer.data[start:stop])
+        with self._lock:
+            self._free.append(buffer)
+
+    def close(self) -> None:
+        """Delete the files."""
+        self._free = []
+        for file in self._files:
+            file.close()
+            with contextlib.suppress(OSError):
+                os.unlink(file.path)
+        self._files = []
+
+    def _parts(
+        self, number: int, fields: Collection[str], packed_words: int
+    ) -> list[tuple[int, int]]:
+        """First and last byte of the fields, neighbours in one."""
+        key = self._n_rows[number], tuple(fields), packed_words
+        if key not in self._known_parts:
+            self._known_parts[key] = list(self._parts_of(*key))
+        return self._known_parts[key]
+
+    def _parts_of(
+        self, n_rows: int, fields: Collection[str], packed_words: int
+    ) -> Iterator[tuple[int, int]]:
+        first = last = 0
+        for name, (start, size) in self._shape.places(n_rows).items():
+            if name in fields and size > 0:
+                if last > first and start - last >= _LINE:
+                    yield first, last
+                    last = first
+                first = first if last > first else start
+                last = start + (size * packed_words // 2 if name == "packed" else size)
+        if last > first:
+            yield first, last

@@ -1,0 +1,1 @@
+"""Read tables of every kind: frames, arrays, Python objects and files."""

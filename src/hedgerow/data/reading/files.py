@@ -1,0 +1,202 @@
+"""Read table files for prediction, in batches of rows whose columns keep their types.
+
+::
+
+    paths --- sources.paths ---> files --- open_file ---> TableFile --- batches --->
+
+        Arrow table                                 Parquet, Arrow files    sources.arrow_files
+        Arrow table of texts, null where missing    CSV, TSV                sources.text_files
+        dict of arrays of texts, None ...           the same, no pyarrow    csv_rows
+        SparseRows                                  LibSVM                  sources.libsvm_files
+
+Training infers the types of columns; prediction gets them from the model
+(:mod:`hedgerow.data.reading.model_rows`).  A reader holds one batch, and the smallest unit
+of its format: for Parquet a page of each column, for Arrow files a record batch, for text a
+block of some megabytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hedgerow.data.reading import csv_rows
+from hedgerow.data.sources.arrow_files import ArrowPart, partition_values
+from hedgerow.data.sources.libsvm_files import LibsvmPart
+from hedgerow.data.sources.paths import DataFile, PathLike, find_files
+from hedgerow.data.sources.text_files import TextPart
+from hedgerow.errors import DataError, ParameterError, StorageError
+
+Paths: TypeAlias = "PathLike | Sequence[PathLike]"
+
+_SPARSE_BYTES = 1 << 26
+
+
+def has_pyarrow() -> bool:
+    """Whether pyarrow is installed, without importing it."""
+    return find_spec("pyarrow") is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseRows:
+    """Rows of a LibSVM file; ``entries`` is a ``csr_array`` wide enough for them."""
+
+    entries: Any
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.entries.shape[0])
+
+    def matrix(self, path: str, n_columns: int, *, zero_based: bool) -> Any:
+        """Return the entries with ``n_columns`` columns, numbered from 0 or 1 in the file.
+
+        Raises
+        ------
+        DataError
+            If an index is out of range; the message has ``path``.
+        """
+        from scipy.sparse import csr_array
+
+        first, index = 0 if zero_based else 1, self.entries.indices
+        bad = (index < first) | (index >= n_columns + first)
+        if bad.any():
+            found, last = int(index[int(np.argmax(bad))]), n_columns + first - 1
+            raise DataError(
+                f"{path} holds the index {found}; the {n_columns} columns of the model have the "
+                f"indices {first} to {last}. Give zero_based={not zero_based} if the file counts "
+                f"columns from {1 - first}."
+            )
+        parts = (self.entries.data, index - np.int32(first), self.entries.indptr)
+        return csr_array(parts, shape=(self.n_rows, n_columns))
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A table file, which is opened again for each pass.
+
+    Attributes
+    ----------
+    path : str
+    names : tuple of str, or None
+        Columns, including those in folder names (``year=2020``); None for LibSVM.
+    holds_texts : bool
+        Whether all columns are text, because the format has no types.
+    """
+
+    path: str
+    names: tuple[str, ...] | None
+    holds_texts: bool
+    _part: ArrowPart | TextPart | LibsvmPart | None
+
+    def batches(self, batch_rows: int, columns: Sequence[str] = ()) -> Iterator[Any]:
+        """Yield the rows in order, in non-empty batches of at most ``batch_rows``.
+
+        Parameters
+        ----------
+        batch_rows : int
+        columns : sequence of str
+            Columns to read, in this order; at least one.  Ignored for LibSVM.
+
+        Yields
+        ------
+        pyarrow.Table, dict of object arrays, or SparseRows
+            See the docstring of this module.
+
+        Raises
+        ------
+        StorageError, DataError
+            If the file cannot be read, has changed since it was opened, or does not have the
+            format of its suffix.
+        """
+        if isinstance(self._part, ArrowPart):
+            yield from self._part.tables(columns, batch_rows)
+        elif isinstance(self._part, TextPart):
+            yield from self._part.texts(columns, batch_rows)
+        elif self._part is None:
+            with reading(self.path):
+                yield from csv_rows.csv_batches(self.path, batch_rows, columns)
+        else:
+            for batch in self._part.batches(None, _SPARSE_BYTES):
+                for start in range(0, batch.n_rows, batch_rows):
+                    yield SparseRows(batch.sparse[start : start + batch_rows])
+
+
+def open_files(paths: Paths) -> tuple[TableFile, ...]:
+    """Find files and read the column names of each.
+
+    Parameters
+    ----------
+    paths : path, or sequence of paths
+        Files, folders, patterns; see :mod:`hedgerow.data.sources.paths`.
+
+    Raises
+    ------
+    StorageError, DataError, ParameterError
+        As in that module; also for an empty or repeated column name, a mixture of LibSVM and
+        other files, or if pyarrow is required but not installed.
+    """
+    files = find_files(paths)
+    sparse = [file for file in files if file.format == "libsvm"]
+    if sparse and len(sparse) < len(files):
+        other = next(file.path for file in files if file.format != "libsvm")
+        raise DataError(
+            f"{sparse[0].path} holds sparse rows without names, {other} named columns: give "
+            "files of one kind."
+        )
+    values = partition_values(files)
+    return tuple(_open(file, named) for file, named in zip(files, values, strict=True))
+
+
+def _open(file: DataFile, named: dict[str, str | int | None]) -> TableFile:
+    if file.format == "libsvm":
+        return TableFile(file.path, None, False, LibsvmPart(file))
+    if file.format != "csv":
+        arrow = ArrowPart(file, named, settled=False)
+        return TableFile(file.path, arrow.column_names(), False, arrow)
+    if file.partition:
+        raise DataError(
+            f"{file.path}: columns named by folders are read of Parquet and Arrow files only."
+        )
+    if has_pyarrow():
+        text = TextPart(file)
+        return TableFile(file.path, text.column_names(), True, text)
+    with reading(file.path):
+        names = csv_rows.header(file.path)
+    check_names(file.path, names)
+    return TableFile(file.path, names, True, None)
+
+
+def check_names(path: str, names: Sequence[str]) -> None:
+    """Raise for a table without columns, and for empty or repeated names."""
+    if not names:
+        raise DataError(f"{path} is empty: its first line must name the columns.")
+    seen: set[str] = set()
+    for position, name in enumerate(names, 1):
+        if not name.strip():
+            raise DataError(f"{path}: column {position} has no name in the first line.")
+        if name in seen:
+            raise DataError(f"{path}: two columns are called {name!r}; rename one of them.")
+        seen.add(name)
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Convert errors of reading text to errors that name the file."""
+    try:
+        yield
+    except (StorageError, DataError, ParameterError):
+        raise
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text ({error.reason}): convert it first.") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error, csv.Error) as error:
+        raise DataError(f"{path} cannot be read as CSV: {error}.") from error
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error

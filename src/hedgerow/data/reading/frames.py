@@ -1,0 +1,235 @@
+"""Read data frames of any library, column by column, through narwhals.
+
+narwhals recognises frames of pandas, polars, pyarrow, modin, cuDF and others without
+importing the library.  Nulls, ``NaN`` and ``NaT`` are missing values.
+
+Long text columns are encoded by Arrow if it is installed, others by a Python dict.
+Categorical columns are encoded by the values of their dictionary, whatever its order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.data.categories.columns import (
+    Encoded,
+    PlainOrEncoded,
+    arrow_codes,
+    encode_arrow,
+    encode_dictionary,
+)
+from hedgerow.data.reading.columns import plain_numbers, text_message, with_missing
+from hedgerow.data.reading.objects import read_objects
+from hedgerow.data.schema import Schema, check_same_names, default_names
+from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
+
+_ROWS_FOR_ARROW = 2000
+"""Shorter text columns are encoded by a dict, which is faster than importing Arrow."""
+
+FrameLibrary: TypeAlias = 'Literal["pandas", "polars", "pyarrow"] | None'
+"""A data frame library; None means a dict of lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """An eager narwhals frame and its column names.
+
+    ``named`` is False if the columns only have numbers, like those of a pandas frame made
+    from an array.
+    """
+
+    native: Any
+    names: tuple[str, ...]
+    named: bool
+
+
+def as_frame(X: object) -> Frame | None:
+    """Wrap ``X`` as a frame, or return None if it is not one.
+
+    Raises
+    ------
+    DataError
+        If X is a single column, or two columns have the same name.
+    DataTypeError
+        If X is a lazy frame, or only some of the column names are text.
+    """
+    import narwhals.stable.v2 as nw
+
+    labels = _labels(X)
+    if labels is not None and len(set(labels)) < len(labels):
+        twice = sorted({str(label) for label in labels if labels.count(label) > 1})
+        raise DataError(
+            f"column names must differ, but these occur twice: {', '.join(twice)}. Rename or drop "
+            "columns."
+        )
+    frame = nw.from_native(X, pass_through=True, allow_series=True)
+    if isinstance(frame, nw.Series):
+        raise DataError(
+            "Expected a table of two dimensions, got a single column (Series) instead. "
+            "Reshape your data: use X.to_frame() for one feature."
+        )
+    if isinstance(frame, nw.LazyFrame):
+        raise DataTypeError("X is a lazy frame: call its collect() (or compute()) first.")
+    if not isinstance(frame, nw.DataFrame):
+        return None
+    texts = [isinstance(label, str) for label in frame.columns]
+    if all(texts):
+        return Frame(frame, tuple(frame.columns), named=True)
+    if any(texts):
+        odd = frame.columns[texts.index(False)]
+        raise DataTypeError(
+            f"column names must be all text or all not, got {odd!r} among text: "
+            "convert them, for example by X.columns = X.columns.astype(str)."
+        )
+    return Frame(frame, default_names(len(texts)), named=False)
+
+
+def _labels(X: object) -> list[Any] | None:
+    """Return the labels of a pandas or Arrow frame, before narwhals rejects duplicates."""
+    if hasattr(X, "column_names"):  # pyarrow
+        return list(X.column_names)
+    return list(X.columns) if hasattr(X, "iloc") and hasattr(X, "columns") else None
+
+
+def in_order(frame: Frame, schema: Schema) -> Frame:
+    """Reorder the columns of ``frame`` by name to match ``schema``.
+
+    Raises
+    ------
+    DataError
+        If columns are missing or unknown.
+    """
+    if not (frame.named and schema.named) or frame.names == schema.names:
+        return frame
+    check_same_names(frame.names, schema.names)
+    return Frame(frame.native.select(list(schema.names)), schema.names, named=True)
+
+
+def read_columns(frame: Frame) -> AnyArray | list[PlainOrEncoded]:
+    """Read all columns as plain numbers (:mod:`hedgerow.data.reading.columns`) or encoded text.
+
+    Returns
+    -------
+    array of shape (n_rows, n_columns), or list of columns
+        An array if all columns have the same float type, without a copy if the frame
+        holds them as one block; otherwise a list.
+    """
+    dtypes = frame.native.schema.dtypes()
+    if all(dtype.is_float() for dtype in dtypes) and len(set(dtypes)) == 1:
+        block = frame.native.to_numpy()
+        if block.dtype in (np.float32, np.float64):
+            return plain_numbers(block, frame.names)
+    return [
+        read_series(series, name)
+        for series, name in zip(frame.native.iter_columns(), frame.names, strict=True)
+    ]
+
+
+def read_series(series: Any, name: str) -> PlainOrEncoded:
+    """Read one column of an eager frame."""
+    dtype = series.dtype
+    kind = type(dtype).__name__
+    if kind in ("List", "Array", "Struct", "Binary"):
+        raise DataTypeError(text_message(name, dtype))
+    if kind in ("Categorical", "Enum"):
+        return _read_categories(series, name)
+    native = series.to_native()
+    native_dtype = getattr(native, "dtype", None)
+    if isinstance(native_dtype, np.dtype):
+        if native_dtype.kind == "O":
+            return read_objects(series.to_numpy(), name)
+        if native_dtype.kind in "biuf":  # a NumPy column: only NaN is missing
+            return plain_numbers(np.asarray(native)[:, None], [name])[:, 0]
+    if kind == "String":
+        return _read_text(series, name)
+    if kind in ("Decimal", "Time"):
+        return read_objects(_as_objects(series), name)
+    if kind == "Datetime" and dtype.time_zone is not None:
+        series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    if kind == "Boolean" or dtype.is_integer():
+        missing = series.is_null().to_numpy()
+        if missing.any():
+            filled = series.fill_null(False if kind == "Boolean" else 0).to_numpy()
+            return with_missing(plain_numbers(filled[:, None], [name])[:, 0], missing)
+    values = series.to_numpy()
+    if values.dtype == object:
+        return read_objects(values, name)
+    return plain_numbers(values[:, None], [name])[:, 0]
+
+
+def _as_objects(series: Any) -> AnyArray:
+    return np.fromiter(series.to_list(), dtype=object, count=len(series))
+
+
+def _read_text(series: Any, name: str) -> Encoded:
+    native = series.to_native()
+    of_arrow = getattr(getattr(native, "dtype", None), "storage", None) == "pyarrow"
+    long_enough = of_arrow or len(series) >= _ROWS_FOR_ARROW
+    if not long_enough or find_spec("pyarrow") is None:
+        column = read_objects(_as_objects(series), name)
+        # read_objects cannot know that a column of nulls is text.
+        return column if isinstance(column, Encoded) else Encoded([], np.full(len(column), -1))
+    return encode_arrow(native if series.implementation.is_pyarrow() else series.to_arrow())
+
+
+def _read_categories(series: Any, name: str) -> Encoded:
+    """Read the values of the dictionary as a column, and the code of each row."""
+    import narwhals.stable.v2 as nw
+
+    if series.implementation.is_polars():
+        # A polars dictionary may hold values of other columns: read the text instead.
+        return _read_text(series.cast(nw.String), name)
+    native = series.to_native()
+    if hasattr(getattr(native, "dtype", None), "categories"):
+        values, codes = native.cat.categories.to_series(), native.cat.codes.to_numpy()
+    else:
+        import pyarrow as pa
+
+        array = native if isinstance(native, pa.ChunkedArray) else series.to_arrow()
+        if isinstance(array, pa.ChunkedArray):
+            array = array.unify_dictionaries().combine_chunks()
+        values, codes = pa.chunked_array([array.dictionary]), arrow_codes(array)
+    if len(values) == 0:
+        return Encoded([], codes)
+    return encode_dictionary(read_series(nw.from_native(values, series_only=True), name), codes)
+
+
+def make_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:
+    """Build a data frame of the library ``backend``; None returns the dict itself.
+
+    For polars and pyarrow, columns with lists of text and lists of numbers become text.
+
+    Raises
+    ------
+    ParameterError
+        If ``backend`` is not a supported library.
+    """
+    known = ("pandas", "polars", "pyarrow")
+    if backend is None:
+        return columns
+    if backend not in known:
+        raise ParameterError(
+            f"backend must be 'pandas', 'polars', 'pyarrow' or None; got {backend!r}."
+            f"{did_you_mean(str(backend), known)}"
+        )
+    import narwhals as nw
+
+    if backend != "pandas":
+        columns = {name: _lists_of_one_type(column) for name, column in columns.items()}
+    return nw.from_dict(columns, backend=backend).to_native()
+
+
+def _lists_of_one_type(column: list[Any]) -> list[Any]:
+    """Convert the values of all lists in a column to one type; mixed ones to float or text."""
+    if not any(isinstance(entry, list) for entry in column):
+        return column
+    types = {type(value) for entry in column if entry is not None for value in entry}
+    if len(types) < 2:
+        return column
+    convert = float if types <= {int, float} else str
+    return [None if entry is None else [convert(value) for value in entry] for entry in column]

@@ -1,0 +1,210 @@
+"""Read files as the columns of a model, in batches.
+
+The model determines the columns and their types, never the values.  A column that holds
+only integers, or only missing values, in one batch has the same type in all batches.
+Columns are matched by name, and other columns are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.data.reading.files import TableFile, open_files
+from hedgerow.data.reading.texts import TextSort, parse_texts
+from hedgerow.data.schema import Column, Schema
+from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileRows:
+    """Consecutive rows of a file.
+
+    Attributes
+    ----------
+    path : str
+    first_row : int
+        Number of rows of the file before these.
+    n_rows : int
+    features : frame, dict of arrays, or sparse array
+        The columns of the model, in a form for :func:`hedgerow.data.read_any`.
+    keys : dict from name to Arrow array or object array
+        Columns to copy to the output; text if the format has no types.
+    """
+
+    path: str
+    first_row: int
+    n_rows: int
+    features: Any
+    keys: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """Files with the columns of a model; see :func:`model_files`."""
+
+    files: tuple[TableFile, ...]
+    schema: Schema
+    keys: tuple[str, ...] = ()
+    zero_based: bool = True
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(file.path for file in self.files)
+
+    def batches(self, batch_rows: int) -> Iterator[FileRows]:
+        """Yield the rows of all files in order, at most ``batch_rows`` at a time."""
+        sorts = _Sorts()
+        for file in self.files:
+            first_row = 0
+            for rows in self._rows_of(file, batch_rows, sorts):
+                found = FileRows(file.path, first_row, *rows)
+                yield found
+                first_row += found.n_rows
+
+    def _rows_of(
+        self, file: TableFile, batch_rows: int, sorts: _Sorts
+    ) -> Iterator[tuple[int, Any, dict[str, Any]]]:
+        if file.names is None:
+            width = self.schema.n_features
+            for part in file.batches(batch_rows):
+                yield part.n_rows, part.matrix(file.path, width, zero_based=self.zero_based), {}
+            return
+        names = _feature_names(file, self.schema, self.keys)
+        wanted = [*names, *(key for key in self.keys if key not in names)]
+        for part in file.batches(batch_rows, wanted):
+            if file.holds_texts:
+                features = sorts.typed(file.path, part, names, self.schema)
+            else:
+                features = part.select(list(names)).rename_columns(list(self.schema.names))
+            yield len(part[wanted[0]]), features, {key: part[key] for key in self.keys}
+
+
+def model_files(
+    paths: Any, schema: Schema, keys: Sequence[str] = (), *, zero_based: bool = True
+) -> ModelFiles:
+    """Find files and check that each has the columns of a model.
+
+    Parameters
+    ----------
+    paths : path, or sequence of paths
+        See :func:`hedgerow.data.reading.files.open_files`.
+    schema : Schema
+        Schema of the model.  If it has no column names and those of a file differ, columns
+        are matched by position.
+    keys : sequence of str, default=()
+        Columns to copy to the output.
+    zero_based : bool, default=True
+        Whether LibSVM files number columns from 0; otherwise from 1.
+
+    Raises
+    ------
+    StorageError, DataError, ParameterError
+        If a file cannot be read or lacks a column; the message names both.
+    """
+    if isinstance(keys, str):
+        raise ParameterError(f"columns must be a list of names; got {keys!r}: give [{keys!r}].")
+    files = open_files(paths)
+    if files[0].names is None:
+        if keys:
+            raise ParameterError("LibSVM files have no named columns: leave columns out.")
+    elif not zero_based:
+        raise ParameterError("zero_based is for LibSVM files; these have named columns.")
+    for file in files:
+        if file.names is not None:
+            _check_keys(file, keys)
+            _feature_names(file, schema, keys)
+    return ModelFiles(files, schema, tuple(keys), zero_based)
+
+
+def _check_keys(file: TableFile, keys: Sequence[str]) -> None:
+    names = file.names or ()
+    for key in keys:
+        if key not in names:
+            raise DataError(
+                f"{file.path} has no column {key!r} to pass through.{did_you_mean(key, names)}"
+            )
+
+
+def _feature_names(file: TableFile, schema: Schema, keys: Sequence[str]) -> tuple[str, ...]:
+    """Return the file's names of the columns of the model, in the order of the model."""
+    names = file.names or ()
+    held = set(names)
+    missing = [name for name in schema.names if name not in held]
+    if not missing:
+        return schema.names
+    rest = tuple(name for name in names if name not in keys)
+    if not schema.named:
+        if len(rest) == schema.n_features:
+            return rest
+        raise DataError(
+            f"{file.path} has {len(rest)} columns, but the model, which knows no names, has "
+            f"{schema.n_features}: leave out what is no feature."
+        )
+    shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
+    hint = did_you_mean(missing[0], names)
+    raise DataError(f"{file.path} lacks {len(missing)} column(s) of the model: {shown}.{hint}")
+
+
+@dataclass(slots=True)
+class _Sorts:
+    """Convert texts to numbers, and check that the sort of a column does not change."""
+
+    seen: dict[str, tuple[TextSort, str]] = field(default_factory=dict)
+
+    def typed(self, path: str, part: Any, names: Sequence[str], schema: Schema) -> Any:
+        """Return the columns of the model with their types."""
+        typed = {
+            column.name: part[name]
+            if _stays_text(column)
+            else self._numbers(path, part[name], column)
+            for name, column in zip(names, schema.columns, strict=True)
+        }
+        if isinstance(part, dict):
+            return typed
+        import pyarrow as pa
+
+        return pa.table(
+            {name: pa.array(c) if isinstance(c, np.ndarray) else c for name, c in typed.items()}
+        )
+
+    def _numbers(self, path: str, texts: Any, column: Column) -> AnyArray:
+        parsed = parse_texts(texts)
+        if parsed.sort == "text":
+            raise DataTypeError(
+                f"{path}: column {column.name!r} holds text, but held numbers when the model was "
+                f"trained: {_odd_one(texts)!r} is no number. Convert it to numbers."
+            )
+        sort: TextSort = "number" if parsed.sort == "whole" else parsed.sort
+        if sort != "missing":
+            before, where = self.seen.setdefault(column.name, (sort, path))
+            if before != sort:
+                what = {
+                    "number": "numbers",
+                    "truth": "booleans",
+                    "date": "dates",
+                    "zoned": "times with a zone",
+                }
+                raise DataTypeError(
+                    f"{path}: column {column.name!r} holds {what[sort]}, but {what[before]} before "
+                    f"(in {where}): convert it to one of them."
+                )
+        return parsed.numbers(column.kind)
+
+
+def _stays_text(column: Column) -> bool:
+    return column.kind == "category" and (not column.levels or isinstance(column.levels[0], str))
+
+
+def _odd_one(texts: Any) -> str:
+    """Return a text that is not a number."""
+    items = texts.tolist() if isinstance(texts, np.ndarray) else texts.to_pylist()
+    present = [item for item in items if item is not None]
+    for item in present:
+        if parse_texts(np.array([item], dtype=object)).sort not in ("whole", "number"):
+            return str(item)
+    return str(present[0])

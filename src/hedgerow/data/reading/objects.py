@@ -1,0 +1,164 @@
+"""Read columns of Python objects: numbers, text, dates, times or durations.
+
+A column must hold values of one sort.  Mixed values would have no common order, and the
+next table might read them differently.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray
+from hedgerow.data.categories.columns import PlainOrEncoded, encode_texts
+from hedgerow.data.reading.columns import plain_numbers, with_missing
+from hedgerow.errors import DataError, DataTypeError
+
+_MISSING_TYPES = ("NoneType", "NAType", "NaTType")  # None, pandas.NA, pandas.NaT
+_TEXT_TYPES = ("Interval", "Period")
+"""Types of pandas whose values are read as their text form."""
+
+
+def read_objects(column: AnyArray, name: str) -> PlainOrEncoded:
+    """Convert an object array to a plain or an encoded column.
+
+    Parameters
+    ----------
+    column : array of objects, shape (n_rows,)
+        ``None``, NaN, NaT and ``pandas.NA`` are missing.
+    name : str
+        Name of the column, for error messages.
+
+    Returns
+    -------
+    float32, float64 or int64 array, or Encoded
+        An array of numbers (``Decimal`` is rounded to float64), or of dates, times and
+        durations in microseconds; ``Encoded`` for text.
+
+    Raises
+    ------
+    DataTypeError
+        If the column holds a value of another type, or mixes sorts.  Text is never read
+        as a number.
+    """
+    items = column.tolist()
+    missing = _missing(items)
+    sort = _sort(items, missing, name)
+    if sort == "text":
+        return encode_texts(items, missing)
+    present = items if missing is None else _present(items, missing)
+    if not present:
+        return np.full(len(items), np.nan)
+    values = _array(present, sort, name)
+    if missing is None:
+        return plain_numbers(values[:, None], [name])[:, 0]
+    all_rows = np.zeros((len(items), 1), dtype=values.dtype)
+    all_rows[~missing, 0] = values
+    return with_missing(plain_numbers(all_rows, [name])[:, 0], missing)
+
+
+def _present(items: Sequence[Any], missing: npt.NDArray[np.bool_]) -> list[Any]:
+    return [item for item, gone in zip(items, missing.tolist(), strict=True) if not gone]
+
+
+def _missing(items: Sequence[Any]) -> npt.NDArray[np.bool_] | None:
+    """Return the mask of missing items; None if no item has a type that can be missing."""
+    types = set(map(type, items))
+    always = {kind for kind in types if kind.__name__ in _MISSING_TYPES}
+    perhaps = {
+        kind
+        for kind in types
+        if issubclass(kind, (float, np.floating, Decimal, np.datetime64, np.timedelta64))
+    }
+    if not always and not perhaps:
+        return None
+    return np.fromiter(
+        (type(x) in always or (type(x) in perhaps and _is_nan(x)) for x in items),
+        np.bool_,
+        len(items),
+    )
+
+
+def _is_nan(item: Any) -> bool:
+    return item.is_nan() if isinstance(item, Decimal) else bool(item != item)
+
+
+def sort_of(kind: type) -> str | None:
+    """Return "text", "durations", "dates", "times" or "numbers"; None for other types."""
+    if issubclass(kind, str) or kind.__name__ in _TEXT_TYPES:
+        return "text"
+    if issubclass(kind, (dt.timedelta, np.timedelta64)):  # timedelta64 is an np.number, too
+        return "durations"
+    if issubclass(kind, (dt.date, np.datetime64)):
+        return "dates"
+    if issubclass(kind, dt.time):
+        return "times"
+    if issubclass(kind, (bool, int, float, np.number, np.bool_, Decimal)):
+        return "numbers"
+    return None
+
+
+def _sort(items: Sequence[Any], missing: npt.NDArray[np.bool_] | None, name: str) -> str:
+    """Return the common sort of all items that are not missing; raise if there is none."""
+    present = items if missing is None else _present(items, missing)
+    sorts = {kind: sort_of(kind) for kind in set(map(type, present))}
+    if None not in sorts.values() and len(set(sorts.values())) <= 1:
+        return next(iter(sorts.values()), "numbers") or "numbers"
+    first: dict[str, tuple[int, Any]] = {}
+    for row, item in enumerate(items):
+        if missing is not None and missing[row]:
+            continue
+        sort = sorts[type(item)]
+        if sort is None:
+            raise DataTypeError(
+                f"column {name!r} holds {item!r} (row {row}), a {type(item).__name__}: each "
+                "argument must be a number, not a string or another object that could be read "
+                f"as a number. {_cure(item)}"
+            )
+        first.setdefault(sort, (row, item))
+    parts = [f"{sort} ({item!r}, row {row})" for sort, (row, item) in first.items()]
+    raise DataTypeError(
+        f"column {name!r} mixes {' and '.join(parts)}: convert it to one type "
+        "(text, numbers or dates)."
+    )
+
+
+def _cure(item: Any) -> str:
+    """Return advice on a column that holds an unsupported item."""
+    if isinstance(item, list | tuple | set | frozenset | Mapping | np.ndarray):
+        return "A cell holds one value: put the items into columns of their own, or drop it."
+    return "Convert the column to numbers or text, or drop it."
+
+
+def _array(items: Sequence[Any], sort: str, name: str) -> AnyArray:
+    """Convert items of one sort to a typed array."""
+    if sort == "dates":
+        return np.array([_utc(item) for item in items], dtype="M8[us]")
+    if sort == "durations":
+        return np.array(items, dtype="m8[us]")
+    if sort == "times":
+        return np.array([_microseconds(item) for item in items])
+    found: AnyArray = np.array([float(x) if isinstance(x, Decimal) else x for x in items])
+    if found.dtype.kind == "O":
+        raise DataError(
+            f"column {name!r} holds integers of more than 64 bits: convert it to float64."
+        )
+    return found
+
+
+def _utc(item: Any) -> Any:
+    """Convert a date with a time zone to UTC without one."""
+    if isinstance(item, dt.datetime) and item.tzinfo is not None:
+        return item.astimezone(dt.UTC).replace(tzinfo=None)
+    return item
+
+
+def _microseconds(time: dt.time) -> int:
+    """Return the microseconds since midnight."""
+    seconds = (time.hour * 60 + time.minute) * 60 + time.second
+    return seconds * 1_000_000 + time.microsecond

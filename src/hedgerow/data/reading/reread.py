@@ -1,0 +1,122 @@
+"""Convert a validated table to the schema of another one.
+
+::
+
+    Table         values: floats, keys or codes of categories
+      |  column_of         floats, integers, or levels and the code of each row
+      |  with_schema       order, kinds and levels of the other schema
+      v
+    Table
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from hedgerow.arrays import MISSING_KEY, AnyArray
+from hedgerow.data.categories.columns import Encoded, PlainOrEncoded
+from hedgerow.data.categories.levels import MISSING_CODE
+from hedgerow.data.reading.table import Table, check_n_features, with_schema
+from hedgerow.data.schema import Schema, check_same_names, with_more_levels
+from hedgerow.data.sparse import mark_zeros
+from hedgerow.kernels.tables.keys import floats_of_keys
+
+
+def read_again(
+    table: Table, schema: Schema, *, reader: str = "Booster", more_levels: bool = False
+) -> Table:
+    """Convert a table as if :func:`hedgerow.data.read_any` had read it with ``schema``.
+
+    Parameters
+    ----------
+    table : Table
+    schema : Schema
+        Schema of the training table, or of a model.
+    reader : str
+        Name of the caller, for error messages.
+    more_levels : bool, default=False
+        Add new categories to the levels of the schema.
+
+    Raises
+    ------
+    DataError, DataTypeError
+        If columns are missing or have another kind.
+
+    Examples
+    --------
+    >>> from hedgerow.data import read_table
+    >>> first = read_table({"size": [1.0, 2.0], "colour": ["red", "blue"]})
+    >>> other = read_table({"colour": ["red", "green"], "size": [3.0, 4.0]})
+    >>> read_again(other, first.schema).values.tolist()
+    [[3.0, 1.0], [4.0, nan]]
+    """
+    own = table.schema
+    check_n_features(table.n_features, schema, reader)
+    order = list(range(table.n_features))
+    if schema.named and own.named:
+        check_same_names(own.names, schema.names)
+        order = [own.names.index(name) for name in schema.names]
+    columns = [column_of(table, j) for j in order]
+    if more_levels and schema.has_categories and schema.unknown != "error":
+        found = {
+            name: own.columns[j].levels
+            for j, name, kind in zip(order, schema.names, schema.kinds, strict=True)
+            if kind == "category"
+        }
+        schema = with_more_levels(schema, found)
+    return mark_zeros(with_schema(columns, schema), schema.zero_missing)
+
+
+def column_of(table: Table, j: int) -> PlainOrEncoded:
+    """Return column ``j`` as plain numbers, or as an encoded column."""
+    values, column = table.values[:, j], table.schema.columns[j]
+    if column.kind == "int":
+        return np.asarray(values)
+    floats = floats_of_keys(values) if values.dtype == np.int64 else values
+    if column.kind == "float":
+        return np.asarray(floats)
+    missing = np.isnan(floats)
+    codes = np.where(missing, MISSING_CODE, floats).astype(np.int64)
+    if len(column.levels) and not isinstance(column.levels[0], str):
+        return Encoded(np.array(column.levels), codes)
+    return Encoded(list(map(str, column.levels)), codes)
+
+
+class ColumnsOf(Mapping[str, AnyArray]):
+    """The columns of a table by name, each built on access.
+
+    Missing values are NaN, None or masked, so the columns can be read again.
+
+    Parameters
+    ----------
+    table : Table
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def __getitem__(self, name: str) -> AnyArray:
+        if name not in self._table.schema.names:
+            raise KeyError(name)
+        found = column_of(self._table, self._table.schema.names.index(name))
+        if not isinstance(found, Encoded):
+            missing = found == MISSING_KEY
+            if found.dtype != np.int64 or not missing.any():
+                return found
+            return np.asanyarray(np.ma.MaskedArray(np.where(missing, 0, found), mask=missing))
+        if isinstance(found.values, np.ndarray):
+            known = found.values[np.maximum(found.codes, 0)]
+            return np.asanyarray(np.ma.MaskedArray(known, mask=found.codes < 0))
+        texts = np.array([*found.values, None], dtype=object)
+        return np.asarray(texts[found.codes])  # -1 picks the last
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.schema.names)
+
+    def __len__(self) -> int:
+        return self._table.n_features
+
+
+__all__ = ["ColumnsOf", "column_of", "read_again"]

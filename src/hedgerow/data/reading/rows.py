@@ -1,0 +1,113 @@
+"""Read tables of plain Python: a dict (one row, or columns) or a list of dicts (rows)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.data.categories.columns import PlainOrEncoded
+from hedgerow.data.reading.columns import plain_numbers, with_missing
+from hedgerow.data.reading.objects import read_objects
+from hedgerow.errors import DataError, DataTypeError
+
+
+def is_named(X: object) -> bool:
+    """Whether X is a dict, or a list of dicts."""
+    return isinstance(X, Mapping) or (
+        isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], Mapping)
+    )
+
+
+def named_columns(X: Any) -> dict[str, AnyArray]:
+    """Return the columns of a dict or a list of dicts, by name.
+
+    Parameters
+    ----------
+    X : dict or list of dicts
+        A dict of scalars is one row.  A dict of lists or arrays of equal length holds
+        columns.
+
+    Raises
+    ------
+    DataError
+        If X is empty, columns differ in length, or rows have different keys.
+    DataTypeError
+        If a name is not text, or a dict mixes scalars and lists.
+    """
+    if not isinstance(X, Mapping):
+        return _columns_of_rows(X)
+    _check_names(X)
+    lists = {name: isinstance(v, list | tuple | np.ndarray) for name, v in X.items()}
+    if not any(lists.values()):
+        return _columns_of_rows([X])
+    for name, is_list in lists.items():
+        if not is_list:
+            raise DataTypeError(
+                f"column {name!r} is a {type(X[name]).__name__}, others are lists: give a dict "
+                "of scalars (one row), or of lists or arrays (columns)."
+            )
+    columns = {name: _one_axis(name, values) for name, values in X.items()}
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        first = next(iter(lengths))
+        other = next(name for name in lengths if lengths[name] != lengths[first])
+        raise DataError(
+            f"columns must have one length, but {first!r} has {lengths[first]} values and "
+            f"{other!r} has {lengths[other]}: make the lists equally long."
+        )
+    return columns
+
+
+def _one_axis(name: str, values: Any) -> AnyArray:
+    column: AnyArray = values if isinstance(values, np.ndarray) else _objects(values)
+    if column.ndim != 1:
+        raise DataError(
+            f"column {name!r} must have one axis, got shape {column.shape}: give one value for "
+            "each row."
+        )
+    return column
+
+
+def _objects(values: Sequence[Any]) -> AnyArray:
+    return np.fromiter(values, dtype=object, count=len(values))
+
+
+def _check_names(row: Mapping[Any, Any]) -> None:
+    for name in row:
+        if not isinstance(name, str):
+            raise DataTypeError(f"names of columns must be text, got {name!r}: use str({name!r}).")
+
+
+def _columns_of_rows(rows: Sequence[Any]) -> dict[str, AnyArray]:
+    names = rows[0]
+    _check_names(names)
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise DataTypeError(
+                f"row {number} is a {type(row).__name__}, but row 0 is a dict: give a dict for "
+                "each row."
+            )
+        if row.keys() != names.keys():
+            different, problem = sorted(names.keys() - row.keys(), key=str), "is missing from"
+            if not different:
+                different, problem = sorted(row.keys() - names.keys(), key=str), "is new in"
+            raise DataError(
+                f"column {different[0]!r} {problem} row {number}: all rows must have the columns "
+                "of row 0. Give None for a missing value."
+            )
+    return {name: _objects([row[name] for row in rows]) for name in names}
+
+
+def read_column(column: AnyArray, name: str) -> PlainOrEncoded:
+    """Read a one-dimensional array of any type."""
+    if column.dtype.kind in "UT":
+        column = column.astype(object)
+    if column.dtype == object:
+        return read_objects(column, name)
+    values = plain_numbers(np.asarray(column)[:, None], [name])[:, 0]
+    if isinstance(column, np.ma.MaskedArray):
+        return with_missing(values, np.ma.getmaskarray(column))
+    return values

@@ -1,0 +1,433 @@
+"""Input validation: read any table that a user passes as a 2-D array and a schema.
+
+Every table enters the library through :func:`read_table`, so no other module needs to
+know that pandas exists.  Arrays and frames of a single float type are not copied, and
+inputs are never modified.
+
+Values are float32 or float64, and NaN means missing.  If at least one column must
+compare as int64, the values are the int64 keys of all columns
+(:mod:`hedgerow.kernels.tables.keys`).  A category is stored as its code, as a float
+(:mod:`hedgerow.data.categories.columns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.data.categories.columns import (
+    CategoricalFeatures,
+    Encoded,
+    PlainOrEncoded,
+    check_unknown,
+    chosen_columns,
+    code_column,
+    codes_of,
+    levels_of,
+    plain_of,
+    value_at,
+)
+from hedgerow.data.categories.levels import UNKNOWN_CODE
+from hedgerow.data.reading.columns import (
+    as_floats,
+    plain_numbers,
+    stack,
+    text_message,
+    with_missing,
+)
+from hedgerow.data.reading.rows import is_named, named_columns, read_column
+from hedgerow.data.reading.short_frames import read_short
+from hedgerow.data.schema import (
+    Column,
+    ColumnKind,
+    Schema,
+    UnknownCategory,
+    check_same_names,
+    default_names,
+    unnamed_schema,
+    with_more_levels,
+)
+from hedgerow.errors import DataError, DataTypeError
+
+_FLOAT32 = np.dtype(np.float32)
+_FLOAT64 = np.dtype(np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Validated values and their schema.
+
+    Attributes
+    ----------
+    values : float32, float64 or int64, shape (n_rows, n_features)
+        Any strides, aligned, native byte order.  Do not write to them: they may be
+        the user's own memory.  int64 values are keys.
+    schema : Schema
+        Names, kinds and category levels of the columns.
+    unseen : mapping from str to int
+        Number of rows with an unknown category, for each column that has such rows.
+    """
+
+    values: AnyArray
+    schema: Schema
+    unseen: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, at least 1."""
+        return int(self.values.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns, at least 1."""
+        return int(self.values.shape[1])
+
+    def take(self, rows: AnyArray) -> Table:
+        """Select rows by position, in the order of ``rows``."""
+        return Table(self.values[rows], self.schema)
+
+
+def read_table(
+    X: Any,
+    schema: Schema | None = None,
+    *,
+    reader: str = "Booster",
+    categorical: CategoricalFeatures = "auto",
+    unknown: UnknownCategory = "missing",
+    names: Sequence[str] | None = None,
+) -> Table:
+    """Read and validate a table.
+
+    Parameters
+    ----------
+    X : array, data frame, list of rows, dict or list of dicts
+        Numbers, booleans, dates, times, durations, text or categories.  NaN,
+        null, ``None`` and NaT are missing values; infinities are ordinary values.  A
+        dict of scalars is one row; a dict of lists is a set of columns.
+    schema : Schema, optional
+        Schema of a trained model.  The columns of a named frame are reordered to
+        match it, and values are converted to its column kinds.  All parameters
+        below except ``reader`` are then ignored.
+    reader : str, default="Booster"
+        Name of the caller, used in the error about a wrong number of features.
+    categorical : "auto", list of names or positions, bool mask, or None
+        Category columns.  ``"auto"`` selects text columns and columns of the frame
+        library's categorical types.  In a selected column of numbers each number is
+        a category.  Text in a column that is not selected is an error; with None,
+        any text is an error.
+    unknown : {"missing", "backoff", "error"}, default="missing"
+        How predictions treat values that are not among the levels; see
+        :class:`hedgerow.data.Schema`.
+    names : sequence of str, optional
+        Column names that replace those of the table.
+
+    Returns
+    -------
+    Table
+        Every value that occurs in a category column is a level of a new schema;
+        :func:`hedgerow.data.drop_unused_levels` reduces the levels to those that a
+        model needs.
+
+    Raises
+    ------
+    DataError
+        For a wrong shape, wrong columns, complex numbers, integers out of range, or
+        an unknown category with ``unknown="error"``.
+    DataTypeError
+        For a column of mixed or unsupported types, text where the model was trained
+        on numbers or vice versa, or a sparse matrix.
+    ParameterError
+        If ``categorical`` selects a column that does not exist, or ``unknown`` is
+        not one of the allowed values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow.data import read_table
+    >>> table = read_table(np.ones((3, 2)))
+    >>> table.n_rows, table.schema.names
+    (3, ('x0', 'x1'))
+    >>> table = read_table({"size": [1.5, 2.0, None], "colour": ["red", "blue", "red"]})
+    >>> table.schema.columns[1].levels, table.values[:, 1].tolist()
+    (('blue', 'red'), [1.0, 0.0, 1.0])
+    >>> read_table({"colour": "green", "size": 1.0}, table.schema).unseen
+    {'colour': 1}
+    """
+    if (
+        type(X) is np.ndarray
+        and (X.dtype == _FLOAT32 or X.dtype == _FLOAT64)
+        and X.ndim == 2
+        and X.size > 0
+        and X.flags.aligned
+    ):
+        if schema is None:
+            simple = isinstance(categorical, str) and categorical == "auto" and names is None
+            if simple and unknown == "missing":
+                return Table(X, unnamed_schema(X.shape[1], "float"))
+        elif schema.only_floats and len(schema.columns) == X.shape[1]:
+            return Table(X, schema)
+    if schema is not None:
+        columns, _ = _read_any(X, schema, None, reader)
+        return with_schema(columns, schema)
+    policy = check_unknown(unknown)
+    columns, own = _read_any(X, None, names, reader)
+    return _new_table(columns, own if names is None else names, categorical, policy)
+
+
+def read_more_levels(X: Any, schema: Schema, *, reader: str = "Booster") -> Table:
+    """Read a table with a known schema and add new categories to its levels.
+
+    Parameters
+    ----------
+    X : see :func:`read_table`
+    schema : Schema
+        New categories of X become additional levels of its category columns, unless
+        ``schema.unknown`` is ``"error"``.
+    reader : str, default="Booster"
+        See :func:`read_table`.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    DataError, DataTypeError
+        As for :func:`read_table`.
+
+    Examples
+    --------
+    >>> first = read_table({"colour": ["red", "blue"]})
+    >>> read_more_levels({"colour": ["green"]}, first.schema).schema.columns[0].levels
+    ('blue', 'green', 'red')
+    """
+    if schema.unknown == "error" or not schema.has_categories:
+        return read_table(X, schema, reader=reader)
+    columns, _ = _read_any(X, schema, None, reader)
+    parts = list(columns.T) if isinstance(columns, np.ndarray) else columns
+    found = {
+        column.name: levels_of(part, column.name)[0]
+        for part, column in zip(parts, schema.columns, strict=True)
+        if column.kind == "category"
+    }
+    return with_schema(columns, with_more_levels(schema, found))
+
+
+_Columns: TypeAlias = AnyArray | list[PlainOrEncoded]
+
+
+def _read_any(
+    X: Any, schema: Schema | None, names: Sequence[str] | None, reader: str
+) -> tuple[_Columns, Sequence[str] | None]:
+    """Return the columns in the order of the schema, and the table's own names if any."""
+    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        raise DataTypeError(
+            "Sparse data was passed, but a dense table is required: use X.toarray(), "
+            "or X.toarray(order='F').astype('float32') to halve the memory."
+        )
+    if is_named(X):
+        return _read_dict(named_columns(X), schema, names, reader)
+    if not isinstance(X, (np.ndarray, list, tuple)):
+        if schema is not None and schema.named and (found := read_short(X, schema.names)):
+            return found, schema.names
+        from hedgerow.data.reading.frames import as_frame, in_order, read_columns
+
+        frame = as_frame(X)
+        if frame is not None:
+            check_shape(frame.native.shape)
+            if schema is not None:
+                frame = in_order(frame, schema)
+                check_n_features(len(frame.names), schema, reader)
+            check_names(names, len(frame.names))
+            return read_columns(frame), frame.names if frame.named else None
+    array = _as_array(X)
+    check_shape(array.shape)
+    if schema is not None:
+        check_n_features(array.shape[1], schema, reader)
+        names = schema.names
+    check_names(names, array.shape[1])
+    return _read_array(array, names or default_names(array.shape[1])), None
+
+
+def _read_dict(
+    columns: Mapping[str, AnyArray],
+    schema: Schema | None,
+    names: Sequence[str] | None,
+    reader: str,
+) -> tuple[_Columns, Sequence[str]]:
+    """Return the columns of a dict, and their names."""
+    order: Sequence[str] = tuple(columns)
+    check_shape((len(next(iter(columns.values()), ())), len(columns)))
+    if schema is not None:
+        if schema.named:
+            check_same_names(order, schema.names)
+            order = schema.names
+        check_n_features(len(order), schema, reader)
+    check_names(names, len(order))
+    return [read_column(columns[name], name) for name in order], order
+
+
+def check_names(names: Sequence[str] | None, n_columns: int) -> None:
+    """Raise unless there is one distinct string for each column."""
+    if names is None:
+        return
+    if len(names) != n_columns:
+        raise DataError(
+            f"feature_names has {len(names)} names for {n_columns} columns: give one name for "
+            "each column."
+        )
+    if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+        raise DataError("feature_names must be distinct strings, one for each column.")
+
+
+def _as_array(X: Any) -> AnyArray:
+    """Convert X to an array of any type and shape; masked arrays stay masked."""
+    if isinstance(X, np.ma.MaskedArray):
+        return X
+    try:
+        array: AnyArray = np.asarray(X)
+        if array.dtype.kind == "U" and not isinstance(X, np.ndarray):
+            # NumPy turned the numbers beside text into text, too: keep them apart.
+            return np.asarray(X, dtype=object)
+        return array
+    except (ValueError, TypeError) as error:
+        _refuse_nested(X)
+        raise DataError(
+            f"X cannot be read as a table ({error}): give an array, a data frame, or a list "
+            "of rows of one length."
+        ) from error
+
+
+def _refuse_nested(X: Any) -> None:
+    """Raise if a cell in a list of rows of equal length holds several values."""
+    rows = list(X)
+    if len({len(row) if isinstance(row, list | tuple) else -1 for row in rows}) != 1:
+        return
+    for number, row in enumerate(rows):
+        for column, item in enumerate(row):
+            if isinstance(item, list | tuple | np.ndarray):
+                raise DataError(
+                    f"row {number} of X holds {str(item)[:60]} in column {column}, a "
+                    f"{type(item).__name__}: a cell holds one value. Put the items into columns "
+                    "of their own."
+                )
+
+
+def _read_array(array: AnyArray, names: Sequence[str]) -> _Columns:
+    if array.dtype == object or array.dtype.kind in "UT":
+        return [read_column(array[:, j], name) for j, name in enumerate(names)]
+    if isinstance(array, np.ma.MaskedArray):
+        values = plain_numbers(np.asarray(array.filled(0)), names)
+        return with_missing(values, np.ma.getmaskarray(array))
+    return plain_numbers(array, names)
+
+
+def _new_table(
+    columns: _Columns,
+    names: Sequence[str] | None,
+    categorical: CategoricalFeatures,
+    unknown: UnknownCategory,
+) -> Table:
+    """Infer a schema for new columns."""
+    n_columns = columns.shape[1] if isinstance(columns, np.ndarray) else len(columns)
+    labels = default_names(n_columns) if names is None else names
+    chosen = chosen_columns(categorical, labels)
+    parts = list(columns.T) if isinstance(columns, np.ndarray) else columns
+    found: list[Column] = []
+    plain: list[AnyArray] = []
+    for j, (part, name) in enumerate(zip(parts, labels, strict=True)):
+        if isinstance(part, Encoded) if chosen is None else chosen[j]:
+            levels, codes = levels_of(part, name)
+            found.append(Column(name, "category", levels))
+            plain.append(code_column(codes, len(levels), unknown))
+        else:
+            part = plain_of(part, text_message(name, "text", named=categorical is not None))
+            found.append(Column(name, _kind(part)))
+            plain.append(part)
+    kinds = [column.kind for column in found]
+    if "category" in kinds:
+        return Table(stack(plain, kinds), Schema(tuple(found), names is not None, unknown))
+    if names is None and len(set(kinds)) == 1:
+        schema = unnamed_schema(n_columns, kinds[0])
+    else:
+        schema = Schema(tuple(found), named=names is not None)
+    return Table(columns if isinstance(columns, np.ndarray) else stack(plain, kinds), schema)
+
+
+def with_schema(columns: _Columns, schema: Schema) -> Table:
+    """Convert columns to the kinds and levels of a schema."""
+    if isinstance(columns, np.ndarray) and not schema.has_categories:
+        if not schema.has_int:
+            return Table(as_floats(columns), schema)
+        if columns.dtype == np.int64 and "float" not in schema.kinds:
+            return Table(columns, schema)
+    parts = list(columns.T) if isinstance(columns, np.ndarray) else columns
+    plain: list[AnyArray] = []
+    unseen: dict[str, int] = {}
+    for j, (part, column) in enumerate(zip(parts, schema.columns, strict=True)):
+        if column.kind != "category":
+            plain.append(plain_of(part, _trained_on_numbers(column.name)))
+            continue
+        codes = codes_of(part, schema, j)
+        n_unseen = int(np.count_nonzero(codes == UNKNOWN_CODE))
+        if n_unseen:
+            if schema.unknown == "error":
+                row = int(np.argmax(codes == UNKNOWN_CODE))
+                raise unknown_category(column, row, value_at(part, row))
+            unseen[column.name] = n_unseen
+        plain.append(code_column(codes, len(column.levels), schema.unknown))
+    values = stack(plain, schema.kinds)
+    return Table(values, schema, unseen) if unseen else Table(values, schema)
+
+
+def _trained_on_numbers(name: str) -> str:
+    """Return the error text for a column of text where the model expects numbers."""
+    return (
+        f"column {name!r} holds text, but held numbers when the model was trained: convert it "
+        "to numbers."
+    )
+
+
+def unknown_category(column: Column, row: int, value: object) -> DataError:
+    """Return the error for a value that is not among the levels."""
+    return DataError(
+        f"column {column.name!r} holds {value!r} (row {row}), which is none of the "
+        f"{len(column.levels)} categories known from training. A model trained with "
+        "unknown_category='missing' or 'backoff' can predict such rows."
+    )
+
+
+def _kind(column: AnyArray) -> ColumnKind:
+    return "int" if column.dtype == np.int64 else "float"
+
+
+def check_shape(shape: tuple[int, ...]) -> None:
+    """Raise unless the shape is that of a table, with the message of scikit-learn."""
+    if len(shape) < 2:
+        what = "1D array" if len(shape) == 1 else "scalar array"
+        raise DataError(
+            f"Expected 2D array, got {what} instead. Reshape your data either using "
+            "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) "
+            "if it contains a single sample."
+        )
+    if len(shape) > 2:
+        raise DataError(f"Found array with dim {len(shape)}, while dim <= 2 is required.")
+    for count, what in zip(shape, ("sample(s)", "feature(s)"), strict=True):
+        if count == 0:
+            raise DataError(
+                f"Found array with 0 {what} (shape={tuple(shape)}) while a minimum of 1 is "
+                "required."
+            )
+
+
+def check_n_features(n_features: int, schema: Schema, reader: str) -> None:
+    """Raise for a wrong number of columns, with the message of scikit-learn."""
+    if n_features != schema.n_features:
+        raise DataError(
+            f"X has {n_features} features, but {reader} is expecting {schema.n_features} "
+            "features as input"
+        )

@@ -1,0 +1,470 @@
+"""What CARTClassifier and CARTRegressor share: parameters, reading of data, use of the tree."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils import Bunch
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.loop.sample import check_weight
+from hedgerow.boosting.row_data.targets import has_columns
+from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any
+from hedgerow.data.reading.frames import FrameLibrary, make_frame
+from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.estimators.arguments import NamedArguments
+from hedgerow.estimators.cart.files import CartFiles
+from hedgerow.estimators.cart.split_table import split_table
+from hedgerow.estimators.cart.training import (
+    CRITERIA,
+    UNLIMITED,
+    CartParams,
+    CartSample,
+    pruning_states,
+    train_tree,
+)
+from hedgerow.estimators.cart.views import CartViews
+from hedgerow.estimators.common import seed_of, warn_about_names
+from hedgerow.estimators.explaining import TreeExplanations
+from hedgerow.growing.limits.constraints import read_signs
+from hedgerow.inspection.views import Inspected
+from hedgerow.kernels.cart.impurity import GINI, POISSON, SQUARED_ERROR
+from hedgerow.model.cart_forest import forest_of
+from hedgerow.model.cart_tree import CartTree
+from hedgerow.model.model import Model
+from hedgerow.params import Interval, MonotoneConstraints
+from hedgerow.plot.inspections import InspectionPictures
+from hedgerow.threads import resolve_threads
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+MaxFeatures: TypeAlias = "int | float | Literal['sqrt', 'log2'] | None"
+
+_POSITIVE = Interval(1, UNLIMITED, integer=True)
+_NOT_NEGATIVE = Interval(0.0, math.inf, high_open=True)
+_RANGES = {
+    "min_weight_fraction_leaf": Interval(0.0, 0.5),
+    "min_impurity_decrease": _NOT_NEGATIVE,
+    "ccp_alpha": _NOT_NEGATIVE,
+}
+
+
+class CartEstimator(
+    CartViews, CartFiles, TreeExplanations, NamedArguments, BaseEstimator, InspectionPictures
+):
+    """Base of :class:`CARTClassifier` and :class:`CARTRegressor`."""
+
+    tree_: CartTree
+    n_features_in_: int
+    feature_names_in_: npt.NDArray[np.object_]
+    max_features_: int
+    n_outputs_: int
+
+    _criteria: ClassVar[tuple[str, ...]]
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "tree_", "n_features_in_", "feature_names_in_", "max_features_", "classes_", "n_classes_",
+        "n_outputs_",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        criterion: str,
+        max_depth: int | None,
+        min_samples_split: int | float,
+        min_samples_leaf: int | float,
+        min_weight_fraction_leaf: float,
+        max_features: MaxFeatures,
+        random_state: int | np.random.RandomState | None,
+        max_leaf_nodes: int | None,
+        min_impurity_decrease: float,
+        ccp_alpha: float,
+        categorical_features: Sequence[int | str] | None,
+        n_jobs: int | None,
+        splitter: str,
+        monotonic_cst: MonotoneConstraints,
+    ) -> None:
+        self.criterion = criterion
+        self.splitter = splitter
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.min_weight_fraction_leaf = min_weight_fraction_leaf
+        self.max_features = max_features
+        self.random_state = random_state
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_impurity_decrease = min_impurity_decrease
+        self.ccp_alpha = ccp_alpha
+        self.categorical_features = categorical_features
+        self.n_jobs = n_jobs
+        self.monotonic_cst = monotonic_cst
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+    def _inspected(self) -> Inspected:
+        """The tree as a model whose raw scores are predictions, or probabilities."""
+        check_is_fitted(self)
+        outputs, names = self._explained_outputs()
+        forest, schema = forest_of(self.tree_, outputs)
+        classes = getattr(self, "classes_", None)
+        model = Model(forest, schema, "squared_error")
+        return Inspected(model, None if isinstance(classes, list) else classes, names or None)
+
+    # -- parameters ----------------------------------------------------------
+
+    def _params(self, table: Table, n_classes: int) -> CartParams:
+        """Parameters, validated and resolved for a table."""
+        if self.criterion not in self._criteria:
+            hint = did_you_mean(str(self.criterion), self._criteria)
+            raise ParameterError(
+                f"criterion of a {type(self).__name__} must be one of "
+                f"{', '.join(map(repr, self._criteria))}; got {self.criterion!r}.{hint}"
+            )
+        if self.splitter not in ("best", "random"):
+            raise ParameterError(f"splitter must be 'best' or 'random'; got {self.splitter!r}.")
+        for name, allowed in _RANGES.items():
+            if getattr(self, name) not in allowed:
+                raise ParameterError(f"{name} must be {allowed}; got {getattr(self, name)!r}.")
+        least_leaf = self._rows("min_samples_leaf", 1, table.n_rows)
+        least_split = max(2, self._rows("min_samples_split", 2, table.n_rows))
+        depth = self._limit("max_depth", 1)
+        return CartParams(
+            criterion=self.criterion,
+            n_classes=n_classes,
+            max_depth=UNLIMITED if depth is None else depth,
+            max_leaf_nodes=self._limit("max_leaf_nodes", 2),
+            min_samples_split=max(least_split, 2 * least_leaf),
+            min_samples_leaf=least_leaf,
+            min_weight_fraction_leaf=float(self.min_weight_fraction_leaf),
+            min_impurity_decrease=float(self.min_impurity_decrease),
+            ccp_alpha=float(self.ccp_alpha),
+            max_features=self._n_features(table.n_features),
+            seed=seed_of(self.random_state),
+            draws=self.splitter == "random",
+            sign=self._signs(table.schema, n_classes),
+        )
+
+    def _signs(self, schema: Schema, n_classes: int) -> IntArray | None:
+        """1 for each column that predictions may not fall with, -1 for the opposite."""
+        signs = read_signs(self.monotonic_cst, schema, "monotonic_cst")
+        if signs is None:
+            return None
+        if n_classes > 2:
+            raise ParameterError(
+                f"monotonic_cst orders a number or the chance of one of two classes, but y has "
+                f"{n_classes} classes: leave it out."
+            )
+        if CRITERIA[self.criterion] not in (GINI, SQUARED_ERROR, POISSON):
+            raise ParameterError(
+                f"monotonic_cst is for means, which criterion={self.criterion!r} does not compare: "
+                "use 'gini', 'squared_error' or 'poisson'."
+            )
+        return np.array(signs, dtype=np.int64)
+
+    def _limit(self, name: str, low: int) -> int | None:
+        value = getattr(self, name)
+        allowed = Interval(low, UNLIMITED, integer=True)
+        if value is not None and value not in allowed:
+            raise ParameterError(f"{name} must be {allowed}, or None; got {value!r}.")
+        return None if value is None else int(value)
+
+    def _rows(self, name: str, low: int, n_rows: int) -> int:
+        """A number of rows, given as such or as a share of all."""
+        value = getattr(self, name)
+        share = Interval(0.0, 1.0, low_open=True, high_open=low == 1)
+        if value in Interval(low, UNLIMITED, integer=True):
+            return int(value)
+        if isinstance(value, numbers.Integral) or value not in share:
+            raise ParameterError(
+                f"{name} must be an integer of at least {low}, or {share} (a share of the rows); "
+                f"got {value!r}."
+            )
+        return math.ceil(value * n_rows)
+
+    def _n_features(self, n_features: int) -> int:
+        value = self.max_features
+        if value is None:
+            return n_features
+        if isinstance(value, str):
+            if value == "sqrt":
+                return max(1, math.isqrt(n_features))
+            if value == "log2":
+                return max(1, int(math.log2(n_features)))
+        elif value in Interval(1, n_features, integer=True):
+            return int(value)
+        elif not isinstance(value, numbers.Integral) and value in Interval(0.0, 1.0, low_open=True):
+            return max(1, int(value * n_features))
+        raise ParameterError(
+            f"max_features must be 'sqrt', 'log2', None, an integer from 1 to the number of "
+            f"features ({n_features}), or a number greater than 0 and at most 1 (a share of "
+            f"them); got {value!r}."
+        )
+
+    def _categorical(self, schema: Schema) -> AnyArray:
+        """1 for each categorical column."""
+        chosen = np.zeros(schema.n_features, dtype=np.uint8)
+        given = self.categorical_features
+        if given is None:
+            return chosen
+        if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+            raise ParameterError(
+                "categorical_features must be a list of column indices or names, or None; "
+                f"got {given!r}."
+            )
+        for column in given:
+            if isinstance(column, str) and schema.named and column in schema.names:
+                chosen[schema.names.index(column)] = 1
+            elif isinstance(column, numbers.Integral) and not isinstance(column, bool | np.bool_):
+                if not 0 <= column < schema.n_features:
+                    raise ParameterError(
+                        f"categorical_features names column {column}, but X has columns 0 to "
+                        f"{schema.n_features - 1}."
+                    )
+                chosen[int(column)] = 1
+            else:
+                hint = did_you_mean(str(column), schema.names if schema.named else ())
+                raise ParameterError(
+                    f"categorical_features names {column!r}, which is not a column of X: give "
+                    f"column indices, or names where X is a frame with names.{hint}"
+                )
+        return chosen
+
+    # -- training ------------------------------------------------------------
+
+    def _adopt(self, sample: CartSample, n_classes: int, **more: Any) -> Self:
+        """Train, and take the tree as one's own in one step."""
+        schema = sample.table.schema
+        params = self._params(sample.table, n_classes)
+        n_threads = resolve_threads(self.n_jobs)
+        categorical = self._categorical(schema)
+        self._check_together(sample, params, categorical)
+        tree = train_tree(sample, params, categorical, n_threads)
+        fitted: dict[str, Any] = {
+            "tree_": tree,
+            "n_features_in_": schema.n_features,
+            "max_features_": params.max_features,
+            "n_outputs_": sample.n_columns,
+            **more,
+        }
+        if schema.named:
+            fitted["feature_names_in_"] = np.array(schema.names, dtype=object)
+        kept = {name: value for name, value in vars(self).items() if name not in self._fitted}
+        self.__dict__ = kept | fitted
+        return self
+
+    def _check_together(
+        self, sample: CartSample, params: CartParams, categorical: AnyArray
+    ) -> None:
+        """Raise ``ParameterError`` for what does not go together."""
+        if params.sign is not None and (params.sign[categorical == 1] != 0).any():
+            raise ParameterError("monotonic_cst names a column of categories, which has no order.")
+        if sample.target.ndim == 1:
+            return
+        if CRITERIA[self.criterion] not in (GINI, SQUARED_ERROR):
+            usual = self._criteria[0]
+            raise ParameterError(
+                f"criterion={self.criterion!r} is for one target, but y has {sample.n_columns} "
+                f"columns: use {usual!r}."
+            )
+        for name, used in (
+            ("monotonic_cst", params.sign is not None),
+            ("categorical_features", bool(categorical.any())),
+        ):
+            if used:
+                raise ParameterError(
+                    f"{name} is for one target, but y has {sample.n_columns} columns: leave it out."
+                )
+
+    def cost_complexity_pruning_path(self, X: Any, y: Any, sample_weight: Any = None) -> Bunch:
+        """Values of ``ccp_alpha`` at which the pruned tree changes.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        sklearn.utils.Bunch
+            ``ccp_alphas``: the alphas, ascending, the first one 0;
+            ``impurities``: impurity of all leaves of the tree that each leaves.
+        """
+        from sklearn.base import clone
+
+        whole = clone(self).set_params(ccp_alpha=0.0).fit(X, y, sample_weight)
+        alphas, risks, _ = pruning_states(whole.tree_, np.inf)
+        return Bunch(ccp_alphas=alphas, impurities=risks)
+
+    # -- use -----------------------------------------------------------------
+
+    def _read(self, X: Any) -> Table:
+        check_is_fitted(self, "tree_")
+        schema = self.tree_.schema
+        if type(X) is not np.ndarray or schema.named:
+            warn_about_names(X, schema, type(self).__name__)
+        return dense_table(read_any(X, schema, reader=type(self).__name__))
+
+    def apply(self, X: Any) -> IntArray:
+        """Leaf that each row reaches.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of int64, shape (n_rows,)
+            Number of the node in ``tree_``.
+        """
+        return self._leaves(X)
+
+    def _leaves(self, X: Any) -> IntArray:
+        table = self._read(X)
+        return self.tree_.apply(table, resolve_threads(self.n_jobs))
+
+    def decision_path(self, X: Any) -> csr_matrix:
+        """The nodes that each row passes.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of int64, shape (n_rows, n_nodes)
+            1 where the row passes the node, the root and the leaf among them.
+        """
+        from scipy.sparse import csr_matrix
+
+        leaf, tree = self._leaves(X), self.tree_
+        parents = np.full(tree.node_count, -1, dtype=np.int64)
+        inner = np.flatnonzero(tree.feature >= 0)
+        parents[tree.children_left[inner]] = inner
+        parents[tree.children_right[inner]] = inner
+        paths: dict[int, list[int]] = {}
+        for node in np.unique(leaf).tolist():
+            passed, at = [], node
+            while at >= 0:
+                passed.append(at)
+                at = int(parents[at])
+            paths[node] = sorted(passed)
+        listed = [paths[node] for node in leaf.tolist()]
+        start = np.concatenate([[0], np.cumsum([len(path) for path in listed])])
+        column = np.concatenate(listed).astype(np.int64)
+        shape = (len(leaf), tree.node_count)
+        return csr_matrix((np.ones(len(column), dtype=np.int64), column, start), shape=shape)
+
+    def get_depth(self) -> int:
+        """Splits on the longest way from the root to a leaf."""
+        check_is_fitted(self, "tree_")
+        return self.tree_.max_depth
+
+    def get_n_leaves(self) -> int:
+        """Number of leaves."""
+        check_is_fitted(self, "tree_")
+        return self.tree_.n_leaves
+
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """Share of each feature in the impurity decrease of all splits.
+
+        Shape (n_features,); the sum is 1, or 0 if there is no split.
+        """
+        check_is_fitted(self, "tree_")
+        return self.tree_.feature_importances()
+
+    def split_table(
+        self,
+        node: int,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        outer: bool = False,
+        backend: FrameLibrary = "pandas",
+    ) -> Any:
+        """Every candidate cut of every feature at a node, with its score.
+
+        Parameters
+        ----------
+        node : int
+            Number of the node in ``tree_``; 0 is the root.
+        X, y, sample_weight
+            Rows as for :meth:`fit`; those that reach the node count.
+        outer : bool, default=False
+            Also the cuts before the first and behind the last value, which
+            divide nothing.
+        backend : {"pandas", "polars", "pyarrow"} or None, default="pandas"
+            Library of the frame, which must be installed; None for a dict of
+            lists.
+
+        Returns
+        -------
+        data frame, one row per cut
+            ``feature`` (name of the column), ``kind`` (``"<="``, or ``"=="`` for
+            a category against the rest), ``cut`` (threshold or category; the
+            middle of two neighbouring values, rounded down for 64-bit integers;
+            infinity if it parts present from missing values),
+            ``missing_left``, ``n_left``, ``n_right``, ``score`` (impurity of the
+            sides, weighted by their shares) and ``decrease`` (that of the node
+            minus the score).
+
+        Raises
+        ------
+        ParameterError
+            If there is no such node.
+        DataError
+            If no row reaches it.
+        """
+        table = self._read(X)
+        if node not in Interval(0, self.tree_.node_count - 1, integer=True):
+            raise ParameterError(
+                f"node must be an integer from 0 to {self.tree_.node_count - 1}; got {node!r}."
+            )
+        if self.n_outputs_ > 1:
+            raise ParameterError("split_table is for trees of one target.")
+        target, n_classes = self._target(y, table.n_rows)
+        sample = CartSample(table, target, self._weight(sample_weight, target, table.n_rows))
+        reached = self.tree_.apply(table, resolve_threads(self.n_jobs))
+        columns = split_table(
+            self.tree_, int(node), sample, reached, self.criterion, n_classes,
+            self._categorical(table.schema), outer,
+        )  # fmt: skip
+        return make_frame(columns, backend)
+
+    @abstractmethod
+    def _target(self, y: Any, n_rows: int) -> tuple[FloatArray, int]:
+        """Targets as numbers, and how many classes there are (0 in regression)."""
+
+    def _weight(self, weight: Any, target: FloatArray, n_rows: int) -> FloatArray | None:
+        """Weights with everything that is multiplied to them."""
+        return check_weight(weight, n_rows)
+
+
+def columns_of(y: Any) -> list[AnyArray] | None:
+    """The columns of a table of targets; None if y is a single target."""
+    if not has_columns(y):
+        return None
+    table: AnyArray = y.toarray() if hasattr(y, "toarray") else np.asarray(y)
+    return [table[:, place] for place in range(table.shape[1])]
+
+
+def dense_table(table: AnyTable) -> Table:
+    """The table with all of its values: columns are sorted whole, recorded or not."""
+    if not isinstance(table, SparseTable):
+        return table
+    return Table(table.dense(np.arange(table.n_features)), table.schema)

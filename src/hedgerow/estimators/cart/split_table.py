@@ -1,0 +1,177 @@
+"""The split table: all candidate cuts of a node with their scores.
+
+Glossary
+--------
+prefix impurity   entry i: impurity of the first i + 1 rows of a list, times
+                  their weight; that of the rest is the same of the list reversed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.data.schema import ColumnKind
+from hedgerow.errors import DataError
+from hedgerow.estimators.cart.training import CRITERIA, CartSample
+from hedgerow.growing.cart.columns import ABOVE_ALL, thresholds_between
+from hedgerow.kernels.cart.deviations import prefix_deviations
+from hedgerow.kernels.cart.impurity import GINI, POISSON, SQUARED_ERROR
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
+from hedgerow.model.cart_tree import CartTree
+
+SplitTable: TypeAlias = dict[str, list[Any]]
+
+Prefixes: TypeAlias = Callable[[IntArray], FloatArray]
+"""From a list of rows to its prefix impurities."""
+
+_COLUMNS = ("feature", "kind", "cut", "missing_left", "n_left", "n_right", "score", "decrease")
+
+
+def split_table(
+    tree: CartTree,
+    node: int,
+    sample: CartSample,
+    reached: IntArray,
+    criterion: str,
+    n_classes: int,
+    categorical: AnyArray,
+    outer: bool,
+) -> SplitTable:
+    """See :meth:`hedgerow.estimators.cart.base.CartEstimator.split_table`.
+
+    Parameters
+    ----------
+    reached : int64, one per row
+        Leaf of each row of the sample.
+    """
+    here = np.isin(reached, _leaves_below(tree, node))
+    if sample.weight is not None:
+        here &= sample.weight > 0.0
+    rows = np.flatnonzero(here)
+    if len(rows) == 0:
+        raise DataError(f"no row of positive weight reaches node {node}.")
+    weight = np.ones(len(reached)) if sample.weight is None else sample.weight
+    prefixes = _prefixes(CRITERIA[criterion], n_classes, sample.target, weight)
+    total = float(weight[rows].sum())
+    impurity = float(prefixes(rows)[-1]) / total
+    result: SplitTable = {name: [] for name in _COLUMNS}
+
+    def add(
+        feature: str, kind: str, cut: float, missing_left: int, side: tuple[int, float]
+    ) -> None:
+        n_left, score = side
+        values = (
+            feature, kind, cut, missing_left, n_left, len(rows) - n_left, score, impurity - score,
+        )  # fmt: skip
+        for name, value in zip(_COLUMNS, values, strict=True):
+            result[name].append(value)
+
+    for j, column in enumerate(sample.table.schema.columns):
+        values = sample.table.values[rows, j]
+        keys = values if values.dtype.kind == "i" else keys_of_floats(values)
+        as_number: Callable[[int], float] = int if column.kind == "int" else _number_of_key
+        if categorical[j]:
+            for key in np.unique(keys[keys != MISSING_KEY]):
+                left, right = rows[keys == key], rows[keys != key]
+                if len(right) > 0:
+                    score = (prefixes(left)[-1] + prefixes(right)[-1]) / total
+                    add(column.name, "==", as_number(key), 0, (len(left), float(score)))
+            continue
+        for key, missing_left, n_left, score in _cuts(keys, rows, prefixes, column.kind, outer):
+            cut = np.inf if key == ABOVE_ALL else -np.inf if key == MISSING_KEY else as_number(key)
+            add(column.name, "<=", cut, missing_left, (n_left, score / total))
+    return result
+
+
+def _number_of_key(key: int) -> float:
+    return float(floats_of_keys(np.array([key], dtype=np.int64))[0])
+
+
+def _cuts(
+    keys: IntArray, rows: IntArray, prefixes: Prefixes, kind: ColumnKind, outer: bool
+) -> list[tuple[int, int, int, float]]:
+    """Threshold key, side of missing values, rows on the left and score of each cut."""
+    order = np.argsort(keys, kind="stable")
+    n_missing = int((keys == MISSING_KEY).sum())
+    present, missing = order[n_missing:], order[:n_missing]
+    ascending, n = keys[present], len(rows)
+    ends = np.flatnonzero(ascending[1:] != ascending[:-1])
+    thresholds = thresholds_between(ascending[ends], ascending[ends + 1], kind)
+    found: list[tuple[int, int, int, float]] = []
+    for side in range(2 if n_missing > 0 and len(present) > 0 else 1):
+        listed = rows[np.concatenate((missing, present) if side else (present, missing))]
+        left = prefixes(listed)
+        right = prefixes(listed[::-1])[::-1]
+        n_before = n_missing if side else 0
+        if outer:
+            found.append((MISSING_KEY, side, n_before, _score(left, right, n_before)))
+        for end, key in zip(ends.tolist(), thresholds.tolist(), strict=True):
+            n_left = n_before + end + 1
+            found.append((key, side, n_left, _score(left, right, n_left)))
+        last = n_before + len(present)
+        if outer or (side == 0 and 0 < last < n):
+            found.append((ABOVE_ALL, side, last, _score(left, right, last)))
+    return found
+
+
+def _score(left: FloatArray, right: FloatArray, n_left: int) -> float:
+    """Weighted impurity of the first ``n_left`` rows and of the rest."""
+    first = float(left[n_left - 1]) if n_left > 0 else 0.0
+    rest = float(right[n_left]) if n_left < len(right) else 0.0
+    return first + rest
+
+
+def _prefixes(criterion: int, n_classes: int, target: FloatArray, weight: FloatArray) -> Prefixes:
+    def of_classes(rows: IntArray) -> FloatArray:
+        counts = np.zeros((len(rows), n_classes))
+        counts[np.arange(len(rows)), target[rows].astype(np.intp)] = weight[rows]
+        counts = np.cumsum(counts, axis=0)
+        mass = counts.sum(axis=1)
+        shares = counts / mass[:, None]
+        if criterion == GINI:
+            return mass * (1.0 - (shares * shares).sum(axis=1))
+        return -mass * (shares * np.log2(np.where(shares > 0.0, shares, 1.0))).sum(axis=1)
+
+    def of_squares(rows: IntArray) -> FloatArray:
+        w = weight[rows]
+        y = target[rows] - np.average(target[rows], weights=w)
+        moment = np.cumsum(w * y)
+        return np.maximum(np.cumsum(w * y * y) - moment * moment / np.cumsum(w), 0.0)
+
+    def of_deviances(rows: IntArray) -> FloatArray:
+        y, w = target[rows], weight[rows]
+        total, mass = np.cumsum(w * y), np.cumsum(w)
+        mean = np.where(total > 0.0, total / mass, 1.0)
+        own = np.cumsum(w * y * np.log(np.where(y > 0.0, y, 1.0)))
+        return np.maximum(own - total * np.log(mean), 0.0)
+
+    def of_deviations(rows: IntArray) -> FloatArray:
+        y, w = target[rows], np.ascontiguousarray(weight[rows])
+        order = np.argsort(y, kind="stable")
+        place = np.empty(len(rows), dtype=np.int64)
+        place[order] = np.arange(len(rows))
+        errors = np.empty(len(rows))
+        heap = np.zeros(2 * len(place) + 2)
+        prefix_deviations(place, w, w * y, y[order], heap, errors)
+        return errors
+
+    if n_classes > 0:
+        return of_classes
+    if criterion == POISSON:
+        return of_deviances
+    return of_squares if criterion == SQUARED_ERROR else of_deviations
+
+
+def _leaves_below(tree: CartTree, node: int) -> IntArray:
+    leaves, todo = [], [node]
+    while todo:
+        at = todo.pop()
+        if tree.feature[at] < 0:
+            leaves.append(at)
+        else:
+            todo += (int(tree.children_left[at]), int(tree.children_right[at]))
+    return np.array(leaves, dtype=np.int64)

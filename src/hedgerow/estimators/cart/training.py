@@ -1,0 +1,269 @@
+"""From rows and parameters to a fitted :class:`hedgerow.model.cart_tree.CartTree`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.data import Table
+from hedgerow.growing.cart.columns import SortedTable, node_thresholds, rank_rows, sort_table
+from hedgerow.growing.cart.grower import GrownTree, grow_tree
+from hedgerow.growing.cart.state import CartRules, Samples
+from hedgerow.growing.limits.pruning import prune
+from hedgerow.kernels.cart.impurity import ABSOLUTE_ERROR, ENTROPY, GINI, POISSON, SQUARED_ERROR
+from hedgerow.kernels.cart.search import MISSING_RANK, Least
+from hedgerow.model.cart_tree import CartTree
+
+CRITERIA = {
+    "gini": GINI,
+    "entropy": ENTROPY,
+    "log_loss": ENTROPY,
+    "squared_error": SQUARED_ERROR,
+    # Friedman's improvement l r / (l + r) (mean_l - mean_r)^2 is the decrease of squares.
+    "friedman_mse": SQUARED_ERROR,
+    "absolute_error": ABSOLUTE_ERROR,
+    "poisson": POISSON,
+}
+"""Names of the criteria, and what the kernels call them."""
+
+_LARGE_SUM = 2.0**24
+
+UNLIMITED = 2**31
+"""Depth or leaves where there is no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class CartParams:
+    """Parameters of a tree, validated and resolved.
+
+    ``min_samples_split`` and ``min_samples_leaf`` are numbers of rows,
+    ``max_features`` a number of features; ``n_classes`` is 0 in regression.  ``draws``:
+    thresholds are drawn; ``sign``: 1 and -1 for monotone features.
+    """
+
+    criterion: str
+    n_classes: int
+    max_depth: int
+    max_leaf_nodes: int | None
+    min_samples_split: int
+    min_samples_leaf: int
+    min_weight_fraction_leaf: float
+    min_impurity_decrease: float
+    ccp_alpha: float
+    max_features: int
+    seed: int
+    draws: bool = False
+    sign: IntArray | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CartSample:
+    """Rows of a fit.
+
+    Attributes
+    ----------
+    table : Table
+    target : float64
+        Class indices in classification; of several targets, or indicators of classes of
+        several columns, shape (n_rows, n_targets).
+    weight : float64 or None
+    n_columns : int
+        Columns of y.
+    """
+
+    table: Table
+    target: FloatArray
+    weight: FloatArray | None
+    n_columns: int = 1
+
+    def without_zero_weights(self) -> CartSample:
+        """Leave out rows of weight 0; weights that are all 1 become None."""
+        if self.weight is None:
+            return self
+        kept = self.weight > 0.0
+        table, target, weight = self.table, self.target, self.weight
+        if not kept.all():
+            table = Table(table.values[kept], table.schema)
+            target, weight = target[kept], weight[kept]
+        return CartSample(table, target, None if (weight == 1.0).all() else weight, self.n_columns)
+
+
+def train_tree(
+    sample: CartSample, params: CartParams, categorical: AnyArray, n_threads: int
+) -> CartTree:
+    """Grow a tree and prune it.
+
+    Parameters
+    ----------
+    sample : CartSample
+    params : CartParams
+    categorical : uint8, shape (n_features,)
+    n_threads : int
+    """
+    sample = sample.without_zero_weights()
+    table, weight = sample.table, sample.weight
+    mass, scale = masses(weight)
+    total = float(table.n_rows) if weight is None else float(weight.sum())
+    lightest = params.min_weight_fraction_leaf * total
+    rules = CartRules(
+        criterion=np.int64(CRITERIA[params.criterion]),
+        n_classes=np.int64(params.n_classes),
+        max_depth=np.int64(params.max_depth),
+        max_leaf_nodes=np.int64(params.max_leaf_nodes or UNLIMITED),
+        best_first=np.int64(params.max_leaf_nodes is not None),
+        min_samples_split=np.int64(params.min_samples_split),
+        min_weight_leaf=np.float64(lightest),
+        min_impurity_decrease=np.float64(params.min_impurity_decrease),
+        max_features=np.int64(params.max_features),
+        seed=np.uint64(params.seed),
+        large=np.int64(0),
+        n_targets=np.int64(1 if sample.target.ndim == 1 else sample.target.shape[1]),
+        n_columns=np.int64(sample.n_columns),
+        is_random=np.int64(params.draws),
+        is_monotone=np.int64(params.sign is not None),
+        least=Least(np.int64(params.min_samples_leaf), np.float64(lightest * scale)),
+    )
+    none = np.empty(0)
+    is_classes = params.n_classes > 0
+    samples = Samples(
+        sample.target.astype(np.uint32) if is_classes else np.empty(0, dtype=np.uint32),
+        none if is_classes else np.ascontiguousarray(sample.target.T).reshape(-1),
+        none if weight is None else weight,
+    )
+    data = sort_table(table, categorical, n_threads, params.sign, draws=params.draws)
+    ranks = {int(j): rank_rows(data, int(j)) for j in np.flatnonzero(categorical)}
+    grown = grow_tree(samples, mass, data, rules, n_threads)
+    tree = _make_tree(grown, sample, samples, data, ranks, params)
+    if params.ccp_alpha > 0.0:
+        tree = tree.pruned(pruning_states(tree, params.ccp_alpha)[2])
+    return tree
+
+
+def pruning_states(tree: CartTree, most: float) -> tuple[FloatArray, FloatArray, AnyArray]:
+    """Alphas, risks and last leaves of the pruning of a tree (:func:`growing.pruning.prune`)."""
+    return prune(
+        tree.children_left.astype(np.int64),
+        tree.children_right.astype(np.int64),
+        tree.weighted_n_node_samples,
+        tree.impurity,
+        most,
+    )
+
+
+def masses(weight: FloatArray | None) -> tuple[FloatArray, float]:
+    """Weights on a grid on which every sum is exact, and the factor between the two.
+
+    Whole numbers stay as they are, unless their sum is so large that it would
+    take bits from the targets that they are multiplied by.  Others are divided by
+    a power of two, that of the largest, and rounded to ``2**-52`` of the sum of
+    all; none becomes 0.
+    """
+    if weight is None:
+        return np.empty(0), 1.0
+    total = float(weight.sum())
+    if total <= max(_LARGE_SUM, 4.0 * len(weight)) and (weight == np.rint(weight)).all():
+        return weight, 1.0
+    exponent = int(np.frexp(weight.max())[1])
+    scale = float(np.ldexp(1.0, -exponent))
+    scaled = weight * scale
+    grid = float(np.ldexp(1.0, int(np.frexp(scaled.sum())[1]) - 52))
+    return np.maximum(np.rint(scaled / grid), 1.0) * grid, scale
+
+
+def _make_tree(
+    grown: GrownTree,
+    sample: CartSample,
+    samples: Samples,
+    data: SortedTable,
+    ranks: dict[int, IntArray],
+    params: CartParams,
+) -> CartTree:
+    start, category, category_left = _categories(grown, data, ranks)
+    if params.n_classes == 2 and params.sign is not None:  # in order to the last bit
+        value = np.stack((1.0 - grown.value, grown.value), axis=1)
+    elif params.n_classes > 0:
+        value = _class_shares(grown, samples, params.n_classes)
+    elif sample.target.ndim == 2:
+        value = _means(grown, sample.target, samples.weight)
+    else:
+        value = grown.value[:, None]
+    return CartTree(
+        feature=grown.feature.astype(np.int32),
+        threshold_key=node_thresholds(
+            data, grown.feature, grown.last_left, grown.first_right, grown.drawn
+        ),
+        missing_left=grown.missing_left.astype(np.uint8),
+        children_left=grown.left.astype(np.int32),
+        children_right=grown.right.astype(np.int32),
+        value=value,
+        impurity=grown.impurity,
+        n_node_samples=grown.count,
+        weighted_n_node_samples=grown.weight,
+        category_start=start,
+        category=category,
+        category_left=category_left,
+        schema=sample.table.schema,
+    )
+
+
+def _means(grown: GrownTree, target: FloatArray, weight: FloatArray) -> FloatArray:
+    """Mean of each target in each node; exact where all rows of a node have one value."""
+    value = np.empty((len(grown.feature), target.shape[1]))
+    for node, (start, count) in enumerate(zip(grown.start, grown.count, strict=True)):
+        rows = grown.rows[start : start + count]
+        own = target[rows]
+        base = own[0]
+        value[node] = base + np.average(
+            own - base, axis=0, weights=weight[rows] if len(weight) else None
+        )
+    return value
+
+
+def _class_shares(grown: GrownTree, samples: Samples, n_classes: int) -> FloatArray:
+    """Weight of each class in each node, over that of the node.
+
+    Rows of the leaves stand side by side; sums of inner nodes are those of their
+    children.
+    """
+    n_nodes = len(grown.feature)
+    leaves = np.flatnonzero(grown.feature < 0)
+    leaves = leaves[np.argsort(grown.start[leaves])]
+    place = np.repeat(leaves, grown.count[leaves])
+    code = samples.code[grown.rows].astype(np.int64)
+    weight = samples.weight[grown.rows] if len(samples.weight) else None
+    flat = np.bincount(place * n_classes + code, weights=weight, minlength=n_nodes * n_classes)
+    sums = flat.reshape(n_nodes, n_classes).astype(np.float64)
+    levels = [np.zeros(1, dtype=np.int64)]
+    while len(inner := levels[-1][grown.feature[levels[-1]] >= 0]):
+        levels.append(np.concatenate((grown.left[inner], grown.right[inner])))
+    for level in reversed(levels):
+        inner = level[grown.feature[level] >= 0]
+        sums[inner] = sums[grown.left[inner]] + sums[grown.right[inner]]
+    return sums / sums.sum(axis=1, keepdims=True)
+
+
+def _categories(
+    grown: GrownTree, data: SortedTable, ranks: dict[int, IntArray]
+) -> tuple[IntArray, IntArray, AnyArray]:
+    """Categories that each categorical node has seen, and whether they go left."""
+    sizes = np.zeros(len(grown.feature) + 1, dtype=np.int64)
+    parts: list[IntArray] = [np.empty(0, dtype=np.int64)]
+    sides: list[AnyArray] = [np.empty(0, dtype=np.uint8)]
+    for node in np.flatnonzero(grown.feature >= 0):
+        rank = ranks.get(int(grown.feature[node]))
+        if rank is None:
+            continue
+        seen = _ranks_in(grown, rank, int(node))
+        left = _ranks_in(grown, rank, int(grown.left[node]))
+        sizes[node + 1] = len(seen)
+        parts.append(data.different[grown.feature[node]][seen])
+        sides.append(np.isin(seen, left).astype(np.uint8))
+    return np.cumsum(sizes), np.concatenate(parts), np.concatenate(sides)
+
+
+def _ranks_in(grown: GrownTree, rank: IntArray, node: int) -> IntArray:
+    rows = grown.rows[grown.start[node] : grown.start[node] + grown.count[node]]
+    found = np.unique(rank[rows])
+    return found[found != MISSING_RANK]

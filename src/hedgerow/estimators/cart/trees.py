@@ -1,0 +1,498 @@
+"""Single trees: classification and regression (CART)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.loop.sample import check_vector, check_weight
+from hedgerow.boosting.row_data.classes import indices_of
+from hedgerow.boosting.row_data.targets import has_columns, one_column, read_targets
+from hedgerow.data import Table, read_any
+from hedgerow.errors import DataError, ParameterError, shown_name
+from hedgerow.estimators import labels
+from hedgerow.estimators.cart.base import CartEstimator, MaxFeatures, columns_of, dense_table
+from hedgerow.estimators.cart.training import CartSample
+from hedgerow.estimators.classifier import ClassWeight
+from hedgerow.params import MonotoneConstraints
+
+LARGEST_SPREAD = 1e100
+"""Largest difference of regression targets, because impurities contain their squares."""
+
+
+class CARTClassifier(ClassifierMixin, CartEstimator):
+    """A decision tree for classification.
+
+    Each node is split at the threshold of one feature that minimises the impurity of the
+    two children.  For continuous data the tree equals that of scikit-learn's
+    ``DecisionTreeClassifier``.  Ties between equally good splits go to the lower feature
+    and the lower threshold, whatever the seed.
+
+    Parameters
+    ----------
+    criterion : {"gini", "entropy", "log_loss"}, default="gini"
+        Impurity: Gini index, or entropy in bits (also called ``"log_loss"``).
+    max_depth : int >= 1 or None, default=None
+        Most splits between the root and a leaf; None means no limit.
+    min_samples_split : int >= 2 or float in (0, 1], default=2
+        Fewest rows of a node that is split; a float is a fraction of all rows.
+    min_samples_leaf : int >= 1 or float in (0, 1), default=1
+        Fewest rows of a leaf; a float is a fraction of all rows.
+    min_weight_fraction_leaf : float from 0 to 0.5, default=0.0
+        Smallest weight of a leaf, as a fraction of the total weight.
+    max_features : int, float in (0, 1], "sqrt", "log2" or None, default=None
+        Number of random features evaluated at each node (more if all of them are
+        constant); None means all.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on the row weights of each class; a class that a dict leaves out has 1.
+        ``"balanced"`` gives all classes the same total weight.
+    random_state : int, RandomState or None, default=None
+        Seed of the random features.  None means 0.
+    max_leaf_nodes : int >= 2 or None, default=None
+        Most leaves.  With a limit, the node whose split decreases impurity most is split
+        first.
+    min_impurity_decrease : float >= 0, default=0.0
+        Smallest decrease of weighted impurity of a split:
+        ``share * (impurity - share_left * left - share_right * right)``, with the node's
+        fraction of all rows and the children's fractions of the node's rows.
+    ccp_alpha : float >= 0, default=0.0
+        Cost-complexity pruning: branches with at most this improvement per leaf are
+        removed.
+    categorical_features : list of column indices or names, or None, default=None
+        Columns of category codes, which have no order.  For two classes the best set of
+        categories goes left.  For more classes the search covers all sets of up to ten
+        categories; beyond that, each category against all others, and the orders by the
+        fraction of each class.
+    n_jobs : int or None, default=None
+        Number of threads.  None uses all available processors (or ``OMP_NUM_THREADS``),
+        -1 all of them.  The tree does not depend on it.
+    splitter : {"best", "random"}, default="best"
+        ``"random"`` evaluates one threshold of each feature, drawn between its lowest and
+        highest value in the node (extremely randomised trees; Geurts, Ernst and Wehenkel
+        2006), for ensembles such as ``BaggingRegressor(CARTRegressor(splitter="random"),
+        bootstrap=False)``.
+    monotonic_cst : dict of column to direction, sequence of n_features directions, or None
+        1 or ``"increasing"``: the probability of the second class never falls as the column
+        grows; -1 or ``"decreasing"``: it never rises; 0: no constraint.  Only for two classes
+        and ``criterion="gini"``.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class labels, of the type of y.
+    n_classes_ : int
+    n_features_in_, n_outputs_ : int
+        Number of features, and of columns of y.
+    feature_names_in_ : ndarray of str, shape (n_features,)
+        Names of the columns, if X was a frame with column names.
+    max_features_ : int
+        Number of features evaluated at each node.
+    feature_importances_ : ndarray of shape (n_features,)
+        Fraction of the total impurity decrease due to splits of each feature.
+    tree_ : hedgerow.model.cart_tree.CartTree
+        The fitted tree.
+
+    Notes
+    -----
+    The search tries missing values (NaN, null) on both sides of every threshold, and against
+    all present values.  If a node had none in training, they go to the larger child, like
+    categories that the node has not seen.  The split search follows Breiman, Friedman, Olshen
+    and Stone, *Classification and Regression Trees*, 1984.
+
+    Examples
+    --------
+    >>> from hedgerow.datasets import load_pima
+    >>> from hedgerow import CARTClassifier
+    >>> X, y, *_ = load_pima()
+    >>> model = CARTClassifier(max_depth=3).fit(X, y)
+    >>> model.get_n_leaves()
+    8
+    """
+
+    classes_: Any
+    n_classes_: Any
+
+    _criteria: ClassVar[tuple[str, ...]] = ("gini", "entropy", "log_loss")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        several = self.criterion == "gini"
+        tags.classifier_tags.multi_label = tags.target_tags.multi_output = several
+        return tags
+
+    def __init__(
+        self,
+        *,
+        criterion: str = "gini",
+        max_depth: int | None = None,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        max_features: MaxFeatures = None,
+        class_weight: ClassWeight = None,
+        random_state: int | np.random.RandomState | None = None,
+        max_leaf_nodes: int | None = None,
+        min_impurity_decrease: float = 0.0,
+        ccp_alpha: float = 0.0,
+        categorical_features: Sequence[int | str] | None = None,
+        n_jobs: int | None = None,
+        splitter: str = "best",
+        monotonic_cst: MonotoneConstraints = None,
+    ) -> None:
+        super().__init__(
+            criterion=criterion,
+            max_depth=max_depth,
+            min_samples_split=min_samples_split,
+            min_samples_leaf=min_samples_leaf,
+            min_weight_fraction_leaf=min_weight_fraction_leaf,
+            max_features=max_features,
+            random_state=random_state,
+            max_leaf_nodes=max_leaf_nodes,
+            min_impurity_decrease=min_impurity_decrease,
+            ccp_alpha=ccp_alpha,
+            categorical_features=categorical_features,
+            n_jobs=n_jobs,
+            splitter=splitter,
+            monotonic_cst=monotonic_cst,
+        )
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Grow a tree on X and y.
+
+        A fit that fails or is interrupted leaves the estimator as it was.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+            Numbers; NaN, null and ``None`` are missing values, infinities are
+            values.  Of a sparse matrix all values are held in memory.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            Labels: text, integers, booleans, or whole floats.  Of several columns each
+            has classes of its own, and a cut is judged by the mean of their Gini indices;
+            ``classes_``, ``n_classes_`` and ``predict_proba`` are then lists.
+        sample_weight : array-like of shape (n_rows,), optional
+            Not negative; a row of weight 0 counts as absent.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, ParameterError
+            (``ValueError``) if data or a parameter cannot be used; the message
+            names the column, row or parameter.
+        DataTypeError
+            (``TypeError``) for text, objects.
+        """
+        reader = type(self).__name__
+        table = dense_table(read_any(X, reader=reader, categorical=None))
+        weight = check_weight(sample_weight, table.n_rows)
+        columns = columns_of(y)
+        if columns is not None:
+            return self._fit_columns(table, columns, weight)
+        given = labels.read_labels(y, table.n_rows, "y", reader)
+        classes, codes = labels.encode(given, weight)
+        by_class = labels.class_weights(self.class_weight, classes, codes, weight)
+        sample = CartSample(table, codes, labels.weights_by_class(weight, codes, by_class))
+        return self._adopt(sample, len(classes), classes_=classes, n_classes_=len(classes))
+
+    def _fit_columns(
+        self, table: Table, columns: list[AnyArray], weight: FloatArray | None
+    ) -> Self:
+        """Grow a tree on several columns of classes, by the squares of their indicators.
+
+        The Gini index is the sum of the variances of the indicators of the classes.
+        """
+        if self.class_weight is not None:
+            raise ParameterError(
+                f"class_weight={self.class_weight!r} is for one column of y: use sample_weight."
+            )
+        indicators, classes = [], []
+        for number, column in enumerate(columns):
+            given = labels.read_labels(
+                column, table.n_rows, f"y (column {number})", "CARTClassifier"
+            )
+            own, codes = labels.encode(given, weight, least=1)
+            indicators.append(codes[:, None] == np.arange(len(own)))
+            classes.append(own)
+        target = np.concatenate(indicators, axis=1).astype(np.float64)
+        sample = CartSample(table, target, weight, len(columns))
+        return self._adopt(sample, 0, classes_=classes, n_classes_=[len(own) for own in classes])
+
+    def _shares(self) -> list[FloatArray]:
+        """Return the class fractions of each node, for each column of y."""
+        ends = np.cumsum(self.n_classes_)[:-1]
+        return np.split(self.tree_.value, ends, axis=1)
+
+    def predict(self, X: Any) -> AnyArray:
+        """Predict the most probable class of each row; ties go to the first class.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Labels, of the type of ``classes_``.
+        """
+        leaf = self._leaves(X)
+        if self.n_outputs_ == 1:
+            return self.classes_[self.tree_.value.argmax(axis=1)[leaf]]
+        parts = zip(self.classes_, self._shares(), strict=True)
+        return np.stack([known[share.argmax(axis=1)[leaf]] for known, share in parts], axis=1)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Predict the probability of each class: its fraction of the weight of the leaf.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_classes)
+            Columns are in the order of ``classes_``; for several columns of y a list of
+            arrays.
+        """
+        leaf = self._leaves(X)
+        if self.n_outputs_ == 1:
+            return self.tree_.value[leaf]
+        return [share[leaf] for share in self._shares()]
+
+    def _leaf_words(self) -> list[str]:
+        """Return the most frequent class of each node and its fraction, as text."""
+        if self.n_outputs_ > 1:
+            known = list(zip(self.classes_, self._shares(), strict=True))
+            return [
+                ", ".join(shown_name(str(own[share[node].argmax()])) for own, share in known)
+                for node in range(self.tree_.node_count)
+            ]
+        best = self.tree_.value.argmax(axis=1)
+        return [
+            f"{shown_name(str(self.classes_[k]))} {share:.3g}"
+            for k, share in zip(best, self.tree_.value.max(axis=1), strict=True)
+        ]
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithm of :meth:`predict_proba`."""
+        found = self.predict_proba(X)
+        with np.errstate(divide="ignore"):
+            return [np.log(part) for part in found] if self.n_outputs_ > 1 else np.log(found)
+
+    def _target(self, y: Any, n_rows: int) -> tuple[FloatArray, int]:
+        check_is_fitted(self, "tree_")
+        own_labels = labels.read_labels(y, n_rows, "y", type(self).__name__)
+        return indices_of(own_labels, self.classes_, "y"), len(self.classes_)
+
+    def _weight(self, weight: Any, target: FloatArray, n_rows: int) -> FloatArray | None:
+        checked = check_weight(weight, n_rows)
+        by_class = labels.class_weights(self.class_weight, self.classes_, target, checked)
+        return labels.weights_by_class(checked, target, by_class)
+
+
+class CARTRegressor(RegressorMixin, CartEstimator):
+    """A decision tree for regression.
+
+    Each node is split at the threshold of one feature that minimises the error of the two
+    children.  For continuous data the tree equals that of scikit-learn's
+    ``DecisionTreeRegressor``.  Ties between equally good splits go to the lower feature and
+    the lower threshold, whatever the seed.
+
+    Parameters
+    ----------
+    criterion : str, default="squared_error"
+        Error of a node: ``"squared_error"``, the mean squared deviation from its mean;
+        ``"friedman_mse"``, Friedman's improvement, which ranks splits in the same order;
+        ``"absolute_error"``, the mean absolute deviation from its median; or ``"poisson"``,
+        half the Poisson deviance, for counts and frequencies.
+    max_depth : int >= 1 or None, default=None
+        Most splits between the root and a leaf; None means no limit.
+    min_samples_split : int >= 2 or float in (0, 1], default=2
+        Fewest rows of a node that is split; a float is a fraction of all rows.
+    min_samples_leaf : int >= 1 or float in (0, 1), default=1
+        Fewest rows of a leaf; a float is a fraction of all rows.
+    min_weight_fraction_leaf : float from 0 to 0.5, default=0.0
+        Smallest weight of a leaf, as a fraction of the total weight.
+    max_features : int, float in (0, 1], "sqrt", "log2" or None, default=None
+        Number of random features evaluated at each node (more if all of them are
+        constant); None means all.
+    random_state : int, RandomState or None, default=None
+        Seed of the random features.  None means 0.
+    max_leaf_nodes : int >= 2 or None, default=None
+        Most leaves.  With a limit, the node whose split decreases the error most is split
+        first.
+    min_impurity_decrease : float >= 0, default=0.0
+        Smallest decrease of the weighted error of a split:
+        ``share * (error - share_left * left - share_right * right)``, with the node's
+        fraction of all rows and the children's fractions of the node's rows.
+    ccp_alpha : float >= 0, default=0.0
+        Cost-complexity pruning: branches with at most this improvement per leaf are
+        removed.
+    categorical_features : list of column indices or names, or None, default=None
+        Columns of category codes, which have no order.  The search sorts categories by
+        their mean target, which finds the best set for the squared error.
+    n_jobs : int or None, default=None
+        Number of threads.  None uses all available processors (or ``OMP_NUM_THREADS``),
+        -1 all of them.  The tree does not depend on it.
+    splitter : {"best", "random"}, default="best"
+        ``"random"`` evaluates one threshold of each feature, drawn between its lowest and
+        highest value in the node (extremely randomised trees; Geurts, Ernst and Wehenkel
+        2006), for ensembles such as ``BaggingRegressor(CARTRegressor(splitter="random"),
+        bootstrap=False)``.
+    monotonic_cst : dict of column to direction, sequence of n_features directions, or None
+        1 or ``"increasing"``: the prediction never falls as the column grows; -1 or
+        ``"decreasing"``: it never rises; 0: no constraint.  Not for the absolute error.
+
+    Attributes
+    ----------
+    n_features_in_, n_outputs_ : int
+        Number of features, and of columns of y.
+    feature_names_in_ : ndarray of str, shape (n_features,)
+        Names of the columns; only if X was a frame with names.
+    max_features_ : int
+        Features that are drawn at each node.
+    feature_importances_ : ndarray of shape (n_features,)
+        Shares in the error decrease of all splits.
+    tree_ : hedgerow.model.cart_tree.CartTree
+        The tree itself.
+
+    Notes
+    -----
+    Missing values are treated as in :class:`CARTClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow import CARTRegressor
+    >>> X = np.arange(6.0).reshape(-1, 1)
+    >>> model = CARTRegressor(max_depth=1).fit(X, [1, 1, 1, 5, 5, 5])
+    >>> model.predict([[2.4], [2.6]])
+    array([1., 5.])
+    """
+
+    _criteria: ClassVar[tuple[str, ...]] = (
+        *("squared_error", "friedman_mse", "absolute_error", "poisson"),
+    )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self.criterion in ("squared_error", "friedman_mse")
+        return tags
+
+    def __init__(
+        self,
+        *,
+        criterion: str = "squared_error",
+        max_depth: int | None = None,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        max_features: MaxFeatures = None,
+        random_state: int | np.random.RandomState | None = None,
+        max_leaf_nodes: int | None = None,
+        min_impurity_decrease: float = 0.0,
+        ccp_alpha: float = 0.0,
+        categorical_features: Sequence[int | str] | None = None,
+        n_jobs: int | None = None,
+        splitter: str = "best",
+        monotonic_cst: MonotoneConstraints = None,
+    ) -> None:
+        super().__init__(
+            criterion=criterion,
+            max_depth=max_depth,
+            min_samples_split=min_samples_split,
+            min_samples_leaf=min_samples_leaf,
+            min_weight_fraction_leaf=min_weight_fraction_leaf,
+            max_features=max_features,
+            random_state=random_state,
+            max_leaf_nodes=max_leaf_nodes,
+            min_impurity_decrease=min_impurity_decrease,
+            ccp_alpha=ccp_alpha,
+            categorical_features=categorical_features,
+            n_jobs=n_jobs,
+            splitter=splitter,
+            monotonic_cst=monotonic_cst,
+        )
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Grow a tree on X and y.
+
+        A fit that fails or is interrupted leaves the estimator as it was.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+            Numbers; NaN, null and ``None`` are missing values, infinities are
+            values.  Of a sparse matrix all values are held in memory.
+        y : array-like of shape (n_rows,) or (n_rows, n_targets)
+            Finite numbers, not negative for ``"poisson"``.  With several targets a cut
+            is judged by the mean of their squared errors.
+        sample_weight : array-like of shape (n_rows,), optional
+            Not negative; a row of weight 0 counts as absent.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, ParameterError
+            (``ValueError``) if data or a parameter cannot be used; the message
+            names the column, row or parameter.
+        DataTypeError
+            (``TypeError``) for text, objects.
+        """
+        table = dense_table(read_any(X, reader=type(self).__name__, categorical=None))
+        target, _ = self._target(y, table.n_rows)
+        weight = check_weight(sample_weight, table.n_rows)
+        n_columns = 1 if target.ndim == 1 else target.shape[1]
+        return self._adopt(CartSample(table, target, weight, n_columns), 0)
+
+    def predict(self, X: Any) -> FloatArray:
+        """Mean (median, with the absolute error) of the leaf of each row.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,) or (n_rows, n_targets)
+        """
+        leaf = self._leaves(X)
+        return self.tree_.value[leaf, 0] if self.n_outputs_ == 1 else self.tree_.value[leaf]
+
+    def _target(self, y: Any, n_rows: int) -> tuple[FloatArray, int]:
+        if y is None:
+            raise DataError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target "
+                "y is None."
+            )
+        if has_columns(y):
+            target = read_targets(y, n_rows, "y").values
+            return np.stack([self._checked(target[:, t]) for t in range(target.shape[1])], 1), 0
+        return self._checked(check_vector(column_or_1d(one_column(y), warn=True), n_rows, "y")), 0
+
+    def _checked(self, target: FloatArray) -> FloatArray:
+        """A target that sums can be made of without a loss."""
+        outside = ~(np.abs(target - target[0]) <= LARGEST_SPREAD)
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise DataError(
+                f"y must lie within {LARGEST_SPREAD:g} of each other, but row 0 has "
+                f"{target[0]:g} and row {row} has {target[row]:g}: divide the target by a factor."
+            )
+        if self.criterion == "poisson" and (target.min() < 0.0 or not target.any()):
+            raise DataError(
+                "criterion='poisson' needs targets that are not negative, with a sum above 0; the "
+                f"least is {target.min():g}."
+            )
+        return target

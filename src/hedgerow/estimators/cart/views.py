@@ -1,0 +1,102 @@
+"""A single tree as text, rules, pictures and JSON; part of the estimators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow.model.cart_tree import CartTree
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from hedgerow.plot import Division, Labelled
+
+
+class CartViews:
+    """The tree of a fitted estimator, shown."""
+
+    tree_: CartTree
+    n_outputs_: int
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The tree as JSON; keys as in :mod:`hedgerow.io.json_form`.
+
+        A leaf has ``values``: the mean of each target, or the share of each class, column
+        after column of y.  A category that a node has not seen goes to the child with more
+        training rows.
+        """
+        from hedgerow.estimators.cart.json_form import tree_document
+        from hedgerow.io.json_form import document_text
+
+        check_is_fitted(self, "tree_")
+        return document_text(tree_document(self.tree_, vars(self).get("classes_")), indent)
+
+    def to_text(self, max_depth: int | None = None) -> str:
+        """Draw the tree with characters (:func:`hedgerow.plot.tree_text`).
+
+        A leaf of a classifier shows its commonest class and the share of it.
+        """
+        from hedgerow.plot import tree_text
+
+        return tree_text(self._drawing(), max_depth=max_depth, schema=self.tree_.schema)
+
+    def to_rules(self) -> list[str]:
+        """Write the tree as rules, one for each leaf (:func:`hedgerow.plot.tree_rules`).
+
+        ``or missing`` and ``or other`` stand where missing values, and categories
+        that training has not seen, take this way.
+        """
+        from hedgerow.plot import tree_rules
+
+        return tree_rules(self._drawing(), schema=self.tree_.schema)
+
+    def to_dot(self, max_depth: int | None = None) -> str:
+        """Write the tree in the language of Graphviz (:func:`hedgerow.plot.tree_dot`)."""
+        from hedgerow.plot import tree_dot
+
+        return tree_dot(self._drawing(), max_depth=max_depth, schema=self.tree_.schema)
+
+    def plot_tree(self, ax: Axes | None = None, *, max_depth: int | None = None) -> Axes:
+        """Draw the tree with matplotlib (:func:`hedgerow.plot.plot_tree`)."""
+        from hedgerow.plot import plot_tree
+
+        return plot_tree(self._drawing(), ax=ax, max_depth=max_depth, schema=self.tree_.schema)
+
+    def _drawing(self) -> Labelled:
+        """The tree with the words for its leaves and its categorical splits."""
+        from hedgerow.plot import Labelled
+
+        check_is_fitted(self, "tree_")
+        tree = self.tree_
+        forest = tree.copies([tree.value.shape[1] - 1])
+        return Labelled(forest, self._leaf_words(), _divisions(tree))
+
+    def _leaf_words(self) -> list[str] | None:
+        """What each node predicts, in words; None for numbers."""
+        if self.n_outputs_ == 1:
+            return None
+        return [", ".join(f"{value:.5g}" for value in row) for row in self.tree_.value]
+
+
+def _divisions(tree: CartTree) -> dict[int, Division]:
+    """The categorical splits; a category that its node has not seen goes to the larger child."""
+    from hedgerow.plot import Division
+
+    nodes = np.flatnonzero(tree.is_categorical)
+    sides = {node: tree.categories(node) for node in nodes.tolist()}
+    divisions: dict[int, Division] = {}
+    for feature in np.unique(tree.feature[nodes]).tolist():
+        here = nodes[tree.feature[nodes] == feature].tolist()
+        levels = np.unique(np.concatenate([side for node in here for side in sides[node]]))
+        for node in here:
+            left, right = tree.children_left[node], tree.children_right[node]
+            larger_left = bool(tree.n_node_samples[left] > tree.n_node_samples[right])
+            listed, others = sides[node][0], sides[node][1]
+            goes_left = ~np.isin(levels, others) if larger_left else np.isin(levels, listed)
+            divisions[node] = Division(
+                levels.tolist(), goes_left, "left" if larger_left else "right"
+            )
+    return divisions

@@ -1,0 +1,1 @@
+"""Single trees (CART): criteria, search and prediction."""

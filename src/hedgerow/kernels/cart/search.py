@@ -1,0 +1,361 @@
+"""Search and division of one node of a single tree, feature by feature.
+
+Glossary
+--------
+cell      ``rank << 32 | row``: one value of one row; rank is that of the value
+          among the different values of its feature, ``MISSING_RANK`` if missing
+column    the cells of one feature; those of a node stand side by side, in the
+          order of (rank, row), missing values last
+cut       a division of a column: its first ``n_first`` present cells go left,
+          the rest right, missing values to one of the sides
+share     what a row adds to the sum of its side: ``mass * (y - centre)`` on a
+          grid, so that sums are exact in any order
+flag      1 for the rows that go left
+
+::
+
+    rank      0  0  0 | 1 | 4  4 | 7 | x  x        x: missing
+    n_first            3   4      6   7            cuts (7: present | missing)
+
+A node with missing values is scanned twice, with these on the right and then
+on the left; of equal scores the first one counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.cart.impurity import ENTROPY, GINI, counts_score, shares_score, x_log_x
+from hedgerow.kernels.cart.limits import Limits, keeps_limits
+
+MISSING_RANK = 0xFFFFFFFF
+
+_LOW = np.uint64(0xFFFFFFFF)
+_HIGH = np.uint64(32)
+_ONE = np.uint64(1)
+
+
+class Column(NamedTuple):
+    """The cells of one feature in one node: ``cells[start : start + n_present + n_missing]``."""
+
+    cells: AnyArray
+    start: np.int64
+    n_present: np.int64
+    n_missing: np.int64
+
+
+class Rows(NamedTuple):
+    """What the criteria read of each row.
+
+    Attributes
+    ----------
+    code : uint32
+        Class; empty in regression.
+    mass : float64
+        Empty if all masses are 1.
+    share : float64
+        ``mass * (y - centre)`` in regression, ``mass * code`` with two classes;
+        empty with more.
+    place : uint32
+        Place of the row among those of its node in the order of y; empty but
+        for the absolute error.
+    """
+
+    code: AnyArray
+    mass: FloatArray
+    share: FloatArray
+    place: AnyArray
+
+
+class Least(NamedTuple):
+    """What each side of a split must have."""
+
+    rows: np.int64
+    mass: np.float64
+
+
+class Scratch(NamedTuple):
+    """Memory that one thread needs for itself.
+
+    Attributes
+    ----------
+    counts : float64, shape (4 * n_classes,), or (n_targets,) of several targets
+    heap : float64, shape (2 * n_rows + 2,)
+        Sums of a Fenwick tree; empty but for the absolute error.
+    errors : float64, shape (n_rows,)
+        Like it.
+    cells, ordered : uint64, shape (n_rows,)
+        For divisions, and for columns of categories in a new order.
+    groups : int64, shape (2, most categories + 2)
+        Where the cells of each category start, and categories in an order.
+    keys : float64, shape (2, most categories + 2)
+        By which categories are put in order: under trial, and the best.
+    sums : float64, shape (most categories + 2, n_classes + 2)
+        Mass, sum of shares and class counts of each category.
+    """
+
+    counts: FloatArray
+    heap: FloatArray
+    errors: FloatArray
+    cells: AnyArray
+    ordered: AnyArray
+    groups: AnyArray
+    keys: FloatArray
+    sums: FloatArray
+
+
+@kernel(inline=True, inner=True)
+def row_of(cell: int) -> Any:
+    """Row of a cell."""
+    return np.uint64(cell) & _LOW
+
+
+@kernel(inline=True, inner=True)
+def rank_of(cell: int) -> Any:
+    """Rank of a cell."""
+    return np.uint64(cell) >> _HIGH
+
+
+@kernel(inner=True)
+def find_missing(cells: AnyArray, start: int, count: int) -> int:
+    """Number of missing values among the cells of a node."""
+    first, last = np.uint64(start), np.uint64(start + count)
+    while first < last:  # the first missing cell lies in [first, last]
+        middle = (first + last) >> _ONE
+        if rank_of(cells[middle]) == _LOW:
+            last = middle
+        else:
+            first = middle + _ONE
+    return np.int64(start + count) - np.int64(first)
+
+
+@kernel(inner=True)
+def first_of_other_rank(cells: AnyArray, start: int, stop: int, rank: int) -> int:
+    """First cell of ``start .. stop`` with a rank higher than ``rank``, none being lower."""
+    first, last = np.uint64(start), np.uint64(stop)
+    while first < last:
+        middle = (first + last) >> _ONE
+        if rank_of(cells[middle]) > np.uint64(rank):
+            last = middle
+        else:
+            first = middle + _ONE
+    return np.int64(first)
+
+
+@kernel(inner=True)
+def sum_shares(cells: AnyArray, rows: Rows, start: int, stop: int) -> tuple[float, float]:
+    """Sum of shares and mass of some cells."""
+    share, mass = rows.share, rows.mass
+    weighted = len(mass) > 0
+    side = side_mass = 0.0
+    for i in range(np.uint64(start), np.uint64(stop)):
+        row = row_of(cells[i])
+        side += share[row]
+        side_mass += mass[row] if weighted else 1.0
+    return side, side_mass
+
+
+@kernel(inner=True)
+def scan_shares(
+    column: Column,
+    rows: Rows,
+    least: Least,
+    missing_left: int,
+    totals: FloatArray,
+    best: float,
+    criterion: int,
+    limits: Limits,
+) -> tuple[float, int]:
+    """Best cut by sums of shares: squared error, Poisson, and Gini with two classes.
+
+    Where more than half of the cells have the first rank, as in most columns of
+    counts and flags, their sum is found from that of the others.
+
+    Parameters
+    ----------
+    totals : float64
+        Mass of the node, then sum of its shares.
+    best : float
+        Only a higher score counts.
+
+    Returns
+    -------
+    score, n_first
+        ``best`` and -1 if no cut is better.
+    """
+    cells, share, mass = column.cells, rows.share, rows.mass
+    weighted = len(mass) > 0
+    total = column.n_present + column.n_missing
+    start, stop = column.start, column.start + column.n_present
+    side, side_mass, before = 0.0, 0.0, np.int64(0)
+    n_cuts = column.n_present
+    if missing_left == 1:
+        side, side_mass = sum_shares(cells, rows, stop, column.start + total)
+        before = column.n_missing
+    if missing_left == 1 or column.n_missing == 0:
+        n_cuts -= 1
+    chosen = np.int64(-1)
+    all_mass, all_share = totals[0], totals[1]
+    lowest, highest = least.rows - before, total - least.rows - before
+    begin = np.int64(0)
+    if n_cuts > 0 and rank_of(cells[start]) == rank_of(cells[start + column.n_present // 2]):
+        end = first_of_other_rank(cells, start, stop, rank_of(cells[start]))
+        rest = sum_shares(cells, rows, end - 1, stop if missing_left == 1 else start + total)
+        side, side_mass = all_share - rest[0], all_mass - rest[1]
+        begin = end - 1 - start
+    first = np.uint64(start)
+    for i in range(np.uint64(begin), np.uint64(max(n_cuts, begin))):
+        cell = cells[first + i]
+        row = row_of(cell)
+        side += share[row]
+        side_mass += mass[row] if weighted else 1.0
+        if rank_of(cell) == rank_of(cells[first + i + _ONE]):
+            continue
+        n_first = np.int64(i) + 1
+        other_mass = all_mass - side_mass
+        if n_first < lowest or n_first > highest or min(side_mass, other_mass) < least.mass:
+            continue
+        other = all_share - side
+        score = shares_score(criterion, side, side_mass, other, other_mass)
+        if score > best:
+            if limits.checked == 1 and not keeps_limits(
+                limits, side / side_mass, other / other_mass
+            ):
+                continue
+            best, chosen = score, n_first
+    return best, chosen
+
+
+@kernel(inline=True, inner=True)
+def move_row(
+    criterion: int, n_classes: int, counts: FloatArray, k: int, mass: float
+) -> tuple[float, float]:
+    """Move a row of class k to the left; how both sides' sums of terms change.
+
+    A term is the square of a class count (Gini) or ``x log x`` of it (entropy).
+    """
+    left, right = counts[k], counts[n_classes + k]
+    counts[k] = left + mass
+    counts[n_classes + k] = right - mass
+    if criterion == GINI:
+        return mass * (left + left + mass), mass * (mass - right - right)
+    new_left, new_right = x_log_x(left + mass), x_log_x(right - mass)
+    at = n_classes + n_classes + k
+    change_left, change_right = new_left - counts[at], new_right - counts[at + n_classes]
+    counts[at] = new_left
+    counts[at + n_classes] = new_right
+    return change_left, change_right
+
+
+@kernel(inner=True)
+def start_counts(criterion: int, n_classes: int, counts: FloatArray, totals: FloatArray) -> float:
+    """Put all rows on the right; the sum of its terms."""
+    terms = 0.0
+    for k in range(n_classes):
+        mass = totals[2 + k]
+        term = mass * mass if criterion == GINI else x_log_x(mass)
+        counts[k] = 0.0
+        counts[n_classes + k] = mass
+        counts[2 * n_classes + k] = 0.0
+        counts[3 * n_classes + k] = term
+        terms += term
+    return terms
+
+
+@kernel(inner=True)
+def scan_counts(
+    column: Column,
+    rows: Rows,
+    least: Least,
+    missing_left: int,
+    totals: FloatArray,
+    best: float,
+    criterion: int,
+    n_classes: int,
+    counts: FloatArray,
+) -> tuple[float, int]:
+    """Best cut by class counts; as :func:`scan_shares`, ``totals[2:]`` being the counts.
+
+    Sums of terms run along, O(1) a row.  They gather rounding errors, so a cut
+    that may be the best is scored again from its counts, which have none.
+    """
+    cells, code, mass = column.cells, rows.code, rows.mass
+    weighted = len(mass) > 0
+    classes = np.uint64(n_classes)
+    start, n_present = np.uint64(column.start), np.uint64(column.n_present)
+    total = column.n_present + column.n_missing
+    side_mass, before = 0.0, np.int64(0)
+    left_terms, right_terms = 0.0, start_counts(criterion, n_classes, counts, totals)
+    n_cuts = column.n_present
+    if missing_left == 1:
+        for i in range(start + n_present, start + np.uint64(total)):
+            row = row_of(cells[i])
+            w = mass[row] if weighted else 1.0
+            add_left, add_right = move_row(criterion, classes, counts, np.uint64(code[row]), w)
+            left_terms += add_left
+            right_terms += add_right
+            side_mass += w
+        before = column.n_missing
+    if missing_left == 1 or column.n_missing == 0:
+        n_cuts -= 1
+    chosen, all_mass = np.int64(-1), totals[0]
+    slack = 1e-9 * all_mass
+    lowest, highest = least.rows - before, total - least.rows - before
+    for i in range(np.uint64(max(n_cuts, 0))):
+        cell = cells[start + i]
+        row = row_of(cell)
+        w = mass[row] if weighted else 1.0
+        add_left, add_right = move_row(criterion, classes, counts, np.uint64(code[row]), w)
+        left_terms += add_left
+        right_terms += add_right
+        side_mass += w
+        if rank_of(cell) == rank_of(cells[start + i + _ONE]):
+            continue
+        n_first = np.int64(i) + 1
+        other_mass = all_mass - side_mass
+        if n_first < lowest or n_first > highest or min(side_mass, other_mass) < least.mass:
+            continue
+        if criterion == ENTROPY:
+            rough = left_terms - x_log_x(side_mass) + (right_terms - x_log_x(other_mass))
+        else:
+            rough = left_terms / side_mass + right_terms / other_mass
+        if rough > best - slack:
+            score = counts_score(criterion, counts, n_classes, side_mass, other_mass)
+            if score > best:
+                best, chosen = score, n_first
+    return best, chosen
+
+
+@kernel(inner=True)
+def raise_flags(column: Column, n_first: int, missing_left: int, flags: AnyArray) -> None:
+    """Write the flag of each row of a node whose column is cut."""
+    start = np.uint64(column.start)
+    n_present = np.uint64(column.n_present)
+    for i in range(np.uint64(column.n_present + column.n_missing)):
+        left = i < np.uint64(n_first) if i < n_present else missing_left == 1
+        flags[row_of(column.cells[start + i])] = np.uint8(left)
+
+
+@kernel(inner=True)
+def divide_cells(cells: AnyArray, start: int, stop: int, flags: AnyArray, spare: AnyArray) -> int:
+    """Bring the flagged cells of ``cells[start:stop]`` to the front; both parts keep their order.
+
+    Cells may be rows alone (uint32).  Returns the number of flagged ones.
+    """
+    left = np.uint64(start)
+    right = np.uint64(0)
+    for i in range(np.uint64(start), np.uint64(stop)):
+        cell = cells[i]
+        step = np.uint64(flags[row_of(cell)])
+        # Both are written, one of them counts: no branch to guess wrongly.
+        cells[left] = cell
+        spare[right] = cell
+        left += step
+        right += _ONE - step
+    for i in range(right):
+        cells[left + i] = spare[i]
+    return np.int64(left) - start

@@ -1,0 +1,110 @@
+"""From the root of a single tree to the leaf of each row.
+
+Values are compared as 64-bit keys (:mod:`hedgerow.kernels.tables.keys`).  At a numeric split a row
+goes left if its key is at most the threshold; at a categorical one if its
+category is among those that went left in training.  A missing value takes the
+side that the node has learned, a category that the node has not seen that of
+the larger child.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.primitives.intrinsics import bits_of_float
+
+_LOW_63 = np.int64(0x7FFFFFFFFFFFFFFF)
+
+
+class WalkNodes(NamedTuple):
+    """What the walk reads of each node.
+
+    Attributes
+    ----------
+    feature, left, right : int32
+        -1 in a leaf.
+    threshold : int64
+        Largest key that goes left.
+    missing_left : uint8
+    count : int64
+        Training rows.
+    category_start : int64, one more than nodes
+        Categories that a node has seen are
+        ``category[category_start[node] : category_start[node + 1]]``.
+    category : int64
+        Keys, ascending within a node.
+    category_left : uint8
+        1 if the category goes left.
+    """
+
+    feature: npt.NDArray[np.int32]
+    left: npt.NDArray[np.int32]
+    right: npt.NDArray[np.int32]
+    threshold: IntArray
+    missing_left: npt.NDArray[np.uint8]
+    count: IntArray
+    category_start: IntArray
+    category: IntArray
+    category_left: npt.NDArray[np.uint8]
+
+
+@kernel(inner=True)
+def category_goes_left(nodes: WalkNodes, node: int, key: int) -> bool:
+    """Whether a category goes left at a categorical split."""
+    first, last = nodes.category_start[node], nodes.category_start[node + 1]
+    end = last
+    while first < last:
+        middle = (first + last) >> 1
+        if nodes.category[middle] < key:
+            first = middle + 1
+        else:
+            last = middle
+    if first < end and nodes.category[first] == key:
+        return nodes.category_left[first] == 1
+    return nodes.count[nodes.left[node]] > nodes.count[nodes.right[node]]
+
+
+@kernel(inline=True, inner=True)
+def key_of(value: Any, is_key: int) -> Any:
+    """Key of a number of any float type, or of what is a key already."""
+    if is_key == 1:
+        return np.int64(value)
+    number = np.float64(value)
+    if number != number:
+        return np.int64(MISSING_KEY)
+    bits = bits_of_float(number + 0.0)
+    return bits ^ ((bits >> 63) & _LOW_63)
+
+
+@kernel
+def walk_rows(
+    values: AnyArray, is_key: int, nodes: WalkNodes, leaf: IntArray, start: int, stop: int
+) -> None:
+    """Write the leaf of rows ``start .. stop``.
+
+    Parameters
+    ----------
+    values : float32, float64 or int64, shape (n_rows, n_features)
+    is_key : int
+        1 if the values are keys.
+    nodes : WalkNodes
+    leaf : int64, one per row
+    start, stop : int
+    """
+    for row in range(start, stop):
+        node = np.int64(0)
+        while nodes.feature[node] >= 0:
+            key = key_of(values[row, nodes.feature[node]], is_key)
+            if key == MISSING_KEY:
+                goes_left = nodes.missing_left[node] == 1
+            elif nodes.category_start[node] < nodes.category_start[node + 1]:
+                goes_left = category_goes_left(nodes, node, key)
+            else:
+                goes_left = key <= nodes.threshold[node]
+            node = np.int64(nodes.left[node] if goes_left else nodes.right[node])
+        leaf[row] = node

@@ -1,0 +1,1 @@
+"""Partial dependence of all columns in one pass over the trees."""

@@ -1,0 +1,1 @@
+"""Histograms of nodes, and the division of the rows of a node."""

@@ -1,0 +1,432 @@
+"""Histograms of gradient, hessian and row count, in exact integers.
+
+Glossary
+--------
+packed    one int64 that holds a row's (g, h, 1), or the sums of a few
+          thousand rows, in three bit fields; adding rows adds all three
+cell      the packed sum of one bin of one feature
+apart     of small data and heavy tails no bit may be lost: g has a word of its
+          own, and the packed number holds (h, 1)
+histograms  the sums taken apart: int64 g, int64 h, int32 count per bin
+
+::
+
+    63            count_bits + hessian_bits      count_bits          0
+     |  g (signed)         |  h                   |  row count       |
+
+Why packed: adding a row costs one read-modify-write per feature instead of
+three, and the cells of 28 features x 256 bins take 57 KB, about the size of a
+first-level cache.  On one Zen 5 core a row of 28 features costs 7.6 ns packed
+and 10.9 ns with 128-bit cells (``benchmarks/designs.py``).
+
+Columns stand ``SPACING`` cells apart, a cache line more than 256, however few bins they
+have.  At a power of two of bytes the first cells of all columns would compete for the
+same few places of the cache, and a processor that compares the last twelve bits of
+addresses would hold back each read behind the write of another column
+(``benchmarks/designs.py --bins 5``).
+
+A field holds the sum of ``2**count_bits - 1`` rows at most, so the cells are
+emptied into the wide sums after that many (:func:`build_histogram`).  The
+count is exact, which keeps ``min_samples_leaf`` exact; and because every sum is
+an integer, no order of rows and no number of threads changes any bit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import BinArray, IntArray, RowArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.histograms.pairs import SPACING, Pairs, add_rows_apart, fold_pairs
+from hedgerow.kernels.primitives.intrinsics import prefetch
+
+PREFETCH_ROWS = 16
+"""Rows of bins and gradients are asked for this far ahead: a scattered row of
+28 features costs 9 ns with it, 13 to 80 ns without (``benchmarks/designs.py``)."""
+
+_SPACING = np.uint64(SPACING)
+
+_NEAR = 8
+"""Cells so close behind the last bin are not worth a loop of their own."""
+
+ROWS_TO_PAIR = 100
+"""Fewer rows are added to the features of a pair one by one."""
+
+
+class Bins(NamedTuple):
+    """A binned matrix in tiles of up to 32 features (``data.matrix``).
+
+    by_row             uint8, flat: tile, then row, then feature within the tile
+    by_column          uint8 (n_features, n_rows + padding)
+    tile_size          cells of one tile
+    tile_width         bytes from one row to the next within a tile
+    features_per_tile  features in each tile but perhaps the last
+    n_bins             int32 (n_features,): value bins of each feature
+    stride             bins reserved per feature, a power of two; the last of
+                       them is the bin of missing values
+    """
+
+    by_row: BinArray
+    by_column: BinArray
+    tile_size: np.int64
+    tile_width: np.int64
+    features_per_tile: np.int64
+    n_bins: np.ndarray
+    stride: np.int64
+
+
+class Packing(NamedTuple):
+    """How (g, h, 1) lies in a packed int64; see the drawing above."""
+
+    count_bits: np.int64
+    hessian_bits: np.int64  # 0: the hessian is the row count
+    g_apart: np.int64  # 1: two words a row, the first holds g alone
+
+
+class HistogramSums(NamedTuple):
+    """Sums of every bin, flat over (slot, feature, bin)."""
+
+    g: IntArray
+    h: IntArray
+    n: np.ndarray
+
+
+class Columns(NamedTuple):
+    """The features that a tree may use.
+
+    feature   int32, ascending
+    position  int32, place of each within its tile
+    pairs     which bytes hold them, if two share a byte; None: each has its own,
+              and nothing of :mod:`hedgerow.kernels.histograms.pairs` is compiled
+    """
+
+    feature: np.ndarray
+    position: np.ndarray
+    pairs: Pairs | None
+
+
+@kernel(inline=True, inner=True)
+def add_row(by_row: BinArray, at: int, first: int, last: int, value: int, cells: IntArray) -> None:
+    """Add ``value`` to the cells of features ``first`` to ``last`` of one row."""
+    for j in range(first, last + np.uint64(1)):
+        cells[j * _SPACING + np.uint64(by_row[at + j])] += value
+
+
+@kernel(inner=True)
+def add_rows(
+    bins: Bins,
+    tile: int,
+    columns: Columns,
+    part: tuple[int, int],
+    rows: RowArray,
+    start: int,
+    stop: int,
+    packed: IntArray,
+    word_start: int,
+    cells: IntArray,
+) -> None:
+    """Add the packed numbers of ``rows[start:stop]`` to the cells of some columns of a tile.
+
+    Columns ``part[0]:part[1]`` of the list all lie in ``tile``.  Where they are
+    consecutive (no column sampling) the list is not read: 8.1 instead of 13 ns
+    for a row of 28 features.
+    """
+    width = np.uint64(bins.tile_width)
+    position = columns.position
+    k_start, k_stop = np.uint64(part[0]), np.uint64(part[1])
+    first = np.uint64(position[k_start])
+    last = np.uint64(position[k_stop - np.uint64(1)])
+    consecutive = last - first == k_stop - k_start - np.uint64(1)
+    base = np.uint64(tile * bins.tile_size)
+    word = np.uint64(word_start)
+    by_row = bins.by_row
+    for i in range(np.uint64(start), np.uint64(stop)):
+        ahead = np.uint64(rows[i + np.uint64(PREFETCH_ROWS)])
+        prefetch(by_row, np.intp(base + ahead * width))
+        prefetch(packed, np.intp(word + ahead))
+        row = np.uint64(rows[i])
+        value = packed[word + row]
+        at = base + row * width
+        if not consecutive:
+            for k in range(k_start, k_stop):
+                j = np.uint64(position[k])
+                cells[j * _SPACING + np.uint64(by_row[at + j])] += value
+        else:
+            add_row(by_row, at, first, last, value, cells)
+
+
+class RowLists(NamedTuple):
+    """Cells of rows that are not at rest (:mod:`hedgerow.growing.core.row_lists`).
+
+    listed     uint8 (n_tiles,): 1 for tiles that have lists
+    base       int64 (n_tiles + 1,): where the lists of each tile begin in ``cells``
+    row_start  uint32 (n_tiles, n_rows + 1): where that of each row begins, from there
+    cells      uint16: column within the tile times ``SPACING``, plus the cell
+    rest       int64 (n_columns,): the cell at rest of each column
+    """
+
+    listed: np.ndarray
+    base: IntArray
+    row_start: np.ndarray
+    cells: np.ndarray
+    rest: IntArray
+
+
+@kernel(inner=True)
+def add_listed(
+    lists: RowLists,
+    tile: int,
+    first: int,
+    last: int,
+    stride: int,
+    rows: RowArray,
+    start: int,
+    stop: int,
+    packed: IntArray,
+    word_start: int,
+    cells: IntArray,
+) -> None:
+    """As :func:`add_rows` for all columns ``first`` to ``last - 1`` of a tile, by its lists.
+
+    What the rows have at rest is the sum of all rows less the other cells.
+    """
+    row_start, listed = lists.row_start[tile], lists.cells
+    base, word = np.uint64(lists.base[tile]), np.uint64(word_start)
+    one, total = np.uint64(1), np.int64(0)
+    for i in range(np.uint64(start), np.uint64(stop)):
+        ahead = np.uint64(rows[i + np.uint64(PREFETCH_ROWS)])
+        prefetch(row_start, np.intp(ahead))
+        prefetch(packed, np.intp(word + ahead))
+        row = np.uint64(rows[i])
+        value = packed[word + row]
+        total += value
+        for e in range(base + np.uint64(row_start[row]), base + np.uint64(row_start[row + one])):
+            cells[np.uint64(listed[e])] += value
+    for column in range(first, last):
+        at = (column - first) * SPACING
+        away = np.int64(0)
+        for c in range(np.uint64(at), np.uint64(at + stride)):
+            away += cells[c]
+        cells[at + lists.rest[column]] = total - away
+
+
+@kernel(inline=True, inner=True)
+def filled_cells(bins: Bins, column: int, whole: bool) -> int:
+    """Cells at the front of a column that can hold rows, beside the last; its stride if most can.
+
+    Those between stay 0.  ``whole`` where columns are not features.
+    """
+    n = (np.int64(bins.n_bins[column]) + _NEAR - 1) // _NEAR * _NEAR
+    return bins.stride if whole or n + _NEAR >= bins.stride else n
+
+
+@kernel(inner=True)
+def unpack_g(
+    cells: IntArray,
+    shift: int,
+    histograms: HistogramSums,
+    to: int,
+    start: int,
+    stop: int,
+    keep: int,
+) -> None:
+    """Take g, all bits above ``shift``, out of cells ``start:stop`` and add it to ``histograms``.
+
+    ``keep`` is -1 to add to what stands there, 0 to write over it.
+    """
+    g, below, offset = histograms.g, (np.int64(1) << shift) - 1, np.uint64(to)
+    for c in range(np.uint64(start), np.uint64(stop)):
+        value = cells[c]
+        cells[c] = value & below
+        g[offset + c] = (g[offset + c] & keep) + (value >> shift)
+
+
+@kernel(inner=True)
+def unpack_h(
+    cells: IntArray,
+    packing: Packing,
+    histograms: HistogramSums,
+    to: int,
+    start: int,
+    stop: int,
+    keep: int,
+) -> None:
+    """Take h and the row count out of cells that hold nothing else, and empty them."""
+    count_bits = packing.count_bits
+    mask = (np.int64(1) << count_bits) - 1
+    count_is_hessian = np.int64(1) if packing.hessian_bits == 0 else np.int64(0)
+    h, n, offset, keep_n = histograms.h, histograms.n, np.uint64(to), np.int32(keep)
+    for c in range(np.uint64(start), np.uint64(stop)):
+        value = cells[c]
+        cells[c] = 0
+        count = value & mask
+        h[offset + c] = (h[offset + c] & keep) + (value >> count_bits) + count * count_is_hessian
+        n[offset + c] = (n[offset + c] & keep_n) + np.int32(count)
+
+
+@kernel(inner=True)
+def add_part(
+    bins: Bins,
+    tile: int,
+    columns: Columns,
+    part: tuple[int, int],
+    rows: RowArray,
+    place: tuple[int, int],
+    packed: IntArray,
+    word: int,
+    cells: IntArray,
+    pairs: Pairs | None,
+) -> int:
+    """Add rows ``place`` for columns ``part`` of a tile; return where their cells begin."""
+    start, stop = place
+    if pairs is None:
+        add_rows(bins, tile, columns, part, rows, start, stop, packed, word, cells)
+        margins = np.int64(0)
+    else:
+        byte, size, width = pairs.byte, bins.tile_size, bins.tile_width
+        held = (np.int64(pairs.held_in[part[0]]), np.int64(pairs.held_in[part[1] - 1]) + 1)
+        n_bytes = bins.features_per_tile // 2
+        margins = n_bytes * SPACING
+        if stop - start < ROWS_TO_PAIR:
+            base = tile * size
+            add_rows_apart(
+                bins.by_row, base, width, byte, held, rows, place, packed, word, cells, margins
+            )
+        else:
+            alone = Columns(byte, byte, None)
+            add_rows(bins, tile, alone, held, rows, start, stop, packed, word, cells)
+            fold_pairs(byte, held[0], held[1], cells, margins)
+    return margins
+
+
+@kernel(inner=True)
+def build_tile(
+    bins: Bins,
+    packing: Packing,
+    packed: IntArray,
+    word: int,
+    columns: Columns,
+    part: tuple[int, int],
+    rows: RowArray,
+    place: tuple[int, int],
+    cells: IntArray,
+    histograms: HistogramSums,
+    to: int,
+    lists: RowLists | None,
+) -> None:
+    """:func:`build_histogram` of columns of one tile and the words that start at ``word``."""
+    stride = bins.stride
+    g_alone = packing.g_apart == 1 and word == 0
+    h_alone = packing.g_apart == 1 and word > 0
+    shift = np.int64(0) if g_alone else packing.count_bits + packing.hessian_bits
+    chunk = (np.int64(1) << packing.count_bits) - 1
+    start, stop = place
+    keep = np.int64(0)
+    while True:
+        end, begin = min(start + chunk, stop), np.int64(0)
+        tile = columns.feature[part[0]] // bins.features_per_tile
+        if lists is not None:
+            first = tile * bins.features_per_tile
+            last = min(first + bins.features_per_tile, len(lists.rest))
+            if lists.listed[tile] == 1 and part[1] - part[0] == last - first:
+                add_listed(lists, tile, first, last, stride, rows, start, end, packed, word, cells)
+            else:
+                place, pairs = (start, end), columns.pairs
+                begin = add_part(bins, tile, columns, part, rows, place, packed, word, cells, pairs)
+        else:
+            place, pairs = (start, end), columns.pairs
+            begin = add_part(bins, tile, columns, part, rows, place, packed, word, cells, pairs)
+        for k in range(part[0], part[1]):
+            # Margins of pairs stand side by side.
+            at = (
+                columns.position[k] * SPACING
+                if begin == 0
+                else begin + columns.position[k] * stride
+            )
+            shifted = to + columns.feature[k] * stride - at
+            filled = filled_cells(bins, columns.feature[k], lists is not None)
+            while True:
+                if not h_alone:
+                    unpack_g(cells, shift, histograms, shifted, at, at + filled, keep)
+                if not g_alone:
+                    unpack_h(cells, packing, histograms, shifted, at, at + filled, keep)
+                if filled == stride or filled == 1:
+                    break
+                at, filled = at + stride - 1, np.int64(1)  # missing values
+        start, keep = end, np.int64(-1)
+        if start >= stop:
+            return
+
+
+@kernel(inner=True)
+def build_histogram(
+    bins: Bins,
+    packing: Packing,
+    packed: IntArray,
+    columns: Columns,
+    part: tuple[int, int],
+    rows: RowArray,
+    start: int,
+    stop: int,
+    cells: IntArray,
+    histograms: HistogramSums,
+    slot_start: int,
+    lists: RowLists | None,
+) -> None:
+    """Sum ``rows[start:stop]`` over the bins of columns ``part`` into a slot of ``histograms``.
+
+    Cells that no row can be in are not written to (:func:`filled_cells`).
+    ``cells`` is scratch space for one tile, zero before and after.  ``packed``
+    holds the words of all rows one after another.  ``lists`` of cells
+    stand for tiles of which few are away from rest.
+    """
+    per_tile = bins.features_per_tile
+    first = part[0]
+    while first < part[1]:
+        tile = columns.feature[first] // per_tile
+        last = first
+        while last < part[1] and columns.feature[last] // per_tile == tile:
+            last += 1
+        place = (start, stop)
+        for word in range(1 + packing.g_apart):
+            at = word * (len(packed) // 2)
+            build_tile(
+                bins,
+                packing,
+                packed,
+                at,
+                columns,
+                (first, last),
+                rows,
+                place,
+                cells,
+                histograms,
+                slot_start,
+                lists,
+            )
+        first = last
+
+
+@kernel(inner=True)
+def add_histogram_sums(
+    histograms: HistogramSums, target: int, source: int, size: int, sign: int
+) -> None:
+    """``histograms[target:+size] += sign * wide[source:+size]``: merge (1) or subtract (-1)."""
+    g, h, n = histograms.g, histograms.h, histograms.n
+    a, b, s = np.uint64(target), np.uint64(source), np.int64(sign)
+    for c in range(np.uint64(size)):
+        g[a + c] += s * g[b + c]
+        h[a + c] += s * h[b + c]
+        n[a + c] += np.int32(s) * n[b + c]
+
+
+@kernel(inner=True)
+def add_column(
+    histograms: HistogramSums, target: int, source: int, filled: int, stride: int, sign: int
+) -> None:
+    """:func:`add_histogram_sums` of the cells of a column that :func:`filled_cells` tells of."""
+    add_histogram_sums(histograms, target, source, filled, sign)
+    if filled < stride:
+        add_histogram_sums(histograms, target + stride - 1, source + stride - 1, np.int64(1), sign)

@@ -1,0 +1,1 @@
+"""Raw scores of rows."""

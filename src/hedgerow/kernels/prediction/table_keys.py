@@ -1,0 +1,172 @@
+"""Keys of the rows of a table, by which prediction compares values with thresholds.
+
+The words rows, coding, slot and rank are those of :mod:`hedgerow.kernels.prediction.predict`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.primitives.intrinsics import trailing_zeros
+
+_ONE = np.uint64(1)
+
+_SEARCHES = np.uint64(8)
+"""Keys that are ranked side by side; arrays of keys have room for a multiple."""
+
+
+@kernel(inner=True)
+def fill_set_keys(
+    slots: IntArray,
+    first_row: int,
+    n_rows: int,
+    keys: AnyArray,
+    row_step_out: int,
+    slot_step_out: int,
+    categories: tuple[Any, ...],
+) -> None:
+    """The part of :func:`fill_keys` for sets of categories, which are negative slots.
+
+    ``categories`` is ``(bins, bins_start, sets)``: slot ``-1 - s`` asks whether the
+    bin of row r, ``bins[bins_start[s] + r]``, is in ``sets[4 s : 4 s + 4]``.
+    """
+    bins, bins_start, sets = categories
+    for slot in range(np.uint64(len(slots))):
+        if slots[slot] >= 0:
+            continue
+        number = np.uint64(-1 - slots[slot])
+        start, words = np.uint64(bins_start[number]), np.uint64(4) * number
+        out = slot * slot_step_out
+        for i in range(n_rows):
+            bin_ = np.uint64(bins[start + first_row + i])
+            word = sets[words + (bin_ >> np.uint64(6))]
+            outside = _ONE - ((word >> (bin_ & np.uint64(63))) & _ONE)
+            keys[out + i * row_step_out] = outside
+
+
+@kernel(inline=True, inner=True)
+def fill_keys(
+    rows: tuple[Any, ...],
+    slots: IntArray,
+    first_row: int,
+    n_rows: int,
+    keys: AnyArray,
+    row_step_out: int,
+    slot_step_out: int,
+) -> None:
+    """Write the keys of ``n_rows`` rows: row i, slot s to ``i * row_step_out + s * slot_step_out``.
+
+    ``coding`` is ``[shift, flip, minus_zero, bottom, top, lowest, highest]`` in the
+    width of the bits.  A float's key is its bits, with the lower ones flipped if it
+    is negative (``flip``; 0 for integers, which are their own keys); the key of -0.0
+    becomes that of 0.0; outside ``bottom .. top`` is a NaN or ``MISSING_KEY``.
+    """
+    bits, coding, origin, row_step, column_step = rows
+    shift, flip, minus_zero = coding[0], coding[1], coding[2]
+    bottom, top = coding[3], coding[4]
+    for slot in range(np.uint64(len(slots))):
+        # A set of categories is filled in afterwards; until then it stands for column 0.
+        start = origin + (max(slots[slot], 0) >> 1) * column_step
+        missing = coding[np.uint64(5) + np.uint64(slots[slot] & 1)]
+        out = slot * slot_step_out
+        for i in range(n_rows):
+            here = start + np.int64(first_row + i) * row_step
+            key = bits[np.uint64(here)]
+            key = key ^ ((key >> shift) & flip)
+            key = key if key != minus_zero else key ^ key
+            key = key if (key >= bottom) & (key <= top) else missing
+            keys[out + i * row_step_out] = key
+
+
+class Ranks(NamedTuple):
+    """The thresholds of each slot, to make ranks of keys.
+
+    Attributes
+    ----------
+    cuts : int64
+        Distinct thresholds, ascending; those of a slot are filled up with the largest key
+        to one less than a power of two.
+    start : uint64, one per slot and one more
+        Where the cuts of a slot stand.  The second slot of a column has none of its own: both
+        are ranked by the thresholds of the column.
+    """
+
+    cuts: IntArray
+    start: npt.NDArray[np.uint64]
+
+
+@kernel(inline=True, inner=True)
+def above(cuts: IntArray, start: int, shift: int, rank: int, key: int) -> int:
+    """The rank, more by ``2 ** shift`` if the key is above the cut in the middle.
+
+    Shifted, not chosen: where it may choose, the compiler jumps, and half of the jumps are
+    foretold wrongly (14 ns a key instead of 4, with AVX2).
+    """
+    half = _ONE << shift
+    return rank + (np.uint64(cuts[start + rank + half - _ONE] < key) << shift)
+
+
+@kernel(inline=True, inner=True)
+def rank_keys(
+    cuts: IntArray, start: int, n_steps: int, values: AnyArray, i: int, keys: AnyArray, out: int
+) -> None:
+    """Ranks of eight keys: while one waits for its number, the others go on.
+
+    As a loop over rows the compiler would gather the numbers of eight rows at once, which takes
+    twice as long on AMD's processors.
+    """
+    a = b = c = d = e = f = g = h = np.uint64(0)
+    i1, i2, i3 = i + _ONE, i + np.uint64(2), i + np.uint64(3)
+    i4, i5, i6, i7 = i + np.uint64(4), i + np.uint64(5), i + np.uint64(6), i + np.uint64(7)
+    v0, v1, v2, v3 = values[i], values[i1], values[i2], values[i3]
+    v4, v5, v6, v7 = values[i4], values[i5], values[i6], values[i7]
+    for k in range(np.uint64(n_steps)):
+        shift = np.uint64(n_steps) - _ONE - k
+        a, b = above(cuts, start, shift, a, v0), above(cuts, start, shift, b, v1)
+        c, d = above(cuts, start, shift, c, v2), above(cuts, start, shift, d, v3)
+        e, f = above(cuts, start, shift, e, v4), above(cuts, start, shift, f, v5)
+        g, h = above(cuts, start, shift, g, v6), above(cuts, start, shift, h, v7)
+    o1, o2, o3 = out + _ONE, out + np.uint64(2), out + np.uint64(3)
+    o4, o5, o6, o7 = out + np.uint64(4), out + np.uint64(5), out + np.uint64(6), out + np.uint64(7)
+    keys[out], keys[o1], keys[o2], keys[o3] = a, b, c, d
+    keys[o4], keys[o5], keys[o6], keys[o7] = e, f, g, h
+
+
+@kernel(inner=True)
+def fill_ranks(
+    rows: tuple[Any, ...],
+    slots: IntArray,
+    ranks: Ranks,
+    first_row: int,
+    n_rows: int,
+    keys: AnyArray,
+    slot_step_out: int,
+    values: AnyArray,
+) -> None:
+    """Write ranks in place of keys: row i, slot s to ``i + s * slot_step_out``.
+
+    A key is above a threshold exactly if its rank is above that of the threshold.  Each
+    pass of the search halves what is left of the cuts, for all rows: no branch::
+
+        cuts   2 5 5.5 max      key 5.2: the middle one is below, rank 2 at least; 5.5 is not: 2
+    """
+    cuts, lowest = ranks.cuts, rows[1][np.uint64(5)]
+    for slot in range(np.uint64(len(slots))):
+        start, out = ranks.start[slot], slot * slot_step_out
+        n_cuts = ranks.start[slot + _ONE] - start
+        if n_cuts == 0 and slots[slot] >= 0:
+            # The same column as before, with missing values on the other side.
+            n_cuts = start - ranks.start[slot - _ONE]
+            for i in range(n_rows):
+                rank = keys[out - slot_step_out + i]
+                keys[out + i] = np.int32(n_cuts) if values[i] == lowest else rank
+            continue
+        fill_keys(rows, slots[slot : slot + _ONE], first_row, n_rows, values, _ONE, _ONE)
+        n_steps = trailing_zeros(n_cuts + _ONE)
+        for i in range(np.uint64(0), np.uint64(n_rows), _SEARCHES):
+            rank_keys(cuts, start, n_steps, values, i, keys, out + i)

@@ -1,0 +1,165 @@
+"""Adds one tree to the scores of binned rows, during training.
+
+For rows whose leaf the grower does not know: a validation set, rows left out of
+a sample.  Rows are bins (see :mod:`hedgerow.arrays`), in tiles of neighbouring
+features::
+
+    by_row[tile, row, j]    bin of feature tile * features_per_tile + j
+
+Before the walk the tree is copied into eight words a node (a cache line), with
+siblings side by side and every leaf its own child, so that a step is two loads
+of the line, one of the bin, one of a bit and an addition, without a branch::
+
+    word 0         position of the column's bin for row 0
+    word 1         left child
+    words 2 to 5   the bins that go right, a bit each (none in a leaf)
+
+The copy, the leaf values in its order and what making it takes lie one behind the other in
+the scratch space of the caller (:func:`walk_space`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, BinArray, FloatArray, RowArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.primitives.intrinsics import SPARE_WORDS, line_start, prefetch, words_as
+
+_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+_WORD = np.uint64(6)
+_BIT = np.uint64(63)
+NODE_WORDS = np.uint64(8)
+
+_AHEAD = np.uint64(32)
+"""Rows between a listed row and the one whose bins are fetched meanwhile."""
+
+
+_SPACE_WORDS = 11
+"""Words of scratch space for each node: the node itself, value, place and level."""
+
+
+def walk_space(n_nodes: int) -> AnyArray:
+    """Scratch space for :func:`add_tree_scores` with a tree of so many nodes."""
+    return np.empty(_SPACE_WORDS * n_nodes + 8 + SPARE_WORDS, np.uint64)
+
+
+@kernel(inner=True)
+def pack_tree(
+    by_row: BinArray,
+    features_per_tile: int,
+    tree: tuple[Any, ...],
+    nodes: AnyArray,
+    value: FloatArray,
+    place: AnyArray,
+    level: AnyArray,
+) -> int:
+    """Write the tree's nodes and leaf values in walking order; return its depth.
+
+    The k-th inner node has the children 1 + 2k and 2 + 2k.  ``place`` and ``level``, uint64
+    and one per node, are scratch space.
+    """
+    columns, sets, left, right, score = tree
+    n_nodes = np.uint64(len(columns))
+    place[0] = level[0] = np.uint64(0)
+    width = np.uint64(by_row.shape[2])
+    tile_size = np.uint64(by_row.shape[1]) * width
+    next_child, depth = _ONE, np.uint64(0)
+    for node in range(n_nodes):
+        at = place[node] * NODE_WORDS
+        value[place[node]] = score[node]
+        if left[node] == 0:
+            nodes[at] = np.uint64(0)
+            nodes[at + _ONE] = place[node]
+            for k in range(np.uint64(4)):
+                nodes[at + _TWO + k] = np.uint64(0)
+            continue
+        tile = np.uint64(columns[node]) // np.uint64(features_per_tile)
+        column = np.uint64(columns[node]) - tile * np.uint64(features_per_tile)
+        nodes[at] = tile * tile_size + column
+        nodes[at + _ONE] = next_child
+        for k in range(np.uint64(4)):
+            nodes[at + _TWO + k] = ~np.uint64(sets[node, k])
+        place[np.uint64(left[node])] = next_child
+        place[np.uint64(right[node])] = next_child + _ONE
+        level[np.uint64(left[node])] = level[np.uint64(right[node])] = level[node] + _ONE
+        depth = max(depth, level[node] + _ONE)
+        next_child += _TWO
+    return depth
+
+
+@kernel(inline=True, inner=True)
+def binned_step(nodes: AnyArray, bins: BinArray, row_start: int, node: int) -> int:
+    """The child to which a row goes whose bins start at ``row_start``; a leaf stays."""
+    at = node * NODE_WORDS
+    bin_ = np.uint64(bins[row_start + nodes[at]])
+    word = nodes[at + _TWO + (bin_ >> _WORD)]
+    return nodes[at + _ONE] + ((word >> (bin_ & _BIT)) & _ONE)
+
+
+@kernel
+def add_tree_scores(
+    by_row: BinArray,
+    features_per_tile: int,
+    tree: tuple[Any, ...],
+    rows: RowArray,
+    start: int,
+    stop: int,
+    space: AnyArray,
+    scores: FloatArray,
+) -> None:
+    """``scores[row] += value of the row's leaf`` for rows ``start .. stop``.
+
+    Parameters
+    ----------
+    by_row : uint8 (n_tiles, at least n_rows, tile_width), C-ordered
+    features_per_tile : int
+    tree : tuple of arrays, one entry per node
+        column (int32), the bins that go left (uint64, four words), left and right
+        (int32, after their parent; 0 in a leaf), value (float64).
+    rows : uint32
+        ``rows[start:stop]`` are the rows to add to; if it is empty, the rows
+        ``start .. stop`` themselves.
+    start, stop : int
+    space : uint64
+        Scratch space from :func:`walk_space`, of this call alone.
+    scores : float64, one per row
+    """
+    n_nodes, begin = np.uint64(len(tree[0])), line_start(space)
+    end = begin + NODE_WORDS * n_nodes
+    nodes = words_as(space, begin, NODE_WORDS * n_nodes, np.uint64)
+    value = words_as(space, end, n_nodes, np.float64)
+    place = words_as(space, end + n_nodes, n_nodes, np.uint64)
+    level = words_as(space, end + _TWO * n_nodes, n_nodes, np.uint64)
+    depth = pack_tree(by_row, features_per_tile, tree, nodes, value, place, level)
+    # A flat view; that of ``reshape`` needs a function of Numba's library.
+    bins = words_as(by_row, 0, by_row.size, np.uint8)
+    width = np.uint64(by_row.shape[2])
+    listed = len(rows) > 0
+    chosen = words_as(space, end + np.uint64(3) * n_nodes, 8, np.uint64)
+    start, stop = np.uint64(start), np.uint64(stop)
+    for first in range(start, stop, np.uint64(8)):
+        # The last group repeats its last row; only the first n are added.
+        n = min(np.uint64(8), stop - first)
+        for i in range(np.uint64(8)):
+            position = first + min(i, n - _ONE)
+            chosen[i] = np.uint64(rows[position]) if listed else position
+            if listed:
+                ahead = min(position + _AHEAD, stop - _ONE)
+                prefetch(bins, np.int64(np.uint64(rows[ahead]) * width))
+        r0, r1 = chosen[0] * width, chosen[1] * width
+        r2, r3 = chosen[2] * width, chosen[3] * width
+        r4, r5 = chosen[4] * width, chosen[5] * width
+        r6, r7 = chosen[6] * width, chosen[7] * width
+        a = b = c = d = e = f = g = h = np.uint64(0)
+        for _ in range(depth):
+            a, b = binned_step(nodes, bins, r0, a), binned_step(nodes, bins, r1, b)
+            c, d = binned_step(nodes, bins, r2, c), binned_step(nodes, bins, r3, d)
+            e, f = binned_step(nodes, bins, r4, e), binned_step(nodes, bins, r5, f)
+            g, h = binned_step(nodes, bins, r6, g), binned_step(nodes, bins, r7, h)
+        ends = (a, b, c, d, e, f, g, h)
+        for i in range(np.uint64(n)):
+            scores[chosen[i]] += value[ends[i]]

@@ -1,0 +1,1 @@
+"""The search of the best split among all values of sorted columns."""

@@ -1,0 +1,347 @@
+"""Search of the best cut among all values of a node, and the division of its lists.
+
+Every node has, for each column, a list of its rows in the order of their values:
+*entries* (:mod:`hedgerow.data.external.blocks`), whose top bit says that the value
+differs from the entry before::
+
+    entries   7'  2'  9   4'  0       ' starts a run of equal values
+    cut           ^       ^           before each run but the first
+    left     |7 | | 7 2 9 |           sums of g, h and rows before the cut
+
+A scan gathers the gradients of a list in the order of its values and puts the
+running sums before each run into a small buffer; when that is full its cuts are
+scored, several at a time (:func:`best_of_cuts`).  The sums before the first
+present value are zero where missing values go right, and those of the missing
+rows where they go left.
+
+Lists are divided in place, like the rows themselves: left entries move to the
+front, right ones behind them.  If the entry that starts a run goes the other
+way, the next one that stays takes over its bit (``pending``)::
+
+    entries   7'  2'  9   4'  0       sides   R  L  R  R  L
+    left      2'  0'                  0 starts a run of its own: 4 was dropped
+    right     7'  9'  4'
+
+so that the bits are right in every node and no value has to be looked up.
+Approximate search thins the bits out (:func:`thin_runs`) and is otherwise the same.
+
+Gradients and sides lie wherever the row is, so they are fetched ahead: with a million
+rows an entry takes 1.5 ns to scan and 1.2 ns to divide, 2.0 and 2.0 without.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import BinArray, IntArray, RowArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.primitives.intrinsics import bits_of_float, prefetch
+from hedgerow.kernels.splits.monotone import ConstrainedColumn, cut_gain
+from hedgerow.kernels.splits.split import Limits, NodeSums
+
+CUTS = 512
+"""Cuts in the buffer that make it worth scoring them."""
+
+CHUNK = 256
+"""Entries between two looks at the buffer; with room for a chunk more than ``CUTS``,
+its four columns are half of the first-level cache."""
+
+_RUN_BIT = np.uint32(1 << 31)
+_ROW_BITS = np.uint32((1 << 31) - 1)
+_RUN_SHIFT = np.uint32(31)
+_CUTS = np.uint64(CUTS)
+_CHUNK = np.uint64(CHUNK)
+_AHEAD = np.uint64(24)
+_ONE, _TWO = np.uint64(1), np.uint64(2)
+
+
+class CutBuffer(NamedTuple):
+    """Sums of the present rows before some cuts, and the scores of the cuts.
+
+    All int64 (CUTS + CHUNK + 1,); a score is the bit pattern of a float64, -1 for a cut
+    that is not allowed (a gain, where constraints are asked).
+    """
+
+    g: IntArray
+    h: IntArray
+    n: IntArray
+    score: IntArray
+
+
+class ExactSplit(NamedTuple):
+    """The best cut found so far; ``score`` < 0 means none.
+
+    ``score`` is the bit pattern of a float64 in units of the sums; ``n_present``
+    counts the entries before the cut, ``n_left`` the rows on its left.
+    """
+
+    score: np.int64
+    feature: np.int64
+    n_present: np.int64
+    missing_left: np.int64
+    g_left: np.int64
+    h_left: np.int64
+    n_left: np.int64
+
+
+NO_CUT = ExactSplit(-1, -1, 0, 0, 0, 0, 0)
+
+
+@kernel(inline=True, inner=True)
+def cut_score(g_left: float, h_left: float, limits: Limits) -> float:
+    """Sum of the scores of the two sides; the arithmetic of ``kernels.split.pass_bin``."""
+    g_right, h_right = limits.g - g_left, limits.h - h_left
+    d_left, d_right = h_left + limits.penalty, h_right + limits.penalty
+    if limits.plain:
+        both = g_left * g_left * d_right + g_right * g_right * d_left
+        return both / (d_left * d_right)
+    size_left = max(abs(g_left) - limits.shrink, 0.0)
+    size_right = max(abs(g_right) - limits.shrink, 0.0)
+    left = min(size_left / d_left, limits.longest)
+    right = min(size_right / d_right, limits.longest)
+    of_left = left * (size_left + size_left - d_left * left)
+    return of_left + right * (size_right + size_right - d_right * right)
+
+
+@kernel(inner=True)
+def best_of_cuts(
+    cuts: CutBuffer,
+    n_cuts: int,
+    before: NodeSums,
+    limits: Limits,
+    constraints: ConstrainedColumn | None,
+) -> int:
+    """Score the cuts with the sums ``before`` added to their left sides; the largest score."""
+    g, h, n, scores = cuts.g, cuts.h, cuts.n, cuts.score
+    g_before, h_before, n_before = before.g, before.h, before.n
+    most = np.int64(-1)
+    for k in range(np.uint64(n_cuts)):
+        g_left, h_left = float(g[k] + g_before), float(h[k] + h_before)
+        n_left = n[k] + n_before
+        h_right, n_right = limits.h - h_left, limits.n - n_left
+        if constraints is None:
+            score = cut_score(g_left, h_left, limits)
+        else:
+            score = cut_gain(g_left, h_left, n_left, n[k], limits, constraints)
+        rows = (n_left >= limits.fewest) & (n_right >= limits.fewest)
+        weight = (h_left >= limits.lightest) & (h_right >= limits.lightest)
+        # Bit patterns of floats >= 0 sort like the floats; an integer maximum vectorises.
+        bits = bits_of_float(score) if rows & weight & (score >= 0.0) else np.int64(-1)
+        scores[k] = bits
+        most = max(most, bits)
+    return most
+
+
+@kernel(inner=True)
+def better_cut(
+    cuts: CutBuffer,
+    n_cuts: int,
+    before: NodeSums,
+    limits: Limits,
+    feature: int,
+    missing_left: int,
+    best: ExactSplit,
+    constraints: ConstrainedColumn | None,
+) -> ExactSplit:
+    """The better of ``best`` and the first of the best cuts in the buffer."""
+    score = best_of_cuts(cuts, n_cuts, before, limits, constraints)
+    if score <= best.score:
+        return best
+    k = np.uint64(0)
+    while cuts.score[k] != score:
+        k += _ONE
+    return ExactSplit(
+        score,
+        feature,
+        cuts.n[k],
+        missing_left,
+        cuts.g[k] + before.g,
+        cuts.h[k] + before.h,
+        cuts.n[k] + before.n,
+    )
+
+
+@kernel(inner=True)
+def scan_entries(
+    entries: RowArray,
+    place: tuple[int, int],
+    fixed: np.ndarray,
+    cuts: CutBuffer,
+    before: NodeSums,
+    limits: Limits,
+    feature: int,
+    missing_left: int,
+    best: ExactSplit,
+    constraints: ConstrainedColumn | None,
+) -> tuple[ExactSplit, int, NodeSums]:
+    """Score the cuts of the list at ``place`` (start, stop) in one direction.
+
+    Returns the better of ``best`` and the best cut, how many cuts the buffer holds
+    (-1 if there were more than it takes) and the sums of the whole list.  The cut
+    behind the list is the last: it sets missing rows apart if they go right, and is
+    not allowed otherwise, because it leaves no row on the right.
+    """
+    cut_g, cut_h, cut_n = cuts.g, cuts.h, cuts.n
+    start, stop = np.uint64(place[0]), np.uint64(place[1])
+    g, h = np.int64(0), np.int64(0)
+    k, overflow, next_one = np.uint64(0), False, start
+    if start < stop:
+        # No cut before the first entry: it would leave no present row on the left.
+        at = _TWO * np.uint64(entries[start] & _ROW_BITS)
+        g, h = np.int64(fixed[at]), np.int64(fixed[at + _ONE])
+        next_one = start + _ONE
+    while next_one < stop:
+        first, next_one = next_one, min(next_one + _CHUNK, stop)
+        for i in range(first, next_one):
+            entry = entries[i]
+            prefetch(fixed, np.intp(_TWO * np.uint64(entries[i + _AHEAD] & _ROW_BITS)))
+            at = _TWO * np.uint64(entry & _ROW_BITS)
+            cut_g[k] = g
+            cut_h[k] = h
+            cut_n[k] = np.int64(i - start)
+            k += np.uint64(entry >> _RUN_SHIFT)
+            g += np.int64(fixed[at])
+            h += np.int64(fixed[at + _ONE])
+        if k > _CUTS:
+            best = better_cut(
+                cuts, np.int64(k), before, limits, feature, missing_left, best, constraints
+            )
+            k, overflow = np.uint64(0), True
+    sums = NodeSums(g, h, np.int64(stop) - np.int64(start))
+    cut_g[k] = g
+    cut_h[k] = h
+    cut_n[k] = sums.n
+    held = np.int64(k) + 1
+    best = better_cut(cuts, held, before, limits, feature, missing_left, best, constraints)
+    return best, np.int64(-1) if overflow else held, sums
+
+
+@kernel(inner=True)
+def search_list(
+    entries: RowArray,
+    place: tuple[int, int],
+    fixed: np.ndarray,
+    cuts: CutBuffer,
+    node: NodeSums,
+    limits: Limits,
+    feature: int,
+    best: ExactSplit,
+    constraints: ConstrainedColumn | None,
+) -> ExactSplit:
+    """The better of ``best`` and the best cut of one column, in both default directions.
+
+    Ties go to missing values on the right, then to the lower cut.
+    """
+    right, left = np.int64(0), np.int64(1)
+    nothing = NodeSums(right, right, right)
+    best, held, present = scan_entries(
+        entries, place, fixed, cuts, nothing, limits, feature, right, best, constraints
+    )
+    if present.n == 0 or present.n == node.n:
+        return best
+    absent = NodeSums(node.g - present.g, node.h - present.h, node.n - present.n)
+    if held >= 0:  # the buffer still has them all
+        return better_cut(cuts, held, absent, limits, feature, left, best, constraints)
+    best, held, present = scan_entries(
+        entries, place, fixed, cuts, absent, limits, feature, left, best, constraints
+    )
+    return best
+
+
+@kernel(inner=True)
+def divide_entries(
+    source: RowArray,
+    place: tuple[int, int],
+    sides: BinArray,
+    target: RowArray,
+    scratch: RowArray,
+) -> int:
+    """Order the list at ``place``: rows with side 0 before those with side 1.
+
+    The list is read from ``source`` and written to the same place of ``target``,
+    which may be the same array; both parts keep their order.  Returns the number
+    of entries with side 0.
+    """
+    start, stop = np.uint64(place[0]), np.uint64(place[1])
+    left, right = start, np.uint64(0)
+    pending_left, pending_right = np.uint32(0), np.uint32(0)
+    for i in range(start, stop):
+        entry = source[i]
+        prefetch(sides, np.intp(source[i + _AHEAD] & _ROW_BITS))
+        row = entry & _ROW_BITS
+        run = entry & _RUN_BIT
+        side = np.uint32(sides[np.uint64(row)])
+        pending_left |= run
+        pending_right |= run
+        # Never ahead of the entry being read, so nothing unread is lost.
+        target[left] = row | pending_left
+        scratch[right] = row | pending_right
+        goes_right = np.uint32(0) - side
+        pending_left &= goes_right
+        pending_right &= ~goes_right
+        right += np.uint64(side)
+        left += _ONE - np.uint64(side)
+    for k in range(right):
+        target[left + k] = scratch[k]
+    return np.int64(left - start)
+
+
+@kernel(inner=True)
+def mark_sides(
+    source: RowArray, start: int, first: int, stop: int, middle: int, sides: BinArray
+) -> None:
+    """Write the side of the rows of ``source[first:stop]``: 0 for those before ``middle``.
+
+    ``middle`` counts from ``start``, the beginning of the list.
+    """
+    border = np.uint64(start + middle)
+    for i in range(np.uint64(first), np.uint64(stop)):
+        sides[np.uint64(source[i] & _ROW_BITS)] = np.uint8(i >= border)
+
+
+@kernel(inner=True)
+def thin_runs(
+    source: RowArray,
+    place: tuple[int, int],
+    fixed: np.ndarray,
+    eps: float,
+    target: RowArray,
+    to: int,
+) -> None:
+    """Copy a list to ``target[to:]`` and keep the run bits of its candidates only.
+
+    Candidates are weighted quantiles (Chen and Guestrin 2016, eq. 8 and 9): with the
+    rank ``r(z) = sum of h where x < z / sum of h``, the first is the smallest value
+    and the next is always the largest whose rank is less than ``eps`` above that of
+    the last; where one value alone weighs more than that, the value behind it.  The
+    largest value is the last candidate.
+    """
+    one = np.uint64(1)
+    start, stop, to = np.uint64(place[0]), np.uint64(place[1]), np.uint64(to)
+    total = np.int64(0)
+    for i in range(start, stop):
+        total += np.int64(fixed[_TWO * np.uint64(source[i] & _ROW_BITS) + one])
+    step = eps * float(total)
+    h, last = np.int64(0), np.int64(0)
+    waiting, at_waiting, h_waiting = False, to, np.int64(0)
+    for i in range(start, stop):
+        entry = source[i]
+        row = entry & _ROW_BITS
+        at = to + (i - start)
+        bit = np.uint32(0)
+        if entry != row and i != start:
+            if float(h - last) >= step and waiting:
+                target[at_waiting] |= _RUN_BIT
+                last = h_waiting
+            waiting = float(h - last) < step
+            if waiting:
+                at_waiting, h_waiting = at, h
+            else:
+                bit = _RUN_BIT
+                last = h
+        target[at] = row | bit
+        h += np.int64(fixed[_TWO * np.uint64(row) + one])
+    if waiting:
+        target[at_waiting] |= _RUN_BIT

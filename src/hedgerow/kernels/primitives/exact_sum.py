@@ -1,0 +1,266 @@
+"""Sums of float64 without rounding: the same for every order and every cutting of the rows.
+
+A float64 is a whole number of units of 2**-1074, so a sum of them is one, too.  It is kept
+in digits of 32 bits, and each value is added where its 53 bits lie::
+
+    digit of the sum       ... | k + 2 | k + 1 |   k   | ...    units of 2**(32 k - 1074)
+    bits of a value                 1101 0111000 11
+
+A digit is an int64, so carries can wait: 2**28 values cannot make it overflow.  The sum is
+rounded once, at the very end (as by ``math.fsum``).
+
+Ranks hand each other the digits, which may be added up element by element
+(:meth:`hedgerow.comm.base.Communicator.allreduce`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.primitives.intrinsics import bits_of_float
+
+_MOST = 1 << 28
+"""Values that are added before digits are carried."""
+
+_UNIT = -1074
+
+_LIMB_BITS = 32
+_LIMBS = 69
+"""2**1024 / 2**-1074, times 2**63 values, in 32 bits each; the last has the sign."""
+
+ARRAY_SIZE = _LIMBS + 3
+"""Length of :meth:`ExactSum.to_array`."""
+
+_N_NAN, _N_POSITIVE, _N_NEGATIVE = range(_LIMBS, ARRAY_SIZE)
+_LOW_BITS = (1 << _LIMB_BITS) - 1
+_FRACTION_BITS = 52
+_FRACTION = (1 << _FRACTION_BITS) - 1
+_NOT_FINITE = 2047
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSum:
+    """A sum of float64.
+
+    Attributes
+    ----------
+    units : int
+        The sum of the finite values in units of 2**-1074.
+    n_nan, n_positive, n_negative : int
+        Values that are NaN, infinity and minus infinity.
+
+    Examples
+    --------
+    >>> total = exact_sum(np.array([1e100, 1.0])) + exact_sum(np.array([-1e100]))
+    >>> float(total)
+    1.0
+    """
+
+    units: int = 0
+    n_nan: int = 0
+    n_positive: int = 0
+    n_negative: int = 0
+
+    def __add__(self, other: ExactSum) -> ExactSum:
+        return ExactSum(
+            self.units + other.units,
+            self.n_nan + other.n_nan,
+            self.n_positive + other.n_positive,
+            self.n_negative + other.n_negative,
+        )
+
+    def __float__(self) -> float:
+        """The nearest float64."""
+        return self.over(1)
+
+    def over(self, divisor: ExactSum | int) -> float:
+        """The float64 nearest to the quotient; IEEE 754 says what 1 / 0 and 0 / 0 are."""
+        if isinstance(divisor, int):
+            divisor = ExactSum(divisor << -_UNIT)
+        if not (self.is_finite and divisor.is_finite and divisor.units != 0):
+            with np.errstate(all="ignore"):
+                return float(np.float64(self._rounded()) / divisor._rounded())
+        try:
+            return self.units / divisor.units  # the quotient of two int is rounded once
+        except OverflowError:
+            return math.inf if (self.units > 0) == (divisor.units > 0) else -math.inf
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all values are."""
+        return self.n_nan == self.n_positive == self.n_negative == 0
+
+    def to_array(self) -> IntArray:
+        """As int64, shape ``(ARRAY_SIZE,)``: arrays of several sums may be added up."""
+        digits = self.units.to_bytes(_LIMBS * 4, "little", signed=True)
+        array = np.empty(ARRAY_SIZE, dtype=np.int64)
+        array[:_LIMBS] = np.frombuffer(digits, dtype="<u4")
+        array[_LIMBS - 1] = np.frombuffer(digits, dtype="<i4")[-1]
+        array[_LIMBS:] = self.n_nan, self.n_positive, self.n_negative
+        return array
+
+    @staticmethod
+    def from_array(array: IntArray) -> ExactSum:
+        """Inverse of :meth:`to_array`, and of a sum of such arrays."""
+        return ExactSum(_units_of(array[:_LIMBS].tolist()), *array[_LIMBS:].tolist())
+
+    def _rounded(self) -> float:
+        if self.n_nan or (self.n_positive and self.n_negative):
+            return math.nan
+        if self.n_positive or self.n_negative:
+            return math.inf if self.n_positive else -math.inf
+        return self.over(1)
+
+
+@kernel
+def add_digits(values: FloatArray, digits: IntArray) -> tuple[int, int]:
+    """Add ``values``, shape (n,), to ``digits``, those of :meth:`ExactSum.to_array`.
+
+    Returns
+    -------
+    tuple of two int
+        Digits from the first to before the second may have changed; both 0: none has.
+    """
+    lowest, highest = np.int64(_LIMBS), np.int64(-3)
+    for i in range(np.uint64(len(values))):
+        bits = bits_of_float(values[i])
+        sign = bits >> 63  # -1 where negative: (x ^ sign) - sign is then -x
+        exponent, whole = (bits >> _FRACTION_BITS) & 2047, bits & _FRACTION
+        if exponent == _NOT_FINITE:
+            infinite = _N_NEGATIVE if sign < 0 else _N_POSITIVE
+            digits[_N_NAN if whole != 0 else infinite] += 1
+            continue
+        whole |= np.int64(exponent > 0) << _FRACTION_BITS
+        place = max(exponent - 1, np.int64(0))  # the value is whole * 2**place units
+        limb, offset = place >> 5, place & 31
+        low = (whole & _LOW_BITS) << offset
+        high = (whole >> _LIMB_BITS) << offset
+        at = np.uint64(limb)
+        digits[at] += ((low & _LOW_BITS) ^ sign) - sign
+        digits[at + np.uint64(1)] += (((low >> 32) + (high & _LOW_BITS)) ^ sign) - sign
+        digits[at + np.uint64(2)] += ((high >> 32) ^ sign) - sign
+        lowest, highest = min(lowest, limb), max(highest, limb)
+    return min(lowest, highest + 3), highest + 3
+
+
+def exact_sum(values: FloatArray) -> ExactSum:
+    """The sum of ``values``, shape (n,).
+
+    Examples
+    --------
+    >>> float(exact_sum(np.array([0.1] * 10)))
+    1.0
+    """
+    if len(values) > _MOST:
+        return exact_sum(values[:_MOST]) + exact_sum(values[_MOST:])
+    if not (values.flags.carray and values.dtype == np.float64):  # what the kernel is compiled for
+        values = np.array(values, dtype=np.float64)
+    digits = np.zeros(ARRAY_SIZE, dtype=np.int64)
+    first, stop = add_digits(values, digits)
+    units = _units_of(digits[first:stop].tolist()) << (_LIMB_BITS * first)
+    return ExactSum(units, *digits[_LIMBS:].tolist())
+
+
+def _units_of(digits: list[int]) -> int:
+    """The whole number that has these digits, the lowest first."""
+    units = 0
+    for digit in reversed(digits):
+        units = (units << _LIMB_BITS) + digit
+    return units
+
+
+def weighted_mean(values: FloatArray, weight: FloatArray | None = None) -> float:
+    """Sum of the products ``weight * values`` (each rounded) over the sum of the weights.
+
+    Both sums are exact, and so is the quotient but for one rounding.
+    """
+    above, below = weighted_sums(values, weight)
+    return above.over(below)
+
+
+def weighted_sums(values: FloatArray, weight: FloatArray | None) -> tuple[ExactSum, ExactSum]:
+    """Numerator and denominator of :func:`weighted_mean`."""
+    if weight is None:
+        return exact_sum(values), ExactSum(len(values) << -_UNIT)
+    return exact_sum(values * weight), exact_sum(weight)
+
+
+_GROUPED_BITS = 53 - _LIMB_BITS
+"""Slices of 32 bits of half as many rows as 2**_GROUPED_BITS sum up exactly in float64."""
+
+
+_MOST_GROUPED = 2.0**900
+
+
+class GroupSums:
+    """An exact sum of float64 for each of some groups.
+
+    Parameters
+    ----------
+    n_groups : int
+
+    Examples
+    --------
+    >>> sums = GroupSums(2)
+    >>> sums.add(np.array([0.1, 5.0, 0.2]), np.array([0, 1, 0]))
+    >>> float(sums.total(0)), float(sums.total(1))
+    (0.30000000000000004, 5.0)
+    """
+
+    def __init__(self, n_groups: int) -> None:
+        self._n_groups = n_groups
+        self._limbs: dict[int, IntArray] = {}
+
+    def add(self, values: FloatArray, groups: IntArray) -> None:
+        """Add each of ``values``, which lie within 2**900 of 0, to the sum of its group."""
+        step = 1 << (_GROUPED_BITS - 1)
+        for start in range(0, len(values), step):
+            self._add_block(values[start : start + step].copy(), groups[start : start + step])
+
+    def _add_block(self, block: FloatArray, groups: IntArray) -> None:
+        largest = float(np.abs(block).max())
+        if not largest < _MOST_GROUPED:  # the loop below would have no end
+            raise ValueError(f"sums of groups hold numbers below 2**900, got {largest!r}.")
+        limb = max(0, (math.frexp(largest)[1] - _UNIT - 1) // _LIMB_BITS)
+        while block.any():
+            grid = limb * _LIMB_BITS + _UNIT
+            magnet = math.ldexp(1.5, grid + 52)
+            near = (block + magnet) - magnet
+            block -= near
+            sums = np.bincount(groups, np.ldexp(near, -grid), self._n_groups)
+            known = self._limbs.setdefault(limb, np.zeros(self._n_groups, dtype=np.int64))
+            known += sums.astype(np.int64)
+            limb -= 1
+
+    @property
+    def limbs(self) -> tuple[int, ...]:
+        """Places, ascending, of the 32-bit digits that sums have."""
+        return tuple(sorted(self._limbs))
+
+    def to_array(self, limbs: tuple[int, ...]) -> IntArray:
+        """These digits of the sums, shape (n_limbs, n_groups); arrays may be added up."""
+        array = np.zeros((len(limbs), self._n_groups), dtype=np.int64)
+        for row, limb in enumerate(limbs):
+            if limb in self._limbs:
+                array[row] = self._limbs[limb]
+        return array
+
+    def total(self, group: int) -> ExactSum:
+        """The sum of a group."""
+        limbs = self.limbs
+        return total_of(self.to_array(limbs)[:, group], limbs)
+
+
+def total_of(digits: IntArray, limbs: tuple[int, ...]) -> ExactSum:
+    """The sum that has ``digits``, those at the places ``limbs``; see :class:`GroupSums`."""
+    pairs = zip(digits.tolist(), limbs, strict=True)
+    return ExactSum(sum(digit << (_LIMB_BITS * limb) for digit, limb in pairs))
+
+
+MOST_LIMBS = _LIMBS
+"""Places of digits are below this."""

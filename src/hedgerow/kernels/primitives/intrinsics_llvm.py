@@ -1,0 +1,239 @@
+"""The instructions of :mod:`hedgerow.kernels.primitives.intrinsics` in LLVM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
+from hedgerow.kernels.primitives.intrinsics import FAN_OUT, SPARE_WORDS
+
+_INT32 = ir.IntType(32)
+_BYTES = ir.IntType(8).as_pointer()
+
+
+def _element(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.gep(data, [index])
+
+
+@intrinsic
+def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
+    """Fetch the cache line of ``array[index]`` (any address is allowed)."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.bitcast(_element(context, builder, signature.args[0], *args), _BYTES)
+        signature_ir = ir.FunctionType(ir.VoidType(), [_BYTES, _INT32, _INT32, _INT32])
+        function = cgutils.get_or_insert_function(builder.module, signature_ir, "llvm.prefetch.p0")
+        read, keep, data = _INT32(0), _INT32(3), _INT32(1)
+        builder.call(function, [pointer, read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
+
+
+@intrinsic
+def atomic_add(typingctx: Any, array: Any, index: Any, amount: Any) -> Any:
+    """``array[index] += amount`` as one step; returns the value before."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _element(context, builder, signature.args[0], args[0], args[1])
+        return builder.atomic_rmw("add", pointer, args[2], "acq_rel")
+
+    return types.int64(array, types.intp, types.int64), generate
+
+
+@intrinsic
+def atomic_load(typingctx: Any, array: Any, index: Any) -> Any:
+    """``array[index]``, ordered after the writes that came before its store."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _element(context, builder, signature.args[0], *args)
+        return builder.load_atomic(pointer, "acquire", 8)
+
+    return types.int64(array, types.intp), generate
+
+
+@intrinsic
+def atomic_store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+    """``array[index] = value``, ordered after all earlier writes of this thread."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _element(context, builder, signature.args[0], args[0], args[1])
+        builder.store_atomic(args[2], pointer, "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.int64), generate
+
+
+@intrinsic
+def fused_multiply_add(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
+    """``a * b + c`` with one rounding (IEEE 754 fusedMultiplyAdd)."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fma(*args)
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+@intrinsic
+def call_address(typingctx: Any, address: Any, argument: Any) -> Any:
+    """Call the C function ``int f(int)`` that lies at ``address``.
+
+    The address is data, not a constant of the code, so that compiled kernels
+    can be kept on disk.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        function_type = ir.FunctionType(_INT32, [_INT32])
+        function = builder.inttoptr(args[0], function_type.as_pointer())
+        builder.call(function, [builder.trunc(args[1], _INT32)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def float_of_bits(typingctx: Any, bits: Any) -> Any:
+    """The float64 whose bit pattern is the int64 ``bits``."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+@intrinsic
+def bits_of_float(typingctx: Any, value: Any) -> Any:
+    """The bit pattern of a float64 as an int64."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+def _borrowed(context: Any, builder: Any, array_type: Any, data: Any, shape: Any) -> Any:
+    """A C-ordered array of the memory at ``data``, which somebody else owns."""
+    array = context.make_array(array_type)(context, builder)
+    size = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
+    itemsize = stride = context.get_constant(types.intp, size)
+    strides: list[Any] = []
+    for length in reversed(shape):
+        strides.insert(0, stride)
+        stride = builder.mul(stride, length)
+    arrayobj.populate_array(array, data, shape, strides, itemsize, meminfo=None)
+    return array._getvalue()  # noqa: SLF001  (Numba's way to read a structure)
+
+
+@intrinsic
+def array_at(typingctx: Any, address: Any, shape: Any, dtype: Any) -> Any:
+    """The C-ordered array at ``address``: of ``shape``, a tuple of int64, and ``dtype``.
+
+    Like ``numba.carray``, without counting references: the caller holds the memory.
+    """
+    array_type = types.Array(dtype.dtype, len(shape), "C")
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        item = context.get_data_type(array_type.dtype)
+        data = builder.inttoptr(args[0], item.as_pointer())
+        lengths = cgutils.unpack_tuple(builder, args[1])
+        return _borrowed(context, builder, array_type, data, lengths)
+
+    return array_type(types.int64, types.UniTuple(types.int64, len(shape)), dtype), generate
+
+
+@intrinsic
+def line_start(typingctx: Any, words: Any) -> Any:
+    """The first index of a 64-bit array whose address is a whole multiple of a cache line.
+
+    NumPy's arrays begin anywhere: scratch space that vector code works on has
+    ``SPARE_WORDS`` more than it needs, and starts here.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        address = builder.ptrtoint(data, ir.IntType(64))
+        past = builder.lshr(builder.neg(address), ir.Constant(ir.IntType(64), 3))
+        return builder.and_(past, ir.Constant(ir.IntType(64), SPARE_WORDS))
+
+    return types.uint64(words), generate
+
+
+@intrinsic
+def words_as(typingctx: Any, words: Any, start: Any, length: Any, dtype: Any) -> Any:
+    """The ``length`` items of ``dtype`` that begin at ``words[start]`` of a 64-bit array.
+
+    Kernels divide scratch space with it.  Nothing checks that the items are inside.
+    """
+    array_type = types.Array(dtype.dtype, 1, "C")
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = _element(context, builder, signature.args[0], args[0], args[1])
+        data = builder.bitcast(place, context.get_data_type(array_type.dtype).as_pointer())
+        return _borrowed(context, builder, array_type, data, [args[2]])
+
+    return array_type(words, types.intp, types.intp, dtype), generate
+
+
+@intrinsic(prefer_literal=True)
+def with_field(typingctx: Any, numbers: Any, name: Any, value: Any) -> Any:
+    """The named tuple ``numbers`` with another int64 in one field."""
+    index = numbers.fields.index(name.literal_value)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.insert_value(args[0], args[2], index)
+
+    return numbers(numbers, name, types.int64), generate
+
+
+@intrinsic
+def trailing_zeros(typingctx: Any, number: Any) -> Any:
+    """Index of the lowest bit that is set; the number must not be 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return number(number), generate
+
+
+@intrinsic
+def count_ones(typingctx: Any, number: Any) -> Any:
+    """How many bits of a number are set."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return number(number), generate
+
+
+@intrinsic
+def count_below(typingctx: Any, array: Any, start: Any, value: Any) -> Any:
+    """How many of ``array[start : start + 16]`` are smaller than ``value``."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array_type = signature.args[0]
+        data = context.make_array(array_type)(context, builder, args[0]).data
+        element = context.get_value_type(array_type.dtype)
+        vector = ir.VectorType(element, FAN_OUT)
+        pointer = builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
+        numbers = builder.load(pointer, align=array_type.dtype.bitwidth // 8)
+        undefined = ir.Constant(vector, ir.Undefined)
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), FAN_OUT), [0] * FAN_OUT)
+        copies = builder.insert_element(undefined, args[2], ir.IntType(32)(0))
+        copies = builder.shuffle_vector(copies, undefined, lanes)
+        if isinstance(array_type.dtype, types.Float):
+            below = builder.fcmp_ordered("<", numbers, copies)
+        else:
+            below = builder.icmp_signed("<", numbers, copies)
+        mask = ir.IntType(FAN_OUT)
+        count = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(mask, [mask]), f"llvm.ctpop.i{FAN_OUT}"
+        )
+        return builder.zext(builder.call(count, [builder.bitcast(below, mask)]), ir.IntType(64))
+
+    return types.uint64(array, types.uint64, array.dtype), generate

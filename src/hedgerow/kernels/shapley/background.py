@@ -1,0 +1,474 @@
+r"""Shapley values with a background: what is not known of a row comes from other rows.
+
+Glossary
+--------
+background  rows; a column that does not take part has its value there, and the value of a set of
+            columns is the mean prediction over the background
+pattern     of a row at a leaf: bit k says that it agrees with all edges of the k-th player of
+            the leaf; ``o`` is that of a row, ``a`` that of a row of the background
+path        the players of a leaf, each with its last edge above the leaf
+
+A leaf adds to the prediction of a mixed row if each of its players agrees where it comes from.
+So the background counts in a leaf only by how many of its rows have each pattern, and what a row
+gets depends on its pattern only (Woodelf, AAAI 2026): tables of ``2**u`` numbers
+for a leaf of u players, filled once, read by every row.
+
+With p the probability that a player takes part, the expected value of a leaf is::
+
+    T(o) = sum over patterns a:   count(a) * product over k:  p o_k + (1 - p) a_k
+
+found for all o at once, player by player, as in a fast Fourier transform.  What player k adds is
+``T(o) / p - T(o without k) / (p (1 - p))`` where the row agrees, and ``-T(o) / (1 - p)`` where not,
+so the integrals over p, by the points of the module ``tree_walk``, of ``T / p`` and
+``T / (1 - p)`` are all that a leaf needs: ``1 / (p (1 - p))`` is the sum of the two.  The table
+holds what they come to for each pattern and player, and leaves that are near each other share one
+(:mod:`hedgerow.kernels.shapley.leaf_groups`).  Pairs are the same thing done twice, with
+tables of the integrals of ``T / p**2``, ``T / (p (1 - p))`` and ``T / (1 - p)**2``.
+
+Leaves of many players, and leaves that are lines, keep a list of the patterns
+of all rows of the background (:mod:`hedgerow.kernels.shapley.pattern_lists`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.prediction.slopes import Slopes
+from hedgerow.kernels.shapley.leaf_groups import (
+    FROM,
+    NODE,
+    STOP,
+    Groups,
+    find_entries,
+    numbers_of_player,
+    read_group,
+    read_leaf,
+)
+from hedgerow.kernels.shapley.leaf_players import Paths, Tables
+from hedgerow.kernels.shapley.pattern_lists import read_lists
+from hedgerow.kernels.shapley.row_blocks import add_to_total
+from hedgerow.kernels.shapley.tree_walk import (
+    BEFORE,
+    BLOCK,
+    CONDITION,
+    DEPTH,
+    LEAF,
+    PLAYER,
+    TURNED,
+    WORD,
+    Walks,
+    WalkSpace,
+    answer_conditions,
+)
+from hedgerow.kernels.simd.lanes import WIDTH, load_floats, spread, store_floats
+
+_WORD = np.uint64(WORD)
+_WIDTH = np.uint64(WIDTH)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+_NOTHING = np.uint64(0)
+
+
+@kernel(inline=True, inner=True)
+def follow_edge(
+    walks: Walks,
+    words: npt.NDArray[np.uint64],
+    taken: npt.NDArray[np.uint64],
+    edge: int,
+    word: int,
+) -> None:
+    """Bits of the rows of a word that agree with an edge and those before it."""
+    condition = np.uint64(walks.edge[edge, CONDITION])
+    answer = words[condition * np.uint64(BLOCK // WORD) + word]
+    old = taken[np.uint64(walks.edge[edge, BEFORE])]
+    turned = np.uint64(np.int64(walks.edge[edge, TURNED]))
+    taken[np.uint64(walks.edge[edge, DEPTH])] = old & (answer ^ turned)
+
+
+@kernel(inner=True)
+def find_patterns(
+    paths: Paths, leaf: int, taken: npt.NDArray[np.uint64], found: npt.NDArray[np.uint64]
+) -> None:
+    """Write the pattern of each row of a word at a leaf."""
+    first, stop = np.uint64(paths.first[leaf]), np.uint64(paths.first[leaf + _ONE])
+    for i in range(_WORD):
+        found[i] = _NOTHING
+    for k in range(first, stop):
+        word, shift = taken[np.uint64(paths.depth[k])], k - first
+        for i in range(_WORD):
+            found[i] |= ((word >> i) & _ONE) << shift
+
+
+@kernel(inner=True)
+def expected_values(values: FloatArray, n_players: int, p: float) -> None:
+    """From the count of each pattern to T, in place."""
+    rest, size = 1.0 - p, _ONE << n_players
+    step = _ONE
+    while step < size:
+        for start in range(_NOTHING, size, _TWO * step):
+            for i in range(start, start + step):
+                differs, agrees = values[i], values[i + step]
+                values[i] = rest * agrees
+                values[i + step] = p * differs + agrees
+        step = step * _TWO
+
+
+@kernel(inner=True)
+def integrate_leaf(
+    walks: Walks, n_players: int, counts: FloatArray, pairs: bool, values: FloatArray,
+    sums: FloatArray,
+) -> None:  # fmt: skip
+    """Write the integrals over p for each pattern of a leaf to ``sums``, one behind the other.
+
+    ``counts`` are shares of the background; ``values`` is scratch space.
+    """
+    size = _ONE << n_players
+    n_points = max(_ONE, (n_players + _ONE) // _TWO)
+    rule = n_points * (n_points - _ONE) // _TWO
+    for i in range(size * (_TWO + np.uint64(pairs))):
+        sums[i] = 0.0
+    for q in range(n_points):
+        p, weight = walks.point[rule + q], walks.weight[rule + q]
+        rest = 1.0 - p
+        for i in range(size):
+            values[i] = counts[i]
+        expected_values(values, n_players, p)
+        first = weight / (p * p) if pairs else weight / p
+        last = weight / (rest * rest) if pairs else weight / rest
+        for i in range(size):
+            sums[i] += first * values[i]
+            sums[size + i] += last * values[i]
+        if pairs:
+            for i in range(size):
+                sums[size + size + i] += weight / (p * rest) * values[i]
+
+
+class FillSpace(NamedTuple):
+    """Scratch space of one thread that fills tables.
+
+    Attributes
+    ----------
+    walk : WalkSpace
+    found, bits : uint64
+        As in :class:`BackgroundSpace`.
+    counts : float64
+        Of each entry of the groups of a tree.
+    leaf : float64
+        Four times the patterns of a leaf.
+    lines : float64
+        The table of a leaf, in lines as long as those of its group.
+    pattern : uint64
+        Of a leaf, for each entry of its group.
+    path : int64, one per depth and one more
+        The edges above a leaf.
+    """
+
+    walk: WalkSpace
+    found: npt.NDArray[np.uint64]
+    bits: npt.NDArray[np.uint64]
+    counts: FloatArray
+    leaf: FloatArray
+    lines: FloatArray
+    pattern: npt.NDArray[np.uint64]
+    path: IntArray
+
+
+@kernel(inner=True)
+def count_word(
+    walks: Walks, paths: Paths, groups: Groups, tree: int, row: int, n_rows: int, tables: Tables,
+    space: FillSpace,
+) -> None:  # fmt: skip
+    """Count the entries of a word of the background in the groups of a tree, or list patterns."""
+    words, taken = space.walk.words, space.walk.taken
+    word, counted = row % np.uint64(BLOCK) // _WORD, _NOTHING
+    for group in range(np.uint64(groups.first[tree]), np.uint64(groups.first[tree + _ONE])):
+        node = np.uint64(groups.edges[group, NODE])
+        for edge in range(np.uint64(groups.edges[group, FROM]), node):
+            follow_edge(walks, words, taken, edge, word)
+        if groups.leaf[group] >= 0:
+            leaf = np.uint64(groups.leaf[group])
+            find_patterns(paths, leaf, taken, space.found)
+            for i in range(n_rows):
+                tables.patterns[np.uint64(tables.list_start[leaf]) + row + i] = space.found[i]
+            continue
+        find_entries(groups, group, words, taken, word, counted, _ONE, space.bits, space.found)
+        for i in range(n_rows):
+            space.counts[space.found[i]] += 1.0
+        counted += _ONE << np.uint64(groups.first_bit[group + _ONE] - groups.first_bit[group])
+
+
+@kernel(inner=True)
+def find_leaf_patterns(
+    walks: Walks, paths: Paths, groups: Groups, group: int, leaf: int, depth: int, above: int,
+    space: FillSpace,
+) -> None:  # fmt: skip
+    """Write the pattern of a leaf for each entry of its group.
+
+    ``path`` holds the edges up to ``depth``; those up to ``above`` are above the node.
+    """
+    first_bit = np.uint64(groups.first_bit[group])
+    n_bits = np.uint64(groups.first_bit[group + _ONE]) - first_bit
+    first = np.uint64(paths.first[leaf])
+    for entry in range(_ONE << n_bits):
+        space.pattern[entry] = _NOTHING
+    for k in range(np.uint64(paths.first[leaf + _ONE]) - first):
+        constraints = wanted = never = _NOTHING
+        for b in range(n_bits):
+            source, bit = groups.bit[first_bit + b], _ONE << b
+            if source >= 0:
+                edge = np.uint64(space.path[np.uint64(source)])
+                if walks.edge[edge, PLAYER] == paths.player[first + k]:
+                    constraints, wanted = constraints | bit, wanted | bit
+                continue
+            for d in range(above + _ONE, depth + _ONE):
+                edge = np.uint64(space.path[d])
+                is_requested = walks.edge[edge, CONDITION] == -1 - source
+                if is_requested and walks.edge[edge, PLAYER] == paths.player[first + k]:
+                    want = bit if walks.edge[edge, TURNED] == 0 else _NOTHING
+                    if constraints & bit and wanted & bit != want:
+                        never = _ONE << n_bits
+                    constraints, wanted = constraints | bit, wanted | want
+        wanted |= never
+        for entry in range(_ONE << n_bits):
+            space.pattern[entry] |= np.uint64(entry & constraints == wanted) << k
+
+
+@kernel(inner=True)
+def add_leaf_to_group(
+    walks: Walks, paths: Paths, groups: Groups, group: int, leaf: int, n_rows: int, start: int,
+    counts: FloatArray, space: FillSpace, table: FloatArray,
+) -> None:  # fmt: skip
+    """Add the table of a leaf to that of its group, which begins at ``start``."""
+    first = np.uint64(paths.first[leaf])
+    n_players = np.uint64(paths.first[leaf + _ONE]) - first
+    n_entries = _ONE << np.uint64(groups.first_bit[group + _ONE] - groups.first_bit[group])
+    size, n_sums = _ONE << n_players, np.uint64(walks.leaf.shape[1])
+    shares, values = space.leaf[:size], space.leaf[size : size + size]
+    sums = space.leaf[size + size :]
+    for pattern in range(size):
+        shares[pattern] = 0.0
+    for entry in range(n_entries):
+        shares[space.pattern[entry]] += counts[entry]
+    for pattern in range(size):
+        shares[pattern] /= n_rows
+    integrate_leaf(walks, n_players, shares, False, values, sums)
+    n_each = numbers_of_player(n_sums)
+    first_place = np.uint64(groups.first_place[group])
+    line = np.uint64(groups.first_place[group + _ONE]) - first_place
+    for i in range(size * line):
+        space.lines[i] = 0.0
+    for k in range(n_players):
+        bit, at = _ONE << k, _NOTHING
+        while groups.place[first_place + at] != paths.player[first + k] * np.int64(n_sums):
+            at += n_each
+        for s in range(n_each):
+            worth = walks.leaf[leaf, s] if n_each == n_sums else 1.0
+            for pattern in range(size):
+                without = pattern & ~bit
+                agrees = sums[pattern] - (sums[without] + sums[size + without])
+                gain = agrees if pattern != without else -sums[size + pattern]
+                space.lines[pattern * line + at + s] = worth * gain
+    for entry in range(n_entries):
+        at = space.pattern[entry] * line
+        for i in range(_NOTHING, line, _WIDTH):
+            to = start + entry * line + i
+            store_floats(table, to, load_floats(table, to) + load_floats(space.lines, at + i))
+
+
+@kernel
+def fill_groups(
+    walks: Walks, paths: Paths, groups: Groups, keys: IntArray, n_rows: int, trees: tuple[int, int],
+    tables: Tables, space: FillSpace,
+) -> None:  # fmt: skip
+    """Write the tables of the groups of some trees, and the lists.
+
+    Parameters
+    ----------
+    walks, paths, groups
+    keys : int64 (n_blocks, n_slots * BLOCK)
+        Of the background, block by block.
+    n_rows : int
+        Rows of the background, by which all is divided.
+    trees : tuple of int
+        The first, and the one behind the last.
+    tables : Tables
+        Those of groups.
+    space : FillSpace
+    """
+    n_rows = np.uint64(n_rows)
+    space.walk.taken[0] = _ALL
+    for tree in range(np.uint64(trees[0]), np.uint64(trees[1])):
+        first, stop = np.uint64(groups.first[tree]), np.uint64(groups.first[tree + _ONE])
+        n_counts = _NOTHING
+        for group in range(first, stop):
+            n_bits = np.uint64(groups.first_bit[group + _ONE] - groups.first_bit[group])
+            n_counts += (_ONE << n_bits) * np.uint64(groups.leaf[group] < 0)
+        for i in range(n_counts):
+            space.counts[i] = 0.0
+        for row in range(_NOTHING, n_rows, _WORD):
+            if row % np.uint64(BLOCK) == _NOTHING:
+                n = min(n_rows - row, np.uint64(BLOCK))
+                answer_conditions(walks, tree, keys[row // np.uint64(BLOCK)], n, space.walk.words)
+            count_word(walks, paths, groups, tree, row, np.uint64(min(n_rows - row, _WORD)), tables,
+                       space)  # fmt: skip
+        counted = _NOTHING
+        for group in range(first, stop):
+            if groups.leaf[group] < 0:
+                n_bits = np.uint64(groups.first_bit[group + _ONE] - groups.first_bit[group])
+                fill_group(walks, paths, groups, group, n_rows, space.counts[counted:], tables,
+                           space)  # fmt: skip
+                counted += _ONE << n_bits
+            else:
+                keep_path(walks, groups, group, space)
+
+
+@kernel(inner=True)
+def keep_path(walks: Walks, groups: Groups, group: int, space: FillSpace) -> int:
+    """Go on with ``path`` up to the node of a group; its depth."""
+    depth = _NOTHING
+    node = np.uint64(groups.edges[group, NODE])
+    for edge in range(np.uint64(groups.edges[group, FROM]), node):
+        depth = np.uint64(walks.edge[edge, DEPTH])
+        space.path[depth] = edge
+    return depth
+
+
+@kernel(inner=True)
+def fill_group(
+    walks: Walks, paths: Paths, groups: Groups, group: int, n_rows: int, counts: FloatArray,
+    tables: Tables, space: FillSpace,
+) -> None:  # fmt: skip
+    """Write the table of a group from the counts of its entries."""
+    n_bits = np.uint64(groups.first_bit[group + _ONE] - groups.first_bit[group])
+    line = np.uint64(groups.first_place[group + _ONE] - groups.first_place[group])
+    start = np.uint64(tables.table_start[group])
+    for i in range(line << n_bits):
+        tables.table[start + i] = 0.0
+    above = keep_path(walks, groups, group, space)
+    node, stop = np.uint64(groups.edges[group, NODE]), np.uint64(groups.edges[group, STOP])
+    # The edge to the node comes first where the node is a leaf itself.
+    for edge in range(node - np.uint64(node == stop), stop):
+        depth = np.uint64(walks.edge[edge, DEPTH])
+        space.path[depth] = edge
+        if walks.edge[edge, LEAF] >= 0:
+            leaf = np.uint64(walks.edge[edge, LEAF])
+            find_leaf_patterns(walks, paths, groups, group, leaf, depth, above, space)
+            add_leaf_to_group(walks, paths, groups, group, leaf, n_rows, start, counts, space,
+                              tables.table)  # fmt: skip
+
+
+class BackgroundSpace(NamedTuple):
+    """Scratch space of one thread.
+
+    Attributes
+    ----------
+    walk : WalkSpace
+    found : uint64 (WORD,)
+        Pattern of each row of a word.
+    bits : uint64
+        The bits of a group, for the rows of a word.
+    taken : uint64
+        As in ``walk``, for each word of a block, one behind the other.
+    added : float64
+    phi : float64
+        As in ``walk``, for each word of a block.
+    """
+
+    walk: WalkSpace
+    found: npt.NDArray[np.uint64]
+    bits: npt.NDArray[np.uint64]
+    taken: npt.NDArray[np.uint64]
+    added: FloatArray
+    phi: FloatArray
+
+
+@kernel(inner=True)
+def add_group(
+    walks: Walks, lines: tuple[Slopes, FloatArray], paths: Paths, groups: Groups, tables: Tables,
+    group: int, rows: tuple[int, int, int], n_background: int, taken: npt.NDArray[np.uint64],
+    space: BackgroundSpace, phi: FloatArray,
+) -> None:  # fmt: skip
+    """Give the players of a group their values in ``phi``, for the rows of a word.
+
+    ``rows`` are the word, the number of its first row in the table, and how many there are.
+    """
+    word, row, n_rows = rows
+    words, found = space.walk.words, space.found
+    for edge in range(np.uint64(groups.edges[group, FROM]), np.uint64(groups.edges[group, NODE])):
+        follow_edge(walks, words, taken, edge, word)
+    if groups.leaf[group] < 0:
+        line = np.uint64(groups.first_place[group + _ONE] - groups.first_place[group])
+        start = np.uint64(tables.table_start[group])
+        find_entries(groups, group, words, taken, word, start, line, space.bits, found)
+        n_sums = np.uint64(walks.leaf.shape[1])
+        if numbers_of_player(n_sums) == n_sums:
+            read_group(groups, group, tables.table, found, phi)
+        else:
+            read_leaf(walks, groups, group, tables.table, found, phi)
+    else:
+        leaf, (slopes, numbers) = np.uint64(groups.leaf[group]), lines
+        find_patterns(paths, leaf, taken, found)
+        read_lists(walks, slopes, numbers, paths, tables, leaf, row, n_rows, n_background, found,
+                   space.added, phi)  # fmt: skip
+
+
+@kernel
+def add_background_trees(
+    walks: Walks,
+    lines: tuple[Slopes, FloatArray],
+    leaves: tuple[Paths, Groups],
+    tables: Tables,
+    n_background: int,
+    keys: IntArray,
+    first_row: int,
+    n_rows: int,
+    trees: tuple[int, int],
+    total: FloatArray,
+    space: BackgroundSpace,
+) -> None:
+    """Add the Shapley values of some trees to those of a block of rows.
+
+    Parameters
+    ----------
+    walks : Walks
+    leaves : tuple
+        ``(paths, groups)``.
+    tables : Tables
+        Those of groups.
+    lines : tuple
+        ``(slopes, numbers)``: numbers of the rows, for lines.
+    n_background : int
+    keys, first_row, n_rows, total
+        As for :func:`hedgerow.kernels.shapley.tree_walk.add_trees`.
+    trees : tuple of int
+        The first, and the one behind the last.
+    space : BackgroundSpace
+    """
+    (paths, groups), n_rows, walk = leaves, np.uint64(n_rows), space.walk
+    n_sums = np.uint64(walks.leaf.shape[1])
+    levels = np.uint64(len(walk.taken))
+    for word in range(np.uint64(BLOCK // WORD)):
+        space.taken[word * levels] = _ALL
+    for tree in range(np.uint64(trees[0]), np.uint64(trees[1])):
+        player = np.uint64(walks.first_player[tree])
+        n_players = np.uint64(walks.first_player[tree + _ONE]) - player
+        n_values = n_players * n_sums * _WORD
+        answer_conditions(walks, tree, keys, n_rows, walk.words)
+        for i in range(_NOTHING, (n_rows + (_WORD - _ONE)) // _WORD * n_values, _WIDTH):
+            store_floats(space.phi, i, spread(0.0))
+        for group in range(np.uint64(groups.first[tree]), np.uint64(groups.first[tree + _ONE])):
+            for row in range(_NOTHING, n_rows, _WORD):
+                word, n = row // _WORD, np.uint64(min(n_rows - row, _WORD))
+                add_group(walks, lines, paths, groups, tables, group,
+                          (word, np.uint64(first_row) + row, n), n_background,
+                          space.taken[word * levels : (word + _ONE) * levels], space,
+                          space.phi[word * n_values :])  # fmt: skip
+        for row in range(_NOTHING, n_rows, _WORD):
+            phi, n = space.phi[row // _WORD * n_values :], np.uint64(min(n_rows - row, _WORD))
+            add_to_total(walks, tree, phi, _WORD, row, n, total)

@@ -1,0 +1,307 @@
+r"""Leaves that share a table: what a background comes to at the leaves of a subtree.
+
+Glossary
+--------
+group   the leaves below a node, or a leaf alone
+bit     of a row in a group: that it agrees with all edges of a player above the node, or its answer
+        to a condition below the node
+entry   the bits of a row as a number; the table has a line for each entry: values of the players,
+        :func:`numbers_of_player` for each, filled up with zeros to a multiple of ``N_LANES``
+
+Four leaves of eight players, one at a time, have four tables of 256 patterns; the group of the
+four has one table of 512 entries, if the players of its three conditions come only there::
+
+        .                    bits above the node    6
+      /   \                  conditions below it    3
+     .     .                 entries              512
+    / \   / \
+   0   1 2   3
+
+Groups are chosen for each tree so that the lines and bits to read, and the memory, cost least.
+Where a leaf has many values, each leaf is a group alone, and its lines hold a number for each
+player, by which the values are multiplied: else tables would grow with the values.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.shapley.leaf_players import MOST_TABLED
+from hedgerow.kernels.shapley.tree_walk import BLOCK, CONDITION, DEPTH, LEAF, PLAYER, WORD, Walks
+from hedgerow.kernels.simd.bit_lanes import truths_of
+from hedgerow.kernels.simd.lanes import N_LANES, WIDTH, choose, load_floats, spread, store_floats
+from hedgerow.kernels.simd.row_lanes import load_rows
+
+FROM, NODE, STOP, GROUP_FIELDS = range(4)
+"""Edges of a group: ``FROM : NODE`` lead to its node from the group before, ``NODE : STOP`` are
+below it."""
+
+LINE_COST = 4096
+"""Of ``N_LANES`` numbers that are read for a row; what a number of the table costs is 1."""
+
+BIT_COST = 256
+"""Of a bit of an entry."""
+
+MOST_SUMS = 4
+"""Values of a leaf up to which leaves share a table."""
+
+_WORD = np.uint64(WORD)
+_WIDTH = np.uint64(WIDTH)
+_LANES = np.uint64(N_LANES)
+_ONE = np.uint64(1)
+_NOTHING = np.uint64(0)
+_IMPOSSIBLE = np.int64(1) << 60
+
+
+class Groups(NamedTuple):
+    """The groups of all trees, in the order of a walk.
+
+    Attributes
+    ----------
+    first : int64, one per tree and one more
+    edges : int64, shape (n_groups, GROUP_FIELDS)
+    leaf : int64
+        The leaf, where it has a list and no table; else -1.
+    first_bit : int64, one per group and one more
+    bit : int64
+        Depth of a player's last edge above the node, or ``-1 - condition``.
+    first_place : int64, one per group and one more
+        Lines of the table are so long.
+    place : int64
+        What each number of a line is added to: ``player * n_sums + k``; 0 for those that fill up.
+        Where a line has one number for each player, the first of these.
+    n_places : int64
+        Numbers of a line without those that fill up.
+    """
+
+    first: IntArray
+    edges: IntArray
+    leaf: IntArray
+    first_bit: IntArray
+    bit: IntArray
+    first_place: IntArray
+    place: IntArray
+    n_places: IntArray
+
+
+class GroupSpace(NamedTuple):
+    """Scratch space of :func:`plan_groups`, all int64.
+
+    Attributes
+    ----------
+    parent, end, cost, alone : one per edge of a tree and one more
+        Of the node below the edge, the root first: its parent; the node behind its subtree; least
+        cost of its leaves; 1 if they are one group.
+    at_depth : one per depth
+    player, condition : one per player and condition of a tree
+        Number of the search that has seen it.
+    bit, place
+        What the search has found.
+    """
+
+    parent: IntArray
+    end: IntArray
+    cost: IntArray
+    alone: IntArray
+    at_depth: IntArray
+    player: IntArray
+    condition: IntArray
+    bit: IntArray
+    place: IntArray
+
+
+@kernel(inner=True)
+def search_group(
+    walks: Walks, tabled: IntArray, first: int, node: int, search: int, space: GroupSpace
+) -> tuple[int, int]:
+    """Find bits and players of a node's group; how many, or -1 if it cannot have a table."""
+    n_bits = n_places = _NOTHING
+    above = node
+    while above > _NOTHING:
+        edge = first + above - _ONE
+        player = np.uint64(walks.edge[edge, PLAYER])
+        if space.player[player] != search:
+            space.player[player] = search
+            space.bit[n_bits], space.place[n_places] = walks.edge[edge, DEPTH], player
+            n_bits, n_places = n_bits + _ONE, n_places + _ONE
+        above = np.uint64(space.parent[above])
+    for below in range(node + np.uint64(node == _NOTHING), np.uint64(space.end[node])):
+        edge = first + below - _ONE
+        leaf = walks.edge[edge, LEAF]
+        if leaf >= 0 and tabled[np.uint64(leaf)] == 0:
+            return np.int64(-1), np.int64(-1)
+        if below == node:
+            continue
+        condition = np.uint64(walks.edge[edge, CONDITION])
+        if space.condition[condition] != search:
+            space.condition[condition] = search
+            space.bit[n_bits] = -1 - np.int64(condition)
+            n_bits += _ONE
+        player = np.uint64(walks.edge[edge, PLAYER])
+        if space.player[player] != search:
+            space.player[player] = search
+            space.place[n_places] = player
+            n_places += _ONE
+        if n_bits > np.uint64(MOST_TABLED):
+            return np.int64(-1), np.int64(-1)
+    return np.int64(n_bits), np.int64(n_places)
+
+
+@kernel(inner=True)
+def numbers_of_player(n_sums: int) -> int:
+    """How many numbers of a line belong to a player: those of each value of a leaf, or one."""
+    return n_sums if n_sums <= np.uint64(MOST_SUMS) else _ONE
+
+
+@kernel(inner=True)
+def length_of_line(n_numbers: int) -> int:
+    """The next multiple of ``N_LANES``."""
+    return (n_numbers + _LANES - _ONE) // _LANES * _LANES
+
+
+@kernel(inner=True)
+def choose_groups(walks: Walks, tabled: IntArray, tree: int, search: int, space: GroupSpace) -> int:
+    """Find the groups of a tree of the least cost, from the leaves up; the next search."""
+    first = np.uint64(walks.first_edge[tree])
+    n_edges = np.uint64(walks.first_edge[tree + _ONE]) - first
+    n_sums = np.uint64(walks.leaf.shape[1])
+    n_numbers = numbers_of_player(n_sums)
+    space.at_depth[0] = space.parent[0] = 0
+    for node in range(_ONE, n_edges + _ONE):
+        depth = np.uint64(walks.edge[first + node - _ONE, DEPTH])
+        space.parent[node] = space.at_depth[depth - _ONE]
+        space.at_depth[depth] = node
+    for back in range(n_edges + _ONE):
+        node = n_edges - back
+        apart = _IMPOSSIBLE
+        if node > _NOTHING and walks.edge[first + node - _ONE, LEAF] >= 0:
+            space.end[node] = node + _ONE
+        else:
+            right = np.uint64(space.end[node + _ONE])
+            space.end[node] = space.end[right]
+            apart = space.cost[node + _ONE] + space.cost[right]
+        n_bits, n_places = search_group(walks, tabled, first, node, search, space)
+        search += 1
+        together = _IMPOSSIBLE
+        if n_bits >= 0 and (n_numbers == n_sums or apart == _IMPOSSIBLE):
+            line = np.int64(length_of_line(np.uint64(n_places) * n_numbers))
+            together = line // N_LANES * LINE_COST + n_bits * BIT_COST + (line << n_bits)
+        elif apart == _IMPOSSIBLE:
+            together = np.int64(0)  # a leaf with a list
+        space.alone[node] = np.int64(together <= apart)
+        space.cost[node] = min(together, apart, _IMPOSSIBLE)
+    return search
+
+
+@kernel
+def plan_groups(walks: Walks, tabled: IntArray, groups: Groups, space: GroupSpace) -> None:
+    """Find the groups of all trees.
+
+    Parameters
+    ----------
+    walks : Walks
+    tabled : int64, one per leaf
+        1 if it may be part of a table; it has players then.
+    groups : Groups
+        Written; room for as many groups as there are leaves, and for the lines of each alone.
+    space : GroupSpace
+        ``player`` and ``condition`` are 0.
+    """
+    n_sums, search = np.uint64(walks.leaf.shape[1]), np.int64(1)
+    n_each = numbers_of_player(n_sums)
+    group = bit = place = _NOTHING
+    for tree in range(np.uint64(len(groups.first) - 1)):
+        groups.first[tree] = group
+        first = np.uint64(walks.first_edge[tree])
+        n_edges = np.uint64(walks.first_edge[tree + _ONE]) - first
+        if n_edges == _NOTHING:
+            continue
+        search = choose_groups(walks, tabled, tree, search, space)
+        walked, node = first, _NOTHING
+        while node <= n_edges:
+            if space.alone[node] == 0:
+                node += _ONE
+                continue
+            n_bits, n_places = search_group(walks, tabled, first, node, search, space)
+            search += 1
+            groups.edges[group, FROM], groups.edges[group, NODE] = walked, first + node
+            node = np.uint64(space.end[node])
+            walked = first + node - _ONE
+            groups.edges[group, STOP] = walked
+            groups.first_bit[group], groups.first_place[group] = bit, place
+            groups.leaf[group], groups.n_places[group] = -1, max(0, n_places) * np.int64(n_each)
+            if n_bits < 0:
+                groups.leaf[group] = walks.edge[walked - _ONE, LEAF]
+            for k in range(np.uint64(max(0, n_bits))):
+                groups.bit[bit] = space.bit[k]
+                bit += _ONE
+            n_numbers = np.uint64(groups.n_places[group])
+            for k in range(length_of_line(n_numbers)):
+                groups.place[place] = 0
+                if k < n_numbers:
+                    player = np.uint64(space.place[k // n_each])
+                    groups.place[place] = player * n_sums + k % n_each
+                place += _ONE
+            group += _ONE
+    groups.first[np.uint64(len(groups.first) - 1)] = group
+    groups.first_bit[group], groups.first_place[group] = bit, place
+
+
+@kernel(inline=True, inner=True)
+def find_entries(
+    groups: Groups, group: int, words: npt.NDArray[np.uint64], taken: npt.NDArray[np.uint64],
+    word: int, start: int, line: int, bits: npt.NDArray[np.uint64], found: npt.NDArray[np.uint64],
+) -> None:  # fmt: skip
+    """Write where the line of each row of a word begins: ``start + line * entry``."""
+    first, stop = np.uint64(groups.first_bit[group]), np.uint64(groups.first_bit[group + _ONE])
+    for b in range(first, stop):
+        if groups.bit[b] >= 0:
+            bits[b - first] = taken[np.uint64(groups.bit[b])]
+        else:
+            bits[b - first] = words[np.uint64(-1 - groups.bit[b]) * np.uint64(BLOCK // WORD) + word]
+    for i in range(_NOTHING, _WORD, _WIDTH):
+        at, step = spread(np.int64(start)), np.int64(line)
+        for b in range(stop - first):
+            at = choose(truths_of(bits[b] >> i), at + spread(step), at)
+            step = step + step
+        store_floats(found, i, at)
+
+
+@kernel(inner=True)
+def read_group(
+    groups: Groups, group: int, table: FloatArray, found: npt.NDArray[np.uint64], phi: FloatArray
+) -> None:
+    """Add the lines of a group that begin at ``found`` to ``phi``, for the rows of a word."""
+    first = np.uint64(groups.first_place[group])
+    line = np.uint64(groups.first_place[group + _ONE]) - first
+    for k in range(_NOTHING, line, _WIDTH):
+        for i in range(_NOTHING, _WORD, _WIDTH):
+            numbers = load_rows(table[k:], found, i)
+            for j in range(WIDTH):
+                at = np.uint64(groups.place[first + k + np.uint64(j)]) * _WORD + i
+                store_floats(phi, at, load_floats(phi, at) + numbers[j])
+
+
+@kernel(inner=True)
+def read_leaf(
+    walks: Walks, groups: Groups, group: int, table: FloatArray, found: npt.NDArray[np.uint64],
+    phi: FloatArray,
+) -> None:  # fmt: skip
+    """:func:`read_group` for a leaf of many values, by which what it reads is multiplied."""
+    first, n_places = np.uint64(groups.first_place[group]), np.uint64(groups.n_places[group])
+    leaf = np.uint64(walks.edge[np.uint64(groups.edges[group, NODE]) - _ONE, LEAF])
+    for k in range(_NOTHING, n_places, _WIDTH):
+        for i in range(_NOTHING, _WORD, _WIDTH):
+            numbers = load_rows(table[k:], found, i)
+            for j in range(WIDTH):
+                if k + np.uint64(j) < n_places:
+                    at = np.uint64(groups.place[first + k + np.uint64(j)]) * _WORD + i
+                    for s in range(np.uint64(walks.leaf.shape[1])):
+                        added = numbers[j] * spread(walks.leaf[leaf, s])
+                        store_floats(phi, at, load_floats(phi, at) + added)
+                        at += _WORD

@@ -1,0 +1,179 @@
+"""Rows against lists of patterns: leaves of many players, and leaves that are lines.
+
+For a row and a row of the background, players are needed by the row (U), needed by the other row
+(V), or free; of a line those free ones count that its terms ask for.  The words are those of
+:mod:`hedgerow.kernels.shapley.background`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.prediction.slopes import Slopes, sum_within, term_at
+from hedgerow.kernels.shapley.leaf_players import Paths, Tables
+from hedgerow.kernels.shapley.tree_walk import WORD, Walks
+
+_WORD = np.uint64(WORD)
+_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+_NOTHING = np.uint64(0)
+
+
+@kernel(inner=True)
+def terms_of(slopes: Slopes, node: int, numbers: FloatArray, row: int, into: FloatArray) -> None:
+    """Write each term of a line for a row."""
+    first = np.uint64(slopes.start[node])
+    for k in range(first, np.uint64(slopes.start[node + _ONE])):
+        into[k - first] = term_at(slopes, node, k, numbers[row, np.uint64(slopes.column[k])])
+
+
+@kernel(inner=True)
+def line_value(slopes: Slopes, paths: Paths, leaf: int, inside: int, terms: FloatArray) -> float:
+    """The bounded sum of terms: of the row for the players ``inside``, else of the other row.
+
+    ``terms`` are those of the row, then those of the other row.
+    """
+    node = np.uint64(paths.node[leaf])
+    n_terms = np.uint64(slopes.start[node + _ONE] - slopes.start[node])
+    total = 0.0
+    for t in range(n_terms):
+        own = (inside >> np.uint64(paths.term[leaf, t])) & _ONE == _ONE
+        total += terms[t] if own else terms[np.uint64(paths.term.shape[1]) + t]
+    return sum_within(slopes, node, total)
+
+
+@kernel(inner=True)
+def count_bits(word: int) -> int:
+    """How many bits are set."""
+    n = np.int64(0)
+    while word != _NOTHING:
+        word &= word - _ONE
+        n += 1
+    return n
+
+
+@kernel(inner=True)
+def give_line(
+    slopes: Slopes, paths: Paths, tables: Tables, leaf: int, needed: int, other: int, free: int,
+    terms: FloatArray, value: float, gain: FloatArray,
+) -> None:  # fmt: skip
+    """Add what each player gets for a row and a row of the background.
+
+    ``needed``, ``other`` and ``free`` are bits of players: U, V and the free ones that are asked
+    for.  All sets of these are tried: with s players inside, those of U among them, a player
+    outside counts with the probability that just these come before it.
+    """
+    n = count_bits(needed) + count_bits(other) + count_bits(free)
+    row = n * (n - 1) // 2
+    subset = free
+    while True:
+        inside = needed | subset
+        size = count_bits(inside)
+        worth = value
+        if paths.node[leaf] >= 0:
+            worth += line_value(slopes, paths, leaf, inside, terms)
+        before = tables.coalition[row + size - 1] * worth if size > 0 else 0.0
+        after = tables.coalition[row + size] * worth if size < n else 0.0
+        for k in range(np.uint64(paths.first[leaf + _ONE] - paths.first[leaf])):
+            if (inside >> k) & _ONE == _ONE:
+                gain[k] += before
+            elif ((other | free) >> k) & _ONE == _ONE:
+                gain[k] -= after
+        if subset == _NOTHING:
+            break
+        subset = (subset - _ONE) & free
+
+
+@kernel(inner=True)
+def give_line_pairs(
+    slopes: Slopes, paths: Paths, tables: Tables, leaf: int, needed: int, other: int, free: int,
+    terms: FloatArray, value: float, gain: FloatArray,
+) -> None:  # fmt: skip
+    """:func:`give_line` for pairs: half of what two add together.
+
+    That of i and j, i < j, goes to ``i * n_players + j``.
+    """
+    n = count_bits(needed) + count_bits(other) + count_bits(free)
+    n_players = np.uint64(paths.first[leaf + _ONE] - paths.first[leaf])
+    row = (n - 1) * (n - 2) // 2
+    every, subset = needed | other | free, free
+    while n > 1:
+        inside = needed | subset
+        size = count_bits(inside)
+        worth = 0.5 * value
+        if paths.node[leaf] >= 0:
+            worth += 0.5 * line_value(slopes, paths, leaf, inside, terms)
+        both = tables.coalition[row + size - 2] * worth if size > 1 else 0.0
+        one = tables.coalition[row + size - 1] * worth if 0 < size < n else 0.0
+        none = tables.coalition[row + size] * worth if size < n - 1 else 0.0
+        for i in range(n_players):
+            for j in range(i + _ONE, n_players):
+                if (every >> i) & (every >> j) & _ONE == _ONE:
+                    n_inside = ((inside >> i) & _ONE) + ((inside >> j) & _ONE)
+                    added = both if n_inside == _TWO else none
+                    gain[i * n_players + j] += -one if n_inside == _ONE else added
+        if subset == _NOTHING:
+            break
+        subset = (subset - _ONE) & free
+
+
+@kernel(inner=True)
+def read_list(
+    walks: Walks, slopes: Slopes, numbers: FloatArray, paths: Paths, tables: Tables, leaf: int,
+    row: int, n_background: int, pattern: int, space: FloatArray, gain: FloatArray, pairs: bool,
+) -> None:  # fmt: skip
+    """Write what the players of a leaf get for a row, or pairs: the mean over the leaf's list."""
+    n_players = np.uint64(paths.first[leaf + _ONE] - paths.first[leaf])
+    every = (_ONE << n_players) - _ONE
+    start = np.uint64(tables.list_start[leaf])
+    is_line = paths.node[leaf] >= 0
+    constraints = _NOTHING
+    value = 1.0
+    if is_line:
+        node = np.uint64(paths.node[leaf])
+        value = walks.leaf[leaf, 0]
+        terms_of(slopes, node, numbers, row, space)
+        for t in range(np.uint64(slopes.start[node + _ONE] - slopes.start[node])):
+            constraints |= _ONE << np.uint64(paths.term[leaf, t])
+    n_gains = n_players * n_players if pairs else n_players
+    for k in range(n_gains):
+        gain[k] = 0.0
+    behind = space[np.uint64(paths.term.shape[1]) :]
+    for z in range(np.uint64(n_background)):
+        other = tables.patterns[start + z]
+        if pattern | other != every:
+            continue
+        needed, theirs = pattern & ~other, other & ~pattern
+        if is_line:
+            terms_of(slopes, np.uint64(paths.node[leaf]), tables.numbers, z, behind)
+        free = pattern & other & constraints
+        if pairs:
+            give_line_pairs(slopes, paths, tables, leaf, needed, theirs, free, space, value, gain)
+        else:
+            give_line(slopes, paths, tables, leaf, needed, theirs, free, space, value, gain)
+    for k in range(n_gains):
+        gain[k] /= n_background
+
+
+@kernel(inner=True)
+def read_lists(
+    walks: Walks, slopes: Slopes, numbers: FloatArray, paths: Paths, tables: Tables, leaf: int,
+    row: int, n_rows: int, n_background: int, found: npt.NDArray[np.uint64], space: FloatArray,
+    phi: FloatArray,
+) -> None:  # fmt: skip
+    """Give the players of a leaf with a list their values, for the rows of a word."""
+    first = np.uint64(paths.first[leaf])
+    n_players = np.uint64(paths.first[leaf + _ONE]) - first
+    n_sums = np.uint64(walks.leaf.shape[1])
+    gain, rest = space[:n_players], space[n_players:]
+    for i in range(n_rows):
+        read_list(walks, slopes, numbers, paths, tables, leaf, row + i, n_background, found[i],
+                  rest, gain, False)  # fmt: skip
+        for k in range(n_players):
+            at = np.uint64(paths.player[first + k]) * n_sums * _WORD + i
+            for s in range(n_sums):
+                value = 1.0 if paths.node[leaf] >= 0 else walks.leaf[leaf, s]
+                phi[at + s * _WORD] += value * gain[k]

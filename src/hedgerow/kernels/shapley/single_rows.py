@@ -1,0 +1,157 @@
+"""Shapley values of a single row: the walk of the module ``tree_walk`` without lanes.
+
+Of a few rows most lanes of a walk with rows in lanes would be empty.  One row takes the walk
+alone.  It finds the factors that it needs on its way instead of reading those of all cases, which
+for one row would cost more than all the rest; they are the same numbers, and each sum has the
+order that it has in a lane: the row gets the same bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.prediction.slopes import Slopes
+from hedgerow.kernels.shapley.tree_walk import (
+    BEFORE,
+    BLOCK,
+    CLOSES,
+    CONDITION,
+    DEPTH,
+    LEAF,
+    NEW_SHARE,
+    OLD_SHARE,
+    PLAYER,
+    SHARE,
+    TURNED,
+    Walks,
+    WalkSpace,
+    fill_line,
+)
+
+FEW_ROWS = 5
+"""Rows up to which each takes the walk alone."""
+
+_ONE = np.uint64(1)
+_NOTHING = np.uint64(0)
+
+
+@kernel(inner=True)
+def answer_row(
+    walks: Walks, tree: int, keys: IntArray, row: int, answers: npt.NDArray[np.uint64]
+) -> None:
+    """Write 1 for each condition of a tree that a row of a block fulfils, else 0."""
+    first = np.uint64(walks.first_condition[tree])
+    for condition in range(first, np.uint64(walks.first_condition[tree + _ONE])):
+        key = keys[np.uint64(walks.slot[condition]) * np.uint64(BLOCK) + row]
+        answers[condition - first] = np.uint64(key <= walks.threshold[condition])
+
+
+@kernel(inline=True, inner=True)
+def go_down_row(
+    walks: Walks, space: WalkSpace, edge: int, here: int, below: int, n_points: int, new: bool,
+    old: bool, rule: int,
+) -> None:  # fmt: skip
+    """Multiply ``h`` by the factors of an edge, and write the changes of its part to ``line``.
+
+    The numbers are those of :func:`hedgerow.kernels.shapley.tree_walk.fill_factors`.  Where an edge
+    is the first of its player, the old share is 1, and so is ``p + rest * 1``, which is left out.
+    """
+    h, part = space.h, space.line
+    if not old:
+        share = walks.share[edge, SHARE]
+        for q in range(n_points):
+            h[below + q] = h[here + q] * share
+            part[below + q] = 0.0
+        return
+    before, after = walks.share[edge, OLD_SHARE], walks.share[edge, NEW_SHARE]
+    lost = 1.0 - after
+    if before == 1.0:
+        for q in range(n_points):
+            p, weight = walks.point[rule + q], walks.weight[rule + q]
+            rest = 1.0 - p
+            differs = rest * after
+            agrees = p + differs
+            h[below + q] = h[here + q] * (agrees if new else differs)
+            part[below + q] = weight * (lost / agrees if new else -1.0 / rest)
+        return
+    for q in range(n_points):
+        p, weight = walks.point[rule + q], walks.weight[rule + q]
+        rest = 1.0 - p
+        had = p + rest * before
+        differs = rest * after
+        agrees = p + differs
+        change = (lost / agrees if new else -1.0 / rest) - (1.0 - before) / had
+        h[below + q] = h[here + q] * ((agrees if new else differs) / had)
+        part[below + q] = weight * change
+
+
+@kernel(inline=True, inner=True)
+def give_row(
+    space: WalkSpace, sums: FloatArray, start: int, value: float, above: int, part: int,
+    n_points: int, phi: int,
+) -> None:  # fmt: skip
+    """:func:`hedgerow.kernels.shapley.tree_walk.give` for one row."""
+    g, parts, total = space.g, space.line, 0.0
+    for q in range(n_points):
+        held = sums[start + q] * value
+        g[above + q] += held
+        total += held * parts[part + q]
+    space.phi[phi] += total
+
+
+@kernel(inline=True, inner=True)
+def value_of_leaf(
+    walks: Walks, slopes: Slopes, numbers: FloatArray, leaf: int, k: int, row: int, line: FloatArray
+) -> float:
+    """What a leaf adds to output ``k`` for a row; ``line`` is scratch space."""
+    if len(walks.line_node) > 0 and walks.line_node[leaf] >= 0:
+        fill_line(walks, slopes, numbers, leaf, row, _ONE, line)
+        return line[0]
+    return walks.leaf[leaf, k]
+
+
+@kernel(inner=True)
+def walk_row(
+    walks: Walks, slopes: Slopes, numbers: FloatArray, space: WalkSpace, tree: int, row: int
+) -> None:
+    """Walk a tree with one row, whose answers are in ``words``; its values are added to ``phi``.
+
+    ``row`` counts in ``numbers``.  Value k of player p is at ``p * n_sums + k``.  Of the space,
+    ``line`` has room for all points of all depths, and one number more.
+    """
+    n_points, n_sums = np.uint64(walks.n_points[tree]), np.uint64(walks.leaf.shape[1])
+    rule = n_points * (n_points - _ONE) // np.uint64(2)
+    space.taken[0] = _ONE
+    for q in range(n_points):
+        space.h[q] = 1.0
+    last = space.line[np.uint64(len(space.line)) - _ONE :]
+    first, stop = walks.first_edge[tree], walks.first_edge[tree + _ONE]
+    for edge in range(np.uint64(first), np.uint64(stop)):
+        depth = np.uint64(walks.edge[edge, DEPTH])
+        answer = space.words[np.uint64(walks.edge[edge, CONDITION])]
+        old = space.taken[np.uint64(walks.edge[edge, BEFORE])]
+        new = old & (answer ^ (np.uint64(np.int64(walks.edge[edge, TURNED])) & _ONE))
+        space.taken[depth] = new
+        player = np.uint64(walks.edge[edge, PLAYER]) * n_sums
+        above = depth - _ONE
+        here, below = above * n_points, depth * n_points
+        go_down_row(walks, space, edge, here, below, n_points, new == _ONE, old == _ONE, rule)
+        leaf = walks.edge[edge, LEAF]
+        if leaf < 0:
+            space.opened[depth] = player
+            for i in range(below * n_sums, (below + n_points) * n_sums):
+                space.g[i] = 0.0
+            continue
+        for k in range(n_sums):
+            value = value_of_leaf(walks, slopes, numbers, np.uint64(leaf), k, row, last)
+            to = here * n_sums + k * n_points
+            give_row(space, space.h, below, value, to, below, n_points, player + k)
+        for closed in range(np.uint64(walks.edge[edge, CLOSES])):
+            inner = (above - closed) * n_points
+            for k in range(n_sums):
+                start = inner * n_sums + k * n_points
+                give_row(space, space.g, start, 1.0, start - n_points * n_sums, inner, n_points,
+                         space.opened[above - closed] + k)  # fmt: skip

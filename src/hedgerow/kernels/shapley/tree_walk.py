@@ -1,0 +1,370 @@
+r"""Shapley values of the columns of rows, one tree after the other.
+
+Glossary
+--------
+player     a column that takes part in the prediction of a row, or does not
+share      of the training rows of a node those that go on to one of its children: what
+           counts of a child where the player of the split does not take part
+condition  a split as a question to a row, ``key <= threshold``; nodes of a tree that ask
+           the same have one condition
+edge       way from a node to one of its children; edges stand in the order of a walk
+           through the whole tree, left before right
+before     the edge of the same player that comes last above an edge; 0: none
+point      a probability p with which every player takes part
+factor     of a player in a leaf: ``p o + (1 - p) w``, where o is 1 if the row agrees with
+           all edges of the player above the leaf, and w is the product of their shares
+part       ``(o - w) / (p o + (1 - p) w)``: what the player adds to a leaf where it takes
+           part, divided by its factor
+local      number of a player or condition among those of its tree
+
+The Shapley value of a player is the integral over p of what it adds to the expected
+prediction where every other player takes part with probability p (the multilinear
+extension; Owen 1972).  For a leaf that u players decide, this is a polynomial of degree
+u - 1, so the points of Gauss and Legendre give it exactly if there are ``u / 2``,
+rounded up (Quadrature-TreeSHAP, arXiv 2605.04497)::
+
+    value of a leaf at p    v * factor * factor * ...
+    a player adds           v * factor * factor * ... * part of the player
+
+One walk through the tree does it.  Downwards ``h`` is multiplied by the factors, upwards ``g``
+sums what the leaves below an edge hold; where an edge is left, its player gets ``g`` times the
+change of its part along the edge.  So the cost grows as edges times points, whatever the depth.
+
+::
+
+           h = 1                    g of a = leaf 0 + leaf 1
+        a /     \                   player of b gets leaf 1 * change of part at b, ...
+         .       leaf 2             player of a gets g of a * change of part at a
+      b / \
+  leaf 0   leaf 1
+
+Rows are lanes (:mod:`hedgerow.kernels.simd.lanes`): twice ``WIDTH`` rows walk together.  Of
+a player there are three cases at an edge: the row agrees above and here, only above, or
+not above; the factors and parts of the three are numbers of the edge (:func:`fill_factors`).
+Sums of a row depend on this row alone, and are added tree by tree, so that neither threads
+nor batches change a bit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.prediction.slopes import Slopes, sum_within, term_at
+from hedgerow.kernels.simd.bit_lanes import truths_of, word_of
+from hedgerow.kernels.simd.lanes import WIDTH, choose, load_floats, load_lanes, spread, store_floats
+
+BLOCK = 256
+"""Rows whose keys are there at a time."""
+
+WORD = 64
+"""Rows whose answers to a condition stand in one word."""
+
+GROUP = 2 * WIDTH
+"""Rows that take the walk together."""
+
+CONDITION, TURNED, DEPTH, BEFORE, PLAYER, LEAF, CLOSES, EDGE_FIELDS = range(8)
+"""Numbers of an edge: its condition; -1 if it leads to the right child, else 0; its depth, from 1;
+depth of the edge before; its player; its leaf, or -1; edges that end with it, for a leaf."""
+
+SHARE, OLD_SHARE, NEW_SHARE = range(3)
+"""Shares of an edge: its own, and the products for its player without it and with it."""
+
+AGREES, DIFFERS, PART_AGREES, PART_DIFFERS, FACTORS = range(5)
+"""Numbers of an edge at a point: the factor is multiplied by the first where the row agrees here
+and above, by the second where it agrees above only; the change of the part, times the weight of
+the point, likewise.  Where it does not agree above: the share, and no change."""
+
+_WIDTH = np.uint64(WIDTH)
+_GROUP = np.uint64(GROUP)
+_WORD = np.uint64(WORD)
+_FACTORS = np.uint64(FACTORS)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+
+
+class Walks(NamedTuple):
+    """The walks through all trees.
+
+    Attributes
+    ----------
+    edge : int32, shape (n_edges, EDGE_FIELDS)
+    share : float64, shape (n_edges, 3)
+    first_edge, first_condition, first_player : int64, one per tree and one more
+    slot, threshold : int64, one per condition
+    player : int64, one per player of each tree
+        Its number among all.
+    n_points, output : int64, one per tree
+        The first output that the tree adds to.
+    point, weight : float64
+        Points and weights of all rules: that of n points begins at ``n (n - 1) / 2``.
+    leaf : float64, shape (n_leaves, n_sums)
+        What each leaf adds to one output, or to several.
+    line_node, line_terms : int64, one per leaf, or none
+        Node of ``slopes`` where the leaf is a line, or -1; bits of the terms that count.
+    """
+
+    edge: npt.NDArray[np.int32]
+    share: FloatArray
+    first_edge: IntArray
+    first_condition: IntArray
+    first_player: IntArray
+    slot: IntArray
+    threshold: IntArray
+    player: IntArray
+    n_points: IntArray
+    output: IntArray
+    point: FloatArray
+    weight: FloatArray
+    leaf: FloatArray
+    line_node: IntArray
+    line_terms: IntArray
+
+
+class WalkSpace(NamedTuple):
+    """Scratch space of one call; see :func:`walk_space`."""
+
+    words: npt.NDArray[np.uint64]
+    taken: npt.NDArray[np.uint64]
+    opened: npt.NDArray[np.uint64]
+    h: FloatArray
+    g: FloatArray
+    phi: FloatArray
+    line: FloatArray
+
+
+@kernel
+def fill_factors(walks: Walks, first_tree: int, stop_tree: int, factors: FloatArray) -> None:
+    """Write ``FACTORS`` numbers for each edge and point of some trees, one after the other."""
+    at = np.uint64(0)
+    for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
+        n_points = np.uint64(walks.n_points[tree])
+        rule = n_points * (n_points - _ONE) // _TWO
+        first, stop = walks.first_edge[tree], walks.first_edge[tree + _ONE]
+        for edge in range(np.uint64(first), np.uint64(stop)):
+            old, new = walks.share[edge, OLD_SHARE], walks.share[edge, NEW_SHARE]
+            for q in range(n_points):
+                p, weight = walks.point[rule + q], walks.weight[rule + q]
+                rest = 1.0 - p
+                before = p + rest * old
+                agrees = p + rest * new
+                part = (1.0 - old) / before
+                factors[at] = agrees / before
+                factors[at + np.uint64(DIFFERS)] = rest * new / before
+                factors[at + np.uint64(PART_AGREES)] = weight * ((1.0 - new) / agrees - part)
+                factors[at + np.uint64(PART_DIFFERS)] = weight * (-1.0 / rest - part)
+                at += _FACTORS
+
+
+@kernel(inner=True)
+def answer_conditions(
+    walks: Walks, tree: int, keys: IntArray, n_rows: int, words: npt.NDArray[np.uint64]
+) -> None:
+    """Write a bit for each row and condition of a tree.
+
+    Word w of condition c goes to ``words[c * (BLOCK / WORD) + w]``.
+    """
+    first = np.uint64(walks.first_condition[tree])
+    stop = np.uint64(walks.first_condition[tree + _ONE])
+    at = np.uint64(0)
+    for condition in range(first, stop):
+        row = np.uint64(walks.slot[condition]) * np.uint64(BLOCK)
+        threshold = spread(walks.threshold[condition])
+        for w in range(np.uint64(BLOCK // WORD)):
+            word = np.uint64(0)
+            for j in range(np.uint64(0), min(max(n_rows, w * _WORD) - w * _WORD, _WORD), _WIDTH):
+                word |= word_of(threshold >= load_lanes(keys, row + j)) << j
+            words[at] = word
+            at += _ONE
+            row += _WORD
+
+
+@kernel(inline=True, inner=True)
+def go_down(
+    space: WalkSpace, factors: FloatArray, at: int, n_points: int, n_groups: int, here: int,
+    share: float, new: int, old: int, sums: int, n_sums: int,
+) -> None:  # fmt: skip
+    """Multiply ``h`` by the factors of an edge, from ``here`` on to the depth below.
+
+    The sums of the depth below, which begin at ``sums``, are 0 then.
+    """
+    kept, none = spread(share), spread(0.0)
+    step = n_points * _WORD
+    for group in range(n_groups):
+        new_a, new_b = truths_of(new), truths_of(new >> _WIDTH)
+        old_a, old_b = truths_of(old), truths_of(old >> _WIDTH)
+        new, old = new >> _GROUP, old >> _GROUP
+        for q in range(n_points):
+            f, i = at + q * _FACTORS, here + (group * n_points + q) * _GROUP
+            agrees, differs = spread(factors[f]), spread(factors[f + _ONE])
+            a = choose(new_a, agrees, choose(old_a, differs, kept))
+            b = choose(new_b, agrees, choose(old_b, differs, kept))
+            store_floats(space.h, i + step, load_floats(space.h, i) * a)
+            store_floats(space.h, i + step + _WIDTH, load_floats(space.h, i + _WIDTH) * b)
+    for k in range(n_sums):
+        for i in range(np.uint64(0), n_groups * n_points * _GROUP, _WIDTH):
+            store_floats(space.g, sums + k * step + i, none)
+
+
+@kernel(inline=True, inner=True)
+def give(
+    space: WalkSpace, sums: FloatArray, start: int, above: int, value: float, phi: int,
+    factors: FloatArray, at: int, n_points: int, n_groups: int, new: int, old: int,
+) -> None:  # fmt: skip
+    """Add ``value`` times the ``sums`` from ``start`` on to ``g`` from ``above`` on.
+
+    And the player at ``phi`` gets what the change of its part makes of them.
+    """
+    none, times = spread(0.0), spread(value)
+    for group in range(n_groups):
+        new_a, new_b = truths_of(new), truths_of(new >> _WIDTH)
+        old_a, old_b = truths_of(old), truths_of(old >> _WIDTH)
+        new, old = new >> _GROUP, old >> _GROUP
+        total_a, total_b = none, none
+        for q in range(n_points):
+            f, i = at + q * _FACTORS + _TWO, (group * n_points + q) * _GROUP
+            j, i = above + i, start + i
+            agrees, differs = spread(factors[f]), spread(factors[f + _ONE])
+            a = load_floats(sums, i) * times
+            b = load_floats(sums, i + _WIDTH) * times
+            store_floats(space.g, j, load_floats(space.g, j) + a)
+            store_floats(space.g, j + _WIDTH, load_floats(space.g, j + _WIDTH) + b)
+            total_a = total_a + a * choose(new_a, agrees, choose(old_a, differs, none))
+            total_b = total_b + b * choose(new_b, agrees, choose(old_b, differs, none))
+        store_floats(space.phi, phi, load_floats(space.phi, phi) + total_a)
+        phi += _WIDTH
+        store_floats(space.phi, phi, load_floats(space.phi, phi) + total_b)
+        phi += _WIDTH
+
+
+@kernel(inline=True, inner=True)
+def pass_leaf(
+    space: WalkSpace, factors: FloatArray, at: int, n_points: int, n_groups: int, here: int,
+    share: float, new: int, old: int, phi: int,
+) -> None:  # fmt: skip
+    """:func:`go_down` and :func:`give` at once, for a leaf of one value, which is in ``line``."""
+    kept, none = spread(share), spread(0.0)
+    for group in range(n_groups):
+        new_a, new_b = truths_of(new), truths_of(new >> _WIDTH)
+        old_a, old_b = truths_of(old), truths_of(old >> _WIDTH)
+        new, old = new >> _GROUP, old >> _GROUP
+        value_a = load_floats(space.line, group * _GROUP)
+        value_b = load_floats(space.line, group * _GROUP + _WIDTH)
+        total_a, total_b = none, none
+        for q in range(n_points):
+            f, i = at + q * _FACTORS, here + (group * n_points + q) * _GROUP
+            agrees, differs = spread(factors[f]), spread(factors[f + _ONE])
+            a = choose(new_a, agrees, choose(old_a, differs, kept))
+            b = choose(new_b, agrees, choose(old_b, differs, kept))
+            a = load_floats(space.h, i) * a * value_a
+            b = load_floats(space.h, i + _WIDTH) * b * value_b
+            store_floats(space.g, i, load_floats(space.g, i) + a)
+            store_floats(space.g, i + _WIDTH, load_floats(space.g, i + _WIDTH) + b)
+            agrees, differs = spread(factors[f + _TWO]), spread(factors[f + np.uint64(3)])
+            total_a = total_a + a * choose(new_a, agrees, choose(old_a, differs, none))
+            total_b = total_b + b * choose(new_b, agrees, choose(old_b, differs, none))
+        store_floats(space.phi, phi, load_floats(space.phi, phi) + total_a)
+        phi += _WIDTH
+        store_floats(space.phi, phi, load_floats(space.phi, phi) + total_b)
+        phi += _WIDTH
+
+
+@kernel(inner=True)
+def fill_line(
+    walks: Walks, slopes: Slopes, numbers: FloatArray, leaf: int, row: int, n_rows: int,
+    line: FloatArray,
+) -> None:  # fmt: skip
+    """Write what a leaf that is a line, with some of its terms, adds for ``n_rows`` rows."""
+    node, terms = np.uint64(walks.line_node[leaf]), np.uint64(walks.line_terms[leaf])
+    first, stop = np.uint64(slopes.start[node]), np.uint64(slopes.start[node + _ONE])
+    for i in range(n_rows):
+        total = 0.0
+        for k in range(first, stop):
+            if (terms >> (k - first)) & _ONE:
+                total += term_at(slopes, node, k, numbers[row + i, np.uint64(slopes.column[k])])
+        line[i] = walks.leaf[leaf, 0] + sum_within(slopes, node, total)
+
+
+@kernel(inline=True, inner=True)
+def fill_value(
+    walks: Walks, slopes: Slopes, numbers: FloatArray, leaf: int, row: int, n_rows: int,
+    line: FloatArray,
+) -> None:  # fmt: skip
+    """Write what a leaf adds, for each row of a word."""
+    if len(walks.line_node) > 0 and walks.line_node[leaf] >= 0:
+        fill_line(walks, slopes, numbers, leaf, row, n_rows, line)
+        return
+    value = spread(walks.leaf[leaf, 0])
+    for i in range(np.uint64(0), n_rows, _WIDTH):
+        store_floats(line, i, value)
+
+
+@kernel(inline=True, inner=True)
+def leave_edge(
+    walks: Walks, space: WalkSpace, edge: int, factors: FloatArray, at: int, n_points: int,
+    n_groups: int,
+) -> None:  # fmt: skip
+    """Add the sums of an edge to those of the edge above, and to its player."""
+    depth = np.uint64(walks.edge[edge, DEPTH])
+    new, old = space.taken[depth], space.taken[np.uint64(walks.edge[edge, BEFORE])]
+    n_sums = np.uint64(walks.leaf.shape[1])
+    step = n_points * _WORD
+    phi = np.uint64(walks.edge[edge, PLAYER]) * n_sums * _WORD
+    for k in range(n_sums):
+        here, above = (depth * n_sums + k) * step, ((depth - _ONE) * n_sums + k) * step
+        give(space, space.g, here, above, 1.0, phi + k * _WORD, factors, at, n_points, n_groups,
+             new, old)  # fmt: skip
+
+
+@kernel(inner=True)
+def walk_word(
+    walks: Walks, slopes: Slopes, numbers: FloatArray, space: WalkSpace, tree: int, row: int,
+    word: int, n_rows: int, factors: FloatArray, start: int,
+) -> None:  # fmt: skip
+    """Walk a tree with the rows of a word; their values go to ``phi``."""
+    n_points, n_sums = np.uint64(walks.n_points[tree]), np.uint64(walks.leaf.shape[1])
+    first = np.uint64(walks.first_edge[tree])
+    stop = np.uint64(walks.first_edge[tree + _ONE])
+    step, stride = n_points * _WORD, n_points * _FACTORS
+    n_groups = (n_rows + (_GROUP - _ONE)) // _GROUP
+    one = spread(1.0)
+    space.taken[0] = _ALL
+    for i in range(np.uint64(0), n_groups * n_points * _GROUP, _WIDTH):
+        store_floats(space.h, i, one)
+    for edge in range(first, stop):
+        depth = np.uint64(walks.edge[edge, DEPTH])
+        above = depth - _ONE
+        condition = np.uint64(walks.edge[edge, CONDITION])
+        answer = space.words[condition * np.uint64(BLOCK // WORD) + word]
+        old = space.taken[np.uint64(walks.edge[edge, BEFORE])]
+        new = old & (answer ^ np.uint64(np.int64(walks.edge[edge, TURNED])))
+        space.taken[depth] = new
+        at = start + (edge - first) * stride
+        share = walks.share[edge, SHARE]
+        leaf = walks.edge[edge, LEAF]
+        if leaf < 0:
+            space.opened[depth] = edge
+            go_down(space, factors, at, n_points, n_groups, above * step, share, new, old,
+                    depth * n_sums * step, n_sums)  # fmt: skip
+            continue
+        phi = np.uint64(walks.edge[edge, PLAYER]) * n_sums * _WORD
+        if n_sums == _ONE:
+            fill_value(walks, slopes, numbers, np.uint64(leaf), row, n_rows, space.line)
+            pass_leaf(space, factors, at, n_points, n_groups, above * step, share, new, old,
+                      phi)  # fmt: skip
+        else:
+            go_down(space, factors, at, n_points, n_groups, above * step, share, new, old,
+                    np.uint64(0), np.uint64(0))  # fmt: skip
+            for k in range(n_sums):
+                value = walks.leaf[np.uint64(leaf), k]
+                give(space, space.h, depth * step, (above * n_sums + k) * step, value,
+                     phi + k * _WORD, factors, at, n_points, n_groups, new, old)  # fmt: skip
+        for closed in range(np.uint64(walks.edge[edge, CLOSES])):
+            inner = space.opened[above - closed]
+            leave_edge(walks, space, inner, factors, start + (inner - first) * stride, n_points,
+                       n_groups)  # fmt: skip

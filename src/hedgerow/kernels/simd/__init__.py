@@ -1,0 +1,1 @@
+"""Vectors of the processor, and the logic of many rows as bits."""

@@ -1,0 +1,71 @@
+"""Numbers side by side: the vectors of the processor as a Numba type.
+
+LLVM finds vectors by itself where neighbours in memory are independent.  The
+search of splits is a running sum over neighbours, so it runs over ``WIDTH`` columns
+at a time instead, and says so with these types::
+
+    a, b : int64 or float64 in ``WIDTH`` lanes     a + b, a - b, a * b, a / b
+    a >= b, a > b, t & u : truths, for ``choose``
+
+spread(x)                       x in every lane
+load_turned(array, at, bin)     ``WIDTH`` vectors: lane j of the i-th is array[at[j] + bin + i]
+load_lanes(array, at)           lane j is array[at + j], as int64
+gather(array, at)               array[at[j]] in lane j
+load_floats(array, at)          lane j is array[at + j], of float64 or int32, as float64
+store_floats(array, at, a)      array[at + j] = lane j, to float64
+to_float(a)                     int64 to float64
+short_to_float(a)               the same in a third of the time, for int64 below 2**51
+choose(truths, a, b)            a where true, else b
+lane_of(a, j)                   one of the numbers
+sum_floats(array, at)           sum of eight neighbours, always in the same order
+
+What has a meaning of its own in memory stands side by side in eights, ``N_LANES``, on every
+processor, whatever ``WIDTH`` is.
+
+What stands in memory as a line of sixteen int32 is added and subtracted as it is::
+
+load_line(array, at)         sixteen neighbours of an int32 array
+store_line(array, at, a)     and back
+keep_line(a, word)           each of them ``&`` the int32 ``word``
+
+All are compiled for any processor: two lanes at a time where it has shorter vectors.
+Division by zero follows IEEE 754.
+"""
+
+from __future__ import annotations
+
+from hedgerow.compile import Intrinsic, lanes_of_processor
+
+N_LANES = 8
+"""Numbers that stand side by side in memory."""
+
+LINE = 16
+"""Numbers of a line: 64 bytes, as many as a processor fetches at once."""
+
+WIDTH = lanes_of_processor()
+"""Lanes that are worked on at once: eight with AVX-512, else four.
+
+Four where a vector of the processor holds four or two: what a search keeps in sight from bin to
+bin fills sixteen registers then.  With eight lanes half of its instructions only put numbers away
+and fetched them back, on an AMD EPYC of 2021.  No result depends on it.
+"""
+
+
+def _declare(name: str) -> Intrinsic:
+    return Intrinsic("hedgerow.kernels.simd.lanes_llvm", name, counts_lanes=True)
+
+
+spread = _declare("spread")
+load_turned = _declare("load_turned")
+load_lanes = _declare("load_lanes")
+gather = _declare("gather")
+load_floats = _declare("load_floats")
+store_floats = _declare("store_floats")
+to_float = _declare("to_float")
+short_to_float = _declare("short_to_float")
+choose = _declare("choose")
+lane_of = _declare("lane_of")
+sum_floats = _declare("sum_floats")
+load_line = _declare("load_line")
+store_line = _declare("store_line")
+keep_line = _declare("keep_line")

@@ -1,0 +1,1 @@
+"""The search of the best split in the histogram of a node."""

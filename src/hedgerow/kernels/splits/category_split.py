@@ -1,0 +1,293 @@
+"""Search of the best set of categories in the histogram of a category column.
+
+Of all ways to divide k categories in two parts, a best one is among the k - 1
+that cut the list of categories sorted by their leaf weight, ``G / H`` (Fisher
+1958; Breiman et al. 1984 for least squares).  So no one-hot columns are needed::
+
+    category       Rome  Oslo  Bonn  Kiev  (missing)
+    G / H           -3     2     5    -1      4
+    sorted         Rome  Kiev  Oslo  missing  Bonn
+                        |     |     |       |             cuts to try
+
+Sums of few rows are noise, and a sorted list of noise always has a good cut.
+The guards are those of LightGBM (Ke et al. 2017): categories of few rows are
+taken together as one, the order is that of ``G / (H + smooth)``, the children
+pay an additional L2 penalty, a cut is tried only where ``min_group`` rows have
+been passed since the last one, and at most ``most`` categories are on the side
+that is filled up, from either end of the list.  With few categories each is
+tried against all others instead, without these guards.
+
+Missing values are one more category.  Bins that no row of the node has (and
+missing values, where it has none) go with the larger part.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.histograms.histogram import HistogramSums
+from hedgerow.kernels.primitives.intrinsics import bits_of_float
+from hedgerow.kernels.splits.split import NodeSums, SplitRules, Units, node_score
+
+
+class CategoryRules(NamedTuple):
+    """Guards against overfitting, see the module's text."""
+
+    most_one_hot: np.int64  # up to so many categories each is tried alone
+    most: np.int64
+    smooth: np.float64
+    penalty: np.float64
+    min_group: np.int64
+    n_copies: int = 1  # how often each row is there; ``smooth`` means rows of their own
+
+
+class CategorySplit(NamedTuple):
+    """The best set found; ``score`` < 0 means none.  ``words`` are the bins that go left."""
+
+    score: np.float64
+    missing_left: np.int64
+    g: np.int64
+    h: np.int64
+    n: np.int64
+    words: Any
+
+
+# Rows of ``places``: sums of each group, the group of each bin (-1: no row), keys, an order.
+GROUP_G, GROUP_H, GROUP_N, GROUP_OF_BIN, KEY, ORDER, CATEGORY_PLACES = range(7)
+SCRATCH_SIZE = 256
+
+DROPPED_BITS = 36
+"""Of the 53 bits of a key of the order; see :func:`key_of`."""
+
+_GROUP_BITS = 511
+_ALL_BUT_SIGN = (1 << 63) - 1
+
+_POOLED = 0  # the group of the small categories
+
+
+@kernel(inner=True)
+def count_bins(histograms: HistogramSums, at: int, filled: int, stride: int) -> int:
+    """How many bins have rows; only the first ``filled`` ones and the last can."""
+    n = histograms.n
+    found = np.int64(0)
+    for b in range(np.uint64(at), np.uint64(at + filled)):
+        found += np.int64(n[b] != 0)
+    if filled < stride:
+        found += np.int64(n[at + stride - 1] != 0)
+    return found
+
+
+@kernel(inner=True)
+def gather_bins(
+    histograms: HistogramSums, at: int, filled: int, stride: int, smooth: float, places: IntArray
+) -> int:
+    """Make a group of each bin with rows, one of all small ones; return their number.
+
+    Group 0 is the one of the small ones; it may be empty, and then has no row.
+    """
+    group_of_bin = places[GROUP_OF_BIN]
+    for k in range(GROUP_N + 1):
+        places[k, _POOLED] = 0
+    n_groups = np.int64(1)
+    b = np.int64(0)
+    while b < stride:
+        n = np.int64(histograms.n[at + b])
+        group_of_bin[b] = -1
+        if n != 0:
+            group = np.int64(_POOLED)
+            if float(n) >= smooth:
+                group = n_groups
+                n_groups += 1
+                for k in range(GROUP_N + 1):
+                    places[k, group] = 0
+            group_of_bin[b] = group
+            places[GROUP_G, group] += histograms.g[at + b]
+            places[GROUP_H, group] += histograms.h[at + b]
+            places[GROUP_N, group] += n
+        b = stride - 1 if b == filled - 1 and filled < stride else b + 1
+    return n_groups
+
+
+@kernel(inline=True, inner=True)
+def key_of(number: float, group: int) -> int:
+    """An integer that orders by the number, rounded to 17 bits (half away from zero), then group.
+
+    Levels whose rows have one mean gradient tie, but for the rounding of gradients,
+    which should not order them.  Keys that agree so far are not worth a division: it
+    gains the square of their difference, 1e-10 of what the node has (see
+    :func:`hedgerow.kernels.splits.split.split_gain`).
+    """
+    half = np.int64(1) << (DROPPED_BITS - 1)
+    bits = bits_of_float(number + 0.0) + half  # no -0.0
+    ascending = bits ^ ((bits >> 63) & _ALL_BUT_SIGN)
+    return ((ascending >> DROPPED_BITS) << DROPPED_BITS) | group
+
+
+@kernel(inner=True)
+def sort_groups(places: IntArray, n_groups: int, smooth: float) -> int:
+    """Sort the groups that have rows by ``G / (H + smooth)``; return their number.
+
+    The place of each is the number of smaller keys, all of which differ.  Counting
+    them all needs no branch, and goes eight at a time.
+    """
+    order, key = places[ORDER], places[KEY]
+    n = np.int64(0)
+    for group in range(n_groups):
+        if places[GROUP_N, group] > 0:
+            below = float(places[GROUP_H, group]) + smooth
+            exact = float(places[GROUP_G, group]) / below if below > 0.0 else 0.0
+            key[n] = key_of(exact, np.int64(group))
+            n += 1
+    for i in range(np.uint64(n)):
+        mine, smaller = key[i], np.int64(0)
+        for j in range(np.uint64(n)):
+            smaller += np.int64(key[j] < mine)
+        order[np.uint64(smaller)] = mine & _GROUP_BITS
+    return n
+
+
+@kernel(inner=True)
+def score_sides(g: int, h: int, n: int, node: NodeSums, units: Units, rules: SplitRules) -> float:
+    """Score of a division with these sums on one side; -1 if a side has too little."""
+    g_rest, h_rest, n_rest = node.g - g, node.h - h, node.n - n
+    if n < rules.min_samples_leaf or n_rest < rules.min_samples_leaf:
+        return -1.0
+    mass, mass_rest = float(h) * units.h, float(h_rest) * units.h
+    if mass < rules.min_child_weight or mass_rest < rules.min_child_weight:
+        return -1.0
+    if mass + rules.reg_lambda <= 0.0 or mass_rest + rules.reg_lambda <= 0.0:
+        return -1.0
+    side = node_score(float(g) * units.g, mass, rules)
+    return side + node_score(float(g_rest) * units.g, mass_rest, rules)
+
+
+@kernel(inner=True)
+def complete_set(
+    filled: int, stride: int, node: NodeSums, places: IntArray, score: float, cut: tuple[int, int]
+) -> CategorySplit:
+    """The split that takes the groups at ``cut[0]:cut[1]`` of the order to the left."""
+    order, group_of_bin = places[ORDER], places[GROUP_OF_BIN]
+    g, h, n = np.int64(0), np.int64(0), np.int64(0)
+    for i in range(cut[0], cut[1]):
+        group = order[i]
+        g += places[GROUP_G, group]
+        h += places[GROUP_H, group]
+        n += places[GROUP_N, group]
+        places[GROUP_N, group] = -1  # marks it as chosen
+    absent = np.int64(2 * n >= node.n)
+    w0, w1, w2, w3 = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
+    goes_left = np.int64(0)
+    for b in range(stride):
+        group = group_of_bin[b] if b < filled or b == stride - 1 else np.int64(-1)
+        goes_left = absent if group < 0 else np.int64(places[GROUP_N, group] < 0)
+        bit = np.uint64(goes_left) << np.uint64(b & 63)
+        if b < 64:
+            w0 |= bit
+        elif b < 128:
+            w1 |= bit
+        elif b < 192:
+            w2 |= bit
+        else:
+            w3 |= bit
+    words = (np.int64(w0), np.int64(w1), np.int64(w2), np.int64(w3))
+    # The last bin is that of missing values.
+    return CategorySplit(score, goes_left, g, h, n, words)
+
+
+@kernel(inner=True)
+def scan_order(
+    n_groups: int,
+    backward: int,
+    node: NodeSums,
+    units: Units,
+    rules: SplitRules,
+    category: CategoryRules,
+    places: IntArray,
+    draw: int,
+) -> tuple[float, int]:
+    """Best score and number of groups taken from one end of the order.
+
+    With ``draw`` >= 0 one number alone is tried, drawn at random by it.
+    """
+    order = places[ORDER]
+    most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
+    only = draw % most if draw >= 0 and most > 0 else np.int64(-1)
+    best, taken = -1.0, np.int64(0)
+    g, h, n, passed = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for i in range(most):
+        group = order[n_groups - 1 - i] if backward == 1 else order[i]
+        g += places[GROUP_G, group]
+        h += places[GROUP_H, group]
+        n += places[GROUP_N, group]
+        passed += places[GROUP_N, group]
+        if node.n - n < category.min_group:
+            break
+        if passed < category.min_group or (only >= 0 and i != only):
+            continue
+        passed = np.int64(0)
+        score = score_sides(g, h, n, node, units, rules)
+        if score > best:
+            best, taken = score, np.int64(i + 1)
+    return best, taken
+
+
+@kernel(inner=True)
+def find_set(
+    histograms: HistogramSums,
+    at: int,
+    filled: int,
+    stride: int,
+    node: NodeSums,
+    units: Units,
+    rules: SplitRules,
+    category: CategoryRules,
+    places: IntArray,
+    draw: int = -1,
+) -> tuple[float, int, int]:
+    """Best set of the bins at ``histograms[at:at + stride]``: score, and place in the order.
+
+    Only the first ``filled`` bins and the last can have rows.  ``places`` is scratch
+    space, ``CATEGORY_PLACES`` rows of ``SCRATCH_SIZE``, of which
+    :func:`complete_set` makes the split.  With ``draw`` >= 0 a division is drawn by it, and
+    no other tried.
+    """
+    best, first, last = -1.0, np.int64(0), np.int64(0)
+    n_found = count_bins(histograms, at, filled, stride)
+    if n_found < 2:
+        return best, first, last
+    if n_found <= category.most_one_hot:
+        # Group 0 is empty here.  Two groups make one division, not two.
+        n_groups = gather_bins(histograms, at, filled, stride, 0.0, places)
+        stop = n_groups if n_groups > 3 else np.int64(2)
+        only = 1 + draw % (stop - 1) if draw >= 0 else np.int64(-1)
+        for i in range(1, stop):
+            if only >= 0 and i != only:
+                continue
+            places[ORDER, i] = i
+            g, h, n = places[GROUP_G, i], places[GROUP_H, i], places[GROUP_N, i]
+            score = score_sides(g, h, n, node, units, rules)
+            if score > best:
+                best, first, last = score, np.int64(i), np.int64(i + 1)
+        return best, first, last
+    least = category.smooth * category.n_copies
+    n_groups = gather_bins(histograms, at, filled, stride, least, places)
+    n_groups = sort_groups(places, n_groups, category.smooth / units.h)
+    harder = SplitRules(
+        rules.min_samples_leaf,
+        rules.min_child_weight,
+        rules.reg_lambda + category.penalty,
+        rules.reg_alpha,
+        rules.gamma,
+        rules.max_delta_step,
+    )
+    for backward in range(2):
+        score, taken = scan_order(n_groups, backward, node, units, harder, category, places, draw)
+        if score > best:
+            best = score
+            first = n_groups - taken if backward == 1 else np.int64(0)
+            last = first + taken
+    return best, first, last

@@ -1,0 +1,114 @@
+"""Gains that the constraints of a fit give to splits that were found without them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hedgerow.compile import kernel
+from hedgerow.kernels.splits.growth import smoothed
+from hedgerow.kernels.splits.monotone import (
+    HIGH,
+    LOW,
+    ROUNDING,
+    Bounds,
+    Constraints,
+    bounds_of,
+    clamp,
+    score_at,
+    value_in_node,
+)
+from hedgerow.kernels.splits.split import NodeSums, SplitRules, Units, leaf_weight, node_score
+
+
+@kernel(inner=True)
+def found_gain(
+    constraints: Constraints,
+    number: int,
+    score: float,
+    gain: float,
+    left: NodeSums,
+    node: NodeSums,
+    units: Units,
+    rules: SplitRules,
+) -> float:
+    """Gain of the split found in a node; ``gain`` if scores are no gains.
+
+    That of a cut that had to be taken is found from the sums of its left side.
+    """
+    if constraints.scored == 0:
+        return gain
+    if score == np.inf:
+        bounds = bounds_of(constraints, number, node, units, rules)
+        g, h = float(node.g) * units.g, float(node.h) * units.h
+        g_left, h_left = float(left.g) * units.g, float(left.h) * units.h
+        lost = lost_on_side(constraints, number, g_left, h_left, left.n, bounds, units, rules)
+        n_right = node.n - left.n
+        lost += lost_on_side(
+            constraints, number, g - g_left, h - h_left, n_right, bounds, units, rules
+        )
+        sides = node_score(g_left, h_left, rules) + node_score(g - g_left, h - h_left, rules)
+        own = bounds.score * (units.g * (units.g / units.h))
+        return max(0.5 * (sides - lost - own) - rules.gamma, 0.0)
+    return score if score > 0.0 else -1.0
+
+
+@kernel(inner=True)
+def lost_on_side(
+    constraints: Constraints,
+    number: int,
+    g: float,
+    h: float,
+    n: int,
+    bounds: Bounds,
+    units: Units,
+    rules: SplitRules,
+) -> float:
+    """Score that a side of node ``number`` loses as its leaf value is not the best one."""
+    free = leaf_weight(g, h, rules)
+    weight = free
+    if bounds.smooth > 0.0:
+        toward = bounds.toward * (units.g / units.h)
+        weight = smoothed(weight, float(n), toward, bounds.smooth)
+    weight = clamp(weight, constraints.bounds[number, LOW], constraints.bounds[number, HIGH])
+    if weight == free:
+        return 0.0
+    return node_score(g, h, rules) - score_at(g, h + rules.reg_lambda, rules.reg_alpha, weight)
+
+
+@kernel(inner=True)
+def gain_of_sides(
+    constraints: Constraints,
+    number: int,
+    feature: int,
+    left: Any,
+    node: NodeSums,
+    units: Units,
+    rules: SplitRules,
+) -> float:
+    """Score, or gain, that constraints give to a split found without them.
+
+    -1 if it is not worth its price; ``left`` has the score, g, h and rows of the split.
+    """
+    if constraints.scored == 0 or left.score < 0.0:
+        return float(left.score)
+    at_node = bounds_of(constraints, number, node, units, rules)
+    g, h = float(node.g) * units.g, float(node.h) * units.h
+    g_left, h_left = float(left.g) * units.g, float(left.h) * units.h
+    lost = lost_on_side(constraints, number, g_left, h_left, left.n, at_node, units, rules)
+    n_right = node.n - left.n
+    lost += lost_on_side(
+        constraints, number, g - g_left, h - h_left, n_right, at_node, units, rules
+    )
+    best = node_score(g, h, rules)
+    own = value_in_node(constraints, number, leaf_weight(g, h, rules), node.n)
+    of_node = score_at(g, h + rules.reg_lambda, rules.reg_alpha, own)
+    if own == leaf_weight(g, h, rules):
+        of_node = best
+    difference = left.score - lost - of_node
+    if not difference > ROUNDING * best:
+        return -1.0
+    gain = constraints.factor[feature] * (0.5 * difference - rules.gamma)
+    return gain if gain > 0.0 and math.isfinite(gain) else -1.0

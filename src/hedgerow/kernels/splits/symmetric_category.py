@@ -1,0 +1,246 @@
+"""Sets of categories by which all nodes of a level are divided alike.
+
+As in :mod:`hedgerow.kernels.splits.category_split` a set is one end of the list of categories
+sorted by ``G / (H + smooth)``, or a single category where there are few.  The list, and
+which of its cuts may be tried (``min_group``, ``most``), are those of the root, once a
+tree: over all nodes of a level the sums of a category are always the same.  What a cut
+gains is summed over the nodes, as for numbers (:mod:`hedgerow.kernels.splits.symmetric_split`).
+
+::
+
+    order     Rome  Kiev  Oslo  missing  Bonn       of the root
+    cuts          |     |     |        |            1 in ``KEY`` where it may be tried
+    gains        .     .     .        .             summed over the nodes
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.histograms.histogram import HistogramSums
+from hedgerow.kernels.splits.category_split import (
+    GROUP_G,
+    GROUP_H,
+    GROUP_N,
+    GROUP_OF_BIN,
+    KEY,
+    ORDER,
+    CategoryRules,
+    count_bins,
+    gather_bins,
+    score_sides,
+    sort_groups,
+)
+from hedgerow.kernels.splits.constrained_gains import lost_on_side
+from hedgerow.kernels.splits.growth import draw_of
+from hedgerow.kernels.splits.monotone import Constraints, bounds_of
+from hedgerow.kernels.splits.split import NodeSums, SplitRules, Units, node_score
+
+
+class SetSums(NamedTuple):
+    """Where the sums of a category column stand: see :func:`gather_bins`."""
+
+    at: np.int64
+    filled: np.int64
+    stride: np.int64
+
+
+# Cells of ``info``.
+N_GROUPS, IS_ONE_HOT, INFO = range(3)
+
+
+@kernel(inner=True)
+def mark_cuts(n_groups: int, n_rows: int, category: CategoryRules, places: IntArray) -> None:
+    """Note in ``KEY`` behind which groups of the order a cut may be tried, from either end."""
+    key, order, sizes = places[KEY], places[ORDER], places[GROUP_N]
+    for i in range(n_groups):
+        key[i] = 0
+    most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
+    for backward in range(2):
+        n, passed = np.int64(0), np.int64(0)
+        for i in range(most):
+            size = sizes[order[n_groups - 1 - i] if backward == 1 else order[i]]
+            n += size
+            passed += size
+            if n_rows - n < category.min_group:
+                break
+            if passed < category.min_group:
+                continue
+            passed = np.int64(0)
+            # The cut stands behind the first part of the list.
+            key[n_groups - 2 - i if backward == 1 else i] = 1
+
+
+@kernel(inner=True)
+def order_groups(
+    histograms: HistogramSums,
+    column: SetSums,
+    n_rows: int,
+    units: Units,
+    category: CategoryRules,
+    places: IntArray,
+    info: IntArray,
+) -> None:
+    """Groups, order and cuts of a column from the root's sums; ``info[N_GROUPS]`` 0: none."""
+    at, filled, stride = column.at, column.filled, column.stride
+    n_found = count_bins(histograms, at, filled, stride)
+    info[N_GROUPS] = 0
+    info[IS_ONE_HOT] = 0
+    if n_found <= category.most_one_hot:
+        # Group 0 is empty here.  Two groups make one division, not two.
+        n_groups = gather_bins(histograms, at, filled, stride, 0.0, places) - 1
+        for i in range(n_groups):
+            places[ORDER, i] = i + 1
+            places[KEY, i] = 1 if n_groups > 2 or i + 1 < n_groups else 0
+        info[IS_ONE_HOT] = 1
+    else:
+        least = category.smooth * category.n_copies
+        n_groups = gather_bins(histograms, at, filled, stride, least, places)
+        n_groups = sort_groups(places, n_groups, category.smooth / units.h)
+        mark_cuts(n_groups, n_rows, category, places)
+    info[N_GROUPS] = n_groups if n_groups > 1 else 0
+
+
+@kernel(inner=True)
+def add_set_gains(
+    histograms: HistogramSums,
+    column: SetSums,
+    node: NodeSums,
+    units: Units,
+    rules: SplitRules,
+    category: CategoryRules,
+    places: IntArray,
+    info: IntArray,
+    gains: FloatArray,
+    bounds: tuple[Constraints, int],
+) -> None:
+    """Add what each cut of the order gains in a node; ``places`` is the root's.
+
+    ``bounds`` are the constraints and the number of the node.
+    """
+    n_groups, one_hot = info[N_GROUPS], info[IS_ONE_HOT] == 1
+    at, filled, stride = column.at, column.filled, column.stride
+    for k in range(GROUP_N + 1):
+        for group in range(n_groups + 1):
+            places[k, group] = 0
+    b = np.int64(0)
+    while b < stride:
+        n = np.int64(histograms.n[at + b])
+        if n != 0:
+            group = places[GROUP_OF_BIN, b]
+            places[GROUP_G, group] += histograms.g[at + b]
+            places[GROUP_H, group] += histograms.h[at + b]
+            places[GROUP_N, group] += n
+        b = stride - 1 if b == filled - 1 and filled < stride else b + 1
+    parent = node_score(float(node.g) * units.g, float(node.h) * units.h, rules)
+    penalty = 0.0 if one_hot else category.penalty
+    harder = SplitRules(
+        rules.min_samples_leaf,
+        rules.min_child_weight,
+        rules.reg_lambda + penalty,
+        rules.reg_alpha,
+        rules.gamma,
+        rules.max_delta_step,
+    )
+    g, h, n_left = np.int64(0), np.int64(0), np.int64(0)
+    for i in range(n_groups):
+        group = places[ORDER, i]
+        g = places[GROUP_G, group] + (np.int64(0) if one_hot else g)
+        h = places[GROUP_H, group] + (np.int64(0) if one_hot else h)
+        n_left = places[GROUP_N, group] + (np.int64(0) if one_hot else n_left)
+        if places[KEY, i] == 1:
+            score = score_sides(g, h, n_left, node, units, harder)
+            if score >= 0.0:
+                gains[i] += bounded_gain(score, parent, (g, h, n_left), node, units, rules, bounds)
+
+
+@kernel(inner=True)
+def bounded_gain(
+    score: float,
+    parent: float,
+    left: tuple[int, int, int],
+    node: NodeSums,
+    units: Units,
+    rules: SplitRules,
+    bounds: tuple[Constraints, int],
+) -> float:
+    """What a division gains in a node within its bounds: twice the loss that it takes away.
+
+    ``score`` and ``parent`` are those of both sides and of the node without bounds.
+    """
+    constraints, number = bounds
+    if constraints.scored == 0:
+        return score - parent
+    at_node = bounds_of(constraints, number, node, units, rules)
+    g, h = float(node.g) * units.g, float(node.h) * units.h
+    g_left, h_left = float(left[0]) * units.g, float(left[1]) * units.h
+    lost = lost_on_side(constraints, number, g_left, h_left, left[2], at_node, units, rules)
+    n_right = node.n - left[2]
+    lost += lost_on_side(
+        constraints, number, g - g_left, h - h_left, n_right, at_node, units, rules
+    )
+    return score - lost - at_node.score * (units.g * (units.g / units.h))
+
+
+@kernel(inner=True)
+def best_set(gains: FloatArray, info: IntArray) -> tuple[float, int]:
+    """Largest gain above 0 of a cut of the order, and its place; the place is -1 if none."""
+    most, at = 0.0, np.int64(-1)
+    for i in range(info[N_GROUPS]):
+        if gains[i] > most:
+            most, at = gains[i], np.int64(i)
+    return most, at
+
+
+@kernel(inner=True)
+def drawn_set(
+    gains: FloatArray, places: IntArray, info: IntArray, key: int, feature: int
+) -> tuple[float, int]:
+    """As :func:`best_set` of one cut, which is drawn from those that may be tried."""
+    n_cuts = np.int64(0)
+    for i in range(info[N_GROUPS]):
+        n_cuts += places[KEY, i]
+    if n_cuts == 0:
+        return 0.0, np.int64(-1)
+    passed = draw_of(key, feature, n_cuts)
+    at = np.int64(0)
+    while passed > 0 or places[KEY, at] == 0:
+        passed -= places[KEY, at]
+        at += 1
+    return (gains[at], at) if gains[at] > 0.0 else (0.0, np.int64(-1))
+
+
+@kernel(inner=True)
+def write_groups(
+    places: IntArray,
+    info: IntArray,
+    place: int,
+    column: SetSums,
+    want: int,
+    words: IntArray,
+    first_word: int,
+) -> None:
+    """Write a set of bins: those of the groups chosen, or (``want`` 0) of no group, to be added.
+
+    ``want`` 1 writes over what is there; with 0 the bins that no row of the root is in are
+    put to it.
+    """
+    one_hot, chosen = info[IS_ONE_HOT] == 1, places[GROUP_N]
+    if want == 1:
+        for group in range(info[N_GROUPS] + 1):
+            chosen[group] = 0
+        for i in range(place + 1):
+            chosen[places[ORDER, i]] = 0 if one_hot and i < place else 1
+        for w in range(4):
+            words[first_word + w] = 0
+    for b in range(column.stride):
+        seen = b < column.filled or b == column.stride - 1
+        group = places[GROUP_OF_BIN, b] if seen else np.int64(-1)
+        takes = group < 0 if want == 0 else (group >= 0 and chosen[group] == 1)
+        if takes:
+            bit = np.uint64(1) << np.uint64(b & 63)
+            words[first_word + (b >> 6)] |= np.int64(bit)

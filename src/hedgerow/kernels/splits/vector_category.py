@@ -1,0 +1,297 @@
+"""Search of the best set of categories of a node for several outputs at once.
+
+With one output a best set is found by sorting the categories by their leaf weight
+(:mod:`hedgerow.kernels.splits.category_split`).  With several there is a vector of leaf
+weights for each category and no order of vectors; they are sorted by their
+projection on the direction in which they differ most, the first principal component
+(Coppersmith, Hong and Hosking 1999, for classes).  The cuts of this order, and with few
+categories each against all others, are scored by the sum over the outputs.  Guards,
+groups of small categories and ties are those of one output.
+
+::
+
+    category          Rome     Oslo     Bonn     Kiev
+    leaf weights    (-3, 1)  (2, -1)  (5, -2)  (-1, 0)
+    on (0.9, -0.4)    -3.1      2.2      5.3     -0.9      sorted by this
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.histograms.histogram import HistogramSums
+from hedgerow.kernels.histograms.vector_histogram import Sums, place_of_g
+from hedgerow.kernels.simd.lanes import N_LANES
+from hedgerow.kernels.splits.category_split import (
+    GROUP_N,
+    GROUP_OF_BIN,
+    KEY,
+    ORDER,
+    SCRATCH_SIZE,
+    CategoryRules,
+    CategorySplit,
+    complete_set,
+    gather_bins,
+    key_of,
+)
+from hedgerow.kernels.splits.split import NodeSums, SplitRules, node_score
+from hedgerow.kernels.splits.vector_split import VectorNode
+
+_STEPS = 8
+"""Steps of the power iteration: the order needs a direction, not its last digits."""
+
+
+class Groups(NamedTuple):
+    """Space for the groups of categories of a column, of a thread.
+
+    g, h       int64 (n_outputs, SCRATCH_SIZE): sums of each group
+    weight     float64 (n_outputs, SCRATCH_SIZE): its leaf weight
+    direction  float64 (3, n_outputs): the direction sought, the next one, and the mean of
+               the leaf weights
+    side       int64 (n_outputs, 2): sums of g and h on the side that is filled up
+    """
+
+    g: IntArray
+    h: IntArray
+    weight: FloatArray
+    direction: FloatArray
+    side: IntArray
+
+
+@kernel(inner=True)
+def sum_groups(
+    sums: Sums, at: int, stride: int, n_groups: int, places: IntArray, groups: Groups
+) -> None:
+    """Sums of each output over the bins of each group."""
+    group_of_bin, cells, constant = places[GROUP_OF_BIN], sums.cells, sums.constant == 1
+    for output in range(groups.g.shape[0]):
+        word = place_of_g(sums, output)
+        for group in range(n_groups):
+            groups.g[output, group] = 0
+            groups.h[output, group] = places[GROUP_N, group] if constant else 0
+        for b in range(stride):
+            group, cell = group_of_bin[b], (at + b) * sums.width + word
+            if group >= 0:
+                groups.g[output, group] += np.int64(cells[cell])
+                if not constant:
+                    groups.h[output, group] += np.int64(cells[cell + N_LANES])
+
+
+@kernel(inner=True)
+def weigh_groups(
+    node: VectorNode, n_groups: int, smooth: float, places: IntArray, groups: Groups
+) -> int:
+    """Leaf weights of the groups, and their mean; return the group farthest from it."""
+    for output in range(groups.g.shape[0]):
+        g_unit, h_unit = node.units[output, 0], node.units[output, 1]
+        mean = 0.0
+        for group in range(n_groups):
+            below = float(groups.h[output, group]) + smooth / h_unit
+            exact = float(groups.g[output, group]) / below if below > 0.0 else 0.0
+            groups.weight[output, group] = exact * (g_unit / h_unit)
+            mean += groups.weight[output, group] * places[GROUP_N, group]
+        groups.direction[2, output] = mean / node.n_rows
+    farthest, most = np.int64(0), -1.0
+    for group in range(n_groups):
+        size = 0.0
+        for output in range(groups.g.shape[0]):
+            away = groups.weight[output, group] - groups.direction[2, output]
+            size += away * away
+        size *= places[GROUP_N, group]
+        if size > most:
+            farthest, most = group, size
+    return farthest
+
+
+@kernel(inner=True)
+def normalise(direction: FloatArray) -> None:
+    """Make the length 1, and the largest component positive."""
+    length, largest = 0.0, 0.0
+    for value in direction:
+        length += value * value
+        if abs(value) > abs(largest):
+            largest = value
+    factor = 1.0 / np.sqrt(length) if length > 0.0 else 0.0
+    if largest < 0.0:
+        factor = -factor
+    for output in range(len(direction)):
+        direction[output] *= factor
+
+
+@kernel(inner=True)
+def find_direction(start: int, n_groups: int, places: IntArray, groups: Groups) -> None:
+    """First principal component of the leaf weights, into ``groups.direction[0]``."""
+    n_outputs = groups.g.shape[0]
+    direction, following, mean = groups.direction[0], groups.direction[1], groups.direction[2]
+    for output in range(n_outputs):
+        direction[output] = groups.weight[output, start] - mean[output]
+    normalise(direction)
+    for _ in range(_STEPS):
+        for output in range(n_outputs):
+            following[output] = 0.0
+        for group in range(n_groups):
+            along = 0.0
+            for output in range(n_outputs):
+                along += (groups.weight[output, group] - mean[output]) * direction[output]
+            along *= places[GROUP_N, group]
+            for output in range(n_outputs):
+                following[output] += along * (groups.weight[output, group] - mean[output])
+        normalise(following)
+        for output in range(n_outputs):
+            direction[output] = following[output]
+
+
+@kernel(inner=True)
+def score_side(node: VectorNode, n: int, rules: SplitRules, side: IntArray) -> float:
+    """Summed score of a division with ``side`` on one side; -1 if a side has too little."""
+    if min(n, node.n_rows - n) < rules.min_samples_leaf:
+        return -1.0
+    score, mass, mass_rest = 0.0, 0.0, 0.0
+    for output in range(len(side)):
+        g_unit, h_unit = node.units[output, 0], node.units[output, 1]
+        h = float(side[output, 1]) * h_unit
+        h_rest = float(node.totals[output, 1] - side[output, 1]) * h_unit
+        if min(h, h_rest) + rules.reg_lambda <= 0.0:
+            return -1.0
+        mass += h
+        mass_rest += h_rest
+        one = node_score(float(side[output, 0]) * g_unit, h, rules)
+        rest = float(node.totals[output, 0] - side[output, 0]) * g_unit
+        score += one + node_score(rest, h_rest, rules)
+    lightest = rules.min_child_weight * len(side)
+    return score if min(mass, mass_rest) >= lightest else -1.0
+
+
+@kernel(inner=True)
+def add_group(group: int, groups: Groups) -> None:
+    """Put a group on the side."""
+    for output in range(len(groups.side)):
+        groups.side[output, 0] += groups.g[output, group]
+        groups.side[output, 1] += groups.h[output, group]
+
+
+@kernel(inner=True)
+def empty_side(groups: Groups) -> None:
+    """Take all groups off the side."""
+    for output in range(len(groups.side)):
+        groups.side[output, 0] = 0
+        groups.side[output, 1] = 0
+
+
+@kernel(inner=True)
+def scan_vectors(
+    n_groups: int,
+    backward: int,
+    node: VectorNode,
+    rules: SplitRules,
+    category: CategoryRules,
+    places: IntArray,
+    groups: Groups,
+) -> tuple[float, int]:
+    """Best score and number of groups taken from one end of the order."""
+    order = places[ORDER]
+    most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
+    best, taken = -1.0, np.int64(0)
+    n, passed = np.int64(0), np.int64(0)
+    empty_side(groups)
+    for i in range(most):
+        group = order[n_groups - 1 - i] if backward == 1 else order[i]
+        add_group(group, groups)
+        n += places[GROUP_N, group]
+        passed += places[GROUP_N, group]
+        if node.n_rows - n < category.min_group:
+            break
+        if passed < category.min_group:
+            continue
+        passed = np.int64(0)
+        score = score_side(node, n, rules, groups.side)
+        if score > best:
+            best, taken = score, np.int64(i + 1)
+    return best, taken
+
+
+@kernel(inner=True)
+def sort_vectors(
+    n_groups: int, node: VectorNode, smooth: float, places: IntArray, groups: Groups
+) -> int:
+    """Sort the groups that have rows along the first principal component; their number."""
+    start = weigh_groups(node, n_groups, smooth, places, groups)
+    find_direction(start, n_groups, places, groups)
+    key, has_rows = places[KEY], places[GROUP_N]
+    for group in range(n_groups):
+        along = 0.0
+        for output in range(groups.g.shape[0]):
+            along += groups.weight[output, group] * groups.direction[0, output]
+        key[group] = key_of(along, np.int64(group))
+    n = np.int64(0)
+    for group in range(n_groups):
+        if has_rows[group] == 0:
+            continue
+        smaller = np.int64(0)  # all keys differ
+        for other in range(n_groups):
+            smaller += np.int64(has_rows[other] > 0 and key[other] < key[group])
+        places[ORDER, smaller] = group
+        n += 1
+    return n
+
+
+@kernel(inner=True)
+def find_vector_set(
+    sums: Sums,
+    at: int,
+    stride: int,
+    node: VectorNode,
+    rules: SplitRules,
+    category: CategoryRules,
+    places: IntArray,
+    groups: Groups,
+) -> CategorySplit:
+    """Best set of the bins at ``at:at + stride``; of its sums ``n`` alone has a meaning.
+
+    ``places`` is scratch space as for :func:`hedgerow.kernels.splits.category_split.find_set`.
+    """
+    counts = HistogramSums(sums.n, sums.n, sums.n)
+    n_groups = gather_bins(counts, at, stride, stride, 0.0, places)
+    best, first, last = -1.0, np.int64(0), np.int64(0)
+    if n_groups - 1 <= category.most_one_hot:
+        # Group 0 is empty here.  Two groups make one division, not two.
+        sum_groups(sums, at, stride, n_groups, places, groups)
+        stop = n_groups if n_groups > 3 else np.int64(2)
+        for i in range(1, stop):
+            places[ORDER, i] = i
+            empty_side(groups)
+            add_group(i, groups)
+            score = score_side(node, places[GROUP_N, i], rules, groups.side)
+            if score > best:
+                best, first, last = score, np.int64(i), np.int64(i + 1)
+    else:
+        least = category.smooth * category.n_copies
+        n_groups = gather_bins(counts, at, stride, stride, least, places)
+        sum_groups(sums, at, stride, n_groups, places, groups)
+        n_groups = sort_vectors(n_groups, node, category.smooth, places, groups)
+        harder = SplitRules(
+            rules.min_samples_leaf,
+            rules.min_child_weight,
+            rules.reg_lambda + category.penalty,
+            rules.reg_alpha,
+            rules.gamma,
+            rules.max_delta_step,
+        )
+        score, taken = scan_vectors(n_groups, 0, node, harder, category, places, groups)
+        if score > best:
+            best, first, last = score, np.int64(0), taken
+        score, taken = scan_vectors(n_groups, 1, node, harder, category, places, groups)
+        if score > best:
+            best, first, last = score, n_groups - taken, n_groups
+    if best < 0.0:
+        nothing = (np.int64(0), np.int64(0), np.int64(0), np.int64(0))
+        return CategorySplit(-1.0, np.int64(0), np.int64(0), np.int64(0), np.int64(0), nothing)
+    whole = NodeSums(np.int64(0), np.int64(0), node.n_rows)
+    return complete_set(stride, stride, whole, places, best, (first, last))
+
+
+__all__ = ["SCRATCH_SIZE", "Groups", "find_vector_set"]

@@ -1,0 +1,1 @@
+"""From the values of a table to cuts, bins, bundles and statistics of categories."""

@@ -1,0 +1,239 @@
+"""From values to bins, and from sorted values to cuts.
+
+Glossary
+--------
+cut          threshold between two bins; the bin of a value is the number of
+             cuts below it, so ``value <= cut[b]`` exactly if ``bin <= b``
+lookup row   the cuts of one feature, laid out for the search (272 numbers)
+run          equal neighbours in a sorted column
+heavy value  one whose mass fills a bin by itself
+
+Search
+------
+A search tree of two levels with sixteen children each.  A feature has at most
+255 cuts, padded to 256 with numbers that nothing exceeds::
+
+    lookup row   last of block 0, of block 1, ... of block 15     16 fences
+                 cut 0 ... cut 15                                 block 0
+                 ...
+                 cut 240 ... cut 255                              block 15
+
+``f`` fences and ``c`` cuts of block ``f`` lie below the value: its bin is
+``16 f + c``.  Sixteen comparisons are one vector instruction, whose mask is
+counted by another; nothing branches.  1M x 28 on one Zen 5 core, both layouts
+written: 1.5 ns a value (float32) and 2.7 ns (float64), against 32 ns for a loop
+of binary search, 4.0 for eight unrolled steps without branches and 2.5 for a
+grid of 2,048 cells with a short scan.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.primitives.hashing import hash64
+from hedgerow.kernels.primitives.intrinsics import FAN_OUT, count_below
+
+MOST_CUTS = FAN_OUT * FAN_OUT - 1
+LOOKUP_WIDTH = FAN_OUT + FAN_OUT * FAN_OUT
+
+_FAN = np.uint64(FAN_OUT)
+_WIDTH = np.uint64(LOOKUP_WIDTH)
+_ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+
+# Rows that are binned for one feature before the next feature's turn.  In ns a
+# value for 128 / 512 / 2,048 rows, float32: 1.49 / 1.52 / 1.47 for 28 columns in C
+# order, 1.61 / 1.36 / 1.28 in Fortran order, 2.9 / 3.1 / 5.4 for 1,024 columns in C
+# order (rows 4 KiB apart share a cache set).  One row after the other: 1.84 and 2.4.
+_ROWS = np.uint64(512)
+
+# Masses are compared with this much play, so that scaling all weights, which
+# rounds sums anew, does not tip a tie.
+_PLAY = 1e-9
+
+_HEAVY_PASSES = 8
+
+
+@kernel
+def bin_rows(
+    values: AnyArray,
+    lookup: AnyArray,
+    lowest: Any,
+    missing_bin: np.uint8,
+    by_row: BinArray,
+    by_column: BinArray,
+    start: int,
+    stop: int,
+) -> None:
+    """Write the bins of rows ``start`` to ``stop``.
+
+    Parameters
+    ----------
+    values : float32, float64 or int64 keys, shape (2, n_rows, n_features)
+        The table broadcast along a first axis: Numba then takes any strides
+        for the same type, and compiles once for all of them.
+    lookup : like values, shape (n_features * LOOKUP_WIDTH,)
+    lowest : like values
+        Smallest value that is not missing (NaN is not ``>= -inf``).
+    missing_bin : uint8
+    by_row : uint8, shape (n_tiles, n_rows + PAD, tile_width)
+    by_column : uint8, shape (n_features or 0, n_rows + PAD)
+        Left alone if it has no features.
+    """
+    n_features = np.uint64(values.shape[2])
+    n_tiles = np.uint64(by_row.shape[0])
+    per_tile = (n_features + n_tiles - _ONE) // n_tiles
+    columns = by_column.shape[0] > 0
+    first, end = np.uint64(start), np.uint64(stop)
+    while first < end:
+        last = min(first + _ROWS, end)
+        for j in range(n_features):
+            tile, place = j // per_tile, j % per_tile
+            fences = j * _WIDTH
+            blocks = fences + _FAN
+            for i in range(first, last):
+                value = values[_ZERO, i, j]
+                above = _FAN * count_below(lookup, fences, value)
+                found = np.uint8(above + count_below(lookup, blocks + above, value))
+                found = found if value >= lowest else missing_bin
+                by_row[tile, i, place] = found
+                if columns:
+                    by_column[j, i] = found
+        first = last
+
+
+@kernel
+def sample_rows(seed: int, stream: int, limit: np.uint64, n_rows: int, rows: IntArray) -> np.int64:
+    """Write the rows whose hash lies below ``limit``; return how many they are.
+
+    Parameters
+    ----------
+    rows : int64
+        Filled from the start in ascending order, at most ``len(rows) - 1``.
+    """
+    count, room = _ZERO, np.uint64(len(rows) - 1)
+    for row in range(np.uint64(n_rows)):
+        rows[count] = np.int64(row)
+        count += np.uint64((hash64(seed, stream, row) < limit) & (count < room))
+    return np.int64(count)
+
+
+@kernel
+def gather_columns(
+    values: AnyArray, rows: IntArray, columns: AnyArray, start: int, stop: int
+) -> None:
+    """Write ``columns[j, i] = values[0, rows[i], j]`` for ``start <= i < stop``."""
+    n_features = np.uint64(values.shape[2])
+    first, end = np.uint64(start), np.uint64(stop)
+    while first < end:
+        last = min(first + _ROWS, end)
+        for j in range(n_features):
+            for i in range(first, last):
+                columns[j, i] = values[_ZERO, np.uint64(rows[i]), j]
+        first = last
+
+
+@kernel
+def find_runs(ordered: AnyArray, starts: IntArray) -> np.int64:
+    """Write where each run of the sorted ``ordered`` starts, and the end; count them.
+
+    Parameters
+    ----------
+    ordered : any number type, shape (n,)
+        Ascending, without NaN; n > 0.
+    starts : int64, shape (n + 1,)
+    """
+    starts[0] = 0
+    n, runs = np.uint64(len(ordered)), _ONE
+    for i in range(_ONE, n):
+        starts[runs] = np.int64(i)
+        runs += np.uint64(ordered[i - _ONE] < ordered[i])
+    starts[runs] = np.int64(n)
+    return np.int64(runs)
+
+
+@kernel(inner=True)
+def _light_target(
+    starts: IntArray, n_runs: np.uint64, mass_before: FloatArray, max_bins: int
+) -> tuple[float, np.int64]:
+    """Mass above which a value is heavy, and the bins left for values that are not.
+
+    Heavy values are taken out, each with a bin of its own, until none of the
+    others exceeds the mean of the bins that remain.
+    """
+    total = mass_before[starts[n_runs]] - mass_before[starts[0]]
+    target, bins_left = total / max_bins, np.int64(max_bins)
+    for _ in range(_HEAVY_PASSES):
+        heavy, heavy_mass = 0, 0.0
+        for run in range(n_runs):
+            mass = mass_before[starts[run + _ONE]] - mass_before[starts[run]]
+            if mass >= target * (1.0 - _PLAY):
+                heavy += 1
+                heavy_mass += mass
+        if max_bins - heavy == bins_left or heavy >= max_bins:
+            break
+        bins_left = np.int64(max_bins - heavy)
+        target = (total - heavy_mass) / bins_left
+    return target, bins_left
+
+
+@kernel
+def choose_cuts(
+    starts: IntArray, n_runs: int, mass_before: FloatArray, max_bins: int, cuts: IntArray
+) -> int:
+    """Divide a sorted column into at most ``max_bins`` bins of like mass.
+
+    A cut at ``c`` stands between rows ``c - 1`` and ``c`` of the sorted column.
+    With no more than ``max_bins`` different values each has a bin.  Otherwise a
+    bin ends where its mass is nearest to the mean of what is left; a heavy value
+    is alone, or with lighter ones before it that weigh less than half a bin.
+
+    Parameters
+    ----------
+    starts : int64, shape (at least n_runs + 1,)
+        From :func:`find_runs`.
+    n_runs : int64
+        Different values, at least 1.
+    mass_before : float64, shape (n + 1,)
+        Mass of all rows before each one; differences must be exact.
+    max_bins : int64
+    cuts : int64, shape (max_bins,)
+        Ascending positions of the cuts.
+
+    Returns
+    -------
+    int64
+        Number of cuts, less than ``max_bins``.
+    """
+    runs = np.uint64(n_runs)
+    if n_runs <= max_bins:
+        for run in range(_ONE, runs):
+            cuts[run - _ONE] = starts[run]
+        return n_runs - 1
+    heavy_mass, bins_left = _light_target(starts, runs, mass_before, max_bins)
+    mass_left = heavy_mass * bins_left
+    target, held, n_cuts, last = heavy_mass, 0.0, 0, max_bins - 1
+    for run in range(runs):
+        mass = mass_before[starts[run + _ONE]] - mass_before[starts[run]]
+        heavy = mass >= heavy_mass * (1.0 - _PLAY)
+        goal = 0.5 * target if heavy else target - 0.5 * mass
+        closes_before = held > 0.0 and held > goal * (1.0 + _PLAY) and bins_left > 0
+        closes_after = heavy and run + _ONE < runs
+        if closes_before and n_cuts < last:
+            cuts[n_cuts] = starts[run]
+            n_cuts += 1
+            bins_left -= 1
+            mass_left, held = mass_left - held, 0.0
+            target = mass_left / bins_left if bins_left > 0 else np.inf
+        if not heavy:
+            held += mass
+        elif closes_after and n_cuts < last:
+            cuts[n_cuts] = starts[run + _ONE]
+            n_cuts += 1
+            mass_left, held = mass_left - held, 0.0
+            target = mass_left / bins_left if bins_left > 0 else np.inf
+    return n_cuts

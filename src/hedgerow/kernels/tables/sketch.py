@@ -1,0 +1,119 @@
+"""Arithmetic of the quantile sketch: bounds of ranks that hold for real numbers.
+
+A float64 sum is rounded.  Here every bound is rounded *outwards*: lower bounds down,
+upper bounds up, and only where the sum is not exact.  How a sum ``a + b`` was rounded is
+known exactly from four more additions (:func:`_lost`)::
+
+    a + b  =  sum + lost        lost < 0: the sum was rounded up, so step down
+
+Plain NumPy, as there is no loop that NumPy does not have.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+
+
+def _lost(a: FloatArray, b: FloatArray, total: FloatArray) -> FloatArray:
+    """Compute ``a + b - total`` exactly, ``total`` being the rounded sum ``a + b``."""
+    part = total - a
+    return (a - (total - part)) + (b - part)
+
+
+def add_down(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Compute the largest float64 that is not above ``a + b``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow.kernels.tables.sketch import add_down, add_up
+    >>> add_down(np.float64(1.0), np.float64(1e-20)) == 1.0
+    True
+    >>> add_up(np.float64(1.0), np.float64(1e-20)) > 1.0
+    True
+    """
+    total = a + b
+    return np.where(_lost(a, b, total) < 0, np.nextafter(total, -np.inf), total)
+
+
+def add_up(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Compute the smallest float64 that is not below ``a + b``."""
+    total = a + b
+    return np.where(_lost(a, b, total) > 0, np.nextafter(total, np.inf), total)
+
+
+def prefix_bounds(weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bound the sums of the first 0, 1, ..., n weights.
+
+    The plain cumulative sum ``s`` is off by the sum of what each of its additions lost.
+    That sum is added again; it is rounded too, but its error is at most
+    ``n * 2**-52`` of the sum of its absolute terms, so the bounds are an ulp or two apart.
+
+    Parameters
+    ----------
+    weight : float64, shape (n,)
+        At least 0; the sum must be finite.
+
+    Returns
+    -------
+    low, high : float64, shape (n + 1,)
+        Never descending; equal wherever all sums up to there are exact.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow.kernels.tables.sketch import prefix_bounds
+    >>> prefix_bounds(np.array([1.0, 2.0]))
+    (array([0., 1., 3.]), array([0., 1., 3.]))
+    """
+    total = np.append(0.0, np.cumsum(weight))
+    lost = np.append(0.0, _lost(total[:-1], weight, total[1:]))
+    if not lost.any():
+        return total, total
+    missing, size = np.cumsum(lost), np.cumsum(np.abs(lost))
+    slack = size * (len(weight) * 2.0**-52)
+    slack = np.where(size > 0, np.nextafter(slack, np.inf), 0.0)
+    low = np.maximum(add_down(add_down(total, missing), -slack), 0.0)
+    high = add_up(add_up(total, missing), slack)
+    # A sum is at least as large as the one before it, and so are good bounds.
+    return np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
+
+
+def fit_weights(low: FloatArray, high: FloatArray, weight: FloatArray) -> FloatArray:
+    """Lower weights to what lies between the bounds: a matter of rounding only.
+
+    Afterwards ``low[i] + weight[i] <= low[i + 1]`` and
+    ``high[i] + weight[i + 1] <= high[i + 1]`` hold for the real sums, so that bounds
+    taken between two values never cross those at the values.
+    """
+    above = add_down(np.append(low[1:], high[-1]), -low)
+    below = add_down(high, -np.append(0.0, high[:-1]))
+    return np.minimum(weight, np.minimum(above, below))
+
+
+def nearest(low: FloatArray, high: FloatArray, weight: FloatArray, rank: FloatArray) -> IntArray:
+    """Find the positions of the values whose ranks are nearest to ``rank``.
+
+    Between the middles of the bounds of two values, the first is nearer where twice the
+    rank lies below the bounds of a value between them, added up (the query function of
+    the XGBoost paper, appendix A).
+
+    Parameters
+    ----------
+    low, high, weight : float64, shape (n,), n at least 1
+    rank : float64, any shape
+
+    Returns
+    -------
+    int64, shape of ``rank``
+    """
+    last = len(low) - 1
+    twice = 2 * rank
+    before = np.searchsorted(low + high, twice, side="right") - 1
+    first = np.clip(before, 0, max(last - 1, 0))
+    second = np.minimum(first + 1, last)
+    between = (low[first] + weight[first]) + (high[second] - weight[second])
+    found = np.where(twice < between, first, second)
+    return np.where(before < 0, 0, np.where(before >= last, last, found))

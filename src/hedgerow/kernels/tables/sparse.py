@@ -1,0 +1,286 @@
+"""Rows of which only some entries are recorded: sorted by column, binned, spread out.
+
+Glossary
+--------
+entry    a recorded value: its column and its number; what is not recorded is 0
+         (or missing, where the number 0 is a missing value)
+code     a feature's bin of a value, and one past its last bin for a missing value
+rest     the code of what is not recorded
+cell     what stands in a column of the binned matrix
+
+::
+
+    row_start  0     2  3     5          the entries of row r are
+    column     1  4  0  1  2             row_start[r] : row_start[r + 1]
+    value      .5 2. 1. 7. nan
+
+A column of the binned matrix holds one feature, its bins as they are, or a
+bundle: cell 0 where every feature of the bundle is at rest, and for each of them
+cells of its own for all other codes (:mod:`hedgerow.data.binning.bundles`).
+
+No kernel touches what is not recorded: time is linear in the entries.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray, RowArray
+from hedgerow.compile import kernel
+
+_ONE = np.uint64(1)
+_ROWS = np.uint64(512)  # rows that are binned before they are copied column by column
+
+
+class Entries(NamedTuple):
+    """Recorded entries, row by row.
+
+    row_start  int64 (n_rows + 1,)
+    column     int32
+    value      float32, float64 or int64 keys, never the number 0 if that is missing
+    lowest     of that type: the smallest value that is not missing
+    """
+
+    row_start: IntArray
+    column: np.ndarray
+    value: AnyArray
+    lowest: Any
+
+
+class Places(NamedTuple):
+    """Where the codes of each feature go in the binned matrix.
+
+    cuts         of the type of the values: the cuts of feature 0, then those of feature 1, ...
+    cut_start    int64 (n_features + 1,)
+    rest         int32 (n_features,): code of what is not recorded
+    column       int32 (n_features,): column of the matrix; -1 if the feature is
+                 always at rest
+    first        int32 (n_features,): first cell of the feature; -1 if its column
+                 holds it alone, with codes as they are
+    last         int32 (n_features,): last cell that the feature may take
+    missing_bin  int64: cell of a missing value in a column of one feature
+    per_tile     int64: columns in each tile but perhaps the last
+    """
+
+    cuts: AnyArray
+    cut_start: IntArray
+    rest: np.ndarray
+    column: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    missing_bin: np.int64
+    per_tile: np.int64
+
+
+@kernel
+def count_entries(entries: Entries, rows: IntArray, counts: IntArray) -> None:
+    """Add the entries of ``rows`` (of all, if there are none) to those of their columns."""
+    listed = len(rows) > 0
+    n = np.uint64(len(rows) if listed else len(entries.row_start) - 1)
+    for i in range(n):
+        row = np.uint64(rows[i]) if listed else i
+        for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
+            counts[np.uint64(entries.column[e])] += 1
+
+
+@kernel
+def gather_entries(
+    entries: Entries,
+    rows: IntArray,
+    mass: FloatArray,
+    place: IntArray,
+    values: AnyArray,
+    masses: FloatArray,
+) -> None:
+    """Sort the entries of ``rows`` (of all, if there are none) by column.
+
+    Parameters
+    ----------
+    mass : float64, one for each of the rows, or empty
+    place : int64 (n_features,)
+        Where the entries of each column begin; moved on to where they end.
+    values, masses
+        The entries by column, those of a column in the order of ``rows``, and the
+        masses of their rows (left alone if ``mass`` is empty).
+    """
+    listed, weighted = len(rows) > 0, len(mass) > 0
+    n = np.uint64(len(rows) if listed else len(entries.row_start) - 1)
+    for i in range(n):
+        row = np.uint64(rows[i]) if listed else i
+        for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
+            j = np.uint64(entries.column[e])
+            to = np.uint64(place[j])
+            place[j] += 1
+            values[to] = entries.value[e]
+            if weighted:
+                masses[to] = mass[i]
+
+
+@kernel
+def count_active(
+    entries: Entries, low: AnyArray, high: AnyArray, present: int, counts: IntArray, part: IntArray
+) -> None:
+    """Count entries that are not at rest, by column, of rows ``part[0]:part[1]``.
+
+    ``present`` is 1 if what is not recorded is missing: every value is then away
+    from rest.  If it is 0, values outside ``low[j] .. high[j]`` are, and missing ones.
+    """
+    for row in range(np.uint64(part[0]), np.uint64(part[1])):
+        for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
+            j = np.uint64(entries.column[e])
+            value = entries.value[e]
+            inside = (value >= low[j]) & (value <= high[j])
+            active = value >= entries.lowest if present == 1 else not inside
+            counts[j] += np.int64(active)
+
+
+@kernel
+def list_active(
+    entries: Entries,
+    low: AnyArray,
+    high: AnyArray,
+    present: int,
+    place: IntArray,
+    rows: RowArray,
+    part: IntArray,
+) -> None:
+    """Write the rows that :func:`count_active` counts, by column, ascending.
+
+    ``place[j]``, where those of column ``j`` begin, is moved on; -1 leaves it out.
+    """
+    for row in range(np.uint64(part[0]), np.uint64(part[1])):
+        for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
+            j = np.uint64(entries.column[e])
+            value = entries.value[e]
+            inside = (value >= low[j]) & (value <= high[j])
+            active = value >= entries.lowest if present == 1 else not inside
+            to = place[j]
+            if active and to >= 0:
+                rows[np.uint64(to)] = row
+                place[j] = to + 1
+
+
+@kernel(inline=True, inner=True)
+def code_of(entries: Entries, places: Places, e: int, j: int) -> int:
+    """The code of entry ``e``, of feature ``j``."""
+    value, cuts = entries.value[e], places.cuts
+    low, n = np.uint64(places.cut_start[j]), np.uint64(places.cut_start[j + _ONE])
+    start, n = low, n - low
+    if not value >= entries.lowest:
+        return np.int64(n) + 1
+    while n > 0:
+        half = n >> _ONE
+        above = cuts[low + half] < value
+        low = low + half + _ONE if above else low
+        n = n - half - _ONE if above else half
+    return np.int64(low - start)
+
+
+@kernel
+def bin_entries(
+    entries: Entries, places: Places, by_row: BinArray, by_column: BinArray, start: int, stop: int
+) -> int:
+    """Write the cells of rows ``start`` to ``stop``; return how many values found no place.
+
+    Parameters
+    ----------
+    by_row : uint8 (n_tiles, n_rows + PAD, tile_width)
+        Rows already hold the cells of what is at rest.
+    by_column : uint8 (n_columns or 0, n_rows + PAD)
+        Left alone if it has no columns.
+
+    Returns
+    -------
+    int
+        Values that gave way to one of a feature later in their bundle, and those
+        of a code that the feature has no cell for.
+    """
+    n_columns, per_tile = np.uint64(by_column.shape[0]), np.uint64(places.per_tile)
+    lost = np.int64(0)
+    first, end = np.uint64(start), np.uint64(stop)
+    while first < end:
+        last = min(first + _ROWS, end)
+        for row in range(first, last):
+            begin = np.uint64(entries.row_start[row])
+            for e in range(begin, np.uint64(entries.row_start[row + _ONE])):
+                j = np.uint64(entries.column[e])
+                if places.column[j] < 0:
+                    continue
+                code = code_of(entries, places, e, j)
+                place = np.uint64(places.column[j])
+                tile, place = place // per_tile, place % per_tile
+                rest = np.int64(places.rest[j])
+                if places.first[j] < 0:
+                    n_bins = places.cut_start[j + _ONE] - places.cut_start[j] + 1
+                    cell = code if code < n_bins else places.missing_bin
+                    by_row[tile, row, place] = np.uint8(cell)
+                elif code != rest:
+                    cell = np.int64(places.first[j]) + code - np.int64(code > rest)
+                    held = np.int64(by_row[tile, row, place])
+                    fits = cell <= np.int64(places.last[j])
+                    lost += np.int64(held > 0 or not fits)
+                    if fits:
+                        by_row[tile, row, place] = np.uint8(max(held, cell))
+        for k in range(n_columns):
+            tile, place = k // per_tile, k % per_tile
+            for row in range(first, last):
+                by_column[k, row] = by_row[tile, row, place]
+        first = last
+    return lost
+
+
+@kernel
+def spread_entries(
+    entries: Entries, place: np.ndarray, rest: Any, table: AnyArray, start: int, stop: int
+) -> None:
+    """Write rows ``start`` to ``stop`` of some columns as a dense table.
+
+    Parameters
+    ----------
+    place : int32 (n_features,)
+        Column of ``table`` for each feature, -1 for those that are not wanted.
+    rest : of the type of the values
+        What stands for an entry that is not recorded.
+    table : of the type of the values, shape (at least stop - start, n_places)
+    """
+    width = np.uint64(table.shape[1])
+    for i in range(np.uint64(stop - start)):
+        for k in range(width):
+            table[i, k] = rest
+        row = np.uint64(start) + i
+        for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
+            to = place[np.uint64(entries.column[e])]
+            if to >= 0:
+                table[i, np.uint64(to)] = entries.value[e]
+
+
+@kernel
+def count_cells(by_row: BinArray, tile: int, rest: BinArray, row_start: np.ndarray) -> int:
+    """Write where the list of each row of a tile starts, and the end, which is returned.
+
+    ``rest`` has the cell at rest of each column of the tile; positions behind the
+    last column hold zeros in both.
+    """
+    total = np.uint64(0)
+    row_start[0] = 0
+    for row in range(np.uint64(len(row_start) - 1)):
+        for k in range(np.uint64(len(rest))):
+            total += np.uint64(by_row[tile, row, k] != rest[k])
+        row_start[row + _ONE] = total
+    return np.int64(total)
+
+
+@kernel
+def list_cells(
+    by_row: BinArray, tile: int, rest: BinArray, stride: int, n_rows: int, cells: np.ndarray
+) -> None:
+    """Write the lists: column within the tile times ``stride``, plus the cell."""
+    at = np.uint64(0)
+    for row in range(np.uint64(n_rows)):
+        for k in range(np.uint64(len(rest))):
+            cell = by_row[tile, row, k]
+            if cell != rest[k]:
+                cells[at] = k * np.uint64(stride) + np.uint64(cell)
+                at += _ONE

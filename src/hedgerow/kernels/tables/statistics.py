@@ -1,0 +1,159 @@
+"""Means of the target by category: ordered ones for training, lookup for prediction.
+
+Glossary
+--------
+key       number of a combination of categories; equal keys, equal categories
+code      place of a key in a list without gaps, from 0
+strength  mass of the prior: a mean of ``k`` rows of weight 1 is
+          ``(sum + strength * prior) / (k + strength)``
+
+A mean over all rows holds the row's own target, so a tree that splits it finds
+what it looks for in the answer.  The ordered mean of a row is taken over the rows
+*before* it in a random order (Prokhorenkova et al. 2018), which one walk in
+that order fills in, with two running sums for each code::
+
+    order     3    0    4    1    2
+    code      a    b    a    a    b
+    target    1    0    0    1    1
+    mean of  none none 1/1  1/2  0/1      each drawn towards the prior
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.primitives.hashing import hash64, mix64
+
+ORDER_STREAM = 12 << 40
+"""Streams of the random orders, one each."""
+
+_SPLITTER = 2.0**29 + 1.0
+
+
+@kernel(inline=True, inner=True)
+def shortened(value: float) -> float:
+    """``value`` rounded to 24 bits, so that noise of sums makes no two values of one.
+
+    By Veltkamp's product; numbers from 1e300 on would overflow.
+    """
+    scaled = value * _SPLITTER
+    return scaled - (scaled - value)
+
+
+@kernel
+def shuffle(seed: int, stream: int, order: IntArray) -> None:
+    """Put ``order`` in a random order that depends on its length, seed and stream only."""
+    n = len(order)
+    for i in range(n - 1):
+        draw = hash64(seed, stream, i)
+        j = np.int64(i) + np.int64(draw % np.uint64(n - i))
+        order[i], order[j] = order[j], order[i]
+
+
+@kernel
+def number_keys(keys: IntArray, slots: IntArray, codes: IntArray, found: IntArray) -> int:
+    """Number different keys in the order in which they appear; return how many there are.
+
+    Parameters
+    ----------
+    keys : int64 (n,)
+    slots : int64, a power of two above ``n``
+        Scratch space, filled with -1: a hash table of codes.
+    codes : int64 (n,)
+        Filled with the code of each key.
+    found : int64 (n,)
+        Filled with the key of each code.
+    """
+    mask = np.uint64(len(slots) - 1)
+    n_codes = np.int64(0)
+    for i in range(len(keys)):
+        key = keys[i]
+        slot = mix64(np.uint64(key)) & mask
+        while slots[slot] >= 0 and found[slots[slot]] != key:
+            slot = (slot + np.uint64(1)) & mask
+        if slots[slot] < 0:
+            slots[slot] = n_codes
+            found[n_codes] = key
+            n_codes += 1
+        codes[i] = slots[slot]
+    return n_codes
+
+
+@kernel
+def ordered_means(
+    codes: IntArray,
+    order: IntArray,
+    target: FloatArray,
+    weight: FloatArray,
+    strength: float,
+    prior: float,
+    sums: FloatArray,
+    means: FloatArray,
+) -> None:
+    """Mean target of the rows with the same code that come before each row.
+
+    Parameters
+    ----------
+    codes, order : int64 (n_rows,)
+        ``order`` lists the rows.
+    target, weight : float64 (n_rows,)
+    strength, prior : float
+    sums : float64 (2 * n_codes,), all 0
+        Scratch space; at the end for each code the sum of targets and of weights.
+    means : float64 (n_rows,)
+        Filled.
+    """
+    for i in range(len(order)):
+        row = np.uint64(order[i])
+        at = np.uint64(2) * np.uint64(codes[row])
+        mass = sums[at + np.uint64(1)]
+        means[row] = shortened((sums[at] + strength * prior) / (mass + strength))
+        sums[at] += weight[row] * target[row]
+        sums[at + np.uint64(1)] = mass + weight[row]
+
+
+@kernel
+def means_of_sums(sums: FloatArray, strength: float, prior: float, means: FloatArray) -> None:
+    """Mean of each code over all rows, from the sums that :func:`ordered_means` leaves."""
+    for code in range(len(means)):
+        means[code] = shortened(
+            (sums[2 * code] + strength * prior) / (sums[2 * code + 1] + strength)
+        )
+
+
+@kernel
+def look_up(
+    joint: IntArray,
+    keys: IntArray,
+    values: FloatArray,
+    prior: FloatArray,
+    out: FloatArray,
+    start: int,
+    stop: int,
+) -> None:
+    """Write the values of the keys of rows ``start`` to ``stop``.
+
+    Parameters
+    ----------
+    joint : int64 (n_rows,)
+    keys : int64 (n_keys,), ascending
+    values : float64 (n_values, n_keys)
+    prior : float64 (n_values,)
+        Of keys that are not in the list.
+    out : float64 (n_values, n_rows)
+    """
+    n_keys = len(keys)
+    for i in range(start, stop):
+        key = joint[i]
+        low, high = np.int64(0), np.int64(n_keys)
+        while low < high:
+            middle = (low + high) >> 1
+            if keys[middle] < key:
+                low = middle + 1
+            else:
+                high = middle
+        known = low < n_keys and keys[low] == key
+        for k in range(len(prior)):
+            out[k, i] = values[k, low] if known else prior[k]

@@ -1,0 +1,1 @@
+"""Losses written by the user."""

@@ -1,0 +1,175 @@
+"""Custom losses of more than two classes: gradient and hessian of all rows.
+
+``function(y, raw)`` or ``function(y, raw, weight)`` takes the classes 0, 1, ... of all rows
+and their raw scores, shape (n_rows, n_classes).  It returns two arrays of that shape, like an
+objective of XGBoost's and LightGBM's estimators.  It may have these attributes:
+
+``link``       ``"softmax"`` (default): probabilities are the softmax of the raw scores;
+               ``"logit"``: the logistic function of each
+``loss``       ``loss(y, raw)``, an array with the loss of each row, for learning curves
+``n_classes``  number of classes, for :func:`hedgerow.train`; estimators count them
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import LossError, ParameterError
+from hedgerow.objectives.custom.checks import called, is_pair, read_only, resolve_derivatives
+from hedgerow.objectives.custom.losses import TRIED, Linked, check_signature
+from hedgerow.objectives.global_sums import AllRows
+from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.precomputed import LossRows
+from hedgerow.objectives.softmax import Softmax
+
+_MOST_CLASSES = 10_000
+
+
+@dataclass(frozen=True)
+class OwnClassGradient(Linked):
+    """A function that returns gradient and hessian of all rows and classes."""
+
+    function: Callable[..., Any] | None = None
+    weighs: bool = False
+
+    @property
+    def rowwise(self) -> bool:
+        return False
+
+    @property
+    def coupled(self) -> bool:
+        return True
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        Softmax(n_outputs=self.n_outputs).check_target(target, first_row, origin)
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        gradient, hessian = self.both_derivatives(rows.target, rows.raw, rows.weight)
+        g[:], h[:] = gradient[:, output], hessian[:, output]
+        resolve_derivatives(g, h, self.label)
+
+    def both_derivatives(
+        self, target: FloatArray, raw: FloatArray, weight: FloatArray | None
+    ) -> list[FloatArray]:
+        """Return gradient and hessian of all rows, shape (n_rows, n_classes), without weights."""
+        assert self.function is not None
+        shape = (len(target), self.n_outputs)
+        given = [read_only(target), read_only(np.ascontiguousarray(raw.T))]
+        mass = np.ones(len(target)) if weight is None else weight
+        if self.weighs:
+            given.append(read_only(mass))
+        found = called(self.label, self.function, *given)
+        if not is_pair(found):
+            raise LossError(
+                f"objective {self.label!r} must return gradient and hessian, of shape {shape} "
+                f"each; got {type(found).__name__}."
+            )
+        parts = []
+        for part, what in zip(found, ("gradient", "hessian"), strict=True):
+            array = np.asarray(part)
+            if array.shape != shape or array.dtype.kind not in "biuf":
+                raise LossError(
+                    f"objective {self.label!r} returned a {what} of shape {array.shape} and type "
+                    f"{array.dtype}; it must be numbers of shape {shape}: a column for each class."
+                )
+            # The function has multiplied by the weights, and the gradient pass does so again.
+            parts.append(array / mass[:, None] if self.weighs else array.astype(np.float64))
+        return parts
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        own = getattr(self.function, "loss", None)
+        if own is None:
+            raise LossError(
+                f"objective {self.label!r} gives derivatives but no loss: give it an attribute "
+                "loss, a function of (y, raw) that returns an array, or set eval_metric "
+                "('logloss'), or early_stopping=False."
+            )
+        scores = read_only(np.ascontiguousarray(raw.T))
+        found = np.asarray(called(f"{self.label}.loss", own, read_only(target), scores))
+        if found.shape != target.shape or not np.isfinite(found).all():
+            raise LossError(
+                f"loss of objective {self.label!r} must return {len(target)} finite numbers; got "
+                f"an array of shape {found.shape}."
+            )
+        return found.astype(np.float64)
+
+    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+        return self.start_of(AllRows.of(target, weight))
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """Logarithms of the shares of the classes; 0 if probabilities are not the softmax."""
+        if self.link != "softmax":
+            return np.zeros(self.n_outputs)
+        return Softmax(n_outputs=self.n_outputs).start_of(rows)
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        raise ParameterError(
+            f"objective {self.label!r} returns derivatives of all rows, but a line search needs "
+            "the loss of one row. Use leaf_estimation='newton' or 'gradient'."
+        )
+
+
+def make_own_classes(given: Any, target: FloatArray, n_classes: Any) -> Linked:
+    """Return the objective for a custom function of several classes.
+
+    Parameters
+    ----------
+    given : callable
+    target : float64 (n_rows,)
+        Class indices; the function is tried with the first ones.
+    n_classes : int
+
+    Raises
+    ------
+    ParameterError
+        If the function raises, or returns something else.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow import HedgerowClassifier
+    >>> def softmax(y, raw):
+    ...     p = np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
+    ...     return p - np.eye(raw.shape[1])[y.astype(int)], 2.0 * p * (1.0 - p)
+    >>> X = np.arange(90.0).reshape(-1, 1)
+    >>> model = HedgerowClassifier(objective=softmax, n_estimators=20)
+    >>> model.fit(X, X[:, 0] // 30).predict_proba(X).shape
+    (90, 3)
+    """
+    label = getattr(given, "__name__", type(given).__name__)
+    whole = isinstance(n_classes, numbers.Integral) and not isinstance(n_classes, bool)
+    if not whole or not 2 <= n_classes <= _MOST_CLASSES:
+        raise ParameterError(
+            f"n_classes of objective {label!r} must be an integer from 2 to {_MOST_CLASSES}; got "
+            f"{n_classes!r}."
+        )
+    if hasattr(given, "derivatives") or not callable(given):
+        raise ParameterError(
+            f"objective {label!r}: for more than two classes give a function of (y, raw) that "
+            "returns gradient and hessian, an array of shape (n_rows, n_classes) each."
+        )
+    weighs = check_signature(given, label)
+    loss = OwnClassGradient(
+        label, getattr(given, "link", "softmax"), "classes", int(n_classes), given, weighs
+    )
+    some = target[: min(TRIED, len(target))].copy()
+    try:
+        loss.both_derivatives(some, np.zeros((loss.n_outputs, len(some))), None)
+    except LossError as error:
+        raise ParameterError(
+            f"for {n_classes} classes objective {label!r} is called with the classes of the rows "
+            f"and raw scores of shape (n_rows, {n_classes}), and returns gradient and hessian of "
+            f"that shape. {error}"
+        ) from error.__cause__
+    return loss
+
+
+__all__ = ["OwnClassGradient", "make_own_classes"]

@@ -1,0 +1,470 @@
+"""Custom losses written in Python; a model stores each of them under the name ``custom``.
+
+There are three forms; a trial with the first rows tells which one a loss has:
+
+(a) ``loss(y, raw)``, the loss of one row as a function of numbers.  If Numba can compile
+    it, its derivatives are exact (:mod:`hedgerow.objectives.jets`); otherwise they are
+    finite differences.
+(b) ``function(y, raw)`` or ``function(y, raw, weight)`` of all rows.  It returns two
+    arrays, gradient and hessian, like an objective of XGBoost and LightGBM.  With two
+    arguments Hedgerow multiplies by the weights; with three the function does.
+    More than two classes: :mod:`hedgerow.objectives.custom.class_losses`.
+(c) an object that derives from :class:`hedgerow.objectives.RowLoss`, or has the
+    attributes and methods of :class:`hedgerow.objectives.precomputed.PrecomputedLoss`.
+
+A function may have these attributes:
+
+``link``   from raw score to prediction: ``"identity"`` (default), ``"log"`` (the
+           prediction is exp(raw)) or ``"logit"``
+``loss``   of form (b): ``loss(y, raw)``, an array, for learning curves
+
+A model file holds no code; it stores the name of the function and the name of the link.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, cast, get_args
+
+import numpy as np
+from scipy.special import expit
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import HedgerowWarning, LossError, ParameterError
+from hedgerow.kernels.primitives.exact_sum import weighted_mean
+from hedgerow.objectives.custom.checks import (
+    called,
+    is_pair,
+    not_finite,
+    read_only,
+    resolve_derivatives,
+)
+from hedgerow.objectives.custom.row_loops import RowLoops, loops_of
+from hedgerow.objectives.derivatives import PRECOMPUTED
+from hedgerow.objectives.domain import check_spread
+from hedgerow.objectives.global_sums import AllRows
+from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.precomputed import LossRows, PrecomputedLoss
+from hedgerow.objectives.rowwise import Slopes, bracket_of, root_of_mean
+from hedgerow.objectives.softmax import Softmax
+
+CUSTOM = "custom"
+_LINKED: dict[str, Callable[[FloatArray], Any]] = {
+    "identity": lambda raw: raw,
+    "log": np.exp,
+    "logit": expit,
+    "softplus": lambda raw: np.logaddexp(0.0, raw),
+    "signed_square": lambda raw: raw * np.abs(raw),
+    "softmax": lambda raw: Softmax(n_outputs=len(raw)).predict(raw).T,
+}
+LINKS = tuple(_LINKED)
+Task = Literal["regression", "two classes", "classes"]
+
+_OF_CLASSES = ("identity", "logit", "softmax")
+TRIED = 3
+_METHODS = ("derivatives", "loss", "losses", "initial_score", "check_target", "leaf_steps")
+_OF_SCORES = frozenset(
+    {"pred", "preds", "predt", "y_pred", "y_hat", "raw", "score", "scores", "margin", "prediction"}
+)
+_OF_TARGETS = frozenset(
+    {"y", "y_true", "label", "labels", "target", "targets", "dtrain", "train_data", "data"}
+)
+_OF_WEIGHTS = frozenset({"w", "weight", "weights", "sample_weight", "sample_weights"})
+
+
+@dataclass(frozen=True)
+class Linked:
+    """Name and link of a custom loss, which is all that a model file stores of it.
+
+    Attributes
+    ----------
+    label : str
+        Name of the function or class.
+    link : {"identity", "log", "logit", "softplus", "signed_square", "softmax"}
+        Softplus, ``log(1 + exp(raw))``, and signed square, ``raw * abs(raw)``, occur in
+        imported models; softmax is for classes.
+    task : {"regression", "two classes", "classes"}
+        With ``"classes"`` there are two or more raw scores, and the link turns them into
+        probabilities, which need not add up to 1.
+    n_outputs : int
+    """
+
+    label: str
+    link: str = "identity"
+    task: Task = "regression"
+    n_outputs: int = 1
+
+    name: ClassVar[str] = CUSTOM
+    kernel_id: ClassVar[int] = PRECOMPUTED
+    constant_hessian: ClassVar[bool] = False
+    level: ClassVar[float] = 0.5
+
+    def __post_init__(self) -> None:
+        misplaced = self.link == "softmax" and self.task != "classes"
+        if self.link not in LINKS or misplaced or self.task not in get_args(Task):
+            known = ", ".join(map(repr, LINKS))
+            raise ParameterError(
+                f"link of objective {self.label!r} must be one of {known}; got {self.link!r}."
+            )
+        if self.task == "classes" and (self.n_outputs < 2 or self.link not in _OF_CLASSES):
+            raise ParameterError(
+                f"objective {self.label!r} must have two outputs at least, and the link "
+                f"{' or '.join(map(repr, _OF_CLASSES))}; got {self.n_outputs} and {self.link!r}."
+            )
+        if not isinstance(self.label, str):
+            raise ParameterError(f"the name of an objective must be text; got {self.label!r}.")
+
+    @property
+    def second_order(self) -> bool:
+        return True
+
+    @property
+    def rowwise(self) -> bool:
+        return True
+
+    @property
+    def coupled(self) -> bool:
+        return False
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        if self.n_outputs > 1:
+            linked = _through(self.link, raw) if self.task == "classes" else raw
+            return np.ascontiguousarray(linked.T)
+        with np.errstate(over="ignore"):
+            value = _through(self.link, raw[0])
+        if self.task == "regression":
+            return value
+        if self.link != "logit":
+            raise ParameterError(
+                f"objective {self.label!r} has no probabilities: give it an attribute "
+                "link='logit' if its raw score is a log-odds, or use decision_function."
+            )
+        return np.column_stack([1.0 - value, value])
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_spread(target, self.name, first_row, origin)
+
+    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+        raise self._without_code()
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        raise self._without_code()
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        raise self._without_code()
+
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        return weighted_mean(self.losses(target, raw), weight)
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        raise self._without_code()
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        raise self._without_code()
+
+    def _without_code(self) -> ParameterError:
+        return ParameterError(
+            f"this model was trained with a custom loss, {self.label!r}, and a model file "
+            "holds no code: the model can predict, but not do anything that needs the loss."
+        )
+
+
+@dataclass(frozen=True)
+class OwnRowLoss(Linked):
+    """Form (a): the loss of one row."""
+
+    loops: RowLoops | None = None
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        self._loops.derivatives(rows.target, np.ascontiguousarray(rows.raw[output]), g, h)
+        resolve_derivatives(g, h, self.label)
+
+    @property
+    def rowwise(self) -> bool:
+        return self._loops.compiled
+
+    @property
+    def _loops(self) -> RowLoops:
+        assert self.loops is not None
+        return self.loops
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        g, h = np.empty((2, len(target)))
+        self._loops.derivatives(target, np.ascontiguousarray(raw), g, h)
+        return g, h
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        out = np.empty(len(target))
+        self._loops.losses(target, np.ascontiguousarray(raw[0]), out)
+        if not np.isfinite(out).all():
+            raise LossError(not_finite(self.label, "loss", out))
+        return out
+
+    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+        return self.start_of(AllRows.of(target, weight))
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """Root of the mean first derivative, searched from 0 outwards; 0 if there is none."""
+
+        def slope(at: float) -> float:
+            return rows.mean(lambda target: self.slopes(target, np.full(len(target), at))[0])
+
+        low, high = bracket_of(slope)
+        return np.array([root_of_mean(rows, self.slopes, 0.0, low, high)])
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        raw = leaves.raw[output]
+        return leaves.search(lambda step: self.slopes(leaves.target, raw + step))
+
+
+@dataclass(frozen=True)
+class OwnGradient(Linked):
+    """Form (b): a function that returns gradient and hessian of all rows."""
+
+    function: Callable[..., Any] | None = None
+    weighs: bool = False
+
+    @property
+    def rowwise(self) -> bool:
+        return False
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        self._call(rows.target, rows.raw[0], rows.weight, g, h)
+        resolve_derivatives(g, h, self.label)
+
+    def _call(
+        self,
+        target: FloatArray,
+        raw: FloatArray,
+        weight: FloatArray | None,
+        g: FloatArray,
+        h: FloatArray,
+    ) -> None:
+        assert self.function is not None
+        given = [read_only(target), read_only(raw)]
+        mass = np.ones(len(target)) if weight is None else weight
+        if self.weighs:
+            given.append(read_only(mass))
+        found = called(self.label, self.function, *given)
+        if not is_pair(found):
+            raise LossError(
+                f"objective {self.label!r} must return gradient and hessian; got "
+                f"{type(found).__name__}."
+            )
+        for out, part, what in ((g, found[0], "gradient"), (h, found[1], "hessian")):
+            array = np.asarray(part)
+            if array.shape != out.shape or array.dtype.kind not in "biuf":
+                raise LossError(
+                    f"objective {self.label!r} returned a {what} of shape {array.shape} and type "
+                    f"{array.dtype}; it must be numbers of shape {out.shape}."
+                )
+            # The function has multiplied by the weights, and the gradient pass does so again.
+            out[:] = array / mass if self.weighs else array
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        own = getattr(self.function, "loss", None)
+        if own is None:
+            raise LossError(
+                f"objective {self.label!r} gives derivatives but no loss: give it an attribute "
+                "loss, a function of (y, raw) that returns an array, or set eval_metric, or "
+                "early_stopping=False."
+            )
+        found = np.asarray(called(f"{self.label}.loss", own, read_only(target), read_only(raw[0])))
+        if found.shape != target.shape or not np.isfinite(found).all():
+            raise LossError(
+                f"loss of objective {self.label!r} must return {len(target)} finite numbers; got "
+                f"an array of shape {found.shape}."
+            )
+        return found.astype(np.float64)
+
+    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+        """Return the constant at which the gradients add up to 0; 0 if there is none."""
+        g, h = np.empty((2, len(target)))
+        mass = np.ones(len(target)) if weight is None else weight
+
+        def slopes(of: FloatArray, raw: FloatArray) -> Slopes:
+            self._call(target, raw, weight, g, h)
+            return g, h
+
+        rows = AllRows.of(target, mass)
+
+        def slope(at: float) -> float:
+            return rows.mean(lambda of: slopes(of, np.full(len(of), at))[0])
+
+        low, high = bracket_of(slope)
+        return np.array([root_of_mean(rows, slopes, 0.0, low, high)])
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        batches = list(rows.batches())
+        if len(batches) != 1 or rows.communicator.size > 1:
+            raise ParameterError(
+                f"objective {self.label!r} is a function of all rows, which must be in memory: "
+                "write it as the loss of one row, or use arrays."
+            )
+        return self.initial_score(*batches[0])
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        raise ParameterError(
+            f"objective {self.label!r} returns derivatives of all rows, but a line search needs "
+            "the loss of one row. Use leaf_estimation='newton' or 'gradient'."
+        )
+
+
+@dataclass(frozen=True)
+class OwnObject(Linked):
+    """Form (c): an object that is an objective itself, stored under the name ``custom``."""
+
+    inner: PrecomputedLoss | None = None
+
+    @property
+    def _inner(self) -> PrecomputedLoss:
+        assert self.inner is not None
+        return self.inner
+
+    @property
+    def second_order(self) -> bool:
+        return bool(self._inner.second_order)
+
+    @property
+    def rowwise(self) -> bool:
+        return bool(getattr(self._inner, "rowwise", False))
+
+    @property
+    def coupled(self) -> bool:
+        return bool(getattr(self._inner, "coupled", False))
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        self._inner.check_target(target, first_row, origin)
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        called(self.label, self._inner.derivatives, rows, output, g, h)
+        resolve_derivatives(g, h, self.label)
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        return cast(FloatArray, called(self.label, self._inner.losses, target, raw))
+
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        return float(called(self.label, self._inner.loss, target, raw, weight))
+
+    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+        return self._checked(called(self.label, self._inner.initial_score, target, weight))
+
+    def _checked(self, start: Any) -> FloatArray:
+        found = np.asarray(start)
+        if found.shape != (self.n_outputs,) or not np.isfinite(found).all():
+            raise LossError(
+                f"initial_score of objective {self.label!r} must be {self.n_outputs} finite "
+                f"number(s); got {found!r}."
+            )
+        return found.astype(np.float64)
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        return self._checked(called(self.label, self._inner.start_of, rows))
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        return self._inner.leaf_steps(leaves, output)
+
+
+def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> Linked:
+    """Return the objective for a custom function or object.
+
+    Parameters
+    ----------
+    given : callable or object
+        In one of the three forms above.
+    target : float64 (n_rows,)
+        Targets of the fit; the function is tried with the first ones.
+    task : {"regression", "two classes"}
+
+    Raises
+    ------
+    ParameterError
+        If it has none of the three forms; the message says what is missing.
+    LossError
+        If it raises.
+    """
+    label = getattr(given, "__name__", type(given).__name__)
+    link = getattr(given, "link", "identity")
+    if hasattr(given, "derivatives"):
+        missing = [name for name in _METHODS if not hasattr(given, name)]
+        if missing:
+            raise ParameterError(
+                f"objective {label!r} has no {', '.join(missing)}: derive it from "
+                "hedgerow.objectives.RowLoss, or write what docs/objectives.md lists."
+            )
+        return OwnObject(label, link, task, int(given.n_outputs), given)
+    if not callable(given):
+        raise ParameterError(
+            f"objective must be a name, a function of (y, raw), or an object with a method "
+            f"derivatives; got {given!r}."
+        )
+    weighs = check_signature(given, label)
+    some = target[: min(TRIED, len(target))].copy()
+    if weighs or _returns_pair(given, some):
+        return OwnGradient(label, link, task, 1, given, weighs)
+    _check_scalar(given, label, float(some[0]))
+    loops = loops_of(given, some)
+    if not loops.compiled:
+        warnings.warn(
+            f"objective {label!r} cannot be compiled, so Python calls it and differentiates it "
+            "numerically. Numba (hedgerow[jit]) compiles plain arithmetic and functions of math.",
+            HedgerowWarning,
+            stacklevel=2,
+        )
+    return OwnRowLoss(label, link, task, 1, loops)
+
+
+def check_signature(function: Callable[..., Any], label: str) -> bool:
+    """Return whether a function takes weights; raise unless it takes (y, raw[, weight])."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # built in
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [p.name for p in parameters if p.kind in positional and p.default is p.empty]
+    if (names[:1] and names[0].lower() in _OF_SCORES) or (names[1:2] and names[1] in _OF_TARGETS):
+        raise ParameterError(
+            f"objective {label!r} takes ({', '.join(names)}), but is called with the targets "
+            "first and the raw scores second: write it as a function of (y, raw)."
+        )
+    if len(names) not in (2, 3) or (len(names) == 3 and names[2].lower() not in _OF_WEIGHTS):
+        raise ParameterError(
+            f"objective {label!r} takes ({', '.join(names)}); it must take (y, raw), or "
+            "(y, raw, weight) if it multiplies gradient and hessian by weights itself."
+        )
+    return len(names) == 3
+
+
+def _returns_pair(function: Callable[..., Any], target: FloatArray) -> bool:
+    """Whether a function takes arrays and returns two arrays."""
+    try:
+        with np.errstate(all="ignore"):
+            return is_pair(function(target, np.zeros(len(target))))
+    except Exception:  # it takes numbers, or neither: _check_scalar decides
+        return False
+
+
+def _check_scalar(function: Callable[..., Any], label: str, y: float) -> None:
+    found = called(label, function, y, 0.0)
+    try:
+        if math.isnan(float(found)):
+            found = None
+    except (TypeError, ValueError):
+        found = None
+    if found is None:
+        raise LossError(
+            f"objective {label!r} must return the loss of a row, a number, or a pair of arrays, "
+            f"gradient and hessian; for y = {y!r} and raw = 0.0 it returned neither."
+        )
+
+
+def _through(link: str, raw: FloatArray) -> FloatArray:
+    return np.asarray(_LINKED[link](raw))

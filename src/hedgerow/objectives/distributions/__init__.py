@@ -1,0 +1,1 @@
+"""Losses that learn a distribution for each row."""

@@ -1,0 +1,371 @@
+"""Losses that learn a distribution for each row: all of its parameters are boosted.
+
+=================  =====================================  ====================  ==========
+name               raw scores of a row                    loss: -log density    targets
+=================  =====================================  ====================  ==========
+normal             location, log scale                    of y                  all
+log_normal         the same of log y                      of y                  above 0
+gamma_dist         log mean, log shape                    of y                  above 0
+negative_binomial  log mean, log size                     of the count y        0, 1, ...
+=================  =====================================  ====================  ==========
+
+(``poisson`` has one parameter, its mean, so it is an ordinary objective.)
+
+The step is the *natural gradient* (Duan et al., NGBoost, 2020): the gradient of
+the loss times the inverse of the Fisher information F, which is diagonal for these
+parameters.  So a step does not depend on the parametrisation of the distribution.
+There are two ways to take it::
+
+    mean of the steps of rows      g = gradient / F    h = 1     leaf = mean(gradient / F)
+    expected information           g = gradient        h = F     leaf = sum(gradient) / sum(F)
+
+``normal`` and ``log_normal`` use the first.  With the second, ``reg_lambda`` and
+``min_child_weight`` would have the unit 1 / target**2, and the hessians would have to be
+summed; with a suitable unit both do about as well.  ``gamma_dist`` and
+``negative_binomial`` use the second: their information has no unit.  A count of mean
+0.01 says almost nothing about its parameters, so its own natural gradient is noise.
+``benchmarks/uncertainty.py`` compares both ways on real data.
+
+The step of scale and shape is half as long as the step of the mean.  Scales are learned from
+the residuals of training rows, which are too small.  With full steps the model would become
+overconfident and stop before it has learned the mean.
+
+Outputs are not coupled: the second tree of a round uses the scores after the first.  So
+rows in chunks need no extra storage and give the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import betaln, digamma, gammaln, polygamma
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import DataError
+from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
+from hedgerow.objectives.distributions.predicted import (
+    Distribution,
+    Gamma,
+    LogNormal,
+    NegativeBinomial,
+    Normal,
+)
+from hedgerow.objectives.domain import LARGEST, check_interval
+from hedgerow.objectives.global_sums import AllRows
+from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
+from hedgerow.objectives.precomputed import LossRows
+from hedgerow.objectives.rowwise import RowLoss, Slopes, root_of_mean
+from hedgerow.params import Interval
+
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+_POSITIVE = Interval(1.0 / LARGEST, LARGEST)
+_MOST_COUNTED = 1e15
+"""float64 represents whole numbers up to here."""
+
+_FARTHEST_SCALE = 250.0
+"""Logarithms of scales are clipped here."""
+_FARTHEST_RATE = 300.0
+"""Logarithms of means are clipped here ..."""
+_FARTHEST_SHAPE = 15.0
+"""... and those of shapes and sizes here: a gamma distribution of shape exp(15) is nearly
+normal, and a negative binomial distribution of this size is nearly Poisson."""
+_SQUARE = 81.0
+"""A row farther than 9 scales from its location moves the scale as if it were there.  A
+scale that is far too small grows over a few rounds, not in one leap."""
+_LONGEST = 20.0
+"""The same for derivatives in log shapes and sizes, whose information is at most 1."""
+_NARROWEST = 1e-8
+"""Least initial scale, as a share of the location, because all targets may be equal."""
+_LOWEST_MEAN = 1e-300
+
+
+class DistributionLoss(RowLoss):
+    """Base class: minus the log density of each row; two raw scores.
+
+    ``raw_names`` are the names of the two raw scores.
+    """
+
+    raw_names: ClassVar[tuple[str, str]] = ("location", "log scale")
+    n_outputs: int = 2
+
+    def __post_init__(self) -> None:
+        # Objectives are made with the number of classes, which this one ignores.
+        object.__setattr__(self, "n_outputs", 2)
+
+    @abstractmethod
+    def distribution(self, raw: FloatArray) -> Distribution:
+        """Return the distribution of each row, for raw scores of shape (2, n_rows)."""
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        """The mean of the distribution."""
+        return self.distribution(raw).mean
+
+    @abstractmethod
+    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
+        """Return the first and second derivative of each row in the raw score of an output."""
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        def slopes(step: FloatArray) -> Slopes:
+            moved = leaves.raw.copy()
+            moved[output] += step
+            return self.slopes_of(leaves.target, moved, output)
+
+        return leaves.search(slopes)
+
+
+@dataclass(frozen=True, slots=True)
+class NormalLoss(DistributionLoss):
+    """Location and log scale; F is ``1 / scale**2`` and 2."""
+
+    name: ClassVar[str] = "normal"
+    squares: ClassVar[bool] = True
+    constant_hessian: ClassVar[bool] = True
+    n_outputs: int = 2
+
+    def _numbers(self, target: FloatArray) -> FloatArray:
+        """Return the values that are normal: the targets themselves."""
+        return target
+
+    def compared(self, target: FloatArray) -> FloatArray:
+        """Return the values to compare with the location."""
+        return self._numbers(target)
+
+    def distribution(self, raw: FloatArray) -> Distribution:
+        return Normal(raw[0], np.exp(_clipped(raw[1], _FARTHEST_SCALE)))
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """Mean and standard deviation."""
+        first = self._numbers
+        origin = rows.center() if first(np.ones(1))[0] == 1.0 else rows.mean(first)
+        variance = rows.mean(lambda target: (first(target) - origin) ** 2)
+        least = max(_NARROWEST * abs(origin), math.exp(-_FARTHEST_SCALE))
+        return np.array([origin, math.log(max(math.sqrt(variance), least))])
+
+    def _far(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        """Return the distance from the location in scales."""
+        with np.errstate(over="ignore"):
+            far = (self._numbers(target) - raw[0]) * np.exp(-_clipped(raw[1], _FARTHEST_SCALE))
+        return np.clip(far, -1e70, 1e70)
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        far = self._far(target, raw)
+        return np.asarray(0.5 * far * far + _clipped(raw[1], _FARTHEST_SCALE) + _HALF_LOG_2PI)
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        h[:] = 1.0
+        if output == 0:
+            np.subtract(rows.raw[0], self._numbers(rows.target), out=g)
+        else:
+            far = self._far(rows.target, rows.raw)
+            g[:] = 0.25 * (1.0 - np.minimum(far * far, _SQUARE))
+
+    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
+        far = self._far(target, raw)
+        if output == 1:
+            return 1.0 - far * far, 2.0 * far * far
+        precision = np.exp(-_clipped(raw[1], 0.5 * _FARTHEST_SCALE))
+        return -far * precision, precision * precision
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        """Mean with the precisions as weights; root mean square of the residuals in scales."""
+        if output == 1:
+            with np.errstate(divide="ignore"):
+                steps = 0.5 * np.log(leaves.means(self._far(leaves.target, leaves.raw) ** 2))
+            return np.clip(steps, -LONGEST_STEP, LONGEST_STEP)
+        precision = np.exp(-2.0 * _clipped(leaves.raw[1], 0.5 * _FARTHEST_SCALE))
+        lacking = self._numbers(leaves.target) - leaves.raw[0]
+        return leaves.sums(lacking * precision) / leaves.sums(precision)
+
+
+@dataclass(frozen=True, slots=True)
+class LogNormalLoss(NormalLoss):
+    """The normal loss of the logarithm, as a density of the target itself."""
+
+    name: ClassVar[str] = "log_normal"
+    n_outputs: int = 2
+
+    def _numbers(self, target: FloatArray) -> FloatArray:
+        return np.log(target)
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_interval(target, self.name, _POSITIVE, first_row)
+
+    def distribution(self, raw: FloatArray) -> Distribution:
+        return LogNormal(raw[0], np.exp(_clipped(raw[1], _FARTHEST_SCALE)))
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        return NormalLoss.losses(self, target, raw) + np.log(target)
+
+
+@dataclass(frozen=True, slots=True)
+class GammaLoss(DistributionLoss):
+    """Log mean and log shape k; F is ``k`` and ``k (k trigamma(k) - 1)``, from 1/2 to 1."""
+
+    name: ClassVar[str] = "gamma_dist"
+    raw_names: ClassVar[tuple[str, str]] = ("log mean", "log shape")
+    n_outputs: int = 2
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_interval(target, self.name, _POSITIVE, first_row)
+
+    def distribution(self, raw: FloatArray) -> Distribution:
+        return Gamma(np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw))
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        mean = rows.mean()
+        gap = math.log(mean) - rows.mean(np.log)
+        return np.array([math.log(mean), _log_shape_of_gap(gap)])
+
+    @staticmethod
+    def _far(target: FloatArray, raw: FloatArray) -> FloatArray:
+        """Log of target over mean."""
+        return np.minimum(np.log(target) - _clipped(raw[0], _FARTHEST_RATE), 200.0)
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        far, shape = self._far(target, raw), _shape_of(raw)
+        own = shape - shape * np.log(shape) + gammaln(shape)
+        return np.asarray(shape * (np.expm1(far) - far) + own + np.log(target))
+
+    def _slope_of_shape(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        """Return the derivative of the loss in log shape, and its information."""
+        far, shape = self._far(target, raw), _shape_of(raw)
+        slope = shape * (np.expm1(far) - far - np.log(shape) + digamma(shape))
+        return slope, shape * (shape * polygamma(1, shape) - 1.0)
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        if output == 0:
+            h[:] = _shape_of(rows.raw)
+            g[:] = -h * np.expm1(self._far(rows.target, rows.raw))
+        else:
+            slope, information = self._slope_of_shape(rows.target, rows.raw)
+            np.clip(slope, -_LONGEST, _LONGEST, out=g)
+            np.multiply(information, 2.0, out=h)
+
+    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
+        if output == 1:
+            slope, information = self._slope_of_shape(target, raw)
+            return slope, slope + information
+        shape, ratio = _shape_of(raw), np.exp(self._far(target, raw))
+        return shape * (1.0 - ratio), shape * ratio
+
+
+@dataclass(frozen=True, slots=True)
+class NegativeBinomialLoss(DistributionLoss):
+    """Log mean m and log size r; F is ``m r / (m + r)`` and :func:`size_information`."""
+
+    name: ClassVar[str] = "negative_binomial"
+    raw_names: ClassVar[tuple[str, str]] = ("log mean", "log size")
+    n_outputs: int = 2
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_interval(target, self.name, Interval(0.0, _MOST_COUNTED), first_row)
+        broken = target != np.floor(target)
+        if broken.any():
+            row = int(np.argmax(broken))
+            raise DataError(
+                f"objective {self.name!r} needs counts, which are whole numbers; row "
+                f"{first_row + row} holds {float(target[row])!r}: use 'gamma_dist' for amounts."
+            )
+
+    def distribution(self, raw: FloatArray) -> Distribution:
+        return NegativeBinomial(np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw))
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """The mean and the most likely size; the largest size if counts vary less than Poisson."""
+        mean = rows.mean()
+        variance = rows.mean(lambda target: (target - mean) ** 2)
+        log_mean = math.log(max(mean, _LOWEST_MEAN))
+        if variance <= mean:
+            return np.array([log_mean, _FARTHEST_SHAPE])
+
+        def slopes(target: FloatArray, size: FloatArray) -> Slopes:
+            return self.slopes_of(target, np.stack([np.full(len(target), log_mean), size]), 1)
+
+        start = math.log(mean) - math.log((variance - mean) / mean)
+        far = _FARTHEST_SHAPE
+        return np.array([log_mean, root_of_mean(rows, slopes, start, -far, far)])
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        log_m, size = _clipped(raw[0], _FARTHEST_RATE), _shape_of(raw)
+        more = np.log1p(np.exp(log_m) / size)
+        ways = -betaln(size, target + 1.0) - np.log(target + size)
+        return np.asarray(size * more - target * (log_m - np.log(size) - more) - ways)
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        mean, size = np.exp(_clipped(rows.raw[0], _FARTHEST_RATE)), _shape_of(rows.raw)
+        if output == 0:
+            share = size / (size + mean)
+            g[:] = share * (mean - rows.target)
+            np.maximum(share * mean, SMALLEST_HESSIAN, out=h)
+        else:
+            slope, _ = self.slopes_of(rows.target, rows.raw, 1)
+            np.clip(slope, -_LONGEST, _LONGEST, out=g)
+            np.maximum(2.0 * size_information(mean, size), SMALLEST_HESSIAN, out=h)
+
+    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
+        mean, size = np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw)
+        total = size + mean
+        if output == 0:
+            return size * (mean - target) / total, size * mean * ((size + target) / total) / total
+        gap = (mean - target) / total
+        inner = digamma(target + size) - digamma(size) - np.log1p(mean / size) + gap
+        bend = polygamma(1, target + size) - polygamma(1, size) + mean / size / total - gap / total
+        slope = -size * inner
+        return slope, slope - size * size * bend
+
+
+def size_information(mean: FloatArray, size: FloatArray) -> FloatArray:
+    """Approximate the Fisher information of the log size of a negative binomial distribution.
+
+    The information is a series without closed form.  It is ``m**2 / (2 r (r + 1))`` for
+    small means and ``r (r trigamma(r) - 1)`` for large ones.  This function interpolates:
+    ``(small**-0.5 + large**-0.5)**-2``.  In between it is too large, by a factor of at most 1.2
+    for sizes of 1 or more and 1.9 for sizes of 0.3 or more, which makes steps shorter.
+    """
+    small = 0.5 * mean / size * (mean / (size + 1.0))
+    large = size * (size * polygamma(1, size) - 1.0)
+    return np.asarray(small / (1.0 + np.sqrt(small / large)) ** 2)
+
+
+def _clipped(raw: FloatArray, most: float) -> FloatArray:
+    return np.clip(raw, -most, most)
+
+
+def _shape_of(raw: FloatArray) -> FloatArray:
+    """Shape or size from its logarithm, the second raw score."""
+    return np.asarray(np.exp(_clipped(raw[1], _FARTHEST_SHAPE)))
+
+
+def _log_shape_of_gap(gap: float) -> float:
+    """Log of the shape k with ``log k - digamma(k) = gap``, by bisection."""
+    return _bisected(lambda log_k: gap - (log_k - float(digamma(math.exp(log_k)))))
+
+
+def _bisected(rises: Callable[[float], float]) -> float:
+    """Return the root of an increasing function within the range of log shapes."""
+    low, high = -_FARTHEST_SHAPE, _FARTHEST_SHAPE
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if rises(middle) > 0.0 else (middle, high)
+    return 0.5 * (low + high)
+
+
+__all__ = [
+    "DistributionLoss",
+    "GammaLoss",
+    "LogNormalLoss",
+    "NegativeBinomialLoss",
+    "NormalLoss",
+    "size_information",
+]

@@ -1,0 +1,344 @@
+"""Predicted distributions: one distribution for each row.
+
+==================  =====================  =========================  ==================
+class               parameters of a row    mean                       variance
+==================  =====================  =========================  ==================
+Normal              location, scale        location                   scale**2
+LogNormal           location, scale        exp(location + scale**2/2) (see there)
+                    of the logarithm
+Gamma               rate m, shape k        m                          m**2 / k
+Poisson             rate                   rate                       rate
+NegativeBinomial    rate m, size r         m                          m + m**2 / r
+==================  =====================  =========================  ==================
+
+Glossary
+--------
+CRPS      continuous ranked probability score: the integral over t of
+          ``(P(Y <= t) - [y <= t])**2``, in the unit of the target; the absolute error
+          of a distribution that is one point (Gneiting and Raftery 2007)
+interval  from the ``(1 - level) / 2`` quantile to the ``(1 + level) / 2`` quantile
+
+Closed forms of the CRPS: Gneiting et al. 2005 (normal), Baran and Lerch 2015 (log-normal),
+Scheuerer and Moeller 2015 (gamma), Wei and Held 2014 (Poisson, negative binomial).
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import special
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.objectives.distributions import count_laws
+from hedgerow.params import Interval
+
+_LEVEL = Interval(0.0, 1.0, low_open=True, high_open=True)
+_FARTHEST = 700.0
+"""exp of this number is finite."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Distribution(ABC):
+    """A distribution for each row; the base class.
+
+    Methods with an argument ``y`` accept a number, or one number for each row.
+    """
+
+    discrete: ClassVar[bool] = False
+
+    def __len__(self) -> int:
+        return len(self._columns()[0])
+
+    def __getitem__(self, rows: Any) -> Self:
+        """Return the distributions of some rows: a slice, mask or positions."""
+        return type(self)(*(np.atleast_1d(column[rows]) for column in self._columns()))
+
+    def _columns(self) -> tuple[FloatArray, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    @abstractmethod
+    def _law(self) -> Any:
+        """Return the frozen distribution of scipy.stats, which is slow to import."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> FloatArray:
+        """Return the expected target of each row, float64 (n_rows,)."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> FloatArray:
+        """Return the variance of each row, float64 (n_rows,)."""
+
+    @property
+    def std(self) -> FloatArray:
+        """Return the standard deviation of each row, float64 (n_rows,)."""
+        return np.sqrt(self.variance)
+
+    @property
+    def median(self) -> FloatArray:
+        """Return the median of each row, float64 (n_rows,)."""
+        return self.quantile(0.5)
+
+    def quantile(self, p: Any) -> FloatArray:
+        """Return the smallest value with a cumulative probability of at least ``p``.
+
+        Parameters
+        ----------
+        p : float in (0, 1), or sequence of n_levels such numbers
+
+        Returns
+        -------
+        float64, shape (n_rows,), or (n_rows, n_levels) for a sequence
+
+        Raises
+        ------
+        ParameterError
+            If p is outside (0, 1).
+        """
+        levels = np.asarray(p, dtype=np.float64)
+        if levels.ndim > 1 or not ((levels > 0.0) & (levels < 1.0)).all():
+            raise ParameterError(
+                f"p must be a number in (0, 1), or a list of such numbers; got {p!r}."
+            )
+        return self._quantiles(levels[..., None]).T.reshape(len(self), *levels.shape)
+
+    def _quantiles(self, p: FloatArray) -> FloatArray:
+        """Return quantiles of levels of shape (n_levels, 1) or (1,), a column for each row."""
+        return np.asarray(self._law().ppf(p))
+
+    def interval(self, level: float = 0.9) -> FloatArray:
+        """Return lower and upper end of the central interval, float64 (n_rows, 2).
+
+        It contains the target with probability ``level``, or slightly more for counts.
+        """
+        check_level(level)
+        return self.quantile([0.5 * (1.0 - level), 0.5 * (1.0 + level)])
+
+    def cdf(self, y: Any) -> FloatArray:
+        """Return the probability of a target up to ``y``, float64 (n_rows,)."""
+        return np.asarray(self._law().cdf(self._targets(y)))
+
+    def log_pdf(self, y: Any) -> FloatArray:
+        """Return the log density at ``y``, or the log probability of a count; (n_rows,)."""
+        law, at = self._law(), self._targets(y)
+        return np.asarray(law.logpmf(at) if self.discrete else law.logpdf(at))
+
+    def sample(self, n: int = 1, random_state: int | np.random.Generator | None = None) -> Any:
+        """Draw ``n`` targets for each row.
+
+        Parameters
+        ----------
+        n : int >= 1, default=1
+        random_state : int, numpy.random.Generator or None, default=None
+            None means 0: the same draws at each call.
+
+        Returns
+        -------
+        float64, shape (n_rows, n)
+        """
+        if n not in Interval(1, math.inf, integer=True):
+            raise ParameterError(f"n must be an integer at least 1; got {n!r}.")
+        seed = 0 if random_state is None else random_state
+        drawn = self._law().rvs(size=(n, len(self)), random_state=np.random.default_rng(seed))
+        return np.ascontiguousarray(drawn.T, dtype=np.float64)
+
+    @abstractmethod
+    def crps(self, y: Any) -> FloatArray:
+        """Return the CRPS of each row, float64 (n_rows,); 0 is best."""
+
+    def _targets(self, y: Any) -> FloatArray:
+        given = np.asarray(y, dtype=np.float64)
+        if given.ndim > 1 or (given.ndim == 1 and len(given) != len(self)):
+            raise DataError(
+                f"y must be a number, or one for each of the {len(self)} rows; it has shape "
+                f"{given.shape}."
+            )
+        return np.broadcast_to(given, len(self))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Normal(Distribution):
+    """Normal distributions: ``location`` and ``scale``, float64 (n_rows,)."""
+
+    location: FloatArray
+    scale: FloatArray
+
+    def _law(self) -> Any:
+        from scipy import stats
+
+        return stats.norm(self.location, self.scale)
+
+    @property
+    def mean(self) -> FloatArray:
+        return self.location
+
+    @property
+    def variance(self) -> FloatArray:
+        return self.scale**2
+
+    def crps(self, y: Any) -> FloatArray:
+        z = (self._targets(y) - self.location) / self.scale
+        density = np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+        spread = z * (2.0 * special.ndtr(z) - 1.0) + 2.0 * density - 1.0 / math.sqrt(math.pi)
+        return np.asarray(self.scale * spread)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogNormal(Distribution):
+    """Distributions whose logarithm is normal, with ``location`` and ``scale`` (n_rows,).
+
+    The variance is ``mean**2 (exp(scale**2) - 1)``, the median ``exp(location)``.
+    """
+
+    location: FloatArray
+    scale: FloatArray
+
+    def _law(self) -> Any:
+        from scipy import stats
+
+        return stats.lognorm(self.scale, scale=np.exp(np.minimum(self.location, _FARTHEST)))
+
+    @property
+    def mean(self) -> FloatArray:
+        return np.asarray(np.exp(np.minimum(self.location + 0.5 * self.scale**2, _FARTHEST)))
+
+    @property
+    def variance(self) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return np.asarray(self.mean**2 * np.expm1(np.minimum(self.scale**2, _FARTHEST)))
+
+    def crps(self, y: Any) -> FloatArray:
+        at = self._targets(y)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = np.where(at > 0.0, (np.log(at) - self.location) / self.scale, -np.inf)
+        tail = special.ndtr(z - self.scale) - special.ndtr(-self.scale * math.sqrt(0.5))
+        return np.asarray(at * (2.0 * special.ndtr(z) - 1.0) - 2.0 * self.mean * tail)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gamma(Distribution):
+    """Gamma distributions: mean ``rate`` and ``shape``, float64 (n_rows,)."""
+
+    rate: FloatArray
+    shape: FloatArray
+
+    def _law(self) -> Any:
+        from scipy import stats
+
+        return stats.gamma(self.shape, scale=self.rate / self.shape)
+
+    @property
+    def mean(self) -> FloatArray:
+        return self.rate
+
+    @property
+    def variance(self) -> FloatArray:
+        return np.asarray(self.rate**2 / self.shape)
+
+    def crps(self, y: Any) -> FloatArray:
+        at, k, unit = self._targets(y), self.shape, self.rate / self.shape
+        below = np.maximum(at, 0.0) / unit
+        own = at * (2.0 * special.gammainc(k, below) - 1.0)
+        next_one = self.rate * (2.0 * special.gammainc(k + 1.0, below) - 1.0)
+        return np.asarray(own - next_one - unit * np.exp(-special.betaln(0.5, k)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Poisson(Distribution):
+    """Poisson distributions: mean ``rate``, float64 (n_rows,)."""
+
+    discrete: ClassVar[bool] = True
+    rate: FloatArray
+
+    def _law(self) -> Any:
+        from scipy import stats
+
+        return stats.poisson(self.rate)
+
+    @property
+    def mean(self) -> FloatArray:
+        return self.rate
+
+    @property
+    def variance(self) -> FloatArray:
+        return self.rate
+
+    def cdf(self, y: Any) -> FloatArray:
+        return count_laws.poisson_cdf(self._targets(y), self.rate)
+
+    def log_pdf(self, y: Any) -> FloatArray:
+        return count_laws.poisson_log_probability(self._targets(y), self.rate)
+
+    def _quantiles(self, p: FloatArray) -> FloatArray:
+        return count_laws.poisson_quantile(p, self.rate)
+
+    def crps(self, y: Any) -> FloatArray:
+        at, rate = self._targets(y), self.rate
+        here = np.exp(self.log_pdf(np.floor(at)))
+        own = (at - rate) * (2.0 * self.cdf(at) - 1.0) + 2.0 * rate * here
+        return np.asarray(own - count_laws.poisson_mean_difference(rate))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NegativeBinomial(Distribution):
+    """Counts with more variance than Poisson: mean ``rate`` and ``size``, (n_rows,).
+
+    The variance is ``rate + rate**2 / size``; with a large size it is a Poisson distribution.
+    """
+
+    discrete: ClassVar[bool] = True
+    rate: FloatArray
+    size: FloatArray
+
+    def _law(self) -> Any:
+        from scipy import stats
+
+        return stats.nbinom(self.size, self.size / (self.size + self.rate))
+
+    @property
+    def mean(self) -> FloatArray:
+        return self.rate
+
+    @property
+    def variance(self) -> FloatArray:
+        return np.asarray(self.rate + self.rate**2 / self.size)
+
+    def cdf(self, y: Any) -> FloatArray:
+        return count_laws.binomial_cdf(self._targets(y), self.rate, self.size)
+
+    def log_pdf(self, y: Any) -> FloatArray:
+        return count_laws.binomial_log_probability(self._targets(y), self.rate, self.size)
+
+    def _quantiles(self, p: FloatArray) -> FloatArray:
+        return count_laws.binomial_quantile(p, self.rate, self.size)
+
+    def crps(self, y: Any) -> FloatArray:
+        at, rate, size = self._targets(y), self.rate, self.size
+        whole = np.floor(at)
+        here = np.exp(self.log_pdf(whole)) * (1.0 + np.maximum(whole, 0.0) / size)
+        own = (at - rate) * (2.0 * self.cdf(at) - 1.0) + 2.0 * rate * here
+        return np.asarray(own - count_laws.binomial_mean_difference(rate, size))
+
+
+def check_level(level: Any) -> None:
+    """Raise ``ParameterError`` unless ``level`` is a number in (0, 1)."""
+    if not isinstance(level, numbers.Real) or level not in _LEVEL:
+        raise ParameterError(f"level must be {_LEVEL}; got {level!r}.")
+
+
+__all__ = [
+    "Distribution",
+    "Gamma",
+    "LogNormal",
+    "NegativeBinomial",
+    "Normal",
+    "Poisson",
+    "check_level",
+]

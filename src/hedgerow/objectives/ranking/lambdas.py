@@ -1,0 +1,407 @@
+"""Derivatives of ranking losses, query by query, compiled.
+
+A pair is two rows of a query with different labels; *high* has the larger one::
+
+    p = 1 / (1 + exp(sigmoid * (raw of high - raw of low)))
+    g of high  -= sigmoid * p * weight          h of both += sigmoid**2 * p (1 - p) * weight
+    g of low   += sigmoid * p * weight
+
+The weight of a pair is the change in the score of the list when its rows swap (Burges
+2010, "From RankNet to LambdaRank to LambdaMART")::
+
+    ndcg   |difference of gains| * |difference of discounts| / ideal DCG
+    map    change of the average precision
+    plain  1 for all pairs: the loss is a sum of logistic losses
+
+The pairs are those of the first ``most`` ranks with all rows behind them, or of each row
+with some rows of other labels drawn at random.  The random numbers are a hash of
+seed, round and row.
+
+The inner loop is split in two: the first has no sum, so it is vectorised; the second
+adds up in the order of the ranks, so the order of the sum never changes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.primitives.exponential import exponential
+from hedgerow.kernels.primitives.hashing import hash64
+from hedgerow.kernels.ranking import QueryRows, QuerySpace, sort_descending
+
+OF_NDCG = 0
+OF_MAP = 1
+PLAIN = 2
+
+PAIR_STREAM = 20 << 40
+"""Stream for the partners of rows; the round is added."""
+GAIN_STREAM = 21 << 40
+"""Stream for the random gains of the cross-entropy; the round is added."""
+
+SMALLEST = 1e-16
+"""Keeps hessians above zero, as for other losses."""
+
+_CLOSE = 0.01
+_SCORE, _GAIN, _G, _H, _WEIGHT, _PUSH, _CURVE, _PART, _START = range(9)
+
+
+class PairRules(NamedTuple):
+    """How pairs are chosen and weighted.
+
+    kind        OF_NDCG, OF_MAP or PLAIN
+    most        ranks whose pairs are used
+    drawn       partners drawn for each row; 0: all pairs of the first ranks
+    sigmoid     steepness
+    normalize   1: pairs with distant scores have less weight, and so do queries with large sums
+    seed, round
+    """
+
+    kind: int
+    most: int
+    drawn: int
+    sigmoid: float
+    normalize: int
+    seed: int
+    round: int
+
+
+class QueryFacts(NamedTuple):
+    """What stays the same over the rounds.
+
+    gain       float64 (n_rows,): gain of the label, 1 or 0 for relevance, or the label
+    inverse    float64 (n_queries,): factor on the weights of pairs of a query
+    discount   float64 (rows of the largest query,): 1 / log2(2 + rank)
+    by_label   int64 (n_rows,): positions in the query by descending label
+    """
+
+    gain: FloatArray
+    inverse: FloatArray
+    discount: FloatArray
+    by_label: IntArray
+
+
+@kernel(inner=True)
+def fill_weights(
+    i: int, n: int, inverse: float, rules: PairRules, facts: QueryFacts, numbers: FloatArray
+) -> None:
+    """Write the weights of the pairs of rank ``i`` with later ranks; 0 for equal labels."""
+    gain, weight = numbers[_GAIN], numbers[_WEIGHT]
+    own = gain[i]
+    first, last = np.uint64(i + 1), np.uint64(n)
+    if rules.kind == OF_NDCG:
+        discount, own_discount = facts.discount, facts.discount[i]
+        for j in range(first, last):
+            weight[j] = abs(own - gain[j]) * (own_discount - discount[j]) * inverse
+    elif rules.kind == OF_MAP:
+        part, start = numbers[_PART], numbers[_START, i]
+        for j in range(first, last):
+            weight[j] = abs(own - gain[j]) * (start + part[j]) * inverse
+    else:
+        for j in range(first, last):
+            weight[j] = inverse if own != gain[j] else 0.0
+
+
+@kernel(inner=True)
+def prepare_precision(n: int, numbers: FloatArray) -> None:
+    """Write two parts of the change in the sum of precisions when ranks i < j swap.
+
+    ``start[i]`` is the precision of a relevant row at rank i, less the sum of
+    1 / (1 + rank) over the relevant rows up to it; ``part[j]`` is this sum up to rank
+    j - 1, less the precision of a relevant row at rank j.
+    """
+    gain, part, start = numbers[_GAIN], numbers[_PART], numbers[_START]
+    count, total = 0.0, 0.0
+    for rank in range(n):
+        count += gain[rank]
+        part[rank] = total - count / (rank + 1.0)
+        total += gain[rank] / (rank + 1.0)
+        start[rank] = (count + 1.0 - gain[rank]) / (rank + 1.0) - total
+
+
+@kernel(inner=True)
+def push_pairs(i: int, n: int, spread: float, sigmoid: float, numbers: FloatArray) -> None:
+    """Write the contributions of pairs with rank ``i`` to later ranks: ``push`` and ``curve``."""
+    score, gain, weight = numbers[_SCORE], numbers[_GAIN], numbers[_WEIGHT]
+    push, curve = numbers[_PUSH], numbers[_CURVE]
+    own_score, own_gain, square = score[i], gain[i], sigmoid * sigmoid
+    for j in range(np.uint64(i + 1), np.uint64(n)):
+        sign = (1.0 if own_gain > gain[j] else 0.0) - (1.0 if own_gain < gain[j] else 0.0)
+        gap = own_score - score[j]
+        odds = exponential(sigmoid * sign * gap)  # of the right order: (1 - p) / p
+        above = 1.0 + odds
+        apart = _CLOSE + gap if spread > 0.0 else 1.0
+        mass = weight[j] / (above * above * apart)  # one division for all
+        push[j] = sign * sigmoid * mass * above
+        curve[j] = square * mass * odds
+
+
+@kernel(inner=True)
+def top_pairs(
+    n: int, query: int, rules: PairRules, facts: QueryFacts, numbers: FloatArray
+) -> float:
+    """Add up the pairs of the first ranks; returns the sum of the contributions."""
+    g, h, push, curve = numbers[_G], numbers[_H], numbers[_PUSH], numbers[_CURVE]
+    inverse = facts.inverse[query]
+    spread = 0.0
+    if rules.normalize == 1:
+        spread = numbers[_SCORE, 0] - numbers[_SCORE, n - 1]
+    total = 0.0
+    for i in range(min(n - 1, rules.most)):
+        fill_weights(i, n, inverse, rules, facts, numbers)
+        push_pairs(i, n, spread, rules.sigmoid, numbers)
+        own_g, own_h = 0.0, 0.0
+        for j in range(np.uint64(i + 1), np.uint64(n)):
+            g[j] += push[j]
+            h[j] += curve[j]
+            own_g += push[j]
+            own_h += curve[j]
+            total += abs(push[j])
+        g[i] -= own_g
+        h[i] += own_h
+    return 2.0 * total
+
+
+@kernel(inner=True)
+def pair_weight(
+    i: int, j: int, inverse: float, rules: PairRules, facts: QueryFacts, numbers: FloatArray
+) -> float:
+    """Return the weight of the pair of ranks ``i`` < ``j``, with different gains."""
+    change = abs(numbers[_GAIN, i] - numbers[_GAIN, j])
+    if rules.kind == OF_NDCG:
+        return change * (facts.discount[i] - facts.discount[j]) * inverse
+    if rules.kind == OF_MAP:
+        return change * (numbers[_START, i] + numbers[_PART, j]) * inverse
+    return inverse
+
+
+@kernel(inner=True)
+def drawn_pairs(
+    n: int,
+    query: int,
+    rules: PairRules,
+    queries: QueryRows,
+    facts: QueryFacts,
+    space: QuerySpace,
+) -> float:
+    """Add up pairs of each row with randomly drawn rows of another gain."""
+    numbers, begin, rank = space.numbers, queries.starts[query], space.spare
+    score, gain, g, h = numbers[_SCORE], numbers[_GAIN], numbers[_G], numbers[_H]
+    for place in range(n):
+        rank[space.order[place]] = place
+    spread = rules.normalize * (score[0] - score[n - 1])
+    inverse, stream = facts.inverse[query], PAIR_STREAM + rules.round
+    total, first = 0.0, 0
+    while first < n:
+        own, last = gain[rank[facts.by_label[begin + first]]], first + 1
+        while last < n and gain[rank[facts.by_label[begin + last]]] == own:
+            last += 1
+        others = n - (last - first)
+        for place in range(first, last if others > 0 else first):
+            a = rank[facts.by_label[begin + place]]
+            row = queries.numbers[begin + facts.by_label[begin + place]]
+            for k in range(rules.drawn):
+                drawn = hash64(rules.seed, stream, row * rules.drawn + k)
+                other = np.int64(drawn % np.uint64(others))
+                b = rank[facts.by_label[begin + (other if other < first else other + last - first)]]
+                i, j = min(a, b), max(a, b)
+                sign, gap = (1.0 if gain[i] > gain[j] else -1.0), score[i] - score[j]
+                mass = pair_weight(i, j, inverse, rules, facts, numbers)
+                if spread > 0.0:
+                    mass /= _CLOSE + gap
+                p = 1.0 / (1.0 + exponential(rules.sigmoid * sign * gap))
+                push, curve = rules.sigmoid * p * mass, rules.sigmoid**2 * p * (1.0 - p) * mass
+                g[i] -= sign * push
+                g[j] += sign * push
+                h[i] += curve
+                h[j] += curve
+                total += push
+        first = last
+    return 2.0 * total
+
+
+@kernel
+def lambda_gradients(
+    first: int,
+    stop: int,
+    queries: QueryRows,
+    facts: QueryFacts,
+    rules: PairRules,
+    raw: FloatArray,
+    g: FloatArray,
+    h: FloatArray,
+    space: QuerySpace,
+) -> None:
+    """Write g and h of the rows of queries ``first`` to ``stop``."""
+    numbers, order = space.numbers, space.order
+    score, gain = numbers[_SCORE], numbers[_GAIN]
+    for query in range(first, stop):
+        begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
+        factor = 0.0
+        if n > 1 and facts.inverse[query] > 0.0:
+            for place in range(n):
+                numbers[_PART, place] = raw[queries.rows[begin + place]]
+            sort_descending(numbers[_PART], n, order, space.spare)
+            for rank in range(n):
+                score[rank] = numbers[_PART, order[rank]]
+                gain[rank] = facts.gain[queries.rows[begin + order[rank]]]
+                numbers[_G, rank] = 0.0
+                numbers[_H, rank] = 0.0
+            if rules.kind == OF_MAP:
+                prepare_precision(n, numbers)
+            if rules.drawn > 0:
+                total = drawn_pairs(n, query, rules, queries, facts, space)
+            else:
+                total = top_pairs(n, query, rules, facts, numbers)
+            factor = 1.0
+            if rules.normalize == 1 and total > 0.0:
+                factor = math.log2(1.0 + total) / total
+        for rank in range(n):
+            row = queries.rows[begin + rank] if factor == 0.0 else queries.rows[begin + order[rank]]
+            g[row] = factor * numbers[_G, rank] if factor > 0.0 else 0.0
+            h[row] = max(factor * numbers[_H, rank], SMALLEST) if factor > 0.0 else SMALLEST
+
+
+@kernel
+def pair_losses(
+    first: int,
+    stop: int,
+    queries: QueryRows,
+    facts: QueryFacts,
+    sigmoid: float,
+    raw: FloatArray,
+    space: QuerySpace,
+    out: FloatArray,
+) -> None:
+    """Sum of the logistic losses of all pairs of each query, times its factor."""
+    score, gain = space.numbers[_SCORE], space.numbers[_GAIN]
+    for query in range(first, stop):
+        begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
+        for place in range(n):
+            score[place] = raw[queries.rows[begin + place]]
+            gain[place] = facts.gain[queries.rows[begin + place]]
+        total = 0.0
+        for i in range(n):
+            for j in range(i + 1, n):
+                if gain[i] != gain[j]:
+                    margin = sigmoid * (score[i] - score[j])
+                    margin = margin if gain[i] > gain[j] else -margin
+                    total += max(-margin, 0.0) + math.log1p(exponential(-abs(margin)))
+        out[query] = total * facts.inverse[query]
+
+
+@kernel(inner=True)
+def target_shares(
+    n: int,
+    begin: int,
+    queries: QueryRows,
+    gain: FloatArray,
+    seed: int,
+    stream: int,
+    share: FloatArray,
+) -> bool:
+    """Gains plus random numbers from 0 to 1, divided by their sum.
+
+    Without a stream the numbers are 1/2, their mean.  Returns False if all gains are equal.
+    """
+    total, lowest, highest = 0.0, math.inf, -math.inf
+    for place in range(n):
+        row = queries.rows[begin + place]
+        noise = 0.5
+        if stream > 0:
+            number = queries.numbers[begin + place]
+            noise = float(hash64(seed, stream, number) >> np.uint64(11)) * 2.0**-53
+        share[place] = gain[row] + 1.0 - noise
+        total += share[place]
+        lowest, highest = min(lowest, gain[row]), max(highest, gain[row])
+    for place in range(n):
+        share[place] /= total
+    return highest > lowest
+
+
+@kernel(inner=True)
+def score_shares(
+    n: int, begin: int, queries: QueryRows, raw: FloatArray, share: FloatArray
+) -> float:
+    """Softmax of the scores of a query; returns the logarithm of the sum of exp."""
+    top, total = -math.inf, 0.0
+    for place in range(n):
+        share[place] = raw[queries.rows[begin + place]]
+        top = max(top, share[place])
+    for place in range(n):
+        share[place] = exponential(share[place] - top)
+        total += share[place]
+    for place in range(n):
+        share[place] /= total
+    return top + math.log(total)
+
+
+@kernel
+def cross_entropy_gradients(
+    first: int,
+    stop: int,
+    queries: QueryRows,
+    gain: FloatArray,
+    seed: int,
+    round_: int,
+    raw: FloatArray,
+    g: FloatArray,
+    h: FloatArray,
+    space: QuerySpace,
+) -> None:
+    """Write g and h of XE-NDCG (Bruch 2021, as in LightGBM).
+
+    g is the first derivative plus two terms of the product of the gradient with the inverse of
+    the whole matrix of second derivatives; h is its diagonal.
+    """
+    share, wanted, part = space.numbers[0], space.numbers[1], space.numbers[2]
+    for query in range(first, stop):
+        begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
+        stream = GAIN_STREAM + round_
+        differ = target_shares(n, begin, queries, gain, seed, stream, wanted)
+        if not differ:
+            for place in range(n):
+                g[queries.rows[begin + place]] = 0.0
+                h[queries.rows[begin + place]] = SMALLEST
+            continue
+        score_shares(n, begin, queries, raw, share)
+        total = 0.0
+        for place in range(n):
+            row = queries.rows[begin + place]
+            g[row] = share[place] - wanted[place]
+            h[row] = max(share[place] * (1.0 - share[place]), SMALLEST)
+            part[place] = g[row] / max(1.0 - share[place], 1e-12)
+            total += part[place]
+        following = 0.0
+        for place in range(n):
+            term = share[place] * (total - part[place])
+            g[queries.rows[begin + place]] += term
+            part[place] = term / max(1.0 - share[place], 1e-12)
+            following += part[place]
+        for place in range(n):
+            g[queries.rows[begin + place]] += share[place] * (following - part[place])
+
+
+@kernel
+def cross_entropies(
+    first: int,
+    stop: int,
+    queries: QueryRows,
+    gain: FloatArray,
+    raw: FloatArray,
+    space: QuerySpace,
+    out: FloatArray,
+) -> None:
+    """Cross-entropy of each query with the mean gains; 0 if all labels are equal."""
+    share, wanted = space.numbers[0], space.numbers[1]
+    for query in range(first, stop):
+        begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
+        out[query] = 0.0
+        if target_shares(n, begin, queries, gain, 0, 0, wanted):
+            log_sum = score_shares(n, begin, queries, raw, share)
+            for place in range(n):
+                out[query] += wanted[place] * (log_sum - raw[queries.rows[begin + place]])

@@ -1,0 +1,496 @@
+"""Ranking losses: the rows of a query are ordered, the most relevant first.
+
+name           what is optimised                                        from
+-------------  -------------------------------------------------------  --------------
+lambdarank     NDCG of the first ``truncation_level`` ranks, by pairs   Burges 2010,
+               weighted by the change when they swap                    LightGBM
+rank_map       mean average precision, the same way                     XGBoost
+rank_pairwise  logistic losses of pairs, all with equal weight          Burges 2005
+rank_xendcg    cross-entropy between the softmax of the scores and the  Bruch 2021,
+               gains, a bound on NDCG                                   LightGBM
+
+Pairs (``pair_method``)::
+
+    topk   each of the first ``truncation_level`` ranks with all rows behind it
+        mean   each row with ``pairs_per_row`` rows of other labels, drawn in each round
+
+Rows with equal scores keep the order of the table.  One thread computes a query,
+so the result does not depend on the number of threads.  A query
+whose labels are all equal has zero derivatives.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, Self, get_args
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.errors import ParameterError
+from hedgerow.kernels.primitives.exact_sum import weighted_mean
+from hedgerow.kernels.ranking import QueryRows, QuerySpace, ideal_dcg, make_space
+from hedgerow.metrics.queries import (
+    check_labels,
+    checked_gains,
+    gains_of,
+    query_rows,
+    query_weights,
+)
+from hedgerow.metrics.ranking import RankingMetric
+from hedgerow.objectives.beside import OffsetRows
+from hedgerow.objectives.derivatives import PRECOMPUTED
+from hedgerow.objectives.global_sums import AllRows
+from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.precomputed import LossRows
+from hedgerow.objectives.ranking.lambdas import (
+    OF_MAP,
+    OF_NDCG,
+    PLAIN,
+    PairRules,
+    QueryFacts,
+    cross_entropies,
+    cross_entropy_gradients,
+    lambda_gradients,
+    pair_losses,
+)
+from hedgerow.objectives.ranking.positions import PositionBias
+from hedgerow.objectives.ranking.query_work import in_blocks, row_share
+from hedgerow.params import Interval
+
+PairMethod = Literal["topk", "mean"]
+
+TRUNCATION_LEVEL = 30
+"""Default of ``lambdarank`` and ``rank_map``, as in LightGBM."""
+
+_ALL = 2**62
+_COUNT = Interval(1, 2**31 - 1, integer=True)
+_POSITIVE = Interval(0.0, 1e6, low_open=True)
+_PENALTY = Interval(0.0, 1e6)
+
+
+@dataclass(frozen=True, slots=True)
+class RankingLoss(ABC):
+    """The common part of the losses.
+
+    Attributes
+    ----------
+    label_gain : tuple of float, or None
+        Gains of the labels 0, 1, ..., not decreasing; None: ``2**label - 1``.
+    position_bias_regularization : float, or None
+        Penalty on the squares of the position biases; None means 0.
+    queries : QueryRows or None
+        Queries of the rows; None: all rows are one query.
+    seed, n_threads : int
+        For random draws, and for work on several queries.
+    positions : PositionBias or None
+        Updated in the first call of :meth:`derivatives` in each round.
+    """
+
+    name: ClassVar[str]
+    scored_as: ClassVar[str] = "ranking"
+    kernel_id: ClassVar[int] = PRECOMPUTED
+    constant_hessian: ClassVar[bool] = False
+    second_order: ClassVar[bool] = True
+    rowwise: ClassVar[bool] = False
+    coupled: ClassVar[bool] = False
+    level: ClassVar[float] = 0.5
+
+    n_outputs: int = 1
+    label_gain: tuple[float, ...] | None = None
+    position_bias_regularization: float | None = None
+    queries: QueryRows | None = field(default=None, repr=False, compare=False)
+    seed: int = field(default=0, repr=False, compare=False)
+    n_threads: int = field(default=1, repr=False, compare=False)
+    facts: QueryFacts | None = field(default=None, repr=False, compare=False)
+    positions: PositionBias | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        penalty = self.position_bias_regularization
+        if penalty is not None and penalty not in _PENALTY:
+            raise ParameterError(
+                f"position_bias_regularization must be {_PENALTY}, or None; got {penalty!r}."
+            )
+        if self.label_gain is not None:
+            object.__setattr__(self, "label_gain", checked_gains(self.label_gain))
+
+    def of_queries(self, queries: QueryRows, seed: int = 0, n_threads: int = 1) -> Self:
+        """Return the objective for rows of these queries."""
+        return replace(self, queries=queries, seed=seed, n_threads=n_threads, facts=None)
+
+    def with_positions(self, positions: PositionBias) -> Self:
+        """Return the objective for rows that were shown at these positions."""
+        return replace(self, positions=positions)
+
+    def bound_to(self, target: FloatArray, weight: FloatArray | None) -> Self:
+        """Return the objective with what it computes once for these targets."""
+        queries = query_rows(None, len(target)) if self.queries is None else self.queries
+        return replace(self, queries=queries, facts=self._facts(target, queries))
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        n_gains = None if self.label_gain is None else len(self.label_gain)
+        check_labels(target, f"objective {self.name!r}", n_gains, first_row)
+
+    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+        return np.zeros(1)
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """0: a constant does not change the order."""
+        return np.zeros(1)
+
+    def start_beside(self, rows: OffsetRows) -> FloatArray:
+        """0, with an offset as well."""
+        return np.zeros(1)
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        """Raw scores; they have no unit, only an order."""
+        return raw[0]
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        bound = self.bound_to(rows.target, rows.weight) if self.facts is None else self
+        queries, facts = bound.queries, bound.facts
+        assert queries is not None
+        assert facts is not None
+        raw = np.ascontiguousarray(rows.raw[0])
+        if self.positions is not None:
+            raw = self.positions.added_to(raw, rows.round)
+        fill = bound.filler(queries, facts, raw, rows.round, g, h)
+        in_blocks(queries, self._work(queries), fill, self.n_threads)
+        if self.positions is not None:
+            self.positions.learn(g, h, rows.weight, rows.round)
+
+    @abstractmethod
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        """Mean over the queries."""
+
+    def shared_losses(
+        self, target: FloatArray, raw: FloatArray, query: IntArray | None
+    ) -> FloatArray:
+        """Return the loss of each row's query; ``query`` holds the number of each row's query."""
+        queries = query_rows(query, len(target))
+        by_query = self._by_query(target, raw[0], queries)
+        return np.asarray(np.repeat(by_query, np.diff(queries.starts))[np.argsort(queries.rows)])
+
+    @abstractmethod
+    def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
+        """Return the loss of each query."""
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        raise ParameterError(
+            f"objective {self.name!r} compares the rows of a query: it has no loss per row, "
+            "and needs all rows in memory."
+        )
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        raise ParameterError(
+            f"objective {self.name!r} has no loss per leaf, which a line search needs: use "
+            "leaf_estimation='newton' or 'gradient'."
+        )
+
+    @abstractmethod
+    def _facts(self, target: FloatArray, queries: QueryRows) -> QueryFacts:
+        """Return what is computed once for these targets."""
+
+    def _work(self, queries: QueryRows) -> IntArray:
+        """Return the amount of work of each query."""
+        return np.diff(queries.starts)
+
+    @abstractmethod
+    def filler(
+        self,
+        queries: QueryRows,
+        facts: QueryFacts,
+        raw: FloatArray,
+        round_: int,
+        g: FloatArray,
+        h: FloatArray,
+    ) -> Callable[[int, int, QuerySpace], None]:
+        """Return a function that writes g and h of the rows of some queries."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairLoss(RankingLoss):
+    """Losses that compare rows in pairs.
+
+    Attributes
+    ----------
+    truncation_level : int or None
+        For ``pair_method="topk"``: ranks whose pairs are used; None means 30, and all ranks
+        for ``rank_pairwise``.
+    pair_method : {"topk", "mean"} or None
+        None is ``"topk"``.
+    pairs_per_row : int or None
+        For ``pair_method="mean"``; None is 1.
+    sigmoid : float or None
+        Steepness of the logistic function; None is 1.
+    """
+
+    kind: ClassVar[int]
+    default_level: ClassVar[int] = TRUNCATION_LEVEL
+
+    truncation_level: int | None = None
+    pair_method: PairMethod | None = None
+    pairs_per_row: int | None = None
+    sigmoid: float | None = None
+
+    def __post_init__(self) -> None:
+        RankingLoss.__post_init__(self)
+        for name, allowed in (
+            ("truncation_level", _COUNT),
+            ("pairs_per_row", _COUNT),
+            ("sigmoid", _POSITIVE),
+        ):
+            value = getattr(self, name)
+            if value is not None and value not in allowed:
+                raise ParameterError(f"{name} must be {allowed}, or None; got {value!r}.")
+        if self.pair_method not in (None, *get_args(PairMethod)):
+            raise ParameterError(
+                f"pair_method must be 'topk', 'mean' or None; got {self.pair_method!r}."
+            )
+        unused = "truncation_level" if self._draws else "pairs_per_row"
+        if getattr(self, unused) is not None:
+            other = "topk" if self._draws else "mean"
+            raise ParameterError(
+                f"{unused}={getattr(self, unused)!r} has no effect here: it is used with "
+                f"pair_method={other!r}. Leave it at None."
+            )
+
+    @property
+    def _draws(self) -> bool:
+        return self.pair_method == "mean"
+
+    @property
+    def _normalizes(self) -> bool:
+        return False
+
+    @property
+    def most(self) -> int:
+        """Number of ranks whose pairs are used."""
+        return _ALL if self._draws else self.truncation_level or self.default_level
+
+    @property
+    def _rules(self) -> PairRules:
+        return PairRules(
+            kind=self.kind,
+            most=self.most,
+            drawn=(self.pairs_per_row or 1) if self._draws else 0,
+            sigmoid=float(self.sigmoid or 1.0),
+            normalize=int(self._normalizes),
+            seed=np.uint64(self.seed),  # type: ignore[arg-type]
+            round=0,
+        )
+
+    def _work(self, queries: QueryRows) -> IntArray:
+        n = np.diff(queries.starts)
+        behind = (self.pairs_per_row or 1) if self._draws else np.minimum(n, self.most)
+        return np.asarray(n * (behind + 4))
+
+    def _facts(self, target: FloatArray, queries: QueryRows) -> QueryFacts:
+        gain, n = self._gain(target), np.diff(queries.starts)
+        longest = int(n.max(initial=1))
+        by_label = np.zeros(0, dtype=np.int64)
+        inverse = self._inverse(gain, queries)
+        if self._draws:
+            number = np.repeat(np.arange(len(n)), n)
+            order = np.lexsort((-gain[queries.rows], number))
+            by_label = order - queries.starts[:-1][number]
+            inverse = inverse / (self.pairs_per_row or 1)
+        discount = 1.0 / np.log2(2.0 + np.arange(longest))
+        return QueryFacts(gain, inverse, discount, by_label)
+
+    @abstractmethod
+    def _gain(self, target: FloatArray) -> FloatArray:
+        """Return the gains, which tell the rows of a query apart."""
+
+    @abstractmethod
+    def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
+        """Return the factor on the weights of the pairs of each query; 0 leaves the query out."""
+
+    def filler(
+        self,
+        queries: QueryRows,
+        facts: QueryFacts,
+        raw: FloatArray,
+        round_: int,
+        g: FloatArray,
+        h: FloatArray,
+    ) -> Callable[[int, int, QuerySpace], None]:
+        rules = self._rules._replace(round=round_)
+
+        def fill(first: int, stop: int, space: QuerySpace) -> None:
+            lambda_gradients(first, stop, queries, facts, rules, raw, g, h, space)
+
+        return fill
+
+
+@dataclass(frozen=True, slots=True)
+class LambdaRank(PairLoss):
+    """NDCG; the loss is 1 minus the NDCG of the ranks that are used.
+
+    Attributes
+    ----------
+    normalize_pairs : bool or None
+        Divide the weight of a pair by the distance of its scores (plus 0.01), and
+        scale down queries with large sums, as LightGBM does; None means True.
+    """
+
+    name: ClassVar[str] = "lambdarank"
+    kind: ClassVar[int] = OF_NDCG
+    normalize_pairs: bool | None = None
+
+    def __post_init__(self) -> None:
+        PairLoss.__post_init__(self)
+        if not isinstance(self.normalize_pairs, bool | None):
+            raise ParameterError(
+                f"normalize_pairs must be True, False or None; got {self.normalize_pairs!r}."
+            )
+
+    @property
+    def _normalizes(self) -> bool:
+        return self.normalize_pairs is not False
+
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        return 1.0 - self._metric(target, raw[0], weight)
+
+    @property
+    def _metric(self) -> RankingMetric:
+        most = None if self.most == _ALL else self.most
+        return RankingMetric("ndcg", most, self.label_gain, self.queries)
+
+    def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
+        return 1.0 - self._metric.by_query(target, score, queries)
+
+    def _gain(self, target: FloatArray) -> FloatArray:
+        return gains_of(target, self.label_gain)
+
+    def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
+        ideal = np.empty(len(queries.starts) - 1)
+        ideal_dcg(queries, gain, self.most, make_space(queries), ideal)
+        return np.divide(1.0, ideal, out=np.zeros(len(ideal)), where=ideal > 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RankMap(LambdaRank):
+    """Mean average precision of relevant rows (label above 0); the loss is 1 - MAP."""
+
+    name: ClassVar[str] = "rank_map"
+    kind: ClassVar[int] = OF_MAP
+
+    @property
+    def _metric(self) -> RankingMetric:
+        return RankingMetric("map", None, None, self.queries)
+
+    def _gain(self, target: FloatArray) -> FloatArray:
+        return (target > 0.0).astype(np.float64)
+
+    def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
+        relevant = np.add.reduceat(gain[queries.rows], queries.starts[:-1])
+        return np.divide(1.0, relevant, out=np.zeros(len(relevant)), where=relevant > 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RankPairwise(PairLoss):
+    """Mean logistic loss of the pairs of a query, times its number of rows.
+
+    The loss uses all pairs, whichever pairs the trees use, divided by the rows
+    of the queries that have pairs.
+    """
+
+    name: ClassVar[str] = "rank_pairwise"
+    kind: ClassVar[int] = PLAIN
+    default_level: ClassVar[int] = _ALL
+
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        queries = query_rows(None, len(target)) if self.queries is None else self.queries
+        found = self._by_query(target, raw[0], queries)
+        some = row_share(self._gain(target), queries) > 0.0
+        if not some.any():
+            return 0.0
+        n_rows, weights = np.diff(queries.starts), query_weights(queries, weight)
+        mass = n_rows.astype(np.float64) if weights is None else n_rows * weights
+        return weighted_mean(found[some], mass[some])
+
+    def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
+        found = QueryFacts(target, row_share(target, queries), np.zeros(1), np.zeros(0, np.int64))
+        out, score = np.empty(len(queries.starts) - 1), np.ascontiguousarray(score)
+        steepness = self._rules.sigmoid
+
+        def fill(first: int, stop: int, space: QuerySpace) -> None:
+            pair_losses(first, stop, queries, found, steepness, score, space, out)
+
+        n_rows = np.diff(queries.starts)
+        in_blocks(queries, n_rows * n_rows, fill, self.n_threads)
+        return out / n_rows
+
+    def _gain(self, target: FloatArray) -> FloatArray:
+        return target
+
+    def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
+        share = row_share(gain, queries)
+        return (share > 0.0).astype(np.float64) if self._draws else share
+
+
+@dataclass(frozen=True, slots=True)
+class RankCrossEntropy(RankingLoss):
+    """Cross-entropy between the softmax of the scores and the shares of the gains.
+
+    In training the gain of a row is ``2**label`` minus a random number from 0 to 1, drawn
+    in each round; the loss uses the mean 1/2 instead.
+    """
+
+    name: ClassVar[str] = "rank_xendcg"
+
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        queries = query_rows(None, len(target)) if self.queries is None else self.queries
+        found = self._by_query(target, raw[0], queries)
+        return weighted_mean(found, query_weights(queries, weight))
+
+    def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
+        gain, score = gains_of(target, self.label_gain), np.ascontiguousarray(score)
+        out = np.empty(len(queries.starts) - 1)
+
+        def fill(first: int, stop: int, space: QuerySpace) -> None:
+            cross_entropies(first, stop, queries, gain, score, space, out)
+
+        in_blocks(queries, np.diff(queries.starts), fill, self.n_threads)
+        return out
+
+    def _facts(self, target: FloatArray, queries: QueryRows) -> QueryFacts:
+        nothing = np.zeros(0)
+        gain = gains_of(target, self.label_gain)
+        return QueryFacts(gain, nothing, nothing, np.zeros(0, dtype=np.int64))
+
+    def _work(self, queries: QueryRows) -> IntArray:
+        return np.asarray(8 * np.diff(queries.starts))
+
+    def filler(
+        self,
+        queries: QueryRows,
+        facts: QueryFacts,
+        raw: FloatArray,
+        round_: int,
+        g: FloatArray,
+        h: FloatArray,
+    ) -> Callable[[int, int, QuerySpace], None]:
+        seed = np.uint64(self.seed)
+
+        def fill(first: int, stop: int, space: QuerySpace) -> None:
+            cross_entropy_gradients(
+                first, stop, queries, facts.gain, seed, round_, raw, g, h, space
+            )
+
+        return fill
+
+
+__all__ = [
+    "LambdaRank",
+    "PairMethod",
+    "RankCrossEntropy",
+    "RankMap",
+    "RankPairwise",
+    "RankingLoss",
+]

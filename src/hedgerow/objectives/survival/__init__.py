@@ -1,0 +1,1 @@
+"""Losses of times to an event."""
