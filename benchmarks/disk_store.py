@@ -37,8 +37,8 @@ MODES = (
     ("encoded", "always", 1 << 26),
 )
 # As in hedgerow.growing.chunks.grower.
-FIRST = Uses(True, (), ("raw", "rows"), ("raw", "fixed", "packed", "rows"), packed_words=1)
-LEVEL = Uses(True, (3, 4), ("fixed", "packed", "rows"), ("rows",), packed_words=1)
+FIRST = Uses(True, (), ("raw", "rows"), ("raw", "quantized", "packed", "rows"), packed_words=1)
+LEVEL = Uses(True, (3, 4), ("quantized", "packed", "rows"), ("rows",), packed_words=1)
 PLAIN = NO_BINS._replace(reads=(), writes=())
 
 
@@ -240,7 +240,7 @@ def times_of(store) -> list[float]:
             read(chunk.matrix.by_row.reshape(-1))
             read(chunk.target.view(np.uint8))
             write(chunk.work.raw.reshape(-1).view(np.uint8))
-            write(chunk.work.fixed.view(np.uint8))
+            write(chunk.work.quantized.view(np.uint8))
             write(chunk.work.packed[: chunk.n_rows].view(np.uint8))
             write(chunk.work.rows.view(np.uint8))
 
@@ -249,7 +249,7 @@ def times_of(store) -> list[float]:
             read(chunk.matrix.by_row.reshape(-1))
             read(chunk.matrix.by_column[3])
             read(chunk.matrix.by_column[4])
-            read(chunk.work.fixed.view(np.uint8))
+            read(chunk.work.quantized.view(np.uint8))
             read(chunk.work.packed[: chunk.n_rows].view(np.uint8))
             write(chunk.work.rows.view(np.uint8))
 

@@ -52,8 +52,8 @@ def grow(side: str, n_rows: int, options: argparse.Namespace, folder: str) -> di
     from hedgerow.data import read_table
     from hedgerow.data.external.blocks import sort_columns
     from hedgerow.data.external.column_files import sort_to_files
+    from hedgerow.growing.exact.external import ExternalExactGrower
     from hedgerow.growing.exact.grower import ExactGrower
-    from hedgerow.growing.exact.stored import StoredExactGrower
     from hedgerow.objectives import make_objective
     from hedgerow.params import BoostParams
 
@@ -76,7 +76,7 @@ def grow(side: str, n_rows: int, options: argparse.Namespace, folder: str) -> di
                 contextlib.closing(sort_to_files(tables, [folder], limit, threads))
             )
             sorting, disk = time.perf_counter() - start, columns.n_bytes
-            grower = StoredExactGrower(
+            grower = ExternalExactGrower(
                 columns, y, None, raw, loss, params, threads, memory_limit=limit
             )
         stack.enter_context(contextlib.closing(grower))

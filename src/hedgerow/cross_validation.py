@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.booster import Booster
-from hedgerow.boosting.external.stored_sample import StoredData
+from hedgerow.boosting.external.external_sample import ExternalData
 from hedgerow.boosting.loop.rounds import resolved
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -196,7 +196,7 @@ def cv(
 
 
 def _check(dataset: Any, stopping: StoppingParams, stratified: object) -> None:
-    if isinstance(dataset, StoredData):
+    if isinstance(dataset, ExternalData):
         raise ParameterError(
             "cv needs the rows in memory, but these are read in batches: pass a Dataset of a table."
         )

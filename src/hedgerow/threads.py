@@ -145,7 +145,7 @@ _Item = TypeVar("_Item")
 
 
 def work_ahead(
-    make: Callable[[int], _Item], numbers: Sequence[int], n_lanes: int = 1
+    make: Callable[[int], _Item], numbers: Sequence[int], n_stripes: int = 1
 ) -> Generator[_Item, None, None]:
     """Yield ``make(number)`` for each of ``numbers``, in order, made ahead by threads.
 
@@ -154,24 +154,27 @@ def work_ahead(
     make : callable
         What it raises is raised here, in place of its item.
     numbers : sequence of int
-    n_lanes : int, default=1
+    n_stripes : int, default=1
         Threads; number ``n`` is made by thread ``n % n_lanes``.  Each is at most one item
-        ahead: besides the item in use there are ``n_lanes`` others.
+        ahead: besides the item in use there are ``n_stripes`` others.
 
     The threads have ended when the iterator is exhausted, closed, or has raised.
     """
-    lanes = [_Lane(make, [n for n in numbers if n % n_lanes == lane]) for lane in range(n_lanes)]
+    stripes = [
+        _Stripe(make, [n for n in numbers if n % n_stripes == stripe])
+        for stripe in range(n_stripes)
+    ]
     try:
-        for lane in lanes:
-            lane.thread.start()
+        for stripe in stripes:
+            stripe.thread.start()
         for number in numbers:
-            yield lanes[number % n_lanes].take()
+            yield stripes[number % n_stripes].take()
     finally:
-        for lane in lanes:
-            lane.stop()
+        for stripe in stripes:
+            stripe.stop()
 
 
-class _Lane:
+class _Stripe:
     """One thread of :func:`work_ahead`."""
 
     def __init__(self, make: Callable[[int], object], numbers: Sequence[int]) -> None:
@@ -211,7 +214,7 @@ def take_turns(
     advance: Callable[[int], bool],
     n_tasks: int,
     n_threads: int,
-    settle: Callable[[], bool] = lambda: False,
+    after_step: Callable[[], bool] = lambda: False,
 ) -> None:
     """Do ``n_tasks`` tasks of many steps, so that none is more than a step ahead for long.
 
@@ -224,13 +227,13 @@ def take_turns(
         ``advance(task)`` does the next step and returns True if it was the last.
     n_tasks, n_threads : int
         The caller's thread is one of them; the others end before this returns.
-    settle : callable, optional
+    after_step : callable, optional
         Called after each step, by one thread at a time; True ends all tasks.
 
     The first exception of a step ends all tasks and is raised here.  An interrupt waits for
     the steps of the others to end; one more that comes meanwhile has it as its context.
     """
-    turns = _Turns(advance, n_tasks, settle)
+    turns = _Turns(advance, n_tasks, after_step)
     helpers = [
         threading.Thread(target=turns.follow, name=f"hedgerow-turns-{t}", daemon=True)
         for t in range(1, min(n_threads, n_tasks))
@@ -250,9 +253,9 @@ class _Turns:
     """Who does what in :func:`take_turns`."""
 
     def __init__(
-        self, advance: Callable[[int], bool], n_tasks: int, settle: Callable[[], bool]
+        self, advance: Callable[[int], bool], n_tasks: int, after_step: Callable[[], bool]
     ) -> None:
-        self._advance, self._settle = advance, settle
+        self._advance, self._after_step = advance, after_step
         self._steps = dict.fromkeys(range(n_tasks), 0)  # of tasks that nobody works on
         self._n_busy = 0
         self._n_helpers = 0  # that may do steps
@@ -308,7 +311,7 @@ class _Turns:
                 self._n_busy -= 1
                 if not done:
                     self._steps[number] = n_steps + 1
-                self._ended = self._ended or self._settle()
+                self._ended = self._ended or self._after_step()
                 self._changed.notify_all()
             task = self._choose()
 

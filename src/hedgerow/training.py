@@ -12,7 +12,7 @@ import numpy as np
 from hedgerow.advanced import flat
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster, initial_model
-from hedgerow.boosting.external.stored_sample import StoredData, ValidRows, named_valid
+from hedgerow.boosting.external.external_sample import ExternalData, ValidRows, named_valid
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.loss_spec import LossSpec, count_classes
@@ -50,7 +50,7 @@ _TRAIN_NAMES = (
 
 def train(
     params: Mapping[str, Any] | None,
-    dataset: Dataset | StoredData,
+    dataset: Dataset | ExternalData,
     valid: ValidRows = None,
     *,
     callbacks: Callback | Sequence[Callback] | None = None,
@@ -126,7 +126,7 @@ def train(
     check_datasets(dataset, valid)
     stopping = stopping_of(settings)  # starts the clock of the time budget
     kept = checkpoint_at(checkpoint, checkpoint_every)
-    if isinstance(dataset, StoredData):
+    if isinstance(dataset, ExternalData):
         trees = trees_of(settings)
         try:
             _check_parts(dataset, trees, init_model)
@@ -192,7 +192,7 @@ def fit_spec(
     """
     trees, start = trees_of(settings), start_from(init_model)
     sets = cast(dict[str, Dataset], named_valid(valid))
-    if any(isinstance(rows, StoredData) for rows in sets.values()):
+    if any(isinstance(rows, ExternalData) for rows in sets.values()):
         raise DataError(
             "the validation rows are read batch by batch, but the training rows are in memory: "
             "give both as files or batches, or the validation rows as a table."
@@ -284,7 +284,7 @@ def check_datasets(dataset: Any, valid: Any) -> None:
     elif valid is not None:
         named["valid"] = valid
     for name, rows in named.items():
-        if isinstance(rows, Dataset | StoredData):
+        if isinstance(rows, Dataset | ExternalData):
             continue
         if isinstance(rows, int | np.integer):
             raise DataTypeError(
@@ -325,7 +325,7 @@ def start_from(init_model: Any) -> Start | None:
     return Start(rescaled(initial_model(init_model)[0], None))
 
 
-def _check_parts(dataset: StoredData, trees: BoostParams, init_model: Any) -> None:
+def _check_parts(dataset: ExternalData, trees: BoostParams, init_model: Any) -> None:
     # Training on a table in memory does not need this import.
     from hedgerow.boosting.external.file_checks import check_parts
 
@@ -333,7 +333,7 @@ def _check_parts(dataset: StoredData, trees: BoostParams, init_model: Any) -> No
 
 
 def _in_memory(
-    dataset: StoredData, valid: ValidRows, trees: BoostParams, reason: AllRowsNeededError
+    dataset: ExternalData, valid: ValidRows, trees: BoostParams, reason: AllRowsNeededError
 ) -> tuple[Dataset, ValidRows]:
     """Read all batches into memory, because a parameter needs all rows."""
     from hedgerow.boosting.external.resident import in_memory
@@ -348,7 +348,7 @@ def _train_stored(
     settings: Mapping[str, Any],
     trees: BoostParams,
     stopping: StoppingParams,
-    dataset: StoredData,
+    dataset: ExternalData,
     valid: ValidRows,
     callbacks: Callback | Sequence[Callback] | None,
     progress: bool,
@@ -356,7 +356,7 @@ def _train_stored(
 ) -> Booster:
     """Train on rows read in batches; the model has the same bytes as with a table in memory."""
     # Training on a table in memory does not need this import.
-    from hedgerow.boosting.external.stored_data import fit_data
+    from hedgerow.boosting.external.external_data import fit_data
 
     names = dataset.offset_names if isinstance(dataset, Dataset) else ()
     sets = {name: _with_offset_of(rows, names) for name, rows in named_valid(valid).items()}
@@ -376,9 +376,9 @@ def _train_stored(
     return Booster(with_offset_columns(model, names))
 
 
-def _with_offset_of(rows: Dataset | StoredData, names: tuple[str, ...]) -> Dataset | StoredData:
+def _with_offset_of(rows: Dataset | ExternalData, names: tuple[str, ...]) -> Dataset | ExternalData:
     """Use the offset columns of the training rows for validation rows without an offset."""
-    if not names or isinstance(rows, StoredData) or rows.offset is not None:
+    if not names or isinstance(rows, ExternalData) or rows.offset is not None:
         return rows
     return rows.with_offset(list(names))
 

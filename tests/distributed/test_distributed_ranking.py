@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import DaskHedgerowRanker, Dataset, train
-from hedgerow.boosting.external.stored_queries import number_queries
+from hedgerow.boosting.external.queries import number_queries
 from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.comm.base import Alone

@@ -48,7 +48,7 @@ class Drawn:
 
     rows: np.ndarray
     n_inside: int
-    fixed: np.ndarray
+    quantized: np.ndarray
     weights: np.ndarray
     packed: np.ndarray
 
@@ -57,11 +57,11 @@ class Drawn:
         return self.rows[: self.n_inside]
 
 
-def draw(fixed, params, n_threads=1, number=0, narrow=False):
+def draw(quantized, params, n_threads=1, number=0, narrow=False):
     """Sample rows with these fixed numbers, as ``n_threads`` threads do."""
-    n_rows = len(fixed)
+    n_rows = len(quantized)
     rows = row_arrays(n_rows, engine.PAD)
-    rows.fixed[:] = np.asarray(fixed, dtype=np.int32).reshape(-1)
+    rows.quantized[:] = np.asarray(quantized, dtype=np.int32).reshape(-1)
     rows.packed[:] = 0
     objective = make_objective("logistic")
     settings = settings_of(params, objective, n_rows, 1, 2, False, 1)
@@ -75,7 +75,7 @@ def draw(fixed, params, n_threads=1, number=0, narrow=False):
     scalars[layout.IS_G_APART] = packing.g_apart
     scalars[layout.IS_DROPPED_BITS] = dropped
     counts = np.zeros((n_threads, layout.COUNTS), dtype=np.int64)
-    parts = np.array_split(np.abs(np.asarray(fixed, dtype=np.int64)), n_threads)
+    parts = np.array_split(np.abs(np.asarray(quantized, dtype=np.int64)), n_threads)
     counts[:, layout.COUNT_G_SUM] = [part[:, 0].sum() for part in parts]
     counts[:, layout.COUNT_H_SUM] = [part[:, 1].sum() for part in parts]
     thread_team = ThreadTeam(n_threads, np.zeros(SIGNAL_SIZE, dtype=np.int64), *wait_addresses())
@@ -90,7 +90,7 @@ def draw(fixed, params, n_threads=1, number=0, narrow=False):
     return Drawn(
         rows.rows[:n_rows].copy(),
         int(scalars[layout.IS_N_ROWS]),
-        rows.fixed.reshape(-1, 2).copy(),
+        rows.quantized.reshape(-1, 2).copy(),
         sampler.weights,
         rows.packed.copy(),
     )
@@ -104,10 +104,10 @@ def drawn(chance, seed, number, n_rows):
     return hashes < np.uint64(2 * int(chance * 2.0**63))
 
 
-def naive_goss(fixed, params, number=0):
+def naive_goss(quantized, params, number=0):
     """Rows kept for sure, rows drawn, weights of all, the way it is told in the paper."""
-    a, b, n = params.goss_top_rate, params.goss_other_rate, len(fixed)
-    size = np.abs(np.asarray(fixed, dtype=np.int64)[:, 0])
+    a, b, n = params.goss_top_rate, params.goss_other_rate, len(quantized)
+    size = np.abs(np.asarray(quantized, dtype=np.int64)[:, 0])
     order = np.argsort(-size, kind="stable")  # of equals the first
     top = np.zeros(n, dtype=bool)
     top[order[: round(a * n)]] = True
@@ -116,10 +116,10 @@ def naive_goss(fixed, params, number=0):
     return inside, np.where(top, 1.0, 1.0 / chance)
 
 
-def naive_mvs(fixed, params, number=0):
+def naive_mvs(quantized, params, number=0):
     """Rows and weights: of the keys the largest are taken, the others by their share."""
-    g, h = np.asarray(fixed, dtype=np.float64).T
-    share, n = params.subsample, len(fixed)
+    g, h = np.asarray(quantized, dtype=np.float64).T
+    share, n = params.subsample, len(quantized)
     scale = 0.5 * share * MOST * n
     g_part = np.abs(g) * (scale / np.abs(g).sum() if g.any() else 0.0)
     h_part = h * (scale / h.sum() if h.any() else 0.0)
@@ -138,14 +138,14 @@ def naive_mvs(fixed, params, number=0):
     return inside, np.maximum(1.0, mu / key)
 
 
-def check_sample(found, fixed, inside, weights, params):
+def check_sample(found, quantized, inside, weights, params):
     """Rows in order, the others behind them; numbers are as weighted, in the new unit."""
     np.testing.assert_array_equal(found.inside, np.flatnonzero(inside))
     np.testing.assert_array_equal(found.rows[found.n_inside :], np.flatnonzero(~inside))
     np.testing.assert_allclose(found.weights[inside], weights[inside], rtol=1e-14)
-    scaled = np.asarray(fixed)[inside] * (weights[inside] / unit_scale(params))[:, None]
-    assert np.abs(found.fixed[inside]).max(initial=0) <= MOST
-    np.testing.assert_allclose(found.fixed[inside], scaled, rtol=0, atol=0.500001)
+    scaled = np.asarray(quantized)[inside] * (weights[inside] / unit_scale(params))[:, None]
+    assert np.abs(found.quantized[inside]).max(initial=0) <= MOST
+    np.testing.assert_allclose(found.quantized[inside], scaled, rtol=0, atol=0.500001)
 
 
 @st.composite
@@ -171,18 +171,18 @@ shares = st.floats(0.01, 0.99)
 seeds = st.integers(0, 2**32 - 1)
 
 
-@given(fixed=numbers(), a=shares, b=shares, seed=seeds, n_threads=st.integers(1, 3))
-def test_goss_is_its_twin(fixed, a, b, seed, n_threads) -> None:
+@given(quantized=numbers(), a=shares, b=shares, seed=seeds, n_threads=st.integers(1, 3))
+def test_goss_is_its_twin(quantized, a, b, seed, n_threads) -> None:
     params = BoostParams(**GOSS, goss_top_rate=a, goss_other_rate=b * (1.0 - a), seed=seed)
-    found = draw(fixed, params, n_threads, number=seed % 5)
-    check_sample(found, fixed, *naive_goss(fixed, params, seed % 5), params)
+    found = draw(quantized, params, n_threads, number=seed % 5)
+    check_sample(found, quantized, *naive_goss(quantized, params, seed % 5), params)
 
 
-@given(fixed=numbers(), share=shares, seed=seeds, n_threads=st.integers(1, 3))
-def test_mvs_is_its_twin(fixed, share, seed, n_threads) -> None:
+@given(quantized=numbers(), share=shares, seed=seeds, n_threads=st.integers(1, 3))
+def test_mvs_is_its_twin(quantized, share, seed, n_threads) -> None:
     params = BoostParams(sampling="mvs", subsample=share, seed=seed)
-    found = draw(fixed, params, n_threads, number=seed % 5)
-    check_sample(found, fixed, *naive_mvs(fixed, params, seed % 5), params)
+    found = draw(quantized, params, n_threads, number=seed % 5)
+    check_sample(found, quantized, *naive_mvs(quantized, params, seed % 5), params)
 
 
 @pytest.mark.parametrize("n_rows", range(1, 21))
@@ -191,8 +191,8 @@ def test_samples_of_a_few_rows(n_rows, settings) -> None:
     rng = np.random.default_rng(n_rows)
     params, naive = BoostParams(**settings), naive_mvs if settings is MVS else naive_goss
     for g in (rng.integers(-MOST, MOST, n_rows), np.full(n_rows, MOST), np.zeros(n_rows)):
-        fixed = np.column_stack([g, np.full(n_rows, MOST)]).astype(np.int64)
-        check_sample(draw(fixed, params, 2), fixed, *naive(fixed, params), params)
+        quantized = np.column_stack([g, np.full(n_rows, MOST)]).astype(np.int64)
+        check_sample(draw(quantized, params, 2), quantized, *naive(quantized, params), params)
 
 
 def many(n_rows=20_000, seed=0):
@@ -207,22 +207,22 @@ def many(n_rows=20_000, seed=0):
 @pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
 @pytest.mark.parametrize("narrow", [False, True])
 def test_samples_are_the_same_for_any_threads(settings, narrow) -> None:
-    fixed, params = many(), BoostParams(**settings)
-    one = draw(fixed, params, 1, narrow=narrow)
+    quantized, params = many(), BoostParams(**settings)
+    one = draw(quantized, params, 1, narrow=narrow)
     naive = naive_goss if settings is GOSS else naive_mvs
-    check_sample(one, fixed, *naive(fixed, params), params)
+    check_sample(one, quantized, *naive(quantized, params), params)
     for n_threads in (2, 3, 7):
-        other = draw(fixed, params, n_threads, narrow=narrow)
-        for name in ("rows", "fixed", "packed"):
+        other = draw(quantized, params, n_threads, narrow=narrow)
+        for name in ("rows", "quantized", "packed"):
             assert getattr(other, name).tobytes() == getattr(one, name).tobytes()
 
 
 @pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
 @pytest.mark.parametrize("narrow", [False, True])
 def test_samples_are_packed_as_all_rows_are(settings, narrow) -> None:
-    fixed, params = many(), BoostParams(**settings)
-    found = draw(fixed, params, number=4, narrow=narrow)
-    g, h = found.fixed.T
+    quantized, params = many(), BoostParams(**settings)
+    found = draw(quantized, params, number=4, narrow=narrow)
+    g, h = found.quantized.T
     expected = engine.pack(g, h, "narrow" if narrow else "apart", seed=0, tree=4).numbers
     inside = found.inside.astype(np.int64)
     np.testing.assert_array_equal(found.packed[inside], expected[inside])
@@ -232,36 +232,36 @@ def test_samples_are_packed_as_all_rows_are(settings, narrow) -> None:
 
 @pytest.mark.parametrize("settings", [GOSS, {**GOSS, "goss_top_rate": 0.02}, MVS])
 def test_weighted_sums_are_unbiased(settings) -> None:
-    fixed, n_draws = many(2000, seed=3), 600
+    quantized, n_draws = many(2000, seed=3), 600
     groups = np.arange(2000) % 4
     sums = np.zeros((n_draws, 4, 2))
     for number in range(n_draws):
         params = BoostParams(**settings, seed=7)
-        found = draw(fixed, params, number=number)
-        estimate = found.fixed[found.inside] * unit_scale(params)
+        found = draw(quantized, params, number=number)
+        estimate = found.quantized[found.inside] * unit_scale(params)
         for group in range(4):
             sums[number, group] = estimate[groups[found.inside] == group].sum(axis=0)
-    exact = np.array([fixed[groups == group].sum(axis=0) for group in range(4)])
+    exact = np.array([quantized[groups == group].sum(axis=0) for group in range(4)])
     deviation = sums.std(axis=0) / np.sqrt(n_draws)
     assert (np.abs(sums.mean(axis=0) - exact) < 5 * deviation + 2000 * unit_scale(params)).all()
 
 
 def test_mvs_takes_as_many_rows_as_it_should() -> None:
-    fixed = many(2000, seed=4)
-    sizes = [draw(fixed, BoostParams(**MVS), number=number).n_inside for number in range(300)]
+    quantized = many(2000, seed=4)
+    sizes = [draw(quantized, BoostParams(**MVS), number=number).n_inside for number in range(300)]
     assert np.mean(sizes) == pytest.approx(600, abs=5 * np.std(sizes) / np.sqrt(300))
 
 
 def test_sums_vary_less_than_those_of_a_uniform_sample() -> None:
-    fixed, share = many(2000, seed=5), 0.3
+    quantized, share = many(2000, seed=5), 0.3
     found = {
         name: [
-            (fixed[s.inside, 0] * s.weights[s.inside]).sum()
-            for s in (draw(fixed, BoostParams(**settings), number=k) for k in range(300))
+            (quantized[s.inside, 0] * s.weights[s.inside]).sum()
+            for s in (draw(quantized, BoostParams(**settings), number=k) for k in range(300))
         ]
         for name, settings in (("goss", GOSS), ("mvs", MVS))
     }
-    g = fixed[:, 0].astype(float)
+    g = quantized[:, 0].astype(float)
     uniform = np.sqrt((g * g).sum() * (1 - share) / share)
     assert np.std(found["goss"]) < 0.6 * uniform
     assert np.std(found["mvs"]) < 0.6 * uniform

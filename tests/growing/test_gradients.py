@@ -128,19 +128,19 @@ def test_unit_is_the_smallest_that_fits(power) -> None:
     y = np.ldexp(np.array([-0.75, 0.5, 0.25, -1e-9]), power)
     found = engine.gradients(blank(4), y, np.zeros((1, 4)), make_objective("squared_error"))
     assert found.exponents[0] == power
-    assert found.fixed[:, 0].tolist() == [round(v * 2**30) for v in (0.75, -0.5, -0.25, 1e-9)]
+    assert found.quantized[:, 0].tolist() == [round(v * 2**30) for v in (0.75, -0.5, -0.25, 1e-9)]
 
 
 def test_largest_gradient_may_be_a_power_of_two() -> None:
     y = np.array([2.0, -2.0, 1.0])
     found = engine.gradients(blank(3), y, np.zeros((1, 3)), make_objective("squared_error"))
-    assert found.fixed[:, 0].tolist() == [-(2**30), 2**30, -(2**29)]
+    assert found.quantized[:, 0].tolist() == [-(2**30), 2**30, -(2**29)]
 
 
 def test_zero_gradients_are_zero() -> None:
     found = engine.gradients(blank(5), np.ones(5), np.ones((1, 5)), make_objective("squared_error"))
-    assert not found.fixed[:, 0].any()
-    assert (found.fixed[:, 1] == 1).all()
+    assert not found.quantized[:, 0].any()
+    assert (found.quantized[:, 1] == 1).all()
 
 
 @pytest.mark.parametrize("loss", ["logistic", "softmax"])
@@ -202,7 +202,7 @@ def test_packing_is_chosen_from_sums_in_the_right_unit() -> None:
         factor = 2.0**power
         found = engine.gradients(blank(n_rows), y * factor, raw * factor, objective, weight)
         assert mode_of(found) == "narrow"
-        np.testing.assert_array_equal(found.fixed, expected.fixed)
+        np.testing.assert_array_equal(found.quantized, expected.quantized)
         numbers = found.packed.numbers[:n_rows], expected.packed.numbers[:n_rows]
         np.testing.assert_array_equal(*numbers)
 
@@ -212,8 +212,8 @@ def test_small_fits_are_packed_without_loss(loss, weighted) -> None:
     objective, y, raw, weight = case(loss, 3000)
     found = engine.gradients(blank(3000), y, raw, objective, weight if weighted else None)
     g, h = found.packed.g_and_h(3000)
-    np.testing.assert_array_equal(g, found.fixed[:, 0])
-    np.testing.assert_array_equal(h, found.fixed[:, 1])
+    np.testing.assert_array_equal(g, found.quantized[:, 0])
+    np.testing.assert_array_equal(h, found.quantized[:, 1])
 
 
 # -- rounding at random --------------------------------------------------------------
@@ -262,6 +262,6 @@ def test_threads_change_nothing(loss, n_threads) -> None:
     objective, y, raw, weight = case(loss, 5001)
     one = engine.gradients(blank(5001), y, raw, objective, weight)
     many = engine.gradients(blank(5001), y, raw, objective, weight, n_threads=n_threads)
-    assert one.fixed.tobytes() == many.fixed.tobytes()
+    assert one.quantized.tobytes() == many.quantized.tobytes()
     for a, b in zip(one.packed.g_and_h(5001), many.packed.g_and_h(5001), strict=True):
         np.testing.assert_array_equal(a, b)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.boosting.external.stored_sample import StoredSample, StoredSamples, StorePlan
+from hedgerow.boosting.external.external_sample import ExternalSample, ExternalSamples, StorePlan
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.data import bin_table, fit_bins
@@ -18,7 +18,7 @@ from hedgerow.growing.limits.constraints import resolve_constraints
 
 @dataclass
 class TableData:
-    """A StoredData over a table: ``size`` rows to a batch and to a chunk."""
+    """A ExternalData over a table: ``size`` rows to a batch and to a chunk."""
 
     data: Dataset
     size: int
@@ -33,10 +33,10 @@ class TableData:
         for start in range(0, len(target), self.size):
             note(target[start : start + self.size].copy())
 
-    def stored(self, plan: StorePlan) -> StoredSamples:
+    def stored(self, plan: StorePlan) -> ExternalSamples:
         if plan.trained is not None:
             sample = self._sample(plan.trained.schema, n_outputs=plan.n_outputs)
-            return StoredSamples(self.chunked(sample, plan.trained.store.spec, False))
+            return ExternalSamples(self.chunked(sample, plan.trained.store.spec, False))
         train, aside = self._sample(None, plan.params.zero_as_missing, plan.n_outputs), None
         if plan.set_aside is not None:
             chosen = np.concatenate(list(self._chosen(plan, train.target)))
@@ -47,7 +47,7 @@ class TableData:
         bins = params.max_bins_by_feature or params.max_bins
         forced = params.forced_bins
         spec = fit_bins(train.table, bins, train.weight, params.seed, plan.n_threads, forced)
-        return StoredSamples(
+        return ExternalSamples(
             self.chunked(train, spec, True),
             None if aside is None else self.chunked(aside, spec, False),
         )
@@ -56,19 +56,21 @@ class TableData:
         for start in range(0, len(target), self.size):
             yield plan.set_aside(start, target[start : start + self.size])
 
-    def chunked(self, sample: Sample, spec, columns: bool) -> StoredSample:
+    def chunked(self, sample: Sample, spec, columns: bool) -> ExternalSample:
         matrix = bin_table(sample.table, spec, columns=columns)
         return in_chunks(matrix, sample, self.size)
 
 
-def in_chunks(matrix: BinnedMatrix, sample: Sample, size: int, first_row: int = 0) -> StoredSample:
+def in_chunks(
+    matrix: BinnedMatrix, sample: Sample, size: int, first_row: int = 0
+) -> ExternalSample:
     store = MemoryStore(
         matrix, sample.target, sample.weight, sample.offset, chunk_rows=size, first_row=first_row
     )
-    return StoredSample(store, sample.offset is not None)
+    return ExternalSample(store, sample.offset is not None)
 
 
-def part_of(stored: StoredSample, sample: Sample, cuts: list[int], rank: int, size: int):
+def part_of(stored: ExternalSample, sample: Sample, cuts: list[int], rank: int, size: int):
     """The rows of one rank: ``cuts`` has the ends of all ranks' rows, from 0."""
     (chunk,) = stored.store.chunks()
     start, stop = cuts[rank], cuts[rank + 1]

@@ -32,7 +32,7 @@ from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.histograms.partition import copy_forward, copy_reversed, divide
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_split import (
-    CATEGORY_PLACES,
+    CATEGORY_SCRATCH,
     SCRATCH_SIZE,
     CategoryRules,
     CategorySplit,
@@ -125,10 +125,10 @@ def pack(g, h, mode, seed=0, tree=0):
     scalars[layout.IS_G_APART] = packing.g_apart
     scalars[layout.IS_DROPPED_BITS] = dropped
     scalars[layout.IS_TREE] = tree
-    fixed = np.column_stack([g, h]).astype(np.int32).reshape(-1)
+    quantized = np.column_stack([g, h]).astype(np.int32).reshape(-1)
     numbers = aligned_zeros(2 * n_rows, np.int64)
     empty = np.zeros(PAD, dtype=np.uint32)
-    rows = layout.Rows(empty, empty, fixed, numbers)
+    rows = layout.Rows(empty, empty, quantized, numbers)
     pack_block(scalars, int(mode == "constant"), np.uint64(seed), rows, 0, n_rows)
     return Packed(numbers, packing, dropped)
 
@@ -223,7 +223,7 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
 def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0)):
     """Best set of the bins of a category column with this histogram."""
     wide = HistogramSums(np.array(g, np.int64), np.array(h, np.int64), np.array(n, np.int32))
-    places = np.zeros((CATEGORY_PLACES, SCRATCH_SIZE), np.int64)
+    places = np.zeros((CATEGORY_SCRATCH, SCRATCH_SIZE), np.int64)
     sums = NodeSums(*map(np.int64, node))
     chosen = CategoryRules(
         np.int64(category.most_one_hot),
@@ -286,7 +286,7 @@ class Gradients:
 
     g: np.ndarray  # float64: fixed times unit
     h: np.ndarray
-    fixed: np.ndarray  # int32 (n_rows, 2)
+    quantized: np.ndarray  # int32 (n_rows, 2)
     packed: Packed
     exponents: tuple[int, int]
     constant: bool
@@ -302,7 +302,7 @@ def gradients(matrix, y, raw, objective, weight=None, n_threads=1, tree=0, outpu
             grower.grow(tree, k)
         s = grower._state.scalars
         constant = bool(grower._state.settings.constant_hessian)
-        fixed = grower._state.rows.fixed.reshape(-1, 2)[: matrix.n_rows].copy()
+        quantized = grower._state.rows.quantized.reshape(-1, 2)[: matrix.n_rows].copy()
         packed = grower._state.rows.packed.copy()
     packing = Packing(
         s[layout.IS_COUNT_BITS],
@@ -310,10 +310,10 @@ def gradients(matrix, y, raw, objective, weight=None, n_threads=1, tree=0, outpu
         s[layout.IS_G_APART],
     )
     exponents = int(s[layout.IS_G_EXPONENT]), int(s[layout.IS_H_EXPONENT])
-    g = np.ldexp(fixed[:, 0].astype(np.float64), exponents[0] - 30)
-    h = np.ldexp(fixed[:, 1].astype(np.float64), 0 if constant else exponents[1] - 30)
+    g = np.ldexp(quantized[:, 0].astype(np.float64), exponents[0] - 30)
+    h = np.ldexp(quantized[:, 1].astype(np.float64), 0 if constant else exponents[1] - 30)
     dropped = int(s[layout.IS_DROPPED_BITS])
-    return Gradients(g, h, fixed, Packed(packed, packing, dropped), exponents, constant)
+    return Gradients(g, h, quantized, Packed(packed, packing, dropped), exponents, constant)
 
 
 def grow(matrix, y, params, objective="squared_error", weight=None, n_threads=1, n_trees=1):

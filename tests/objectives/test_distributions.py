@@ -22,7 +22,7 @@ from hedgerow.objectives.distributions.losses import size_information
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.precomputed import LossRows, gradients_at
-from tests.boosting.test_stored import TableData
+from tests.boosting.test_external import TableData
 
 NAMES = ("normal", "log_normal", "gamma_dist", "negative_binomial")
 LAWS = {

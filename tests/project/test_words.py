@@ -31,7 +31,11 @@ PRIVATE_PARTS = {
     "asked": "constraints, or requested",
     "crew": "team",
     "extras": "options",
+    "mine": "span, or own",
+    "settle": "commit, infer, or resolve",
     "spoil": "alter",
+    "theirs": "other",
+    "told": "reported",
     "vain": "unused",
 }
 """Parts of identifiers that nobody else uses, and the words to use."""

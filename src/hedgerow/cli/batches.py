@@ -105,7 +105,7 @@ def roles_of(options: Any) -> Roles:
 
 def read_tables(paths: Sequence[str], roles: Roles) -> NamedColumns | tuple[Any, AnyArray]:
     """Read all rows of some files: named columns, or sparse rows with their targets."""
-    source = open_files(list(paths), roles, settled=True)
+    source = open_files(list(paths), roles, types_known=True)
     set_text_types(source.parts, find_text_types(source.parts, _BATCH_BYTES))
     names = source.parts[0].column_names()
     if names is None:
@@ -123,7 +123,7 @@ def read_tables(paths: Sequence[str], roles: Roles) -> NamedColumns | tuple[Any,
 
 
 def _joined(name: str, parts: Sequence[Any], facts: ColumnFacts) -> AnyArray:
-    kind = facts.kind(name, None, settled=True)
+    kind = facts.kind(name, None, types_known=True)
     if kind == "category":
         return np.concatenate([_texts(part) for part in parts])
     plain = [
@@ -165,7 +165,7 @@ def open_dataset(
         roles,
         cache_dir=list(cache_dir) if cache_dir else None,
         memory_limit=way.limit,
-        settled=True,
+        types_known=True,
     )
 
 

@@ -74,7 +74,9 @@ class DialectOptions:
     decimal: str | None = None
 
 
-def told_by(encoding: str | None, separator: str | None, decimal: str | None) -> DialectOptions:
+def dialect_options(
+    encoding: str | None, separator: str | None, decimal: str | None
+) -> DialectOptions:
     """Check the options.
 
     Raises
@@ -104,13 +106,13 @@ def own_separator(path: str) -> str:
     return "\t" if ".tsv" in path.lower()[-7:] else ","
 
 
-def dialect_of(path: str, told: DialectOptions, shown: str | None = None) -> Dialect:
+def dialect_of(path: str, options: DialectOptions, shown: str | None = None) -> Dialect:
     """Detect the dialect of a CSV or TSV file from its first megabyte.
 
     Parameters
     ----------
     path : str
-    told : Told
+    options : DialectOptions
     shown : str, optional
         Name in messages.
 
@@ -120,13 +122,13 @@ def dialect_of(path: str, told: DialectOptions, shown: str | None = None) -> Dia
         If the encoding cannot be detected.
     """
     first = _first_bytes(path)
-    encoding = told.encoding or _encoding_of(first, shown or path)
+    encoding = options.encoding or _encoding_of(first, shown or path)
     text = codecs.getincrementaldecoder(encoding)("replace").decode(first)
     lines = text.splitlines(keepends=True)
     if len(first) >= _SAMPLE_BYTES and len(lines) > 1:
         lines = lines[:-1]
-    separator = told.separator or _separator_of(lines[:_SAMPLE_LINES], own_separator(path))
-    decimal = told.decimal
+    separator = options.separator or _separator_of(lines[:_SAMPLE_LINES], own_separator(path))
+    decimal = options.decimal
     if decimal is None:
         decimal = "," if separator != "," and _has_commas(lines, separator) else "."
     return Dialect(encoding, separator, decimal)
@@ -241,4 +243,4 @@ def _with_points(row: list[str], chosen: Sequence[bool]) -> list[str]:
     ]
 
 
-__all__ = ["Dialect", "DialectOptions", "dialect_of", "told_by", "write_plain"]
+__all__ = ["Dialect", "DialectOptions", "dialect_of", "dialect_options", "write_plain"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.booster import Booster, load, objective_of
-from hedgerow.boosting.automatic.defaults import AUTO, AUTOMATIC, told
+from hedgerow.boosting.automatic.defaults import AUTO, AUTOMATIC, chosen_names
 from hedgerow.boosting.row_data.classes import n_classes_of
 from hedgerow.cli.usage import UsageError, one_line
 from hedgerow.convert.reading import load_any
@@ -173,8 +173,8 @@ def fold_lines(estimator: Estimator, job: Job) -> list[str]:
         f"{name} of rows not trained on, by 5 folds: {np.mean(scores):.5g} ± {np.std(scores):.2g}"
         for name, scores in found.scores.items()
     ]
-    told = _usual_score(found.oof_prediction, y, job)
-    return lines if told is None else [*lines, told]
+    described = _usual_score(found.oof_prediction, y, job)
+    return lines if described is None else [*lines, described]
 
 
 def _usual_score(prediction: AnyArray, y: AnyArray, job: Job) -> str | None:
@@ -229,7 +229,7 @@ def chosen_parameters(path: str) -> dict[str, Any]:
         return {}
     found = model.training.get("parameters", {})
     names = {name for name in AUTOMATIC if given.get(name) == AUTO}
-    return {name: found[name] for name in told(frozenset(names), found) if name in found}
+    return {name: found[name] for name in chosen_names(frozenset(names), found) if name in found}
 
 
 def task_of_booster(booster: Booster) -> str:

@@ -43,11 +43,11 @@ def readable(options: argparse.Namespace, *names: str) -> Iterator[None]:
 
     Error messages contain the user's paths.
     """
-    from hedgerow.cli.dialects import told_by  # which loads NumPy
+    from hedgerow.cli.dialects import dialect_options  # which loads NumPy
 
-    told = told_by(options.encoding, options.separator, options.decimal)
+    dialect = dialect_options(options.encoding, options.separator, options.decimal)
     with tempfile.TemporaryDirectory(prefix="hedgerow-") as folder:
-        copies = _Copies(folder, told)
+        copies = _Copies(folder, dialect)
         for name in names:
             setattr(options, name, copies.of(getattr(options, name)))
         try:
@@ -62,8 +62,8 @@ def readable(options: argparse.Namespace, *names: str) -> Iterator[None]:
 class _Copies:
     """Copies of files in a folder, with the names of the originals."""
 
-    def __init__(self, folder: str, told: DialectOptions) -> None:
-        self._folder, self._told = Path(folder), told
+    def __init__(self, folder: str, dialect: DialectOptions) -> None:
+        self._folder, self._dialect = Path(folder), dialect
         self._originals: dict[str, str] = {}
 
     def of(self, given: Any) -> Any:
@@ -107,7 +107,7 @@ class _Copies:
 
         if not path.lower().endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
             return path
-        dialect = dialect_of(path, self._told, shown)
+        dialect = dialect_of(path, self._dialect, shown)
         if dialect.is_plain(path):
             return path
         copy = self._new(os.path.basename(path))
@@ -162,9 +162,9 @@ def writable(path: str, suffix: str = ".csv") -> Iterator[str]:
         sys.stdout.buffer.flush()
 
 
-def tell(text: object, output: str) -> None:
+def announce(text: object, output: str) -> None:
     """Print a message, to standard error if standard output is for a table."""
     (remark if output == STANDARD else say)(text)
 
 
-__all__ = ["STANDARD", "add_input_options", "readable", "tell", "writable"]
+__all__ = ["STANDARD", "add_input_options", "announce", "readable", "writable"]

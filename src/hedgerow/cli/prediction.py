@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from hedgerow.cli.inputs import STANDARD, add_input_options, readable, tell, writable
+from hedgerow.cli.inputs import STANDARD, add_input_options, announce, readable, writable
 
 
 def add_command(commands: Any) -> None:
@@ -81,7 +81,7 @@ def _predict(options: argparse.Namespace, path: str) -> None:
     )
     n_rows = write_predictions(job, lambda X: engine.prediction_columns(model, X, options.kind))
     out = "standard output" if options.out == STANDARD else options.out
-    tell(f"{n_rows} predictions written to {out}", options.out)
+    announce(f"{n_rows} predictions written to {out}", options.out)
     for name, count in model.booster.unseen_categories.items():
         text = f"column {name!r}: {count} row(s) with a category that no training row had"
-        tell(text, options.out)
+        announce(text, options.out)

@@ -118,8 +118,8 @@ class Collectives:
             payloads = self._exchange(call, [_bytes_of(flat)] * self.size)
             return _combined(flat, self._others(payloads), combine).reshape(array.shape)
         starts = [part * flat.size // self.size for part in range(self.size + 1)]
-        mine = self._part(call, flat, starts, combine)
-        parts = self._gather(Call(Kind.PARTS, flat.size), _bytes_of(mine))
+        own = self._part(call, flat, starts, combine)
+        parts = self._gather(Call(Kind.PARTS, flat.size), _bytes_of(own))
         return np.concatenate([_integers(part) for part in parts]).reshape(array.shape)
 
     def reduce_scatter(
@@ -157,11 +157,11 @@ class Collectives:
     def abort(self, reason: str) -> None:
         """Tell the other ranks, if they are reachable, that this rank gives up."""
         self._failure = self._failure or reason
-        self._tell(Kind.ABORT, reason.encode())
+        self._announce(Kind.ABORT, reason.encode())
 
     def leave(self) -> None:
         """Tell the other ranks that this rank is done, so that they need not wait for it."""
-        self._tell(Kind.LEAVE, b"")
+        self._announce(Kind.LEAVE, b"")
 
     def _part(
         self,
@@ -219,8 +219,8 @@ class Collectives:
                 [(rank, self._sealed(call, rank, sequence, payload)) for rank, payload in sent]
             )
             for rank in sources:
-                theirs, payload = self._transport.receive(rank, sequence, self._timeout)
-                self._check_same(call, theirs, rank, sequence)
+                other, payload = self._transport.receive(rank, sequence, self._timeout)
+                self._check_same(call, other, rank, sequence)
                 taken.append(payload)
             self._transport.flush(self._timeout)
         except CommunicationError as error:
@@ -233,19 +233,19 @@ class Collectives:
         checked = target not in self._transport.by_memory
         return sealed(call, self.rank, target, self._transport.stamp, sequence, payload, checked)
 
-    def _check_same(self, mine: Call, theirs: Call, rank: int, sequence: int) -> None:
-        if mine.kind != theirs.kind:
+    def _check_same(self, own: Call, other: Call, rank: int, sequence: int) -> None:
+        if own.kind != other.kind:
             raise CommunicationError(
-                f"ranks are out of step in exchange {sequence}: rank {self.rank} calls {mine}, "
-                f"rank {rank} calls {theirs}"
+                f"ranks are out of step in exchange {sequence}: rank {self.rank} calls {own}, "
+                f"rank {rank} calls {other}"
             )
-        if mine.agreed != theirs.agreed:
+        if own.agreed != other.agreed:
             raise CommunicationError(
                 f"ranks are out of step in exchange {sequence}: ranks {self.rank} and {rank} call "
-                f"{mine} for arrays of other lengths or other parts"
+                f"{own} for arrays of other lengths or other parts"
             )
 
-    def _tell(self, kind: Kind, payload: bytes) -> None:
+    def _announce(self, kind: Kind, payload: bytes) -> None:
         messages = [
             (rank, self._sealed(Call(kind), rank, self.n_exchanges, payload))
             for rank in range(self.size)

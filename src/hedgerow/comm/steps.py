@@ -65,22 +65,22 @@ def scatter(
     out: IntArray | None = None,
 ) -> IntArray:
     """Return part ``starts[rank] : starts[rank + 1]`` of the sums or maxima over all ranks."""
-    own = starts[rank]
-    turned = np.concatenate((array[own:], array[:own]))  # own part first, then that of rank + 1
+    first = starts[rank]
+    turned = np.concatenate((array[first:], array[:first]))  # own part first, then that of rank + 1
     lengths = [starts[(rank + k) % size + 1] - starts[(rank + k) % size] for k in range(size)]
     ends = np.concatenate(([0], np.cumsum(lengths)))
     for distance in reversed(distances(size)):
         n_parts = min(distance, size - distance)
         sent = turned[ends[distance] : ends[distance + n_parts]]
         payload = sent.astype("<i8", copy=False).view(np.uint8).data
-        theirs = swap((rank + distance) % size, payload, (rank - distance) % size)
-        mine = turned[: ends[n_parts]]
-        if len(theirs) != mine.nbytes:
+        received = swap((rank + distance) % size, payload, (rank - distance) % size)
+        own = turned[: ends[n_parts]]
+        if len(received) != own.nbytes:
             raise CommunicationError(
-                f"rank {(rank - distance) % size} sent {len(theirs)} bytes of sums, rank {rank} "
-                f"expects {mine.nbytes}: do all ranks run the same version?"
+                f"rank {(rank - distance) % size} sent {len(received)} bytes of sums, rank {rank} "
+                f"expects {own.nbytes}: do all ranks run the same version?"
             )
-        combining(mine, np.frombuffer(theirs, dtype="<i8"), out=mine)
+        combining(own, np.frombuffer(received, dtype="<i8"), out=own)
     part = turned[: ends[1]]
     if out is None:
         return part.copy()

@@ -286,10 +286,10 @@ def _sources(
     sources = {}
     for level in pools:
         base = _SHARES_WITH.get(level)
-        theirs = found.get(base, [""] * len(names)) if base else [""] * len(names)
+        of_base = found.get(base, [""] * len(names)) if base else [""] * len(names)
         sources[level] = [
-            (base if base and mine == other and _may_share(variant) else level, variant)
-            for variant, mine, other in zip(variants, found[level], theirs, strict=True)
+            (base if base and own == other and _may_share(variant) else level, variant)
+            for variant, own, other in zip(variants, found[level], of_base, strict=True)
         ]
     return sources
 

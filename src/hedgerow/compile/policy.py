@@ -96,7 +96,7 @@ def lanes_of_processor() -> int:
     Kernels are written for this many lanes, and arrays are made to fit: built and
     just-in-time code of one process must agree on the number.
     """
-    told = os.environ.get("NUMBA_CPU_FEATURES")
-    if told is not None:
-        return 8 if "+avx512f" in told.split(",") else 4
+    chosen = os.environ.get("NUMBA_CPU_FEATURES")
+    if chosen is not None:
+        return 8 if "+avx512f" in chosen.split(",") else 4
     return 8 if target_levels()[:1] == ("x86-64-v4",) else 4

@@ -108,18 +108,18 @@ def _checked(
             matrix = matrix.astype(np.float32).astype(np.float64)
     ours = plain.scores(matrix)
     try:
-        theirs = target.predict(data, plain, matrix)
+        exported = target.predict(data, plain, matrix)
     except ImportError as error:
         raise ParameterError(
             f"check needs the program for format={report.format!r}: {error}. Install it, "
             "or leave check out."
         ) from None
-    difference = float(np.max(np.abs(ours - theirs), initial=0.0))
+    difference = float(np.max(np.abs(ours - exported), initial=0.0))
     allowed = _allowance(plain, target.rounding)
     if not difference <= allowed:
-        row = int(np.abs(ours - theirs).max(axis=1).argmax())
+        row = int(np.abs(ours - exported).max(axis=1).argmax())
         raise ExportError(
-            f"the exported model predicts {theirs[row].tolist()} for row {row} of check, this one "
+            f"the exported model predicts {exported[row].tolist()} for row {row} of check, this one "
             f"{ours[row].tolist()}: nothing was written."
         )
     return replace(report, rows_checked=len(ours), largest_difference=difference)

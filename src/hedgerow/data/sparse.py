@@ -91,7 +91,7 @@ class SparseTable:
         return {}
 
     @property
-    def rest(self) -> Any:
+    def default_bin(self) -> Any:
         """Value of entries that are not stored, in the type of ``value``."""
         kind = self.value.dtype.type
         if not self.schema.zero_missing:
@@ -130,7 +130,7 @@ class SparseTable:
         position = np.full(self.n_features, -1, dtype=np.int32)
         position[chosen] = np.arange(len(chosen))
         table = np.empty((stop - start, len(chosen)), dtype=self.value.dtype)
-        spread_entries(self.entries(), position, self.rest, table, start, stop)
+        spread_entries(self.entries(), position, self.default_bin, table, start, stop)
         return table
 
 

@@ -220,7 +220,7 @@ def _attempt(
 def ready(client: Any, futures: Sequence[Any]) -> None:
     """Wait until partitions are computed; raise their errors."""
     # "lost" is the client's name for tasks that are about to run again.
-    while not _settled(client, futures, 60.0, ("pending", "lost")):
+    while not _types_known(client, futures, 60.0, ("pending", "lost")):
         _addresses(client)  # raises if the scheduler is gone
     for number, future in enumerate(futures):
         if future.status == "error":
@@ -234,7 +234,7 @@ def ready(client: Any, futures: Sequence[Any]) -> None:
             )
 
 
-def _settled(
+def _types_known(
     client: Any, futures: Sequence[Any], timeout: float, unsettled: Sequence[str] = ("pending",)
 ) -> bool:
     """Wait until no task is pending; False if the time runs out."""
@@ -259,7 +259,7 @@ def _join(
         client.submit(join, run, epoch, rank, len(chosen), workers=[address], pure=False)
         for rank, address in enumerate(chosen)
     ]
-    answered = _settled(client, futures, resilience.connect_timeout)
+    answered = _types_known(client, futures, resilience.connect_timeout)
     statuses = [future.status for future in futures]
     client.cancel(futures, force=True)
     if not answered:
@@ -337,19 +337,19 @@ def _results(
         if all(status != "pending" for status in statuses) and not missing:
             broken = failed or [status for status in statuses if status != "finished"]
             if broken:
-                raise _Lost(_told(failed, broken))
+                raise _Lost(_described(failed, broken))
             return [result for result in results if result is not None]
         if failed or missing:
             deadline = deadline or time.monotonic() + _GRACE_SECONDS
             pending = sum(status == "pending" for status in statuses)
             if time.monotonic() > deadline or pending == len(missing):
-                raise _Lost(_told(failed, [f"lost {address}" for address in missing]))
+                raise _Lost(_described(failed, [f"lost {address}" for address in missing]))
         time.sleep(_POLL_SECONDS / 10)
         there = _addresses(client)
         lost = [address for address in addresses if address not in there]
 
 
-def _told(failed: Sequence[str], otherwise: Sequence[str]) -> str:
+def _described(failed: Sequence[str], otherwise: Sequence[str]) -> str:
     """Choose one reason: that of a rank that knows more than that another gave up."""
     firsthand = [reason for reason in failed if " gave up: " not in reason]
     return (firsthand or failed or otherwise)[0]

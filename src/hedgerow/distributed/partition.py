@@ -213,7 +213,7 @@ class PartitionPart:
         Names of the offset columns.
     """
 
-    settled = False
+    types_known = False
 
     def __init__(
         self,
@@ -302,7 +302,7 @@ def check_unchanged(
 class NoRows:
     """The part of a rank without partitions."""
 
-    settled = False
+    types_known = False
     name = "no partition"
 
     def column_names(self) -> None:

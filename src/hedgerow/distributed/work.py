@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.external.external_data import binned
+from hedgerow.boosting.external.external_sample import Choose, ExternalSample, StorePlan
 from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.external.stored import fit_stored
-from hedgerow.boosting.external.stored_data import binned
-from hedgerow.boosting.external.stored_queries import number_queries
-from hedgerow.boosting.external.stored_sample import Choose, StoredSample, StorePlan
+from hedgerow.boosting.external.fit_external import fit_external
+from hedgerow.boosting.external.queries import number_queries
 from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.resume.checkpoint import Checkpoint, recording
 from hedgerow.boosting.resume.fingerprint import Fingerprint, settings_of
@@ -137,7 +137,7 @@ class TrainWork:
             recorder = stack.enter_context(
                 recording(checkpoint, lambda: self._fingerprint(objective))
             )
-            model = fit_stored(
+            model = fit_external(
                 seen,
                 objective,
                 self.params,
@@ -255,8 +255,8 @@ class _Request:
     aside: npt.NDArray[np.bool_] | None = None
 
     def with_queries(
-        self, train: StoredSample, validation: StoredSample | None
-    ) -> tuple[StoredSample, StoredSample | None]:
+        self, train: ExternalSample, validation: ExternalSample | None
+    ) -> tuple[ExternalSample, ExternalSample | None]:
         """Return training and validation rows, with their queries if any."""
         if self.query is None:
             return train, validation

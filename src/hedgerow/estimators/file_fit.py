@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.external.external_data import fit_data
 from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.external.stored_data import fit_data
 from hedgerow.boosting.loop.class_targets import class_reader, distinct_targets
 from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming

@@ -42,12 +42,14 @@ class FittedReports(BaseEstimator, ABC):
     @property
     def chosen_params_(self) -> dict[str, Any]:
         """Values chosen for ``"auto"`` parameters, and results of cross-validation if used."""
-        from hedgerow.boosting.automatic.defaults import told
+        from hedgerow.boosting.automatic.defaults import chosen_names
 
         check_is_fitted(self)
         record = self.booster_.model.training
         found = {**record.get("parameters", {}), **record.get("folds", {})}
-        return {name: found[name] for name in told(self._automatic(), found) if name in found}
+        return {
+            name: found[name] for name in chosen_names(self._automatic(), found) if name in found
+        }
 
     @property
     def repeat_params_(self) -> dict[str, Any]:

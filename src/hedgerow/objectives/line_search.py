@@ -58,7 +58,7 @@ class QuantileRule:
     """Leaves whose step is a quantile of the steps of their rows.
 
     An objective with such leaves has a method ``leaf_rule(output)``.  Rows in chunks use the
-    same rule (:mod:`hedgerow.boosting.external.stored_leaves`).
+    same rule (:mod:`hedgerow.boosting.external.leaves`).
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class LeafRows:
         It is the smallest value at which the cumulative weight reaches ``level`` of the
         total; if it reaches the level exactly, the midpoint to the next value.  Never -0.0, which
         would depend on the order of the rows.  Weights are integer units, so their sums are not
-        rounded, and rows in chunks give the same (:mod:`hedgerow.boosting.external.stored_leaves`).
+        rounded, and rows in chunks give the same (:mod:`hedgerow.boosting.external.leaves`).
         """
         found = np.empty(len(self.starts) - 1)
         levels = np.full(len(found), level)

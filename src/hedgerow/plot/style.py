@@ -102,7 +102,7 @@ def short_names(names: Iterable[object], letters: int = LETTERS) -> list[str]:
         looks = list(beginnings)
         for alike in {look for k, look in enumerate(looks) if shown.count(shown[k]) > 1}:
             places = [k for k, look in enumerate(looks) if look == alike]
-            apart = _told_apart([texts[k] for k in places], letters)
+            apart = _distinguishable([texts[k] for k in places], letters)
             for k, text in zip(places, apart, strict=True):
                 shown[k] = text
     return [
@@ -111,7 +111,7 @@ def short_names(names: Iterable[object], letters: int = LETTERS) -> list[str]:
     ]
 
 
-def _told_apart(texts: list[str], letters: int) -> list[str]:
+def _distinguishable(texts: list[str], letters: int) -> list[str]:
     """Return beginning, middle and end of names that share the first and the last."""
     head = _n_shared(texts)
     tail = min(_n_shared([text[::-1] for text in texts]), min(map(len, texts)) - head)

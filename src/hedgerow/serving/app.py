@@ -117,9 +117,9 @@ class Service:
     async def _body(self, request: Request) -> bytes:
         """Return the body, if it is not too large."""
         most = self.settings.limits.body_bytes
-        told = request.headers.get("content-length", "0")
-        if told.isdigit() and int(told) > most:
-            raise RequestError(413, f"the body has {told} bytes; {most} are allowed.")
+        declared = request.headers.get("content-length", "0")
+        if declared.isdigit() and int(declared) > most:
+            raise RequestError(413, f"the body has {declared} bytes; {most} are allowed.")
         if "inference-header-content-length" in request.headers:
             raise RequestError(400, "binary tensors are not supported: send them as JSON.")
         parts, size = [], 0

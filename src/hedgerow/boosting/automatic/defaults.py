@@ -465,19 +465,19 @@ def _but_for_obstacles(
     size: DataSize, params: BoostParams, automatic: frozenset[str], objective: Objective
 ) -> DataSize:
     """The size, with kinds of trees left out that something asked for does not go with."""
-    settled = resolve(params, objective)
+    resolved = resolve(params, objective)
     shape_is_open = automatic >= {"max_leaves", "grow_policy"} and params.max_depth is None
     shared = params.multi_strategy == ALL_OUTPUTS  # with vectors in their leaves
-    is_dense = not asks_for_bundles(settled)  # so far as the parameters tell
-    fits = is_dense and not obstacle_to_levels(settled) and not is_constrained(settled)
+    is_dense = not asks_for_bundles(resolved)  # so far as the parameters tell
+    fits = is_dense and not obstacle_to_levels(resolved) and not is_constrained(resolved)
     if not shape_is_open or shared or not fits:
         size = replace(size, by_levels=False)
-    if shared or obstacle_to_slopes(settled):
+    if shared or obstacle_to_slopes(resolved):
         size = replace(size, by_lines=False)
     return size
 
 
-def told(automatic: frozenset[str], found: Values) -> list[str]:
+def chosen_names(automatic: frozenset[str], found: Values) -> list[str]:
     """What a fit tells of what was chosen, with the values that were ``found``."""
     names = sorted(automatic, key=AUTOMATIC.index)
     if "grow_policy" in automatic and found.get("grow_policy") == "symmetric":
@@ -490,10 +490,10 @@ __all__ = [
     "AUTOMATIC",
     "DataSize",
     "choose",
+    "chosen_names",
     "in_a_hurry",
     "plain_values",
     "rate_of_rounds",
     "recipe",
-    "told",
     "within_time",
 ]

@@ -185,9 +185,9 @@ def warn_of_doubts(gain: Difference, by_fold: Sequence[Difference]) -> None:
     -----
     FoldsWarning
     """
-    told = [(k, one) for k, one in enumerate(by_fold) if one.n_rows >= _FEWEST_ROWS]
-    worse = [k for k, one in told if one.falls_short(_DOUBTLESS)]
-    better = [k for k, one in told if one.exceeds(_DOUBTLESS)]
+    results = [(k, one) for k, one in enumerate(by_fold) if one.n_rows >= _FEWEST_ROWS]
+    worse = [k for k, one in results if one.falls_short(_DOUBTLESS)]
+    better = [k for k, one in results if one.exceeds(_DOUBTLESS)]
     if gain.n_rows >= _FEWEST_ROWS and gain.falls_short(_DOUBTLESS):
         what = (
             f"the folds predict their test rows worse than a constant does: a loss that is "

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hedgerow.arrays import RowArray
-from hedgerow.boosting.external.stored_leaves import LeafQuantiles
-from hedgerow.boosting.external.stored_queries import complete_queries
-from hedgerow.boosting.external.stored_sample import StoredSample
-from hedgerow.boosting.external.stored_scores import StoredScores, Tally, offset_rows_of, rows_of
+from hedgerow.boosting.external.external_sample import ExternalSample
+from hedgerow.boosting.external.leaves import LeafQuantiles
+from hedgerow.boosting.external.queries import complete_queries
+from hedgerow.boosting.external.scores import ExternalScores, Tally, offset_rows_of, rows_of
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, threads_for
 from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.comm.base import Alone, Communicator
@@ -64,10 +64,10 @@ class ChunkRows(FitRows):
 
     def __init__(
         self,
-        data: StoredSample,
+        data: ExternalSample,
         objective: Objective,
         params: BoostParams,
-        watched: Mapping[str, StoredSample],
+        watched: Mapping[str, ExternalSample],
         metrics: Mapping[str, tuple[Metric, ...]],
         n_rows: Mapping[str, int],
         n_threads: int,
@@ -92,7 +92,7 @@ class ChunkRows(FitRows):
         }
         averages = params.boosting == "rf"
         self._sets = {
-            name: StoredScores(sample, self.base, self._n_threads, averages=averages)
+            name: ExternalScores(sample, self.base, self._n_threads, averages=averages)
             for name, sample in watched.items()
             if name != TRAINING
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hedgerow.boosting.loop.strategy import ALL_OUTPUTS, ONE_OUTPUT
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError, DataError
-from hedgerow.growing.exact.stored import check_supported
+from hedgerow.growing.exact.external import check_supported
 from hedgerow.params import BoostParams
 
 _NEED_ALL_ROWS = (

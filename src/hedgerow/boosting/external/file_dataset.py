@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.external.external_sample import ExternalSample, ExternalSamples, StorePlan
 from hedgerow.boosting.external.file_checks import check_backoff, check_bundles
 from hedgerow.boosting.external.file_rows import ReadTarget, RowReader, Rows, numeric_target
-from hedgerow.boosting.external.stored_sample import StoredSample, StoredSamples, StorePlan
 from hedgerow.boosting.loop.training_matrix import sortable
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.comm.base import Alone, Communicator, count_rows
@@ -74,7 +74,7 @@ class _Counted:
 class FileDataset(Dataset):
     """Rows in files or batches; made by ``Dataset.from_files`` and ``Dataset.from_batches``.
 
-    A :class:`hedgerow.boosting.external.stored_sample.StoredData`.
+    A :class:`hedgerow.boosting.external.external_sample.ExternalData`.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class FileDataset(Dataset):
         self._survey: Survey | None = None
         self._has_types = False
         self._names: tuple[str, ...] = ()
-        self._settled = False
+        self._types_known = False
 
     # -- a table in memory it is not -------------------------------------------
 
@@ -163,7 +163,7 @@ class FileDataset(Dataset):
         params: BoostParams | None = None,
         sets_aside: bool = True,
     ) -> None:
-        """Read targets and weights, as ``StoredData`` of ``stored_sample`` describes them.
+        """Read targets and weights, as ``ExternalData`` of ``external_sample`` describes them.
 
         Where no row is set aside or weighted, this is pass one already.
         """
@@ -229,8 +229,8 @@ class FileDataset(Dataset):
         set_text_types(self.source.parts, types)
         self._has_types = True
 
-    def stored(self, plan: StorePlan) -> StoredSamples:
-        """Bin all rows; see :class:`~hedgerow.boosting.external.stored_sample.StoredData`."""
+    def stored(self, plan: StorePlan) -> ExternalSamples:
+        """Bin all rows; see :class:`~hedgerow.boosting.external.external_sample.ExternalData`."""
         if self._counted is None:
             self.survey(lambda target: None, plan.params, plan.set_aside is not None)
         check_bundles(plan.params)
@@ -281,7 +281,7 @@ class FileDataset(Dataset):
         give_back_memory()  # what reading has left, before rows are copied
         found = survey.finish()
         # Ranks may have the columns in another order than the first one.
-        self._names, self._settled = survey.names or (), survey.settled
+        self._names, self._types_known = survey.names or (), survey.types_known
         self._survey = None
         give_back_memory()
         return found, first
@@ -305,9 +305,9 @@ class FileDataset(Dataset):
     def _begin(self, survey: Survey, rows: Rows) -> None:
         batch = rows.batch
         if batch.sparse is not None:
-            survey.begin((), False, rows.part.settled, sparse=True)
+            survey.begin((), False, rows.part.types_known, sparse=True)
         else:
-            survey.begin(self._reader.features(), batch.named, rows.part.settled)
+            survey.begin(self._reader.features(), batch.named, rows.part.types_known)
 
     def _training_rows(self, plan: StorePlan) -> tuple[int, int, float | None]:
         """Training rows on the ranks before and of all ranks; the largest weight of all."""
@@ -377,7 +377,7 @@ class FileDataset(Dataset):
     def _tables(
         self, schema: Schema, plan: StorePlan, is_strict: bool
     ) -> Iterator[tuple[AnyTable, Rows, npt.NDArray[np.bool_]]]:
-        reader = BatchReader(schema, self._names, self._settled, is_strict)
+        reader = BatchReader(schema, self._names, self._types_known, is_strict)
         outputs = plan.n_outputs if self.source.roles.offset else None
         for rows, chosen in self._divided(plan, outputs):
             table = reader.table(rows.batch, rows.part.name)
@@ -385,7 +385,7 @@ class FileDataset(Dataset):
                 check_backoff(table)
             yield table, rows, chosen
 
-    def _stored_like(self, plan: StorePlan) -> StoredSamples:
+    def _stored_like(self, plan: StorePlan) -> ExternalSamples:
         """Bin the rows as those that a model is trained on."""
         assert plan.trained is not None
         spec = plan.trained.store.spec
@@ -401,12 +401,12 @@ class FileDataset(Dataset):
         if names:
             check_n_features(len(names), schema, "Booster")
         self._names = names
-        self._settled = any(part.settled for part in self.source.parts)
+        self._types_known = any(part.types_known for part in self.source.parts)
         keep_as_text(self.source.parts, schema)
 
     def _binned(
         self, spec: BinSpec, plan: StorePlan, first_row: int, is_strict: bool = False
-    ) -> StoredSamples:
+    ) -> ExternalSamples:
         has_offset = bool(self.source.roles.offset)
         n_train = n_aside = 0
         with ExitStack() as stack:
@@ -419,13 +419,13 @@ class FileDataset(Dataset):
                 if aside is not None:
                     n_aside += self._append(aside, spec, table, rows, chosen, plan.n_threads)
             before = count_rows(n_train, self.communicator)[0] if is_strict else first_row
-            stored = StoredSample(self._finished(train, before, plan), has_offset)
+            stored = ExternalSample(self._finished(train, before, plan), has_offset)
             if aside is None:
-                return StoredSamples(stored)
+                return ExternalSamples(stored)
             try:
                 first = count_rows(n_aside, self.communicator)[0]
-                return StoredSamples(
-                    stored, StoredSample(self._finished(aside, first, plan), has_offset)
+                return ExternalSamples(
+                    stored, ExternalSample(self._finished(aside, first, plan), has_offset)
                 )
             except BaseException:
                 stored.store.close()

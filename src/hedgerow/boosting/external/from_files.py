@@ -69,12 +69,12 @@ def from_files(
     unknown_category: UnknownCategory = "missing",
     cache_dir: Any = None,
     memory_limit: Any = None,
-    settled: bool = False,
+    types_known: bool = False,
     read_target: ReadTarget = numeric_target,
 ) -> FileDataset:
-    """What :meth:`hedgerow.Dataset.from_files` does; ``settled`` as for ``open_files``."""
+    """What :meth:`hedgerow.Dataset.from_files` does; ``types_known`` as for ``open_files``."""
     return FileDataset(
-        open_files(paths, roles, settled=settled),
+        open_files(paths, roles, types_known=types_known),
         ReadRequest(roles, categorical_features, check_unknown(unknown_category)),
         memory_limit=memory_bytes(memory_limit),
         cache_dir=cache_folders(cache_dir),

@@ -1,6 +1,6 @@
 """Rows in files that are read into memory, for what needs all of them at once.
 
-Growth in chunks (:mod:`hedgerow.boosting.external.stored`) knows most parameters.  The others
+Growth in chunks (:mod:`hedgerow.boosting.external.fit_external`) knows most parameters.  The others
 look at all rows for each tree, or at each row many times: their rows are read as one table, with
 the schema that chunks have, and trained on as any table is.  So every parameter works for
 files, and where the rows are larger than the limit an error says what needs them, and how
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.external.stored_sample import StorePlan
+from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.targets import Targets
 from hedgerow.data.external.memory import shown_bytes

@@ -25,9 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.external.external_sample import ExternalData, StorePlan
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.file_rows import Rows
-from hedgerow.boosting.external.stored_sample import StoredData, StorePlan
 from hedgerow.boosting.loop.loss_spec import check_rows_alone
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.training_matrix import sortable
@@ -42,7 +42,7 @@ from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import ParameterError
-from hedgerow.growing.exact.stored import check_supported
+from hedgerow.growing.exact.external import check_supported
 from hedgerow.objectives import Objective
 from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.params import BoostParams
@@ -54,10 +54,10 @@ _LINE_SEARCH_BYTES = 48
 
 @contextmanager
 def sorted_rows(
-    data: StoredData,
+    data: ExternalData,
     objective: Objective,
     plan: StorePlan,
-    valid: Mapping[str, Dataset | StoredData],
+    valid: Mapping[str, Dataset | ExternalData],
 ) -> Iterator[tuple[Sample, Sample | None]]:
     """Training rows on sorted columns on disk, and validation rows, for as long as a fit takes.
 
@@ -187,7 +187,7 @@ def _check_room(data: FileDataset, plan: StorePlan) -> None:
 
 
 def _validation(
-    valid: Dataset | StoredData,
+    valid: Dataset | ExternalData,
     objective: Objective,
     plan: StorePlan,
     train: Sample,

@@ -208,11 +208,11 @@ class ProgressBar:
             for rows, curves in state.history.items()
             for name, scores in curves.items()
         ]
-        told = [*self._reason, *words, f"{state.elapsed:.1f} s"]
-        display.show(state.round, state.n_rounds, told)
+        parts = [*self._reason, *words, f"{state.elapsed:.1f} s"]
+        display.show(state.round, state.n_rounds, parts)
 
 
-def told_by(bar: ProgressBar | None, model: Model) -> Model:
+def with_final_report(bar: ProgressBar | None, model: Model) -> Model:
     """The model of a fit that has ended, once its bar, if there is one, says why."""
     if bar is not None:
         bar.tell(model.training)

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.external.stored_sample import StoredData, StorePlan
+from hedgerow.boosting.external.external_sample import ExternalData, StorePlan
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -92,7 +92,7 @@ class Evaluation(ABC):
 
         threads = resolve_threads(n_jobs)
         metrics = make_metrics(metric, self._objective)
-        if isinstance(dataset, StoredData):
+        if isinstance(dataset, ExternalData):
             sample, raw = self._of_files(dataset, threads)
         else:
             sample, raw = self._of_table(dataset, threads)
@@ -120,7 +120,7 @@ class Evaluation(ABC):
         sample = dataset.sample(table, targets.values, objective.n_outputs)
         return sample, self._raw_of(table, sample.offset, n_threads)
 
-    def _of_files(self, dataset: StoredData, n_threads: int) -> tuple[Sample, FloatArray]:
+    def _of_files(self, dataset: ExternalData, n_threads: int) -> tuple[Sample, FloatArray]:
         """Targets of rows in files, and their raw scores, batch by batch; no table."""
         from hedgerow.boosting.external.file_dataset import FileDataset
         from hedgerow.boosting.loop.class_targets import class_reader

@@ -17,7 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hedgerow.boosting.loop.callbacks import Callback, ProgressBar, check_callbacks, told_by
+from hedgerow.boosting.loop.callbacks import (
+    Callback,
+    ProgressBar,
+    check_callbacks,
+    with_final_report,
+)
 from hedgerow.boosting.loop.ready import (
     FitPlan,
     check_out_of_bag,
@@ -126,7 +131,7 @@ def fit(
 
     try:
         with budget_of(plan.stopping) as budget, recording(checkpoint, describe) as recorder:
-            return told_by(bar, _fit(plan, budget, recorder))
+            return with_final_report(bar, _fit(plan, budget, recorder))
     finally:
         if bar is not None:
             bar.close()

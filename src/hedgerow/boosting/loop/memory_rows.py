@@ -322,11 +322,11 @@ def _make_grower(
         return TreeGrower(data.matrix, *shared, data.n_copies, data.numbers, data.sums)
     if isinstance(data.matrix, MappedTable):
         # Few trainings are of columns on disk.
-        from hedgerow.growing.exact.stored import StoredExactGrower
+        from hedgerow.growing.exact.external import ExternalExactGrower
 
         columns, limit = data.matrix.columns, data.matrix.memory_limit
         assert columns is not None
-        return StoredExactGrower(columns, *shared, memory_limit=limit)
+        return ExternalExactGrower(columns, *shared, memory_limit=limit)
     assert isinstance(data.matrix, ColumnBlocks)
     return ExactGrower(data.matrix, *shared)
 

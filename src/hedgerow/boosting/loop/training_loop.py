@@ -147,7 +147,7 @@ def follow(
             raise
     assert state is not None  # there is at least one round
     if watch.stopped_by == "interrupt":
-        _tell(watch)
+        _log_rounds(watch)
     return state
 
 
@@ -158,7 +158,7 @@ def is_second() -> bool:
     return now - before < TWICE
 
 
-def _tell(watch: Watch) -> None:
+def _log_rounds(watch: Watch) -> None:
     done, kept = watch.n_done, watch.n_kept
     best = f", of which it keeps the first {kept}, up to the best one" if kept < done else ""
     warnings.warn(

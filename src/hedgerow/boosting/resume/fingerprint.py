@@ -115,7 +115,7 @@ def fingerprint(
     ----------
     contents : mapping from str to str
         Of the rows: :func:`contents_of`, or :func:`stored_contents
-        <hedgerow.boosting.external.stored_fingerprint.stored_contents>` of chunks.
+        <hedgerow.boosting.external.fingerprint.stored_contents>` of chunks.
     n_rows : int
         Rows that were given.
     objective : Objective

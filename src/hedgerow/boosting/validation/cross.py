@@ -214,7 +214,7 @@ def grow_folds(
     interrupted = False
     try:
         try:
-            take_turns(lambda task: fits[task].advance(), len(fits), at_once, pool.settle)
+            take_turns(lambda task: fits[task].advance(), len(fits), at_once, pool.note_rounds)
         except KeyboardInterrupt as error:
             twice = isinstance(error.__context__, KeyboardInterrupt)
             if twice or not pool.end_complete_rounds() or not stopping.may_end():
@@ -445,7 +445,7 @@ class _Pool:
         by_itself = self.best is None and not (self.late and self.stopping.limits is None)
         return None if by_itself else self.n_rounds
 
-    def settle(self) -> bool:
+    def note_rounds(self) -> bool:
         """Note the rounds that all folds have done; True if none is to follow."""
         if self.best is None:
             self.n_rounds = min(len(fit.curve) for fit in self.fits)
@@ -474,5 +474,5 @@ class _Pool:
         if self.best is None:
             return False
         self.best, self.n_rounds = self.best.again(), 0
-        self.settle()
+        self.note_rounds()
         return self.n_rounds > 0

@@ -217,7 +217,7 @@ def _found(
         params = replace(params, learning_rate=round(params.learning_rate, 6))
     record = {**record, "stride": round(stopping.stride / times, 3)}
     if interrupted:
-        _tell(n_rounds, n_seen)
+        _warn_of_rounds(n_rounds, n_seen)
     found = ChosenRounds(params, n_rounds, grown.curves, best.rows, record, interrupted)
     if stopping.finest_rate is None:
         return found
@@ -264,7 +264,7 @@ def _paced(chosen: ChosenRounds, stopping: StoppingParams, seconds_a_round: floa
     return replace(chosen, params=params, n_rounds=pace.n_rounds, fold_rate=of_folds)
 
 
-def _tell(n_rounds: int, n_seen: int) -> None:
+def _warn_of_rounds(n_rounds: int, n_seen: int) -> None:
     warnings.warn(
         "the fit was interrupted while folds were asked for the number of rounds: all rows are "
         f"now trained on for {n_rounds} rounds, which the first {n_seen} rounds of the folds speak "

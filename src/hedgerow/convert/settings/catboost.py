@@ -27,11 +27,11 @@ def _objective(value: Any) -> Any:
     found: dict[str, Any] = {"objective": ours}
     given = dict(part.split("=", 1) for part in rest.replace(";", ",").split(",") if "=" in part)
     if ours in _PARAMETERS and _PARAMETERS[ours][0] in given:
-        theirs, here = _PARAMETERS[ours]
+        peer_name, here = _PARAMETERS[ours]
         try:
-            found[here] = float(given[theirs])
+            found[here] = float(given[peer_name])
         except ValueError:
-            raise ParameterError(f"{value!r}: {theirs} must be a number.") from None
+            raise ParameterError(f"{value!r}: {peer_name} must be a number.") from None
     return found
 
 

@@ -85,10 +85,10 @@ def name_hint(name: str, known: Iterable[str]) -> str:
     if name in _OF_ROWS:
         return f" {_OF_ROWS[name]}"
     for library in _LIBRARIES:
-        theirs = library.canonical(name)
-        if theirs is None:
+        peer_name = library.canonical(name)
+        if peer_name is None:
             continue
-        rule = library.rules[theirs]
+        rule = library.rules[peer_name]
         if rule.ours in ADVANCED_NAMES and "advanced" in every:
             return f" {library.name}'s {name!r} is {advanced_hint(rule.ours)} here."
         if rule.ours in every:

@@ -207,9 +207,9 @@ def of_the_loss(library: Library, said: Values, differences: tuple[str, ...]) ->
     """
     objective = said.get("objective", "squared_error")
     unused = [name for name in said if objective not in PARAMETERS.get(name, (objective,))]
-    theirs = {rule.ours: name for name, rule in library.rules.items() if rule.ours}
+    name_of = {rule.ours: name for name, rule in library.rules.items() if rule.ours}
     notes = tuple(
-        f"{theirs.get(name, name)}: it has no effect with objective {objective!r} and is left out."
+        f"{name_of.get(name, name)}: it has no effect with objective {objective!r} and is left out."
         for name in unused
     )
     kept = {name: value for name, value in said.items() if name not in unused}

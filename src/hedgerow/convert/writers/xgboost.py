@@ -91,7 +91,7 @@ class _Rounding:
             )
         return cut.astype(np.float64)
 
-    def tell(self, notes: Notes) -> None:
+    def report(self, notes: Notes) -> None:
         """Report what was rounded."""
         if self.cuts:
             notes.add(f"{self.cuts} cuts are exact for values in float32, to which XGBoost rounds.")
@@ -128,7 +128,7 @@ def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     trees = [trees[turn] for turn in turns]
     for number, tree in enumerate(trees):
         tree["id"] = number
-    rounding.tell(notes)
+    rounding.report(notes)
     name = _objective(plain, notes)
     base = _NO_BASE.get(plain.link or "", 0.0)
     many = plain.link == "softmax"

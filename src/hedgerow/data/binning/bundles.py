@@ -82,7 +82,7 @@ class Layout:
         which then holds its bins.
     count : int32, shape (n_features,)
         Number of cells of the feature in its bundle.
-    rest : int32, shape (n_features,)
+    default_bin : int32, shape (n_features,)
         Default code of the feature.
     members : int32
         Features of column 0, 1, ..., in the order of their cells.
@@ -103,7 +103,7 @@ class Layout:
     column: npt.NDArray[np.int32]
     first: npt.NDArray[np.int32]
     count: npt.NDArray[np.int32]
-    rest: npt.NDArray[np.int32]
+    default_bin: npt.NDArray[np.int32]
     members: npt.NDArray[np.int32]
     member_start: IntArray
     n_single: npt.NDArray[np.int32]
@@ -131,7 +131,7 @@ class Layout:
         return Places(
             cuts_as(spec.cut_keys, dtype),
             spec.cut_start,
-            self.rest,
+            self.default_bin,
             self.column,
             self.first,
             (self.first + self.count - 1).astype(np.int32),
@@ -143,7 +143,7 @@ class Layout:
         """Return the bins of a row without entries, one for each column."""
         row = np.zeros(self.n_columns, dtype=np.uint8)
         alone = np.flatnonzero((self.first < 0) & (self.column >= 0))
-        default = self.rest[alone]
+        default = self.default_bin[alone]
         missing = default == spec.bin_counts()[alone]
         row[self.column[alone]] = np.where(missing, self.stride - 1, default)
         return row
@@ -180,8 +180,8 @@ def lay_out(table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: in
     """
     if rules.when is False:
         return one_each(spec)
-    rest = default_codes(spec)
-    counts = count_rows(table, spec, rest, n_threads)
+    default_bin = default_codes(spec)
+    counts = count_rows(table, spec, default_bin, n_threads)
     active = counts.sum(axis=0)
     cells = _cells_needed(table, spec)
     bundle = np.where(active > 0, np.arange(table.n_features), -1)
@@ -189,9 +189,9 @@ def lay_out(table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: in
     n_conflicts = 0
     if np.count_nonzero(tried) > 1:
         features = np.flatnonzero(tried)
-        found, n_conflicts = _search(table, spec, rules, rest, counts, cells, features)
+        found, n_conflicts = _search(table, spec, rules, default_bin, counts, cells, features)
         bundle[features] = table.n_features + found
-    return _finish(spec, rest, cells, bundle, n_conflicts)
+    return _finish(spec, default_bin, cells, bundle, n_conflicts)
 
 
 def may_pay(table: Table, rules: BundleRules) -> bool:
@@ -219,7 +219,7 @@ def may_pay(table: Table, rules: BundleRules) -> bool:
 
 
 def count_rows(
-    table: SparseTable, spec: BinSpec, rest: npt.NDArray[np.int32], n_threads: int = 1
+    table: SparseTable, spec: BinSpec, default_bin: npt.NDArray[np.int32], n_threads: int = 1
 ) -> IntArray:
     """Count the active rows of each feature, separately for the part of each thread.
 
@@ -227,7 +227,7 @@ def count_rows(
     -------
     int64, shape (n_threads, n_features)
     """
-    entries, (low, high) = table.entries(), _default_range(spec, rest, table.value.dtype)
+    entries, (low, high) = table.entries(), _default_range(spec, default_bin, table.value.dtype)
     counts = np.zeros((n_threads, table.n_features), dtype=np.int64)
     present = int(spec.schema.zero_missing)
 
@@ -243,7 +243,7 @@ def count_rows(
 def list_rows(
     table: SparseTable,
     spec: BinSpec,
-    rest: npt.NDArray[np.int32],
+    default_bin: npt.NDArray[np.int32],
     counts: IntArray,
     features: IntArray,
 ) -> tuple[IntArray, RowArray]:
@@ -261,7 +261,7 @@ def list_rows(
         Active rows of feature ``j`` are ``rows[start[j] : start[j + 1]]``, ascending;
         other features have none.
     """
-    entries, (low, high) = table.entries(), _default_range(spec, rest, table.value.dtype)
+    entries, (low, high) = table.entries(), _default_range(spec, default_bin, table.value.dtype)
     present, n_parts = int(spec.schema.zero_missing), len(counts)
     left_out = np.ones(table.n_features, dtype=np.bool_)
     left_out[features] = False
@@ -285,7 +285,7 @@ def _part(n_rows: int, part: int, n_parts: int) -> IntArray:
 
 
 def _default_range(
-    spec: BinSpec, rest: npt.NDArray[np.int32], dtype: np.dtype
+    spec: BinSpec, default_bin: npt.NDArray[np.int32], dtype: np.dtype
 ) -> tuple[AnyArray, AnyArray]:
     """Return the smallest and largest value in the default bin of each feature.
 
@@ -296,8 +296,8 @@ def _default_range(
     highest: float | int = np.inf if floats else np.iinfo(np.int64).max
     cuts = np.append(cuts_as(spec.cut_keys, dtype), np.zeros(1, dtype))
     above = np.nextafter(cuts, dtype.type(np.inf)) if floats else cuts + (cuts < highest)
-    at = spec.cut_start[:-1] + np.minimum(rest, spec.bin_counts() - 1)
-    low = np.where(rest > 0, above[at - 1], dtype.type(lowest))
+    at = spec.cut_start[:-1] + np.minimum(default_bin, spec.bin_counts() - 1)
+    low = np.where(default_bin > 0, above[at - 1], dtype.type(lowest))
     high = np.where(at < spec.cut_start[1:], cuts[at], dtype.type(highest))
     return low, high
 
@@ -317,13 +317,13 @@ def _search(
     table: SparseTable,
     spec: BinSpec,
     rules: BundleRules,
-    rest: npt.NDArray[np.int32],
+    default_bin: npt.NDArray[np.int32],
     counts: IntArray,
     cells: IntArray,
     features: IntArray,
 ) -> tuple[IntArray, int]:
     """Return the bundle of each of ``features`` and the number of conflicts in all bundles."""
-    start, rows = list_rows(table, spec, rest, counts, features)
+    start, rows = list_rows(table, spec, default_bin, counts, features)
     if rules.order == "degree":
         weight = degrees(start, rows, table.n_rows)[features]
     else:
@@ -360,7 +360,7 @@ def degrees(start: IntArray, rows: RowArray, n_rows: int) -> IntArray:
 
 def _finish(
     spec: BinSpec,
-    rest: npt.NDArray[np.int32],
+    default_bin: npt.NDArray[np.int32],
     cells: IntArray,
     bundle: IntArray,
     n_conflicts: int,
@@ -378,7 +378,7 @@ def _finish(
     column[held] = rank[group]
     sizes = np.bincount(column[held], minlength=len(leader))
     # Indicators come first in a bundle, so that the split search reads adjacent cells.
-    single = (cells == 1) & (rest == 0)
+    single = (cells == 1) & (default_bin == 0)
     members = held[np.lexsort((held, ~single[held], column[held]))].astype(np.int32)
     member_start = np.concatenate(([0], np.cumsum(sizes)))
     bundled = sizes[column[members]] > 1
@@ -393,7 +393,7 @@ def _finish(
         column=column,
         first=first,
         count=count,
-        rest=rest,
+        default_bin=default_bin,
         members=members,
         member_start=member_start,
         n_single=n_single.astype(np.int32),

@@ -110,8 +110,8 @@ class ChunkSink:
         try:
             for path in paths:
                 self._folders.append(ScratchFolder(path))
-                lane = len(self._files)
-                self._files.append(BlockFile(self._folders[-1].path / f"blocks-{lane}.bin"))
+                stripe = len(self._files)
+                self._files.append(BlockFile(self._folders[-1].path / f"blocks-{stripe}.bin"))
         except BaseException:
             self.close()
             raise
@@ -210,11 +210,11 @@ class ChunkSink:
     ) -> None:
         self.close()
 
-    def _plan_rows(self, n_lanes: int, weighted: bool, n_offsets: int) -> int:
+    def _plan_rows(self, n_stripes: int, weighted: bool, n_offsets: int) -> int:
         """Rows of a chunk."""
         n_tiles, _, width = self._tile
         shape = RowShape(self._n_columns, n_tiles, width, weighted, n_offsets, *self._for_fit)
-        return divide_memory(self._limit, shape, n_lanes, self._requested_rows).chunk_rows
+        return divide_memory(self._limit, shape, n_stripes, self._requested_rows).chunk_rows
 
     def _check(
         self,
@@ -240,8 +240,8 @@ class ChunkSink:
     def _write(self) -> None:
         """Write the rows in the buffer as a chunk."""
         assert self._buffer is not None
-        buffer, lane = self._buffer, len(self._records) % len(self._files)
-        file, n_rows = self._files[lane], buffer.n_rows
+        buffer, stripe = self._buffer, len(self._records) % len(self._files)
+        file, n_rows = self._files[stripe], buffer.n_rows
         file.skip_to(GRANULE)
         target = _append(file, buffer.target[:n_rows])
         weight = _append(file, buffer.weight[:n_rows]) if buffer.weighted else None
@@ -260,7 +260,7 @@ class ChunkSink:
                 file.append(*encode_column(column[:n_rows], self._lz4)) for column in by_column
             )
         self._records.append(
-            ChunkRecord(n_rows, lane, buffer.n_lost, target, weight, offset, rows, columns)
+            ChunkRecord(n_rows, stripe, buffer.n_lost, target, weight, offset, rows, columns)
         )
         buffer.n_rows = buffer.n_lost = 0
 

@@ -12,7 +12,7 @@
 
 Glossary
 --------
-lane      a folder, and the thread that fetches the chunks in it
+stripe    a folder, and the thread that fetches the chunks in it
 mapped    a chunk with both layouts in the file as they are in memory: its pages are
           read when they are touched, and cost nothing while the file cache has them
 encoded   a chunk that is stored by column only, columns of few bins packed; the
@@ -206,9 +206,9 @@ class DiskStore:
         shape = RowShape(
             given.n_columns, n_tiles, width, weighted, given.n_offsets, n_outputs, keeps_probability
         )
-        n_lanes, n_chunks = len(self._files.blocks), len(self._records)
+        n_stripes, n_chunks = len(self._files.blocks), len(self._records)
         most = max(self.chunk_sizes, default=1)
-        plan = divide_memory(self.memory_limit, shape, n_lanes, most)
+        plan = divide_memory(self.memory_limit, shape, n_stripes, most)
         self.n_resident = plan.resident_of(n_chunks)
         self._end_work()
         self._work_shape = WorkShape(n_outputs, keeps_probability)
@@ -293,10 +293,10 @@ class DiskStore:
         """Load chunks one after the other, in the threads of their lanes if that may pay."""
         computed = uses.by_row or uses.columns is None or len(uses.columns) > 0
         encoded = computed and any(self._records[n].by_row is None for n in numbers)
-        n_lanes = len(self._files.blocks)
+        n_stripes = len(self._files.blocks)
         if encoded or self._clock.is_slow:
             self._clock.restart()
-            return work_ahead(lambda n: self._load(n, uses), numbers, n_lanes)
+            return work_ahead(lambda n: self._load(n, uses), numbers, n_stripes)
         self._clock.restart()
         return (self._load(n, uses) for n in numbers)
 

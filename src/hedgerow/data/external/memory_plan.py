@@ -71,7 +71,7 @@ class RowShape:
 
     @property
     def work_bytes(self) -> int:
-        """Raw scores and probabilities, 8 each; 8 of fixed, 16 of packed, 4 of rows."""
+        """Raw scores and probabilities, 8 each; 8 of quantized, 16 of packed, 4 of rows."""
         return 8 * self.n_outputs * (1 + self.keeps_probability) + 28
 
     def chunk_bytes(self, n_rows: int) -> int:
@@ -109,7 +109,7 @@ class MemoryPlan:
 
 
 def divide_memory(
-    limit: int, shape: RowShape, n_lanes: int, chunk_rows: int | None = None
+    limit: int, shape: RowShape, n_stripes: int, chunk_rows: int | None = None
 ) -> MemoryPlan:
     """Divide a memory limit.
 
@@ -118,7 +118,7 @@ def divide_memory(
     limit : int
         Bytes.
     shape : RowShape
-    n_lanes : int
+    n_stripes : int
         Threads that fetch chunks.
     chunk_rows : int, optional
         If it has been chosen before.
@@ -135,13 +135,13 @@ def divide_memory(
     >>> plan.chunk_rows, plan.n_slots, plan.resident_of(1000), plan.resident_of(10)
     (131072, 3, 4, 4)
     """
-    n_slots = n_lanes + 2
+    n_slots = n_stripes + 2
     fewest = FEWEST_ROWS if chunk_rows is None else chunk_rows
     smallest = RESERVE + n_slots * shape.chunk_bytes(fewest)
     if limit < smallest:
         raise ParameterError(
             f"memory_limit={limit} bytes is too small for rows of this width "
-            f"({shape.n_columns} columns, {shape.n_outputs} outputs, {n_lanes} folders, "
+            f"({shape.n_columns} columns, {shape.n_outputs} outputs, {n_stripes} folders, "
             f"{fewest} rows at a time): it must be at least {smallest}."
         )
     if chunk_rows is None:

@@ -102,7 +102,7 @@ def _make_work(n_rows: int, n_outputs: int, keeps_probability: bool) -> ChunkWor
     return ChunkWork(
         raw=np.empty((n_outputs, n_rows)),
         probability=np.empty(kept),
-        fixed=aligned_empty(2 * n_rows, np.int32),
+        quantized=aligned_empty(2 * n_rows, np.int32),
         packed=aligned_empty(2 * n_rows, np.int64),
         rows=np.zeros(n_rows + _ROW_PADDING, dtype=np.uint32),
     )

@@ -30,14 +30,14 @@ class ChunkWork(NamedTuple):
 
     raw          float64 (n_outputs, n_rows): raw scores
     probability  float64 (n_outputs, n_rows) for softmax, else (0, 0)
-    fixed        int32 (2 * n_rows,): quantised gradient and hessian of each row, adjacent
+    quantized    int32 (2 * n_rows,): quantised gradient and hessian of each row, adjacent
     packed       int64 (2 * n_rows,): packed gradients
     rows         uint32 (n_rows + padding,): positions of rows in the chunk, grouped by node
     """
 
     raw: FloatArray
     probability: FloatArray
-    fixed: np.ndarray
+    quantized: np.ndarray
     packed: IntArray
     rows: RowArray
 

@@ -46,7 +46,7 @@ class WorkShape:
         sizes = {
             "raw": scores,
             "probability": scores if self.keeps_probability else 0,
-            "fixed": 8 * n_rows,
+            "quantized": 8 * n_rows,
             "packed": 16 * n_rows,
             "rows": 4 * (n_rows + PAD),
         }
@@ -68,7 +68,7 @@ class WorkShape:
         return ChunkWork(
             part["raw"].view(np.float64).reshape(self.n_outputs, n_rows),
             part["probability"].view(np.float64).reshape(kept),
-            part["fixed"].view(np.int32),
+            part["quantized"].view(np.int32),
             part["packed"].view(np.int64),
             part["rows"].view(np.uint32),
         )
@@ -120,9 +120,9 @@ class WorkFiles:
         self._start: dict[int, int] = {}
         self._files: list[BlockFile] = []
         try:
-            for lane, path in enumerate(paths):
+            for stripe, path in enumerate(paths):
                 size = 0
-                for number in sorted(n for n in n_rows if n % len(paths) == lane):
+                for number in sorted(n for n in n_rows if n % len(paths) == stripe):
                     self._start[number] = size
                     size += shape.n_bytes(n_rows[number])
                 self._files.append(BlockFile(path))

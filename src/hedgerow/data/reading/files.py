@@ -159,7 +159,7 @@ def _open(file: DataFile, named: dict[str, str | int | None]) -> TableFile:
     if file.format == "libsvm":
         return TableFile(file.path, None, False, LibsvmPart(file))
     if file.format != "csv":
-        arrow = ArrowPart(file, named, settled=False)
+        arrow = ArrowPart(file, named, types_known=False)
         return TableFile(file.path, arrow.column_names(), False, arrow)
     if file.partition:
         raise DataError(

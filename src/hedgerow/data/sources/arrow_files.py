@@ -112,13 +112,13 @@ class ArrowPart:
     file : DataFile
     partition : mapping
         Columns that its path names: text, whole number or None.
-    settled : bool
+    types_known : bool
     """
 
     def __init__(
-        self, file: DataFile, partition: Mapping[str, str | int | None], settled: bool
+        self, file: DataFile, partition: Mapping[str, str | int | None], types_known: bool
     ) -> None:
-        self.name, self.settled = file.path, settled
+        self.name, self.types_known = file.path, types_known
         self._partition, self._format = dict(partition), file.format
         self._before: Fingerprint = fingerprint(file.path)
         self._kind = "Parquet" if file.format == "parquet" else "an Arrow file"
@@ -192,7 +192,7 @@ class ArrowPart:
         import pyarrow as pa
 
         table = pa.Table.from_batches([piece])
-        table = decoded(table) if self.settled else with_categories(table)
+        table = decoded(table) if self.types_known else with_categories(table)
         try:
             found = read_columns(table)
         except HedgerowError as error:
@@ -208,7 +208,7 @@ class ArrowPart:
         import pyarrow as pa
 
         table = pa.table({name: self._column(name, n_rows)})
-        return read_columns(decoded(table) if self.settled else table).by_name[name]
+        return read_columns(decoded(table) if self.types_known else table).by_name[name]
 
     def _column(self, name: str, n_rows: int) -> Any:
         """The same as a dictionary, as pyarrow reads it."""

@@ -53,12 +53,12 @@ class Part(Protocol):
     ----------
     name : str
         For messages.
-    settled : bool
+    types_known : bool
         Whether types do not count (:mod:`hedgerow.data.sources.columns`).
     """
 
     name: str
-    settled: bool
+    types_known: bool
 
     def column_names(self) -> tuple[str, ...] | None:
         """Names of all columns, if they can be known without reading rows."""

@@ -26,7 +26,7 @@ class FunctionPart:
     function : callable
     """
 
-    settled = False
+    types_known = False
     name = _NAME
 
     def __init__(self, function: BatchFunction) -> None:

@@ -29,18 +29,18 @@ class BatchReader:
         From pass one.
     names : tuple of str
         Of the columns of batches, in the order of the schema.
-    settled : bool
+    types_known : bool
     is_strict : bool, default=False
         Raise for unknown categories if the schema says so. Those of rows that are set
         aside need not be known: that is no mistake of the user.
     """
 
     def __init__(
-        self, schema: Schema, names: tuple[str, ...], settled: bool, is_strict: bool = False
+        self, schema: Schema, names: tuple[str, ...], types_known: bool, is_strict: bool = False
     ) -> None:
         lenient = schema.unknown == "error" and not is_strict
         self.schema = replace(schema, unknown="missing") if lenient else schema
-        self._names, self._settled = names, settled
+        self._names, self._types_known = names, types_known
 
     def table(self, batch: Batch, where: str) -> AnyTable:
         """All rows of a batch as numbers."""
@@ -52,7 +52,7 @@ class BatchReader:
             columns = []
             for name, column in zip(self._names, self.schema.columns, strict=True):
                 values = batch.columns[name].values
-                if self._settled and column.kind == "float" and not isinstance(values, Encoded):
+                if self._types_known and column.kind == "float" and not isinstance(values, Encoded):
                     values = floats_of(values)
                 columns.append(values)
             table = with_schema(columns, self.schema)

@@ -6,7 +6,7 @@ sort      numbers, text, dates, durations or times: values of two sorts have no
           common order, and a column has one sort only
 exact     how integers are held: ``"any"`` (up to 32 bits, every float64 holds
           them), ``"wide"`` (64 bits, compare as int64), ``"float"``
-settled   a reading in which types do not count, as for text files: whole numbers
+types_known  a reading in which types do not count, as for text files: whole numbers
           are floats if these hold them all, and categories are text only
 
 ::

@@ -91,13 +91,13 @@ class ColumnFacts:
 
     def merge(self, later: ColumnFacts) -> None:
         """Take in the facts of later rows."""
-        for mine, other in (
+        for own, other in (
             (self.sorts, later.sorts),
             (self.empty_sorts, later.empty_sorts),
             (self.exact, later.exact),
         ):
             for key, at in other.items():
-                mine.setdefault(key, at)
+                own.setdefault(key, at)
         self.inexact = self.inexact or later.inexact
         self.has_floats |= later.has_floats
         self.largest = max(self.largest, later.largest)
@@ -131,7 +131,7 @@ class ColumnFacts:
                 f"({type_b}): {hint}."
             )
 
-    def kind(self, name: str, chosen: bool | None, settled: bool) -> ColumnKind:
+    def kind(self, name: str, chosen: bool | None, types_known: bool) -> ColumnKind:
         """How the values of the whole column compare.
 
         Raises
@@ -143,13 +143,13 @@ class ColumnFacts:
         """
         self.check(name, chosen)
         sort = next(iter(self.sorts), None)
-        if sort is None and not settled:
+        if sort is None and not types_known:
             sort = next((s for s in ("text", _CATEGORIES) if s in self.empty_sorts), None)
             if sort == "text" and chosen is False:
                 sort = None
         if chosen or (chosen is None and sort in ("text", _CATEGORIES)):
             return "category"
-        if settled:
+        if types_known:
             wide = self.largest > LARGEST_EXACT and not self.has_missing
             return "int" if wide and not self.has_floats else "float"
         if "wide" not in self.exact:

@@ -42,7 +42,7 @@ _LARGEST_INDEX = 2**31 - 2
 class LibsvmPart:
     """A LibSVM file; see :class:`hedgerow.data.sources.base.Part`."""
 
-    settled = False
+    types_known = False
 
     def __init__(self, file: DataFile) -> None:
         self.name = file.path

@@ -27,7 +27,7 @@ def open_files(
     paths: PathLike | Sequence[PathLike],
     roles: Roles,
     *,
-    settled: bool = False,
+    types_known: bool = False,
     text: Collection[str] = (),
 ) -> Source:
     """Find files, and check their columns.
@@ -36,7 +36,7 @@ def open_files(
     ----------
     paths : path, or sequence of paths
     roles : Roles
-    settled : bool, default=False
+    types_known : bool, default=False
         Types of columns do not count, as in text files.
     text : collection of str
         Columns of text files whose values stay text.
@@ -57,10 +57,10 @@ def open_files(
             f"{files[0].path} has named columns: say which one is the target (target='name')."
         )
     # Text has no types: beside it those of other files do not count either.
-    settled = settled or "csv" in formats
+    types_known = types_known or "csv" in formats
     values = partition_values(files)
     parts: list[Part] = [
-        TextPart(file, tuple(text)) if file.format == "csv" else ArrowPart(file, named, settled)
+        TextPart(file, tuple(text)) if file.format == "csv" else ArrowPart(file, named, types_known)
         for file, named in zip(files, values, strict=True)
     ]
     for file in files:

@@ -59,14 +59,14 @@ class Found:
         Of these rows.
     n_rows : int
         Rows that are trained on.
-    settled : bool
+    types_known : bool
     """
 
     schema: Schema
     table: AnyTable
     weight: FloatArray | None
     n_rows: int
-    settled: bool
+    types_known: bool
 
 
 class Survey:
@@ -100,7 +100,7 @@ class Survey:
         self.sample = RowSample(seed, first_row, n_total)
         self.names: tuple[str, ...] | None = None
         self.named = True
-        self.settled = False
+        self.types_known = False
         self.is_sparse = False
         self.facts: list[ColumnFacts] = []
         self.levels: list[LevelCounts] = []
@@ -109,13 +109,15 @@ class Survey:
 
     # -- reading -------------------------------------------------------------
 
-    def begin(self, names: Sequence[str], named: bool, settled: bool, sparse: bool = False) -> None:
+    def begin(
+        self, names: Sequence[str], named: bool, types_known: bool, sparse: bool = False
+    ) -> None:
         """Take the features of the first part; a second call does nothing."""
         if self.names is not None:
             if sparse != self.is_sparse:
                 raise DataTypeError("some batches are sparse and others are not: give one kind.")
             return
-        self.named, self.settled, self.is_sparse = named, settled, sparse
+        self.named, self.types_known, self.is_sparse = named, types_known, sparse
         if sparse:
             self.names, self.facts = (), [ColumnFacts()]
             return
@@ -233,7 +235,7 @@ class Survey:
         if later.names is None:
             return
         if self.names is None:
-            self.begin(later.names, later.named, later.settled, later.is_sparse)
+            self.begin(later.names, later.named, later.types_known, later.is_sparse)
         assert self.names is not None
         if self.is_sparse != later.is_sparse or not (
             self.is_sparse or set(self.names) == set(later.names)
@@ -279,7 +281,7 @@ class Survey:
         value = {
             "names": self.names,
             "named": self.named,
-            "settled": self.settled,
+            "types_known": self.types_known,
             "sparse": self.is_sparse,
             "facts": [facts.to_json() for facts in self.facts],
             "levels": [levels.values() for levels in self.levels],
@@ -297,7 +299,7 @@ class Survey:
         survey = cls(requested, seed=seed, memory_limit=memory_limit)
         if value["names"] is None:
             return survey
-        survey.begin(value["names"], value["named"], value["settled"], value["sparse"])
+        survey.begin(value["names"], value["named"], value["types_known"], value["sparse"])
         survey.names = tuple(value["names"])
         survey.facts = [ColumnFacts.from_json(record) for record in value["facts"]]
         queue = iter(arrays)
@@ -347,7 +349,7 @@ class Survey:
                 give_back_memory()  # blocks are small arrays, which leave holes
         schema = self._schema(found)
         table = mark_zeros(Table(stacked.finish(schema.kinds), schema), self.requested.zero_missing)
-        return Found(table.schema, table, weight, n_rows, self.settled)
+        return Found(table.schema, table, weight, n_rows, self.types_known)
 
     def _schema(self, found: Sequence[Column]) -> Schema:
         """As :func:`hedgerow.data.read_table` makes it."""
@@ -361,14 +363,14 @@ class Survey:
     def _finish_column(
         self, j: int, name: str, blocks: Sequence[Block], most_levels: int
     ) -> tuple[Column, AnyArray]:
-        kind = self.facts[j].kind(name, self._is_chosen(j), self.settled)
+        kind = self.facts[j].kind(name, self._is_chosen(j), self.types_known)
         parts = [(block.columns[j], block.coded[j]) for block in blocks]
         for block in blocks:  # from here on the column is in the table
             block.columns[j] = np.empty(0, block.columns[j].dtype)  # no view: that would hold it
         if kind != "category":
             # Where no value is, nothing tells numbers of values from numbers.
             plain = [np.full(len(part), np.nan) if coded else part for part, coded in parts]
-            if self.settled and kind == "float":
+            if self.types_known and kind == "float":
                 plain = [floats_of(part) for part in plain]
             return Column(name, kind), stack_one(plain, kind)
         levels, codes = self.levels[j].finish(most_levels, self.requested.unknown == "error")
@@ -386,7 +388,7 @@ class Survey:
         width = len(self.names)
         entries: Any = stack_sparse([block.entries for block in blocks])
         entries.resize((entries.shape[0], width))
-        if self.facts[0].kind("X", None, self.settled) == "float":
+        if self.facts[0].kind("X", None, self.types_known) == "float":
             entries = entries.astype(np.result_type(entries.dtype, np.float32))
         table = read_any(
             entries,
@@ -394,7 +396,7 @@ class Survey:
             categorical=self.requested.categorical,
             names=self.requested.feature_names,
         )
-        return Found(table.schema, table, weight, n_rows, self.settled)
+        return Found(table.schema, table, weight, n_rows, self.types_known)
 
 
 class _Stacked:

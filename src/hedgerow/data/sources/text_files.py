@@ -132,7 +132,7 @@ class TextPart:
         Columns whose values stay text.
     """
 
-    settled = True
+    types_known = True
 
     def __init__(self, file: DataFile, text: Sequence[str] = ()) -> None:
         self.name, self.text = file.path, set(text)

@@ -132,11 +132,11 @@ def grow_tree(
 
         def step(first: int, last: int, now: Any = now, request: int = request) -> None:
             try:
-                mine = spare.pop()
+                buffers = spare.pop()
             except IndexError:  # none is free
-                mine = _make_scratch(rules, n_rows, most_categories)
-            run(samples, columns, rules, work, mine, *now, request, first, last)
-            spare.append(mine)
+                buffers = _make_scratch(rules, n_rows, most_categories)
+            run(samples, columns, rules, work, buffers, *now, request, first, last)
+            spare.append(buffers)
 
         n_items = int(progress[AT_CHOSEN]) if request == SEARCH else n_features
         smallest = max(1, _CELLS_PER_THREAD // int(tree.table[progress[AT_NODE], NODE_COUNT]))

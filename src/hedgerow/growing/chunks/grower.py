@@ -33,10 +33,10 @@ from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.data.external.row_store import Chunk, RowStore, Uses
 from hedgerow.growing.chunks import passes
+from hedgerow.growing.chunks.addresses import ChunkAddresses
 from hedgerow.growing.chunks.exchange import Exchange, GrowMode
 from hedgerow.growing.chunks.gradients import ChunkGradients, CrossRowGradients
 from hedgerow.growing.chunks.levels import LevelTree
-from hedgerow.growing.chunks.places import ChunkPlaces
 from hedgerow.growing.chunks.sampling import find_choice
 from hedgerow.growing.chunks.scores import (
     Base,
@@ -143,7 +143,7 @@ class ChunkGrower:
         most_rows = max(store.chunk_sizes, default=0)
         self._scratch = np.empty(most_rows, dtype=np.uint32)
         self._sums = aligned_zeros((n_threads, SUMS), np.int64)
-        self._places = ChunkPlaces(n_threads)
+        self._places = ChunkAddresses(n_threads)
         newton = params.leaf_estimation not in FIRST_ORDER
         self._gradients = ChunkGradients(objective, newton, most_rows, n_threads, whole)
         n_pieces = n_threads * len(store.chunk_sizes)
@@ -293,7 +293,7 @@ class ChunkGrower:
         find_choice(self._sampler, self.n_rows, self._exchange, tally, scalars)
         building = nodes.plan_root()
         self._sums[:] = 0
-        uses = Uses(True, (), ("fixed",), ("fixed", "packed", "rows"), nodes.packed_words)
+        uses = Uses(True, (), ("quantized",), ("quantized", "packed", "rows"), nodes.packed_words)
         with self._team.leading(self._plan(_NO_NODES, building)) as lead:
             for chunk in self._store.chunks(uses=uses):
                 self._places.write(chunk, self._team.where)
@@ -368,7 +368,7 @@ class ChunkGrower:
         """What the pass for gradients reads and writes."""
         changes, is_softmax = self._changes, self._settings.loss == SOFTMAX
         first = self._tree.scalars[layout.IS_OUTPUT] == 0
-        reads, writes = {"raw"}, {"fixed"}
+        reads, writes = {"raw"}, {"quantized"}
         if not self._by_gradient:
             writes |= {"packed", "rows"}
         if changes and isinstance(changes[0], Base):
@@ -434,6 +434,6 @@ class ChunkGrower:
         self._segments[table[parents, layout.NODE_RIGHT]] = 0
 
 
-_LEAF_SUMS = Uses(by_row=False, columns=(), reads=("fixed", "rows"), writes=())
-_TALLY = Uses(by_row=False, columns=(), reads=("fixed",), writes=())
+_LEAF_SUMS = Uses(by_row=False, columns=(), reads=("quantized", "rows"), writes=())
+_TALLY = Uses(by_row=False, columns=(), reads=("quantized",), writes=())
 _NO_NODES: IntArray = np.zeros(0, dtype=np.int64)

@@ -53,16 +53,16 @@ def search_chunk_level(
     """Histograms of the larger children, and the best cut of the level in columns ``block``."""
     constraints = state.options.constraints
     first, last = share(block[1] - block[0], thread, team.n_threads)
-    mine = (block[0] + first, block[0] + last)
+    span = (block[0] + first, block[0] + last)
     place = (state.histograms, level.slot_size, level.before)
     units, n_groups = units_of_level(state, None), np.int64(0)
     for j in range(state.scalars[IS_N_JOBS]):
         job = state.tree.batch[j]
-        subtract_job(thread, mine, state.bins, state.columns, place, job, state.options)
+        subtract_job(thread, span, state.bins, state.columns, place, job, state.options)
         if j == 0:
-            n_groups = begin_level(thread, mine, state, level, units, constraints)
-        add_job(thread, mine, state, level, job, units, n_groups, constraints, None)
-    find_best(thread, mine, state, level, units, n_groups, constraints)
+            n_groups = begin_level(thread, span, state, level, units, constraints)
+        add_job(thread, span, state, level, job, units, n_groups, constraints, None)
+    find_best(thread, span, state, level, units, n_groups, constraints)
     barrier(team)
 
 

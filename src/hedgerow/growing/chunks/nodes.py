@@ -59,15 +59,15 @@ def end_builds(
     packing = packing_of(scalars)
     n_parts = team.n_threads // building.n_groups
     if thread // building.n_groups < n_parts:
-        mine = share_columns(thread, building)
+        span = share_columns(thread, building)
         for build in range(len(building.nodes)):
-            empty_cells(thread, build, packing, columns, mine, stride, building)
+            empty_cells(thread, build, packing, columns, span, stride, building)
             building.filled[thread, build] = 0
     barrier(team)
-    mine = share(building.last - building.first, thread, team.n_threads)
+    span = share(building.last - building.first, thread, team.n_threads)
     for build in range(len(building.nodes)):
         for part in range(1, n_parts):
-            for k in range(building.first + mine[0], building.first + mine[1]):
+            for k in range(building.first + span[0], building.first + span[1]):
                 at = columns.feature[k] * stride
                 to, source = building.at[0, build] + at, building.at[part, build] + at
                 add_histogram_sums(building.histograms, to, source, stride, 1)
@@ -91,9 +91,9 @@ def write_message(
     for rank in range(n_ranks):
         first, last = share(n_columns, rank, n_ranks)
         start = first * n_builds * n_fields * stride
-        mine = share(last - first, thread, team.n_threads)
+        span = share(last - first, thread, team.n_threads)
         for build in range(n_builds):
-            for k in range(first + mine[0], first + mine[1]):
+            for k in range(first + span[0], first + span[1]):
                 to = start + (build * (last - first) + k - first) * n_fields * stride
                 at = building.at[0, build] + columns.feature[k] * stride
                 for b in range(stride):
@@ -119,10 +119,10 @@ def read_message(
 ) -> None:
     """Write the sums of the columns ``block`` of each build to its place."""
     first, last = block
-    mine = share(last - first, thread, team.n_threads)
+    span = share(last - first, thread, team.n_threads)
     h_field = np.int64(2 if n_fields == 3 else 1)
     for build in range(len(places)):
-        for k in range(first + mine[0], first + mine[1]):
+        for k in range(first + span[0], first + span[1]):
             start = (build * (last - first) + k - first) * n_fields * stride
             at = places[build] + columns.feature[k] * stride
             for b in range(stride):
@@ -135,19 +135,19 @@ def read_message(
 @kernel(inner=True)
 def subtract_job(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     bins: Bins,
     columns: Columns,
     place: tuple[HistogramSums, int, int],
     job: IntArray,
     options: Options,
 ) -> None:
-    """Histogram of the larger child of a job in columns ``mine``, if it is to be subtracted."""
+    """Histogram of the larger child of a job in columns ``span``, if it is to be subtracted."""
     if job[JOB_HISTOGRAMS] == SUBTRACTED:
         histograms, slot_size, before = place
         small = before + job[JOB_SMALL_SLOT] * slot_size
         large = before + job[JOB_LARGE_SLOT] * slot_size
-        subtract_node(thread, mine, bins, columns, histograms, large, small, options.lists, None)
+        subtract_node(thread, span, bins, columns, histograms, large, small, options.lists, None)
 
 
 @kernel
@@ -175,16 +175,16 @@ def search_jobs(
     table, jobs, found = nodes
     histograms, slot_size, before = place
     first, last = share(block[1] - block[0], thread, team.n_threads)
-    mine = (block[0] + first, block[0] + last)
+    span = (block[0] + first, block[0] + last)
     for j in range(len(jobs)):
         job = jobs[j]
-        subtract_job(thread, mine, bins, columns, place, job, options)
+        subtract_job(thread, span, bins, columns, place, job, options)
         allow_children(settings, search.allowed, table, job, scalars, options)
         for child in range(2):
             node, slot, searched = member(job, child)
             if searched == 1:
                 search_node(
-                    thread, mine, settings, rules, bins, columns,
+                    thread, span, settings, rules, bins, columns,
                     (histograms, before + slot * slot_size), search, child, (node, table[node]),
                     scalars, options,
                 )  # fmt: skip

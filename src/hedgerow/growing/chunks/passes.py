@@ -47,7 +47,7 @@ from hedgerow.objectives.derivatives import LossData
 # Places in ``where``: an address, and how many elements there are.
 (
     BY_ROW, BY_ROW_CELLS, TILE_SIZE, TILE_WIDTH, BY_COLUMN, N_COLUMNS, COLUMN_CELLS,
-    ROWS, N_PLACES, FIXED, PACKED, N_ROWS, FIRST_PIECE,
+    ROWS, N_PLACES, QUANTIZED, PACKED, N_ROWS, FIRST_PIECE,
     TARGET, WEIGHT, N_WEIGHTS, RAW, N_OUTPUTS, PROBABILITY, N_PRECOMPUTED, N_PRECOMPUTED_ROWS,
     OUTPUT, PLACES,
 ) = range(23)  # fmt: skip
@@ -122,7 +122,7 @@ def rows_at(plan: Plan, where: IntArray) -> Rows:
     return Rows(
         array_at(where[ROWS], (where[N_PLACES],), np.uint32),
         plan.scratch,
-        array_at(where[FIXED], (n_numbers,), np.int32),
+        array_at(where[QUANTIZED], (n_numbers,), np.int32),
         array_at(where[PACKED], (n_numbers,), np.int64),
     )
 
@@ -191,7 +191,7 @@ def take_part(thread: int, team: ThreadTeam, order: int, plan: Plan, where: IntA
             rows = rows_at(plan, where)
             if order == SUM_LEAVES:
                 sum_leaves(
-                    thread, team, rows.fixed, rows.rows, plan.segments, piece, plan.leaves,
+                    thread, team, rows.quantized, rows.rows, plan.segments, piece, plan.leaves,
                     plan.leaf_sums,
                 )  # fmt: skip
             else:

@@ -36,7 +36,7 @@ Tally = Callable[[int, int], None]
 
 
 @kernel
-def settle_digit(
+def narrow_to_digit(
     sampler: Sampler, tallies: IntArray, level: int, n_rows: int, found: IntArray, scalars: IntArray
 ) -> None:
     """Add a digit to those in ``found``; with the last one the choice is known.
@@ -85,7 +85,7 @@ def find_choice(
         everyone = exchange.measures(own.reshape(-1)).reshape(-1, 2, CELLS)
         tallies = np.zeros((len(everyone), LEVELS, 2, CELLS), dtype=np.int64)
         tallies[:, level] = everyone
-        settle_digit(sampler, tallies, level, n_rows, found, scalars)
+        narrow_to_digit(sampler, tallies, level, n_rows, found, scalars)
     before = exchange.rank if exchange.adds else 0
     last = found[0] & ((1 << DIGIT_BITS) - 1)
     scalars[IS_TIES] -= tallies[:before, LEVELS - 1, 0, last].sum()

@@ -16,7 +16,7 @@ from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.space import Sizes, builds_for, slots_for
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.branches import forced_cuts, make_constraints
-from hedgerow.growing.core.gradients import FIXED_BITS
+from hedgerow.growing.core.gradients import QUANTIZED_BITS
 from hedgerow.growing.core.grower import make_categories
 from hedgerow.growing.sampling.goss import uniform_sampler
 from hedgerow.kernels.histograms.histogram import Columns
@@ -49,7 +49,7 @@ class Traffic:
     sent: int = 0
 
 
-MOST_ROWS = (1 << (63 - FIXED_BITS)) - 1
+MOST_ROWS = (1 << (63 - QUANTIZED_BITS)) - 1
 """Of all ranks: sums of so many gradients of 30 bits and a sign cannot overflow."""
 
 
@@ -144,9 +144,9 @@ def own_of(options: layout.Options, scalars: IntArray, n_threads: int, n_columns
             permitted=constraints.permitted.copy(),
             growth=constraints.growth._replace(keys=constraints.growth.keys.copy()),
         )
-        mine = options._replace(constraints=constraints)
+        span = options._replace(constraints=constraints)
         allowed = np.ones((3, n_columns), dtype=np.int32)
-        own.append(Own(layout.Search(lanes, found, allowed), scalars.copy(), mine))
+        own.append(Own(layout.Search(lanes, found, allowed), scalars.copy(), span))
     return own
 
 

@@ -121,14 +121,14 @@ def packing_of(scalars: IntArray) -> Packing:
 
 @kernel(inner=True)
 def add_segment_sums(
-    fixed: np.ndarray, ids: RowArray, start: int, count: int, sums: IntArray
+    quantized: np.ndarray, ids: RowArray, start: int, count: int, sums: IntArray
 ) -> None:
     """Add the fixed g and h of some rows to ``sums[SUM_G]`` and ``sums[SUM_H]``."""
     g, h, two, one = np.int64(0), np.int64(0), np.uint64(2), np.uint64(1)
     for i in range(np.uint64(start), np.uint64(start + count)):
         at = two * np.uint64(ids[i])
-        g += np.int64(fixed[at])
-        h += np.int64(fixed[at + one])
+        g += np.int64(quantized[at])
+        h += np.int64(quantized[at + one])
     sums[SUM_G] += g
     sums[SUM_H] += h
 
@@ -173,8 +173,8 @@ def fix_rows(
         derivatives(settings.loss, loss_data, output, first, last, block)
         if settings.first_order == 1:
             flatten_hessian(loss_data.weight, first, last, block)
-        fix_block(block, scalars, constant, rows.fixed, first, last)
-        measure_block(block, rows.fixed, counts, first, last)
+        fix_block(block, scalars, constant, rows.quantized, first, last)
+        measure_block(block, rows.quantized, counts, first, last)
         if settings.packs_all == 1:
             pack_block(scalars, constant, settings.seed, rows, first, last)
 
@@ -219,12 +219,12 @@ def open_chunk(
     """Divide the sample of a chunk, which is in front of the row ids, into the root's segments."""
     ids = rows.rows
     if thread == 0:
-        for i in range(len(rows.fixed) // 2, len(ids)):
+        for i in range(len(rows.quantized) // 2, len(ids)):
             ids[i] = 0
     first, last = share(scalars[IS_N_ROWS], thread, team.n_threads)
     segments[0, first_piece + thread, 0] = first
     segments[0, first_piece + thread, 1] = last - first
-    add_segment_sums(rows.fixed, ids, first, last - first, sums[thread])
+    add_segment_sums(rows.quantized, ids, first, last - first, sums[thread])
     if scalars[IS_DROPPED_BITS] > 0:
         packing = packing_of(scalars)
         add_packed_sums(packing, rows.packed, ids, first, last - first, sums[thread])
@@ -295,16 +295,16 @@ def divide_piece(
 
 @kernel(inner=True)
 def empty_cells(
-    thread: int, build: int, packing: Packing, columns: Columns, mine: tuple[int, int],
+    thread: int, build: int, packing: Packing, columns: Columns, span: tuple[int, int],
     stride: int, building: Building,
 ) -> None:  # fmt: skip
-    """Add the packed sums of columns ``mine`` to the wide ones."""
+    """Add the packed sums of columns ``span`` to the wide ones."""
     part = thread // building.n_groups
     to = building.at[part, build]
     keep = -building.filled[thread, build]
     shift = np.int64(0) if packing.g_apart == 1 else packing.count_bits + packing.hessian_bits
     first, last = building.cells[thread, build, 0], building.cells[thread, build, packing.g_apart]
-    for k in range(mine[0], mine[1]):
+    for k in range(span[0], span[1]):
         at = columns.feature[k] * SPACING
         shifted = to + columns.feature[k] * stride - at
         unpack_g(first, shift, building.histograms, shifted, at, at + stride, keep)
@@ -324,22 +324,22 @@ def fill_cells(
     packing: Packing,
     packed: IntArray,
     columns: Columns,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     ids: RowArray,
     place: tuple[int, int],
     building: Building,
 ) -> None:
-    """Add the rows at ``place`` to the packed sums of a build, in columns ``mine``."""
+    """Add the rows at ``place`` to the packed sums of a build, in columns ``span``."""
     start, stop = place
     most = (np.int64(1) << packing.count_bits) - 1
     per_tile = bins.features_per_tile
     while start < stop:
         end = min(stop, start + most - building.held[thread, build])
-        first = mine[0]
-        while first < mine[1]:
+        first = span[0]
+        while first < span[1]:
             tile = columns.feature[first] // per_tile
             last = first
-            while last < mine[1] and columns.feature[last] // per_tile == tile:
+            while last < span[1] and columns.feature[last] // per_tile == tile:
                 last += 1
             for word in range(1 + packing.g_apart):
                 cells = building.cells[thread, build, word, tile * per_tile * SPACING :]
@@ -348,7 +348,7 @@ def fill_cells(
             first = last
         building.held[thread, build] += end - start
         if building.held[thread, build] == most:
-            empty_cells(thread, build, packing, columns, mine, bins.stride, building)
+            empty_cells(thread, build, packing, columns, span, bins.stride, building)
         start = end
 
 
@@ -383,7 +383,7 @@ def visit_chunk(
     n_parts = team.n_threads // building.n_groups
     part = thread // building.n_groups
     if part < n_parts:
-        packing, mine = packing_of(scalars), share_columns(thread, building)
+        packing, span = packing_of(scalars), share_columns(thread, building)
         pieces = share(team.n_threads, part, n_parts)
         for build in range(len(building.nodes)):
             node = building.nodes[build]
@@ -391,7 +391,7 @@ def visit_chunk(
                 start = np.int64(segments[node, piece, 0])
                 place = (start, start + np.int64(segments[node, piece, 1]))
                 fill_cells(
-                    thread, build, bins, packing, rows.packed, columns, mine, rows.rows, place,
+                    thread, build, bins, packing, rows.packed, columns, span, rows.rows, place,
                     building,
                 )  # fmt: skip
     barrier(team)
@@ -401,7 +401,7 @@ def visit_chunk(
 def sum_leaves(
     thread: int,
     team: ThreadTeam,
-    fixed: np.ndarray,
+    quantized: np.ndarray,
     ids: RowArray,
     segments: np.ndarray,
     first_piece: int,
@@ -412,7 +412,7 @@ def sum_leaves(
     piece = first_piece + thread
     for k in range(len(leaves)):
         start, count = segments[leaves[k], piece, 0], segments[leaves[k], piece, 1]
-        add_segment_sums(fixed, ids, np.int64(start), np.int64(count), sums[thread, k])
+        add_segment_sums(quantized, ids, np.int64(start), np.int64(count), sums[thread, k])
     barrier(team)
 
 

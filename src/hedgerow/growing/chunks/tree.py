@@ -255,10 +255,10 @@ class ChunkTree:
         self._team.run(
             stages.write_message, columns, stride, building, n_fields, exchange.size, message
         )
-        mine = np.ascontiguousarray(exchange.histograms(message, starts, out))
+        span = np.ascontiguousarray(exchange.histograms(message, starts, out))
         places = self._space.place_of(self.table[building.nodes, layout.NODE_SLOT])
         self._team.run(
-            stages.read_message, columns, stride, self._block, n_fields, mine, self._space.kept,
+            stages.read_message, columns, stride, self._block, n_fields, span, self._space.kept,
             places,
         )  # fmt: skip
 

@@ -139,10 +139,10 @@ def build_node(
     if n_groups == team.n_threads:
         return  # each thread has built the very columns that it will search
     barrier(team)
-    mine = share(n_columns, thread, team.n_threads)
+    span = share(n_columns, thread, team.n_threads)
     for other in range(n_groups, n_groups * n_parts):
-        theirs = share(n_columns, other % n_groups, n_groups)
-        for k in range(max(mine[0], theirs[0]), min(mine[1], theirs[1])):
+        other_span = share(n_columns, other % n_groups, n_groups)
+        for k in range(max(span[0], other_span[0]), min(span[1], other_span[1])):
             column = np.int64(columns.feature[k])
             at = column * bins.stride
             source = (private + other) * slot_size + at
@@ -156,7 +156,7 @@ def build_node(
 @kernel(inner=True)
 def subtract_node(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     bins: Bins,
     columns: Columns,
     histograms: HistogramSums,
@@ -165,8 +165,8 @@ def subtract_node(
     lists: RowLists | None,
     vectors: Vectors | None,
 ) -> None:
-    """Turn the parent's histogram at ``large`` into the larger child's, for columns ``mine``."""
-    for k in range(mine[0], mine[1]):
+    """Turn the parent's histogram at ``large`` into the larger child's, for columns ``span``."""
+    for k in range(span[0], span[1]):
         column = np.int64(columns.feature[k])
         at = column * bins.stride
         add_sums(thread, bins, column, histograms, large + at, small + at, -1, lists, vectors)
@@ -204,7 +204,7 @@ def build_rows(
 @kernel(inline=True, inner=True)
 def make_histogram(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     state: State,
     job: IntArray,
     child: int,
@@ -219,10 +219,10 @@ def make_histogram(
     size = state.settings.n_columns * bins.stride
     if child == 1 and how == SUBTRACTED:
         small = job[JOB_SMALL_SLOT] * size
-        subtract_node(thread, mine, bins, columns, histograms, slot * size, small, lists, vectors)
+        subtract_node(thread, span, bins, columns, histograms, slot * size, small, lists, vectors)
     elif searched == 1 or how == SUBTRACTED:
         build_rows(thread, state, node, slot, lists, vectors)
     if vectors is None and node == 0:
-        if mine[0] == 0 and mine[1] > 0:
+        if span[0] == 0 and span[1] > 0:
             sum_root(columns, bins.stride, histograms, slot * size, state.tree.table[0])
         barrier(state.team)

@@ -118,14 +118,14 @@ def write_out(
     to: int,
 ) -> None:
     """Write a member of the bundle whose cells begin at ``start`` as a column of its own."""
-    n_bins, rest = np.int64(bins.n_bins[feature]), np.int64(bundles.rest[feature])
+    n_bins, default_bin = np.int64(bins.n_bins[feature]), np.int64(bundles.default_bin[feature])
     clear(histograms, to, (n_bins + 7) // 8 * 8)
     last = to + bins.stride - 1
     histograms.g[last], histograms.h[last], histograms.n[last] = 0, 0, 0
     g, h, n = node.g, node.h, node.n
     cell = start + bundles.first[feature]
     for k in range(bundles.count[feature]):
-        code = k + np.int64(k >= rest)
+        code = k + np.int64(k >= default_bin)
         b = to + code if code < n_bins else last
         histograms.g[b], histograms.h[b], histograms.n[b] = (
             histograms.g[cell + k],
@@ -135,7 +135,7 @@ def write_out(
         g -= histograms.g[cell + k]
         h -= histograms.h[cell + k]
         n -= np.int64(histograms.n[cell + k])
-    b = to + rest if rest < n_bins else last
+    b = to + default_bin if default_bin < n_bins else last
     histograms.g[b], histograms.h[b], histograms.n[b] = g, h, np.int32(n)
 
 
@@ -271,7 +271,7 @@ def best_indicator(
 @kernel(inner=True)
 def search_bundles(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     rules: SplitRules,
     bins: Bins,
     columns: IntArray,
@@ -291,7 +291,7 @@ def search_bundles(
     numbers = (sums, limits_of(sums, units, rules), bounds)
     scratch = bundles.scratch_start + thread * WIDTH * bins.stride
     best = NO_SPLIT
-    for k in range(mine[0], mine[1]):
+    for k in range(span[0], span[1]):
         column = np.int64(columns[k])
         if bundles.alone[column] >= 0:
             continue
@@ -340,12 +340,12 @@ def write_cells(found: IntArray, bundles: Bundles | None, n_bins: int) -> None:
     if bundles is None:
         return
     feature, bin_, missing_left = found[FOUND_FEATURE], found[FOUND_BIN], found[FOUND_MISSING_LEFT]
-    rest = np.int64(bundles.rest[feature])
-    rest_left = rest <= bin_ if rest < n_bins else missing_left == 1
+    default_bin = np.int64(bundles.default_bin[feature])
+    rest_left = default_bin <= bin_ if default_bin < n_bins else missing_left == 1
     for w in range(SET_WORDS):
         found[FOUND_SET + w] = -1 if rest_left else 0
     for k in range(bundles.count[feature]):
-        code = k + np.int64(k >= rest)
+        code = k + np.int64(k >= default_bin)
         left = code <= bin_ if code < n_bins else missing_left == 1
         if left != rest_left:
             cell = np.int64(bundles.first[feature]) + k

@@ -6,7 +6,7 @@ For each tree, in blocks of rows that fit in the first-level cache::
                       --> fixed g, h   |.| <= 2**30       rounded to nearest
                       --> packed (g, h, 1)                the upper bits of fixed
 
-The unit of ``fixed`` is the smallest power of two with which the largest
+The unit of ``quantized`` is the smallest power of two with which the largest
 gradient of the tree fits, so it depends on the data alone: a pass that starts
 with the unit of the tree before is done again when the unit changes (a few
 times in a fit).  A gradient below ``2**-31`` of the largest is zero to it: weights
@@ -63,7 +63,7 @@ from hedgerow.kernels.splits.split import Units
 from hedgerow.objectives.derivatives import SOFTMAX, LossData, class_probabilities, derivatives
 
 BLOCK = 1024
-FIXED_BITS = 30
+QUANTIZED_BITS = 30
 SMALL_FIT = 4096
 """Up to this many rows g is always apart from h."""
 _DROPPED = 18  # 30 - 12 bits
@@ -94,8 +94,8 @@ def exponent_above(x: float) -> int:
 def units_of(scalars: IntArray, constant_hessian: int, dropped: int) -> Units:
     """What one counts for in fixed numbers of sampled rows, shifted right by ``dropped`` bits."""
     scale = float_of_bits(scalars[IS_UNIT_SCALE])
-    g_unit = power_of_two(scalars[IS_G_EXPONENT] - FIXED_BITS + dropped)
-    h_unit = power_of_two(scalars[IS_H_EXPONENT] - FIXED_BITS + dropped)
+    g_unit = power_of_two(scalars[IS_G_EXPONENT] - QUANTIZED_BITS + dropped)
+    h_unit = power_of_two(scalars[IS_H_EXPONENT] - QUANTIZED_BITS + dropped)
     h_unit = 1.0 if constant_hessian == 1 else h_unit
     return Units(scale * g_unit, scale * h_unit, scale)
 
@@ -110,16 +110,21 @@ def flatten_hessian(weight: np.ndarray, start: int, stop: int, block: np.ndarray
 
 @kernel(inner=True)
 def fix_block(
-    block: np.ndarray, scalars: IntArray, constant: int, fixed: np.ndarray, start: int, stop: int
+    block: np.ndarray,
+    scalars: IntArray,
+    constant: int,
+    quantized: np.ndarray,
+    start: int,
+    stop: int,
 ) -> None:
     """Round the block's g and h to integers."""
-    g_scale = power_of_two(FIXED_BITS - scalars[IS_G_EXPONENT])
-    h_scale = 1.0 if constant == 1 else power_of_two(FIXED_BITS - scalars[IS_H_EXPONENT])
+    g_scale = power_of_two(QUANTIZED_BITS - scalars[IS_G_EXPONENT])
+    h_scale = 1.0 if constant == 1 else power_of_two(QUANTIZED_BITS - scalars[IS_H_EXPONENT])
     g_block, h_block = block[0], block[1]
     first, two = np.uint64(start), np.uint64(2)
     for i in range(np.uint64(stop - start)):
-        fixed[two * (first + i)] = np.int32(np.rint(g_block[i] * g_scale))
-        fixed[two * (first + i) + np.uint64(1)] = np.int32(np.rint(h_block[i] * h_scale))
+        quantized[two * (first + i)] = np.int32(np.rint(g_block[i] * g_scale))
+        quantized[two * (first + i) + np.uint64(1)] = np.int32(np.rint(h_block[i] * h_scale))
 
 
 @kernel(inline=True, inner=True)
@@ -138,29 +143,29 @@ def pack_block(
     scalars: IntArray, constant: int, seed: int, rows: Rows, start: int, stop: int
 ) -> None:
     """Write the packed numbers of rows ``start`` to ``stop``."""
-    fixed, packed = rows.fixed, rows.packed
+    quantized, packed = rows.quantized, rows.packed
     count_bits, hessian_bits = scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS]
     dropped = scalars[IS_DROPPED_BITS]
     first, last, two, one = np.uint64(start), np.uint64(stop), np.uint64(2), np.uint64(1)
     if constant == 1:
         for i in range(first, last):
-            packed[i] = (np.int64(fixed[two * i]) << count_bits) + 1
+            packed[i] = (np.int64(quantized[two * i]) << count_bits) + 1
     elif scalars[IS_G_APART] == 1:
         n_rows = np.uint64(len(packed) // 2)
         for i in range(first, last):
-            packed[i] = np.int64(fixed[two * i])
-            packed[n_rows + i] = (np.int64(fixed[two * i + one]) << count_bits) + 1
+            packed[i] = np.int64(quantized[two * i])
+            packed[n_rows + i] = (np.int64(quantized[two * i + one]) << count_bits) + 1
     else:
         stream, before = np.uint64(scalars[IS_TREE]), np.uint64(scalars[IS_FIRST_ROW])
         for i in range(first, last):
             noise = np.int64(hash64(seed, stream, before + i) >> one)
-            g, h = np.int64(fixed[two * i]), np.int64(fixed[two * i + one])
+            g, h = np.int64(quantized[two * i]), np.int64(quantized[two * i + one])
             packed[i] = narrow_word(g, h, noise, dropped, hessian_bits, count_bits)
 
 
 @kernel(inner=True)
 def measure_block(
-    block: np.ndarray, fixed: np.ndarray, counts: IntArray, start: int, stop: int
+    block: np.ndarray, quantized: np.ndarray, counts: IntArray, start: int, stop: int
 ) -> None:
     """Keep the largest |g| and h, and add up |fixed g| and fixed h."""
     g_block, h_block = block[0], block[1]
@@ -171,8 +176,8 @@ def measure_block(
         # Bit patterns of floats >= 0 sort like the floats; an integer maximum vectorises.
         g_most = max(g_most, bits_of_float(abs(g_block[i])))
         h_most = max(h_most, bits_of_float(abs(h_block[i])))
-        g_sum += abs(np.int64(fixed[two * (first + i)]))
-        h_sum += abs(np.int64(fixed[two * (first + i) + np.uint64(1)]))
+        g_sum += abs(np.int64(quantized[two * (first + i)]))
+        h_sum += abs(np.int64(quantized[two * (first + i) + np.uint64(1)]))
     counts[COUNT_G_MOST] = max(counts[COUNT_G_MOST], g_most)
     counts[COUNT_H_MOST] = max(counts[COUNT_H_MOST], h_most)
     counts[COUNT_G_SUM] += g_sum
@@ -236,8 +241,8 @@ def gradient_pass(
             derivatives(settings.loss, loss_data, output, first, last, block)
             if settings.first_order == 1:
                 flatten_hessian(loss_data.weight, first, last, block)
-            fix_block(block, scalars, constant, rows.fixed, first, last)
-            measure_block(block, rows.fixed, counts, first, last)
+            fix_block(block, scalars, constant, rows.quantized, first, last)
+            measure_block(block, rows.quantized, counts, first, last)
             if settings.packs_all == 1:
                 pack_block(scalars, constant, settings.seed, rows, first, last)
         barrier(team)

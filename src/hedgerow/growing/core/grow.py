@@ -75,25 +75,25 @@ ORDER_GROW = 1
 @kernel(inline=True, inner=True)
 def search_member(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     state: State,
     child: int,
     options: Options,
     vectors: Vectors | None,
 ) -> None:
-    """Best split of a node of the batch in columns ``mine``."""
+    """Best split of a node of the batch in columns ``span``."""
     settings, rules, bins, search = state.settings, state.rules, state.bins, state.search
     node, slot, _ = member(state.tree.batch[0], child)
     slot_start = slot * settings.n_columns * bins.stride
     row = state.tree.table[node]
     if vectors is None:
         search_node(
-            thread, mine, settings, rules, bins, state.columns, (state.histograms, slot_start),
+            thread, span, settings, rules, bins, state.columns, (state.histograms, slot_start),
             search, child, (node, row), state.scalars, options,
         )  # fmt: skip
     else:
         search_vector_node(
-            thread, mine, settings, rules, bins, state.columns.feature,
+            thread, span, settings, rules, bins, state.columns.feature,
             (row[NODE_COUNT], slot_start), search.allowed[child], child,
             search.found[thread, child], vectors,
         )  # fmt: skip
@@ -101,14 +101,14 @@ def search_member(
 
 @kernel(inline=True, inner=True)
 def search_histograms(
-    thread: int, mine: tuple[int, int], state: State, options: Options, vectors: Vectors | None
+    thread: int, span: tuple[int, int], state: State, options: Options, vectors: Vectors | None
 ) -> None:
-    """Histograms and best splits of the children of the batch, in columns ``mine``."""
+    """Histograms and best splits of the children of the batch, in columns ``span``."""
     job = state.tree.batch[0]
     for child in range(2):
-        make_histogram(thread, mine, bare(state), job, child, options.lists, vectors)
+        make_histogram(thread, span, bare(state), job, child, options.lists, vectors)
         if member(job, child).searched == 1:
-            search_member(thread, mine, state, child, options, vectors)
+            search_member(thread, span, state, child, options, vectors)
     barrier(state.team)
 
 
@@ -161,10 +161,10 @@ def own_columns(
     thread: int, team: ThreadTeam, n_columns: int, sorted_columns: Sorted | None
 ) -> tuple[int, int]:
     """First and last column of those that the thread searches."""
-    mine = share(n_columns, thread, team.n_threads)
+    span = share(n_columns, thread, team.n_threads)
     if sorted_columns is not None:
-        mine = share_entries(thread, team, sorted_columns, n_columns)
-    return mine
+        span = share_entries(thread, team, sorted_columns, n_columns)
+    return span
 
 
 @kernel(inline=True, inner=True)
@@ -181,7 +181,7 @@ def allow_batch(state: State, options: Options, level: Level | None) -> None:
 @kernel(inline=True, inner=True)
 def split_rows(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     state: State,
     n_jobs: int,
     bins: Bins | None,
@@ -195,13 +195,13 @@ def split_rows(
             state.threads.counts,
         )  # fmt: skip
     if sorted_columns is not None:
-        split_lists(thread, mine, state, tree.batch[0], sorted_columns)
+        split_lists(thread, span, state, tree.batch[0], sorted_columns)
 
 
 @kernel(inline=True, inner=True)
 def search_bins(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     state: State,
     n_jobs: int,
     options: Options,
@@ -210,15 +210,15 @@ def search_bins(
 ) -> None:
     """Best splits in histograms: one of each node, or one of the level."""
     if level is None:
-        search_histograms(thread, mine, state, options, vectors)
+        search_histograms(thread, span, state, options, vectors)
     else:
-        search_level(thread, mine, bare(state), level, n_jobs, options.constraints, vectors)
+        search_level(thread, span, bare(state), level, n_jobs, options.constraints, vectors)
 
 
 @kernel(inline=True, inner=True)
 def search_batch(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     state: State,
     n_jobs: int,
     options: Options,
@@ -227,11 +227,11 @@ def search_batch(
     sorted_columns: Sorted | None,
     level: Level | None,
 ) -> None:
-    """Best splits of the nodes of the batch in columns ``mine``."""
+    """Best splits of the nodes of the batch in columns ``span``."""
     if bins is not None:
-        search_bins(thread, mine, state, n_jobs, options, vectors, level)
+        search_bins(thread, span, state, n_jobs, options, vectors, level)
     if sorted_columns is not None:
-        search_lists(thread, mine, state, options, sorted_columns)
+        search_lists(thread, span, state, options, sorted_columns)
 
 
 @kernel(inline=True, inner=True)
@@ -262,7 +262,7 @@ def grow_tree(
         thread, team, state.settings, state.rows, state.threads.counts, scalars, state.options
     )
     open_tree(thread, state, state.options, sorted_columns, level)
-    mine = own_columns(thread, team, scalars[IS_N_COLUMNS], sorted_columns)
+    span = own_columns(thread, team, scalars[IS_N_COLUMNS], sorted_columns)
     while True:
         if thread == 0:
             allow_batch(state, state.options, level)
@@ -271,10 +271,10 @@ def grow_tree(
         n_jobs, is_searched = scalars[IS_N_JOBS], scalars[IS_N_SEARCHED] > 0
         if n_jobs == 0:
             break
-        split_rows(thread, mine, state, n_jobs, bins, sorted_columns)
+        split_rows(thread, span, state, n_jobs, bins, sorted_columns)
         if is_searched:
             search_batch(
-                thread, mine, state, n_jobs, state.options, vectors, bins, sorted_columns, level
+                thread, span, state, n_jobs, state.options, vectors, bins, sorted_columns, level
             )
         else:
             barrier(team)  # thread 0 must not make the next batch before all have read this one

@@ -49,7 +49,7 @@ from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_split import (
-    CATEGORY_PLACES,
+    CATEGORY_SCRATCH,
     SCRATCH_SIZE,
     CategoryRules,
 )
@@ -356,7 +356,7 @@ def make_categories(
             min_group=params.min_data_per_group,
         ),
         places=aligned_zeros(
-            (n_threads, CATEGORY_PLACES, SCRATCH_SIZE if chosen.any() else 0), np.int64
+            (n_threads, CATEGORY_SCRATCH, SCRATCH_SIZE if chosen.any() else 0), np.int64
         ),
     )
 
@@ -375,7 +375,7 @@ def _make_bundles(
         column=found.column,
         first=found.first,
         count=found.count,
-        rest=found.rest,
+        default_bin=found.default_bin,
         members=found.members,
         member_start=found.member_start,
         n_single=found.n_single,

@@ -42,7 +42,7 @@ def sum_leaves(
     table: IntArray, n_nodes: int, rows: Rows, place: tuple[int, int], sums: IntArray
 ) -> None:
     """Add up g and h over each leaf's rows at places ``place[0]:place[1]``."""
-    ids, fixed = rows.rows, rows.fixed
+    ids, quantized = rows.rows, rows.quantized
     two, one = np.uint64(2), np.uint64(1)
     for node in range(n_nodes):
         sums[0, node] = 0
@@ -53,10 +53,10 @@ def sum_leaves(
         last = min(place[1], table[node, NODE_START] + table[node, NODE_COUNT])
         g, h = np.int64(0), np.int64(0)
         for i in range(np.uint64(first), np.uint64(max(first, last))):
-            prefetch(fixed, np.intp(two * np.uint64(ids[i + np.uint64(_AHEAD)])))
+            prefetch(quantized, np.intp(two * np.uint64(ids[i + np.uint64(_AHEAD)])))
             at = two * np.uint64(ids[i])
-            g += np.int64(fixed[at])
-            h += np.int64(fixed[at + one])
+            g += np.int64(quantized[at])
+            h += np.int64(quantized[at + one])
         sums[0, node] = g
         sums[1, node] = h
 

@@ -25,12 +25,12 @@ def make_row_lists(matrix: BinnedMatrix, n_threads: int = 1) -> RowLists:
     """Lists of the tiles that are worth it, of a matrix with a layout."""
     n_tiles, n_rows, per_tile = matrix.n_tiles, matrix.n_rows, matrix.features_per_tile
     assert matrix.layout is not None
-    rest = matrix.layout.default_row(matrix.spec)
+    default_bin = matrix.layout.default_row(matrix.spec)
     listed = np.zeros(n_tiles, dtype=np.uint8)
     base = np.zeros(n_tiles + 1, dtype=np.int64)
     counts: IntArray = np.zeros(n_tiles, dtype=np.int64)
     resting = np.zeros((n_tiles, per_tile), dtype=np.uint8)
-    resting.reshape(-1)[: len(rest)] = rest
+    resting.reshape(-1)[: len(default_bin)] = default_bin
     row_start = np.zeros((n_tiles, n_rows + 1), dtype=np.uint32)
 
     def count(first: int, last: int) -> None:
@@ -49,4 +49,4 @@ def make_row_lists(matrix: BinnedMatrix, n_threads: int = 1) -> RowLists:
                 list_cells(matrix.by_row, tile, resting[tile], SPACING, n_rows, part)
 
     run_blocks(write, n_tiles, n_threads, 1)
-    return RowLists(listed, base, row_start, cells, rest.astype(np.int64))
+    return RowLists(listed, base, row_start, cells, default_bin.astype(np.int64))

@@ -92,7 +92,7 @@ def write_set(found: IntArray, split: CategorySplit, feature: int, score: float)
 @kernel(inner=True)
 def search_categories(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     rules: SplitRules,
     bins: Bins,
     features: IntArray,
@@ -108,7 +108,7 @@ def search_categories(
     sums, units = node
     histograms, slot_start = place
     places = categories.places[thread]
-    for k in range(mine[0], mine[1]):
+    for k in range(span[0], span[1]):
         feature = np.int64(features[k])
         if categories.chosen[feature] == 0 or allowed[feature] == 0:
             continue
@@ -133,7 +133,7 @@ def search_categories(
 
 @kernel(inline=True, inner=True)
 def search_plain(
-    mine: tuple[int, int],
+    span: tuple[int, int],
     bins: Bins,
     columns: IntArray,
     place: tuple[HistogramSums, int],
@@ -151,7 +151,7 @@ def search_plain(
     bounds = bounds_of(constraints, number, sums, units, rules)
     chosen, at = lanes[0], lanes[1]
     best, n_lanes = NO_SPLIT, 0
-    for k in range(mine[0], mine[1]):
+    for k in range(span[0], span[1]):
         column = np.int64(columns[k])
         feature = feature_alone(options.bundles, column)
         if feature >= 0 and allowed[feature] == 1 and options.categories.chosen[feature] == 0:
@@ -160,7 +160,7 @@ def search_plain(
                 chosen[j] = feature
                 at[j] = slot_start + column * bins.stride
             n_lanes += 1
-        if n_lanes == WIDTH or (n_lanes > 0 and k + 1 == mine[1]):
+        if n_lanes == WIDTH or (n_lanes > 0 and k + 1 == span[1]):
             best = search_with_constraints(
                 histograms,
                 (at, chosen),
@@ -181,7 +181,7 @@ def search_plain(
 @kernel(inline=True, inner=True)
 def search_others(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     rules: SplitRules,
     bins: Bins,
     columns: IntArray,
@@ -198,14 +198,14 @@ def search_others(
     if found[FOUND_FEATURE] >= 0:
         found[FOUND_COLUMN] = column_of(options.bundles, found[FOUND_FEATURE])
     best = search_bundles(
-        thread, mine, rules, bins, columns, place, lanes, allowed, (node, number), options.bundles,
+        thread, span, rules, bins, columns, place, lanes, allowed, (node, number), options.bundles,
         options.constraints,
     )  # fmt: skip
     if is_better(best.score, best.feature, found):
         write_bundled(found, best, options.bundles, np.int64(bins.n_bins[best.feature]))
     if options.categories.places.shape[2] > 0:
         search_categories(
-            thread, mine, rules, bins, columns, place, allowed, node, number, found,
+            thread, span, rules, bins, columns, place, allowed, node, number, found,
             options.categories, options.constraints,
         )  # fmt: skip
 
@@ -213,7 +213,7 @@ def search_others(
 @kernel(inline=True, inner=True)
 def search_node(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     settings: Settings,
     rules: SplitRules,
     bins: Bins,
@@ -225,7 +225,7 @@ def search_node(
     scalars: IntArray,
     options: Options,
 ) -> None:
-    """Find the best split in columns ``mine`` of the node ``member``: its number and table row.
+    """Find the best split in columns ``span`` of the node ``member``: its number and table row.
 
     ``place`` is where its histogram lies: the wide sums, and its first cell in them.
     """
@@ -234,7 +234,7 @@ def search_node(
     node = (NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT]), units)
     allowed, found = search.allowed[child], search.found[thread, child]
     best = search_plain(
-        mine,
+        span,
         bins,
         columns.feature,
         place,
@@ -248,7 +248,7 @@ def search_node(
     write_found(found, best, bins.stride)
     search_others(
         thread,
-        mine,
+        span,
         rules,
         bins,
         columns.feature,

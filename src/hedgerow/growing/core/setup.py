@@ -126,7 +126,7 @@ def row_arrays(n_rows: int, padding: int) -> layout.Rows:
     return layout.Rows(
         rows=np.zeros(n_rows + padding, dtype=np.uint32),
         scratch=np.empty(n_rows, dtype=np.uint32),
-        fixed=aligned_empty(2 * n_rows, np.int32),
+        quantized=aligned_empty(2 * n_rows, np.int32),
         packed=aligned_empty(2 * n_rows, np.int64),
     )
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.gradients import FIXED_BITS
+from hedgerow.growing.core.gradients import QUANTIZED_BITS
 from hedgerow.growing.core.state import (
     NODE_COUNT,
     NODE_FEATURE,
@@ -127,7 +127,7 @@ class SlopeFinder:
         rows, (first_row, count) = state.rows, start
         g_unit, h_unit = _units_of(state)
         data = LeafRows(
-            rows.rows, first_row, count, rows.fixed, g_unit, h_unit, self._numbers, self._space
+            rows.rows, first_row, count, rows.quantized, g_unit, h_unit, self._numbers, self._space
         )
         values = state.tree.numbers[:n_nodes, layout.NUMBER_VALUE].copy()
         rate, n_rows = float(state.settings.learning_rate), int(state.scalars[layout.IS_N_ROWS])
@@ -147,6 +147,6 @@ def _units_of(state: layout.State) -> tuple[float, float]:
     """What one counts for in the fixed g and h of the last tree."""
     scalars = state.scalars
     scale = float(scalars[layout.IS_UNIT_SCALE : layout.IS_UNIT_SCALE + 1].view(np.float64)[0])
-    g_unit = 2.0 ** float(scalars[layout.IS_G_EXPONENT] - FIXED_BITS)
-    h_unit = 2.0 ** float(scalars[layout.IS_H_EXPONENT] - FIXED_BITS)
+    g_unit = 2.0 ** float(scalars[layout.IS_G_EXPONENT] - QUANTIZED_BITS)
+    h_unit = 2.0 ** float(scalars[layout.IS_H_EXPONENT] - QUANTIZED_BITS)
     return scale * g_unit, scale * (1.0 if state.settings.constant_hessian == 1 else h_unit)

@@ -5,7 +5,7 @@ Glossary
 table     one row of integers per node of the tree being grown (``NODE_...``)
 numbers   one row of floats per node (``NUMBER_...``)
 scalars   integers that thread 0 writes and all read after a barrier (``IS_...``)
-fixed     g and h of every row as 31-bit integers in units of a power of two
+quantized  g and h of every row as 31-bit integers in units of a power of two
 packed    the same, coarser, one int64 a row: what histograms add up
 slot      place of one node's histogram in the wide sums
 """
@@ -135,13 +135,13 @@ class Rows(NamedTuple):
 
     rows     uint32 (n_rows + padding,): row ids, the rows of a node side by side
     scratch  uint32 (n_rows,)
-    fixed    int32 (2 * n_rows,): g and h of a row side by side
+    quantized  int32 (2 * n_rows,): g and h of a row side by side
     packed   int64 (2 * n_rows,): one or two words a row, see ``kernels.histogram``
     """
 
     rows: RowArray
     scratch: RowArray
-    fixed: np.ndarray
+    quantized: np.ndarray
     packed: IntArray
 
 
@@ -235,7 +235,7 @@ class Bundles(NamedTuple):
     column         int32 (n_features,): column of each feature
     first          int32 (n_features,): its first cell in a bundle
     count          int32 (n_features,): its cells in a bundle
-    rest           int32 (n_features,): its code at rest
+    default_bin    int32 (n_features,): its code at rest
     members        int32: features of column 0, 1, ...
     member_start   int64 (n_columns + 1,)
     n_single       int32 (n_columns,): members from the front that are indicators
@@ -249,7 +249,7 @@ class Bundles(NamedTuple):
     column: np.ndarray
     first: np.ndarray
     count: np.ndarray
-    rest: np.ndarray
+    default_bin: np.ndarray
     members: np.ndarray
     member_start: IntArray
     n_single: np.ndarray
@@ -280,7 +280,7 @@ class Outputs(NamedTuple):
     """Arrays with a part for each output.
 
     target    float64 (n_outputs, n_rows), or (1, n_rows) if all outputs have the same
-    fixed     int32 (n_outputs, 2 * n_rows), see ``growing.state.Rows``
+    quantized  int32 (n_outputs, 2 * n_rows), see ``growing.state.Rows``
     words     int32 (n_rows * width,), see :mod:`hedgerow.kernels.histograms.vector_histogram`
     sums      the histograms
     measured  int64 (threads, n_outputs, 2): sums of |fixed g| and fixed h
@@ -291,7 +291,7 @@ class Outputs(NamedTuple):
     """
 
     target: FloatArray
-    fixed: np.ndarray
+    quantized: np.ndarray
     words: np.ndarray
     sums: Sums
     measured: IntArray

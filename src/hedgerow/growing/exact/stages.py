@@ -134,16 +134,16 @@ def reads_entries(node: int, settings: Settings, choice: Choice) -> bool:
 @kernel(inner=True)
 def open_root(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     settings: Settings,
     rows: Rows,
     lists: Lists,
     choice: Choice,
     slot: int,
 ) -> None:
-    """Set out the root's lists of columns ``mine``: sampled rows, candidates of the tree."""
+    """Set out the root's lists of columns ``span``: sampled rows, candidates of the tree."""
     starts, scratch = lists.starts, lists.scratch[thread]
-    for k in range(mine[0], mine[1]):
+    for k in range(span[0], span[1]):
         column = np.int64(choice.columns[k])
         start, stop = starts[column], starts[column + 1]
         source = lists.entries
@@ -152,7 +152,7 @@ def open_root(
             stop = start + divide_entries(source, place, lists.sides, lists.work, scratch)
             source = lists.work
         if choice.sketch == GLOBAL:
-            thin_runs(source, (start, stop), rows.fixed, choice.eps, lists.work, start)
+            thin_runs(source, (start, stop), rows.quantized, choice.eps, lists.work, start)
         lists.segments[slot, column, 0] = start
         lists.segments[slot, column, 1] = stop
 
@@ -170,13 +170,13 @@ def sum_sample(
     """Add up g and h of this thread's share of the sample; mark rows outside it."""
     n_sampled, sides, sums = scalars[IS_N_ROWS], sorted_columns.lists.sides, threads.leaf_sums
     start, stop = share(n_sampled, thread, team.n_threads)
-    ids, fixed = rows.rows, rows.fixed
+    ids, quantized = rows.rows, rows.quantized
     two, one = np.uint64(2), np.uint64(1)
     g, h = np.int64(0), np.int64(0)
     for i in range(np.uint64(start), np.uint64(stop)):
         at = two * np.uint64(ids[i])
-        g += np.int64(fixed[at])
-        h += np.int64(fixed[at + one])
+        g += np.int64(quantized[at])
+        h += np.int64(quantized[at + one])
     sums[thread, 0, 0] = g
     sums[thread, 1, 0] = h
     if settings.subsample < 1.0:
@@ -232,16 +232,16 @@ def mark_rows(
 @kernel(inner=True)
 def divide_lists(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     lists: Lists,
     source: RowArray,
     columns: np.ndarray,
     slots: tuple[int, int, int],
 ) -> None:
-    """Divide the lists of columns ``mine``; ``slots`` are those of parent, left and right child."""
+    """Divide the lists of columns ``span``; ``slots`` are those of parent, left and right child."""
     parent, left, right = slots
     scratch, segments = lists.scratch[thread], lists.segments
-    for k in range(mine[0], mine[1]):
+    for k in range(span[0], span[1]):
         column = np.int64(columns[k])
         start, stop = segments[parent, column, 0], segments[parent, column, 1]
         middle = start + divide_entries(source, (start, stop), lists.sides, lists.work, scratch)
@@ -253,7 +253,7 @@ def divide_lists(
 
 @kernel(inner=True)
 def split_lists(
-    thread: int, mine: tuple[int, int], state: State, job: IntArray, sorted_columns: Sorted
+    thread: int, span: tuple[int, int], state: State, job: IntArray, sorted_columns: Sorted
 ) -> None:
     """Divide the rows of the parent of ``job`` and, if a child is searched, its lists."""
     parent = job[JOB_PARENT]
@@ -272,7 +272,7 @@ def split_lists(
             slots = (lists.slot_of[parent], small, large)
         else:
             slots = (lists.slot_of[parent], large, small)
-        divide_lists(thread, mine, lists, source, choice.columns, slots)
+        divide_lists(thread, span, lists, source, choice.columns, slots)
     barrier(team)
 
 
@@ -280,7 +280,7 @@ def split_lists(
 def search_bounded(
     entries: RowArray,
     place: tuple[int, int],
-    fixed: np.ndarray,
+    quantized: np.ndarray,
     cuts: CutBuffer,
     node: tuple[NodeSums, Limits, Bounds],
     column: int,
@@ -293,7 +293,7 @@ def search_bounded(
     sums, limits, bounds = node
     factor = factor_of(constraints, column, bounds)
     wanted = ConstrainedColumn(constraints.sign[column], factor, place[1] - place[0], bounds)
-    return search_list(entries, place, fixed, cuts, sums, limits, column, best, wanted)
+    return search_list(entries, place, quantized, cuts, sums, limits, column, best, wanted)
 
 
 @kernel(inner=True)
@@ -323,7 +323,7 @@ def note_cut(
 @kernel(inner=True)
 def search_list_node(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     state: State,
     child: int,
     node: int,
@@ -331,14 +331,18 @@ def search_list_node(
     options: Options,
     sorted_columns: Sorted,
 ) -> None:
-    """Find the best split of ``node`` in columns ``mine``."""
+    """Find the best split of ``node`` in columns ``span``."""
     settings, scalars, lists, choice = (
         state.settings,
         state.scalars,
         sorted_columns.lists,
         sorted_columns.choice,
     )
-    row, fixed, found = state.tree.table[node], state.rows.fixed, state.search.found[thread, child]
+    row, quantized, found = (
+        state.tree.table[node],
+        state.rows.quantized,
+        state.search.found[thread, child],
+    )
     units = units_of(scalars, settings.constant_hessian, 0)
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
     limits = limits_of(sums, units, state.rules)
@@ -349,22 +353,22 @@ def search_list_node(
     buffers = lists.cuts
     cuts = CutBuffer(buffers.g[thread], buffers.h[thread], buffers.n[thread], buffers.score[thread])
     best = NO_CUT
-    for k in range(mine[0], mine[1]):
+    for k in range(span[0], span[1]):
         column = np.int64(choice.columns[k])
         start, stop = lists.segments[slot, column, 0], lists.segments[slot, column, 1]
         if stop == start or state.search.allowed[child, column] == 0:
             continue
         entries, place = source, (start, stop)
         if choice.sketch == LOCAL:
-            thin_runs(source, place, fixed, choice.eps, scratch, np.int64(0))
+            thin_runs(source, place, quantized, choice.eps, scratch, np.int64(0))
             entries, place = scratch, (np.int64(0), stop - start)
         if options.constraints.scored == 0:
-            best = search_list(entries, place, fixed, cuts, sums, limits, column, best, None)
+            best = search_list(entries, place, quantized, cuts, sums, limits, column, best, None)
         else:
             best = search_bounded(
                 entries,
                 place,
-                fixed,
+                quantized,
                 cuts,
                 (sums, limits, bounds),
                 column,
@@ -383,7 +387,7 @@ def search_list_node(
 
 @kernel(inner=True)
 def search_lists(
-    thread: int, mine: tuple[int, int], state: State, options: Options, sorted_columns: Sorted
+    thread: int, span: tuple[int, int], state: State, options: Options, sorted_columns: Sorted
 ) -> None:
     """Best splits of the nodes of the batch."""
     lists = sorted_columns.lists
@@ -395,6 +399,6 @@ def search_lists(
             lists.slot_of[node] = slot
         if node == 0:
             choice = sorted_columns.choice
-            open_root(thread, mine, state.settings, state.rows, lists, choice, slot)
-        search_list_node(thread, mine, state, child, node, slot, options, sorted_columns)
+            open_root(thread, span, state.settings, state.rows, lists, choice, slot)
+        search_list_node(thread, span, state, child, node, slot, options, sorted_columns)
     barrier(state.team)

@@ -104,7 +104,7 @@ def take_goss(
     the numbers of the rows kept for sure that are scaled.  No branch depends on
     chance, so that rows go side by side.
     """
-    marks, fixed, weights = rows.scratch, rows.fixed, sampler.weights
+    marks, quantized, weights = rows.scratch, rows.quantized, sampler.weights
     start, stop = np.uint64(place[0]), np.uint64(place[1])
     two, one = np.uint64(2), np.uint64(1)
     behind_ties = start
@@ -118,8 +118,8 @@ def take_goss(
         key = np.int64(marks[i])
         top = (key > threshold) | ((key == threshold) & (i < behind_ties))
         factor = sampler.rate if top else 1.0
-        fixed[two * i] = np.int32(np.rint(fixed[two * i] * factor))
-        fixed[two * i + one] = np.int32(np.rint(fixed[two * i + one] * factor))
+        quantized[two * i] = np.int32(np.rint(quantized[two * i] * factor))
+        quantized[two * i + one] = np.int32(np.rint(quantized[two * i + one] * factor))
         mark = np.int64(top | everyone | (hash64(settings.seed, stream, before + i) < limit))
         if len(weights) > 0:
             weights[i] = 1.0 if top else 1.0 / sampler.rate
@@ -142,7 +142,7 @@ def take_mvs(
 
     There is no branch on what is a matter of chance, so that rows go side by side.
     """
-    marks, fixed, weights = rows.scratch, rows.fixed, sampler.weights
+    marks, quantized, weights = rows.scratch, rows.quantized, sampler.weights
     two, one = np.uint64(2), np.uint64(1)
     most, before = np.float64(LARGEST), np.uint64(first_row)
     taken = np.int64(0)
@@ -151,10 +151,10 @@ def take_mvs(
         weight = max(1.0, threshold / key)
         factor = weight * 0.5 * sampler.rate
         # Keys are rounded, so small ones may be less than their share.
-        g = min(max(np.rint(fixed[two * i] * factor), -most), most)
-        h = min(np.rint(fixed[two * i + one] * factor), most)
-        fixed[two * i] = np.int32(g)
-        fixed[two * i + one] = np.int32(h)
+        g = min(max(np.rint(quantized[two * i] * factor), -most), most)
+        h = min(np.rint(quantized[two * i + one] * factor), most)
+        quantized[two * i] = np.int32(g)
+        quantized[two * i + one] = np.int32(h)
         chance = min(1.0, key / threshold)
         drawn = hash64(settings.seed, stream, before + i) < limit_of(chance)
         mark = np.int64((chance >= 1.0) | drawn)
@@ -192,14 +192,14 @@ def bring_forward(
 @kernel(inner=True)
 def pack_sample(scalars: IntArray, seed: int, rows: Rows, first: int, last: int) -> None:
     """Write the packed numbers of the rows at places ``first`` to ``last``."""
-    ids, fixed, packed = rows.rows, rows.fixed, rows.packed
+    ids, quantized, packed = rows.rows, rows.quantized, rows.packed
     count_bits, hessian_bits = scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS]
     dropped, stream = scalars[IS_DROPPED_BITS], np.uint64(scalars[IS_TREE])
     two, one, n_rows = np.uint64(2), np.uint64(1), np.uint64(len(packed) // 2)
     apart, before = scalars[IS_G_APART] == 1, np.uint64(scalars[IS_FIRST_ROW])
     for k in range(np.uint64(first), np.uint64(last)):
         i = np.uint64(ids[k])
-        g, h = np.int64(fixed[two * i]), np.int64(fixed[two * i + one])
+        g, h = np.int64(quantized[two * i]), np.int64(quantized[two * i + one])
         if apart:
             packed[i] = g
             packed[n_rows + i] = (h << count_bits) + 1
@@ -245,9 +245,9 @@ def choose_rows(
         taken = take_mvs(settings, sampler, rows, stream, choice.threshold, first_row, place)
     counts[thread, COUNT_SAMPLED] = taken
     barrier(team)
-    mine = bring_forward(thread, team, rows, counts, place)
+    span = bring_forward(thread, team, rows, counts, place)
     if sampler.packs == 1:
-        pack_sample(scalars, settings.seed, rows, mine[0], mine[1])
+        pack_sample(scalars, settings.seed, rows, span[0], span[1])
     if thread == 0:
         total = np.int64(0)
         for t in range(team.n_threads):

@@ -12,11 +12,11 @@ import numpy as np
 
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.gradients import FIXED_BITS
+from hedgerow.growing.core.gradients import QUANTIZED_BITS
 from hedgerow.growing.core.state import COUNT_G_SUM, COUNT_H_SUM, GOSS, MVS, Rows, Sampler
 from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier
 
-LARGEST = 1 << FIXED_BITS
+LARGEST = 1 << QUANTIZED_BITS
 DIGIT_BITS = 10
 LEVELS = 3
 CELLS = (1 << DIGIT_BITS) + 8  # the first digit of 2**30 is one more than the others have
@@ -47,18 +47,20 @@ class Choice(NamedTuple):
 
 
 @kernel(inner=True)
-def keys_of_goss(fixed: np.ndarray, keys: RowArray, tally: IntArray, start: int, stop: int) -> None:
+def keys_of_goss(
+    quantized: np.ndarray, keys: RowArray, tally: IntArray, start: int, stop: int
+) -> None:
     """Write ``|fixed g|`` of rows ``start`` to ``stop``; count the first digits."""
     counts, two, shift = tally[0], np.uint64(2), np.uint64(2 * DIGIT_BITS)
     for i in range(np.uint64(start), np.uint64(stop)):
-        key = np.uint64(abs(np.int64(fixed[two * i])))
+        key = np.uint64(abs(np.int64(quantized[two * i])))
         keys[i] = key
         counts[key >> shift] += 1
 
 
 @kernel(inner=True)
 def keys_of_mvs(
-    fixed: np.ndarray,
+    quantized: np.ndarray,
     factors: tuple[float, float],
     keys: RowArray,
     tally: IntArray,
@@ -73,8 +75,8 @@ def keys_of_mvs(
     two, one, shift = np.uint64(2), np.uint64(1), np.uint64(2 * DIGIT_BITS)
     # Two loops: the first one works on vectors of rows, which counting does not allow.
     for i in range(np.uint64(start), np.uint64(stop)):
-        g = np.float64(fixed[two * i]) * factors[0]
-        h = np.float64(fixed[two * i + one]) * factors[1]
+        g = np.float64(quantized[two * i]) * factors[0]
+        h = np.float64(quantized[two * i + one]) * factors[1]
         size = min(np.sqrt(g * g + h * h), np.float64(LARGEST))
         keys[i] = np.uint32(max(np.rint(size), 1.0))
     for i in range(np.uint64(start), np.uint64(stop)):
@@ -178,10 +180,10 @@ def write_keys(
 ) -> None:  # fmt: skip
     """Write the keys of the rows at ``place``, and tally their first digit."""
     if sampler.method == GOSS:
-        keys_of_goss(rows.fixed, rows.scratch, tally, place[0], place[1])
+        keys_of_goss(rows.quantized, rows.scratch, tally, place[0], place[1])
     else:
         factors = mvs_factors(sampler.rate, counts, n_rows)
-        keys_of_mvs(rows.fixed, factors, rows.scratch, tally, place[0], place[1])
+        keys_of_mvs(rows.quantized, factors, rows.scratch, tally, place[0], place[1])
 
 
 @kernel(inline=True, inner=True)

@@ -16,7 +16,7 @@ from hedgerow.growing.symmetric.level import GROUP_CELLS, LEVEL_COUNTS, SEEN_FIE
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.simd.lanes import WIDTH
-from hedgerow.kernels.splits.category_split import CATEGORY_PLACES, SCRATCH_SIZE
+from hedgerow.kernels.splits.category_split import CATEGORY_SCRATCH, SCRATCH_SIZE
 from hedgerow.kernels.splits.symmetric_category import INFO
 from hedgerow.objectives.base import Objective
 
@@ -116,7 +116,7 @@ def _make_sets(categories: layout.Categories) -> layout.Sets:
     return layout.Sets(
         categories=categories,
         number=np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32),
-        places=aligned_zeros((n_columns, CATEGORY_PLACES, SCRATCH_SIZE), np.int64),
+        places=aligned_zeros((n_columns, CATEGORY_SCRATCH, SCRATCH_SIZE), np.int64),
         info=aligned_zeros((n_columns, INFO), np.int64),
         gains=aligned_zeros((n_columns, SCRATCH_SIZE), np.float64),
     )

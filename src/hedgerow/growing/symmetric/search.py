@@ -61,7 +61,7 @@ from hedgerow.kernels.splits.vector_split import VectorNode, add_column_gains
 
 @kernel(inner=True)
 def plan_groups(
-    mine: tuple[int, int],
+    span: tuple[int, int],
     bins: Bins,
     columns: np.ndarray,
     allowed: np.ndarray,
@@ -73,7 +73,7 @@ def plan_groups(
 ) -> int:
     """Put the numeric features of a thread in groups, their gains to 0; how many groups."""
     n_lanes = np.int64(0)
-    for k in range(mine[0], mine[1]):
+    for k in range(span[0], span[1]):
         first, last = members_of(bundles, np.int64(columns[k]))
         for m in range(first, last):
             feature = member_at(bundles, m)
@@ -115,7 +115,7 @@ def add_to_group(
 @kernel(inner=True)
 def look_at_root(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     bins: Bins,
     columns: np.ndarray,
     place: tuple[HistogramSums, int],
@@ -128,7 +128,7 @@ def look_at_root(
 ) -> None:
     """Note what the tree's rows have in each column, and the orders of the categories."""
     histograms, scratch = place[0], scratch_of(bundles, thread, bins.stride)
-    for k in range(mine[0], mine[1]):
+    for k in range(span[0], span[1]):
         first, last = members_of(bundles, np.int64(columns[k]))
         for m in range(first, last):
             feature = member_at(bundles, m)
@@ -245,7 +245,7 @@ def add_vector_gains(
 
 @kernel(inner=True)
 def add_node_sets(
-    mine: tuple[int, int],
+    span: tuple[int, int],
     rules: SplitRules,
     bins: Bins,
     columns: tuple[np.ndarray, np.ndarray],
@@ -258,7 +258,7 @@ def add_node_sets(
     histograms, slot_start = place
     sums, units, number = node
     features, stride = columns[0], bins.stride
-    for k in range(mine[0], mine[1]):
+    for k in range(span[0], span[1]):
         feature = np.int64(features[k])
         place_of_set = set_number(sets, feature)
         if place_of_set >= 0 and columns[1][feature] == 1:
@@ -366,7 +366,7 @@ def find_forced(
 
 @kernel(inner=True)
 def find_set(
-    mine: tuple[int, int],
+    span: tuple[int, int],
     bins: Bins,
     columns: np.ndarray,
     allowed: np.ndarray,
@@ -377,7 +377,7 @@ def find_set(
     constraints: Constraints,
 ) -> None:
     """Put the best set of a thread's category columns in the place of what was found, if better."""
-    for k in range(mine[0], mine[1]):
+    for k in range(span[0], span[1]):
         feature = np.int64(columns[k])
         number = set_number(sets, feature)
         if number < 0 or allowed[feature] == 0:

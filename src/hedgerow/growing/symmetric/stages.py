@@ -88,7 +88,7 @@ def sums_of_node(row: IntArray) -> NodeSums:
 @kernel(inner=True)
 def add_gains(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     state: State,
     level: Level,
     node: int,
@@ -109,12 +109,12 @@ def add_gains(
             thread, rules, bins, place, searched, lanes, groups, gains, constraints, level.bundles
         )
         add_node_sets(
-            mine, rules, bins, (columns, allowed), place, searched, level.sets, constraints
+            span, rules, bins, (columns, allowed), place, searched, level.sets, constraints
         )
     else:
         outputs = vectors.outputs
         several = node_of(thread, state.settings, (row[NODE_COUNT], start), vectors)
-        first = np.int64(columns[mine[0]]) if mine[1] > mine[0] else np.int64(-1)
+        first = np.int64(columns[span[0]]) if span[1] > span[0] else np.int64(-1)
         limits, parent = prepare_node(state.settings, rules, bins, first, several, outputs)
         vectors.trial.parent[thread, 0] += parent
         parent /= units.g * (units.g / units.h)
@@ -133,7 +133,7 @@ def units_of_level(state: State, vectors: Vectors | None) -> Units:
 @kernel(inline=True, inner=True)
 def begin_level(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     state: State,
     level: Level,
     units: Units,
@@ -147,11 +147,11 @@ def begin_level(
     if level.counts[LEVEL] == 0:
         start = start_of(level, member(state.tree.batch[0], 0).slot)
         look_at_root(
-            thread, mine, bins, columns, (state.histograms, start), sums_of_node(table[0]), units,
+            thread, span, bins, columns, (state.histograms, start), sums_of_node(table[0]), units,
             level.seen, level.sets, constraints.growth.drawn, level.bundles,
         )  # fmt: skip
     return plan_groups(
-        mine, bins, columns, state.search.allowed[0], level.seen, level.groups[thread],
+        span, bins, columns, state.search.allowed[0], level.seen, level.groups[thread],
         level.gains[thread], level.sets, level.bundles,
     )  # fmt: skip
 
@@ -159,7 +159,7 @@ def begin_level(
 @kernel(inline=True, inner=True)
 def add_job(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     state: State,
     level: Level,
     job: IntArray,
@@ -174,14 +174,14 @@ def add_job(
         if searched == 1:
             start = start_of(level, slot)
             add_gains(
-                thread, mine, state, level, node, start, units, n_groups, constraints, vectors
+                thread, span, state, level, node, start, units, n_groups, constraints, vectors
             )
 
 
 @kernel(inline=True, inner=True)
 def find_best(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     state: State,
     level: Level,
     units: Units,
@@ -196,7 +196,7 @@ def find_best(
     price = Price(level.counts[LEVEL], 2.0 * state.rules.gamma, key)
     find_cut(units, (groups, n_groups), gains, lanes, found[OF_ALL], price, constraints, level.seen)
     find_set(
-        mine, state.bins, state.columns.feature, allowed, units, found[OF_ALL], level.sets, price,
+        span, state.bins, state.columns.feature, allowed, units, found[OF_ALL], level.sets, price,
         constraints,
     )  # fmt: skip
     if forced >= 0:
@@ -205,7 +205,7 @@ def find_best(
 
 @kernel(inline=True, inner=True)
 def search_level(
-    thread: int, mine: tuple[int, int], state: State, level: Level, n_jobs: int,
+    thread: int, span: tuple[int, int], state: State, level: Level, n_jobs: int,
     constraints: Constraints, vectors: Vectors | None,
 ) -> None:  # fmt: skip
     """Histograms of the level's nodes, their common cut, and what it sends left in each."""
@@ -215,11 +215,11 @@ def search_level(
         vectors.trial.parent[thread, 0] = 0.0
     for j in range(n_jobs):
         for child in range(2):
-            make_histogram(thread, mine, state, batch[j], child, level.lists, vectors)
+            make_histogram(thread, span, state, batch[j], child, level.lists, vectors)
         if j == 0:
-            n_groups = begin_level(thread, mine, state, level, units, constraints)
-        add_job(thread, mine, state, level, batch[j], units, n_groups, constraints, vectors)
-    find_best(thread, mine, state, level, units, n_groups, constraints)
+            n_groups = begin_level(thread, span, state, level, units, constraints)
+        add_job(thread, span, state, level, batch[j], units, n_groups, constraints, vectors)
+    find_best(thread, span, state, level, units, n_groups, constraints)
     barrier(state.team)
     if thread == 0:
         found = state.search.found

@@ -48,7 +48,7 @@ _ROWS_AT_ONCE = 64
 @kernel(inline=True, inner=True)
 def rows_of(rows: Rows, outputs: Outputs, output: int) -> Rows:
     """The row arrays of one output."""
-    return Rows(rows.rows, rows.scratch, outputs.fixed[output], rows.packed)
+    return Rows(rows.rows, rows.scratch, outputs.quantized[output], rows.packed)
 
 
 @kernel(inner=True)
@@ -67,15 +67,17 @@ def choose_dropped(outputs: Outputs, n_rows: int) -> None:
 
 @kernel(inline=True, inner=True)
 def write_part(
-    fixed: np.ndarray, part: int, dropped: int, noise: FloatArray, shift: int, words: np.ndarray,
-    to: int, width: int, place: tuple[int, int],
+    quantized: np.ndarray, part: int, dropped: int, noise: FloatArray, shift: int,
+    words: np.ndarray, to: int, width: int, place: tuple[int, int],
 ) -> None:  # fmt: skip
     """Write one word of each row of ``place``: g (part 0) or h (1) without its lower bits."""
     first, two, at = np.uint64(place[0]), np.uint64(2), np.uint64(to)
     lower, second = (np.int64(1) << dropped) - 1, np.uint64(part)
     for i in range(first, np.uint64(place[1])):
         chance = (bits_of_float(noise[i - first]) >> shift) & lower
-        words[i * width + at] = np.int32((np.int64(fixed[two * i + second]) + chance) >> dropped)
+        words[i * width + at] = np.int32(
+            (np.int64(quantized[two * i + second]) + chance) >> dropped
+        )
 
 
 @kernel(inner=True)
@@ -92,7 +94,7 @@ def write_words(
     Row after row, each with the places and bits of all outputs, they took an eighth of the time of
     trees of 26 classes.  ``noise`` is scratch for the random bits of some rows.
     """
-    words, fixed, dropped = outputs.words, outputs.fixed, outputs.dropped
+    words, quantized, dropped = outputs.words, outputs.quantized, outputs.dropped
     width, seed = np.uint64(outputs.sums.width), settings.seed
     for first in range(place[0], place[1], _ROWS_AT_ONCE):
         some = (first, min(first + _ROWS_AT_ONCE, place[1]))
@@ -100,11 +102,11 @@ def write_words(
             bits = hash64(seed, np.uint64(tree), np.uint64(i)) >> np.uint64(1)
             noise[i - first] = float_of_bits(np.int64(bits))
         for output in range(len(dropped)):
-            to, mine = place_of_g(outputs.sums, output), fixed[output]
-            write_part(mine, 0, dropped[output, 0], noise, 0, words, to, width, some)
+            to, span = place_of_g(outputs.sums, output), quantized[output]
+            write_part(span, 0, dropped[output, 0], noise, 0, words, to, width, some)
             if settings.constant_hessian == 0:
                 to += N_LANES
-                write_part(mine, 1, dropped[output, 1], noise, 31, words, to, width, some)
+                write_part(span, 1, dropped[output, 1], noise, 31, words, to, width, some)
 
 
 @kernel(inner=True)
@@ -130,9 +132,9 @@ def pass_gradients(
     if thread == 0:
         choose_dropped(outputs, settings.n_rows)
     barrier(team)
-    mine = share(settings.n_rows, thread, team.n_threads)
+    span = share(settings.n_rows, thread, team.n_threads)
     noise = threads.blocks[thread, 0]
-    write_words(settings, rows, outputs, outputs.scalars[0, IS_TREE], mine, noise)
+    write_words(settings, rows, outputs, outputs.scalars[0, IS_TREE], span, noise)
 
 
 @kernel(inner=True)

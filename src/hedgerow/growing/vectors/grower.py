@@ -80,7 +80,7 @@ def _with_vectors(
     n_cells = (settings.n_slots + 2 + n_threads) * settings.n_columns * state.bins.stride
     outputs = layout.Outputs(
         target=_targets_of(target, objective),
-        fixed=aligned_empty((n_outputs, 2 * n_rows), np.int32),
+        quantized=aligned_empty((n_outputs, 2 * n_rows), np.int32),
         words=aligned_zeros(n_rows * width, np.int32),
         sums=Sums(
             cells=aligned_empty(n_cells * width, np.int32),

@@ -47,7 +47,7 @@ def search_set(
 ) -> None:
     """Search one category column; note its best set if it beats what was found."""
     groups, categories = sets.groups, sets.categories
-    mine = Groups(
+    span = Groups(
         groups.g[thread],
         groups.h[thread],
         groups.weight[thread],
@@ -56,7 +56,7 @@ def search_set(
     )
     at = node.start + feature * stride
     places = categories.places[thread]
-    split = find_vector_set(sums, at, stride, node, rules, categories.rules, places, mine)
+    split = find_vector_set(sums, at, stride, node, rules, categories.rules, places, span)
     if is_better(split.score, feature, found):
         write_set(found, split, feature, split.score)
 
@@ -104,7 +104,7 @@ def prepare_node(
 
 @kernel(inner=True)
 def search_vectors(
-    mine: tuple[int, int],
+    span: tuple[int, int],
     settings: Settings,
     rules: SplitRules,
     bins: Bins,
@@ -116,11 +116,11 @@ def search_vectors(
     thread: int,
     sets: VectorSets,
 ) -> float:
-    """Note the best split of columns ``mine`` in ``found``; return the node's score as a leaf."""
+    """Note the best split of columns ``span`` in ``found``; return the node's score as a leaf."""
     stride, sums, best = bins.stride, outputs.sums, NO_SPLIT
-    first = np.int64(features[mine[0]]) if mine[1] > mine[0] else np.int64(-1)
+    first = np.int64(features[span[0]]) if span[1] > span[0] else np.int64(-1)
     limits, parent = prepare_node(settings, rules, bins, first, node, outputs)
-    for k in range(mine[0], mine[1]):
+    for k in range(span[0], span[1]):
         feature = np.int64(features[k])
         if allowed[feature] == 1 and not is_set(sets, feature):
             n_bins = np.int64(bins.n_bins[feature])
@@ -129,7 +129,7 @@ def search_vectors(
     counts = HistogramSums(sums.n, sums.n, sums.n)  # sums of the left side are not needed
     best = complete_split(counts, node.start, bins.n_bins, stride, whole, node.largest, best)
     write_found(found, best, stride)
-    for k in range(mine[0], mine[1]):
+    for k in range(span[0], span[1]):
         feature = np.int64(features[k])
         if allowed[feature] == 1 and is_set(sets, feature):
             search_set(thread, sums, feature, stride, node, rules, found, sets)
@@ -139,7 +139,7 @@ def search_vectors(
 @kernel(inner=True)
 def search_vector_node(
     thread: int,
-    mine: tuple[int, int],
+    span: tuple[int, int],
     settings: Settings,
     rules: SplitRules,
     bins: Bins,
@@ -150,12 +150,12 @@ def search_vector_node(
     found: IntArray,
     vectors: Vectors,
 ) -> None:
-    """Find the best split in columns ``mine`` of a node.
+    """Find the best split in columns ``span`` of a node.
 
     ``place`` is its number of rows, and the first cell of its histogram.
     """
     outputs, trial = vectors.outputs, vectors.trial
     node = node_of(thread, settings, place, vectors)
     trial.parent[thread, child] = search_vectors(
-        mine, settings, rules, bins, features, node, allowed, outputs, found, thread, trial.sets
+        span, settings, rules, bins, features, node, allowed, outputs, found, thread, trial.sets
     )

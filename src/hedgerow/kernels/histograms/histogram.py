@@ -164,14 +164,14 @@ class RowLists(NamedTuple):
     base       int64 (n_tiles + 1,): where the lists of each tile begin in ``cells``
     row_start  uint32 (n_tiles, n_rows + 1): where that of each row begins, from there
     cells      uint16: column within the tile times ``SPACING``, plus the cell
-    rest       int64 (n_columns,): the cell at rest of each column
+    default_bin  int64 (n_columns,): the cell at rest of each column
     """
 
     listed: np.ndarray
     base: IntArray
     row_start: np.ndarray
     cells: np.ndarray
-    rest: IntArray
+    default_bin: IntArray
 
 
 @kernel(inner=True)
@@ -209,7 +209,7 @@ def add_listed(
         away = np.int64(0)
         for c in range(np.uint64(at), np.uint64(at + stride)):
             away += cells[c]
-        cells[at + lists.rest[column]] = total - away
+        cells[at + lists.default_bin[column]] = total - away
 
 
 @kernel(inline=True, inner=True)
@@ -329,7 +329,7 @@ def build_tile(
         tile = columns.feature[part[0]] // bins.features_per_tile
         if lists is not None:
             first = tile * bins.features_per_tile
-            last = min(first + bins.features_per_tile, len(lists.rest))
+            last = min(first + bins.features_per_tile, len(lists.default_bin))
             if lists.listed[tile] == 1 and part[1] - part[0] == last - first:
                 add_listed(lists, tile, first, last, stride, rows, start, end, packed, word, cells)
             else:

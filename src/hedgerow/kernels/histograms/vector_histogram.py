@@ -170,8 +170,8 @@ def build_columns(
             for b in range(at, at + np.uint64(stride)):
                 n[b] = 0
             last += 1
-        mine = (first, last)
-        add_rows(bins, tile, columns, mine, rows, place, words, sums, slot_start)
+        span = (first, last)
+        add_rows(bins, tile, columns, span, rows, place, words, sums, slot_start)
         first = last
 
 

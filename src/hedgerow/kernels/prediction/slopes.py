@@ -142,7 +142,7 @@ class LeafRows(NamedTuple):
         Those of node n are ``count[n]`` from ``start[n]`` on.
     start, count : int64, one per node
         The count is 0 where there is nothing to be found: in inner nodes.
-    fixed : int32 or float64, two per row of the table
+    quantized : int32 or float64, two per row of the table
         g and h, in units of ``g_unit`` and ``h_unit``.
     g_unit, h_unit : float
     numbers : float64 (n_rows, n_features), column by column
@@ -153,7 +153,7 @@ class LeafRows(NamedTuple):
     rows: RowArray
     start: IntArray
     count: IntArray
-    fixed: AnyArray
+    quantized: AnyArray
     g_unit: float
     h_unit: float
     numbers: FloatArray
@@ -305,8 +305,8 @@ def find_centers(data: LeafRows, terms: LeafTerms, leaf: int) -> float:
     mass = 0.0
     for i in range(first, last):
         at = two * np.uint64(data.rows[i])
-        h = data.h_unit * data.fixed[at + _ONE]
-        space[0, i] = data.g_unit * data.fixed[at]
+        h = data.h_unit * data.quantized[at + _ONE]
+        space[0, i] = data.g_unit * data.quantized[at]
         space[1, i] = h
         mass += h
     for t in range(np.uint64(TERMS)):

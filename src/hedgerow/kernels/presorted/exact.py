@@ -167,7 +167,7 @@ def better_cut(
 def scan_entries(
     entries: RowArray,
     place: tuple[int, int],
-    fixed: np.ndarray,
+    quantized: np.ndarray,
     cuts: CutBuffer,
     before: NodeSums,
     limits: Limits,
@@ -190,20 +190,20 @@ def scan_entries(
     if start < stop:
         # No cut before the first entry: it would leave no present row on the left.
         at = _TWO * np.uint64(entries[start] & _ROW_BITS)
-        g, h = np.int64(fixed[at]), np.int64(fixed[at + _ONE])
+        g, h = np.int64(quantized[at]), np.int64(quantized[at + _ONE])
         next_one = start + _ONE
     while next_one < stop:
         first, next_one = next_one, min(next_one + _CHUNK, stop)
         for i in range(first, next_one):
             entry = entries[i]
-            prefetch(fixed, np.intp(_TWO * np.uint64(entries[i + _AHEAD] & _ROW_BITS)))
+            prefetch(quantized, np.intp(_TWO * np.uint64(entries[i + _AHEAD] & _ROW_BITS)))
             at = _TWO * np.uint64(entry & _ROW_BITS)
             cut_g[k] = g
             cut_h[k] = h
             cut_n[k] = np.int64(i - start)
             k += np.uint64(entry >> _RUN_SHIFT)
-            g += np.int64(fixed[at])
-            h += np.int64(fixed[at + _ONE])
+            g += np.int64(quantized[at])
+            h += np.int64(quantized[at + _ONE])
         if k > _CUTS:
             best = better_cut(
                 cuts, np.int64(k), before, limits, feature, missing_left, best, constraints
@@ -222,7 +222,7 @@ def scan_entries(
 def search_list(
     entries: RowArray,
     place: tuple[int, int],
-    fixed: np.ndarray,
+    quantized: np.ndarray,
     cuts: CutBuffer,
     node: NodeSums,
     limits: Limits,
@@ -237,7 +237,7 @@ def search_list(
     right, left = np.int64(0), np.int64(1)
     nothing = NodeSums(right, right, right)
     best, held, present = scan_entries(
-        entries, place, fixed, cuts, nothing, limits, feature, right, best, constraints
+        entries, place, quantized, cuts, nothing, limits, feature, right, best, constraints
     )
     if present.n == 0 or present.n == node.n:
         return best
@@ -245,7 +245,7 @@ def search_list(
     if held >= 0:  # the buffer still has them all
         return better_cut(cuts, held, absent, limits, feature, left, best, constraints)
     best, held, present = scan_entries(
-        entries, place, fixed, cuts, absent, limits, feature, left, best, constraints
+        entries, place, quantized, cuts, absent, limits, feature, left, best, constraints
     )
     return best
 
@@ -305,7 +305,7 @@ def mark_sides(
 def thin_runs(
     source: RowArray,
     place: tuple[int, int],
-    fixed: np.ndarray,
+    quantized: np.ndarray,
     eps: float,
     target: RowArray,
     to: int,
@@ -322,7 +322,7 @@ def thin_runs(
     start, stop, to = np.uint64(place[0]), np.uint64(place[1]), np.uint64(to)
     total = np.int64(0)
     for i in range(start, stop):
-        total += np.int64(fixed[_TWO * np.uint64(source[i] & _ROW_BITS) + one])
+        total += np.int64(quantized[_TWO * np.uint64(source[i] & _ROW_BITS) + one])
     step = eps * float(total)
     h, last = np.int64(0), np.int64(0)
     waiting, at_waiting, h_waiting = False, to, np.int64(0)
@@ -342,6 +342,6 @@ def thin_runs(
                 bit = _RUN_BIT
                 last = h
         target[at] = row | bit
-        h += np.int64(fixed[_TWO * np.uint64(row) + one])
+        h += np.int64(quantized[_TWO * np.uint64(row) + one])
     if waiting:
         target[at_waiting] |= _RUN_BIT

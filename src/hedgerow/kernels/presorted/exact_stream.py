@@ -65,11 +65,11 @@ class StreamRows(NamedTuple):
     """What is known of each row.
 
     node    int32 (n_rows,): number of its node + 1; 0 outside the sample
-    fixed   int32 (2 * n_rows,): g and h
+    quantized  int32 (2 * n_rows,): g and h
     """
 
     node: np.ndarray
-    fixed: np.ndarray
+    quantized: np.ndarray
 
 
 class SearchedNodes(NamedTuple):
@@ -108,16 +108,16 @@ def sum_present(
     entries: RowArray, n_entries: int, rows: StreamRows, slot_of: np.ndarray, sums: IntArray
 ) -> None:
     """Add the entries' g, h and number to ``sums`` (slots, 3) of their nodes."""
-    node, fixed = rows
+    node, quantized = rows
     for i in range(np.uint64(n_entries)):
         ahead = np.uint64(entries[i + _AHEAD] & _ROW_BITS)
         prefetch(node, np.intp(ahead))
-        prefetch(fixed, np.intp(_TWO * ahead))
+        prefetch(quantized, np.intp(_TWO * ahead))
         row = np.uint64(entries[i] & _ROW_BITS)
         slot = slot_of[node[row]]
         if slot >= 0:
-            sums[slot, 0] += np.int64(fixed[_TWO * row])
-            sums[slot, 1] += np.int64(fixed[_TWO * row + _ONE])
+            sums[slot, 0] += np.int64(quantized[_TWO * row])
+            sums[slot, 1] += np.int64(quantized[_TWO * row + _ONE])
             sums[slot, 2] += 1
 
 
@@ -177,13 +177,13 @@ def scan_column(
 
     Returns the run of the last entry.  :data:`AHEAD` rows follow the entries.
     """
-    node, fixed = rows
+    node, quantized = rows
     run = np.int64(run)
     sums = scan.sums
     for i in range(np.uint64(n_entries)):
         ahead = np.uint64(entries[i + _AHEAD] & _ROW_BITS)
         prefetch(node, np.intp(ahead))
-        prefetch(fixed, np.intp(_TWO * ahead))
+        prefetch(quantized, np.intp(_TWO * ahead))
         entry = entries[i]
         run += np.int64(entry >> _RUN_SHIFT)
         row = np.uint64(entry & _ROW_BITS)
@@ -195,8 +195,8 @@ def scan_column(
             note_cut(scan, slot, np.int64(0), run, place, searched)
             if scan.absent[slot, 2] > 0:
                 note_cut(scan, slot, np.int64(1), run, place, searched)
-        sums[slot, 0] += np.int64(fixed[_TWO * row])
-        sums[slot, 1] += np.int64(fixed[_TWO * row + _ONE])
+        sums[slot, 0] += np.int64(quantized[_TWO * row])
+        sums[slot, 1] += np.int64(quantized[_TWO * row + _ONE])
         sums[slot, 2] += 1
         scan.run[slot] = run
     return run

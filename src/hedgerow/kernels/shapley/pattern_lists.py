@@ -146,14 +146,16 @@ def read_list(
         other = tables.patterns[start + z]
         if pattern | other != every:
             continue
-        needed, theirs = pattern & ~other, other & ~pattern
+        needed, other_only = pattern & ~other, other & ~pattern
         if is_line:
             terms_of(slopes, np.uint64(paths.node[leaf]), tables.numbers, z, behind)
         free = pattern & other & constraints
         if pairs:
-            give_line_pairs(slopes, paths, tables, leaf, needed, theirs, free, space, value, gain)
+            give_line_pairs(
+                slopes, paths, tables, leaf, needed, other_only, free, space, value, gain
+            )
         else:
-            give_line(slopes, paths, tables, leaf, needed, theirs, free, space, value, gain)
+            give_line(slopes, paths, tables, leaf, needed, other_only, free, space, value, gain)
     for k in range(n_gains):
         gain[k] /= n_background
 

@@ -56,8 +56,8 @@ class CategorySplit(NamedTuple):
     words: Any
 
 
-# Rows of ``places``: sums of each group, the group of each bin (-1: no row), keys, an order.
-GROUP_G, GROUP_H, GROUP_N, GROUP_OF_BIN, KEY, ORDER, CATEGORY_PLACES = range(7)
+# Rows of ``scratch``: sums of each group, the group of each bin (-1: no row), keys, an order.
+GROUP_G, GROUP_H, GROUP_N, GROUP_OF_BIN, KEY, ORDER, CATEGORY_SCRATCH = range(7)
 SCRATCH_SIZE = 256
 
 DROPPED_BITS = 36
@@ -83,15 +83,15 @@ def count_bins(histograms: HistogramSums, at: int, filled: int, stride: int) -> 
 
 @kernel(inner=True)
 def gather_bins(
-    histograms: HistogramSums, at: int, filled: int, stride: int, smooth: float, places: IntArray
+    histograms: HistogramSums, at: int, filled: int, stride: int, smooth: float, scratch: IntArray
 ) -> int:
     """Make a group of each bin with rows, one of all small ones; return their number.
 
     Group 0 is the one of the small ones; it may be empty, and then has no row.
     """
-    group_of_bin = places[GROUP_OF_BIN]
+    group_of_bin = scratch[GROUP_OF_BIN]
     for k in range(GROUP_N + 1):
-        places[k, _POOLED] = 0
+        scratch[k, _POOLED] = 0
     n_groups = np.int64(1)
     b = np.int64(0)
     while b < stride:
@@ -103,11 +103,11 @@ def gather_bins(
                 group = n_groups
                 n_groups += 1
                 for k in range(GROUP_N + 1):
-                    places[k, group] = 0
+                    scratch[k, group] = 0
             group_of_bin[b] = group
-            places[GROUP_G, group] += histograms.g[at + b]
-            places[GROUP_H, group] += histograms.h[at + b]
-            places[GROUP_N, group] += n
+            scratch[GROUP_G, group] += histograms.g[at + b]
+            scratch[GROUP_H, group] += histograms.h[at + b]
+            scratch[GROUP_N, group] += n
         b = stride - 1 if b == filled - 1 and filled < stride else b + 1
     return n_groups
 
@@ -128,25 +128,25 @@ def key_of(number: float, group: int) -> int:
 
 
 @kernel(inner=True)
-def sort_groups(places: IntArray, n_groups: int, smooth: float) -> int:
+def sort_groups(scratch: IntArray, n_groups: int, smooth: float) -> int:
     """Sort the groups that have rows by ``G / (H + smooth)``; return their number.
 
     The place of each is the number of smaller keys, all of which differ.  Counting
     them all needs no branch, and goes eight at a time.
     """
-    order, key = places[ORDER], places[KEY]
+    order, key = scratch[ORDER], scratch[KEY]
     n = np.int64(0)
     for group in range(n_groups):
-        if places[GROUP_N, group] > 0:
-            below = float(places[GROUP_H, group]) + smooth
-            exact = float(places[GROUP_G, group]) / below if below > 0.0 else 0.0
+        if scratch[GROUP_N, group] > 0:
+            below = float(scratch[GROUP_H, group]) + smooth
+            exact = float(scratch[GROUP_G, group]) / below if below > 0.0 else 0.0
             key[n] = key_of(exact, np.int64(group))
             n += 1
     for i in range(np.uint64(n)):
-        mine, smaller = key[i], np.int64(0)
+        span, smaller = key[i], np.int64(0)
         for j in range(np.uint64(n)):
-            smaller += np.int64(key[j] < mine)
-        order[np.uint64(smaller)] = mine & _GROUP_BITS
+            smaller += np.int64(key[j] < span)
+        order[np.uint64(smaller)] = span & _GROUP_BITS
     return n
 
 
@@ -167,23 +167,23 @@ def score_sides(g: int, h: int, n: int, node: NodeSums, units: Units, rules: Spl
 
 @kernel(inner=True)
 def complete_set(
-    filled: int, stride: int, node: NodeSums, places: IntArray, score: float, cut: tuple[int, int]
+    filled: int, stride: int, node: NodeSums, scratch: IntArray, score: float, cut: tuple[int, int]
 ) -> CategorySplit:
     """The split that takes the groups at ``cut[0]:cut[1]`` of the order to the left."""
-    order, group_of_bin = places[ORDER], places[GROUP_OF_BIN]
+    order, group_of_bin = scratch[ORDER], scratch[GROUP_OF_BIN]
     g, h, n = np.int64(0), np.int64(0), np.int64(0)
     for i in range(cut[0], cut[1]):
         group = order[i]
-        g += places[GROUP_G, group]
-        h += places[GROUP_H, group]
-        n += places[GROUP_N, group]
-        places[GROUP_N, group] = -1  # marks it as chosen
+        g += scratch[GROUP_G, group]
+        h += scratch[GROUP_H, group]
+        n += scratch[GROUP_N, group]
+        scratch[GROUP_N, group] = -1  # marks it as chosen
     absent = np.int64(2 * n >= node.n)
     w0, w1, w2, w3 = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
     goes_left = np.int64(0)
     for b in range(stride):
         group = group_of_bin[b] if b < filled or b == stride - 1 else np.int64(-1)
-        goes_left = absent if group < 0 else np.int64(places[GROUP_N, group] < 0)
+        goes_left = absent if group < 0 else np.int64(scratch[GROUP_N, group] < 0)
         bit = np.uint64(goes_left) << np.uint64(b & 63)
         if b < 64:
             w0 |= bit
@@ -206,24 +206,24 @@ def scan_order(
     units: Units,
     rules: SplitRules,
     category: CategoryRules,
-    places: IntArray,
+    scratch: IntArray,
     draw: int,
 ) -> tuple[float, int]:
     """Best score and number of groups taken from one end of the order.
 
     With ``draw`` >= 0 one number alone is tried, drawn at random by it.
     """
-    order = places[ORDER]
+    order = scratch[ORDER]
     most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
     only = draw % most if draw >= 0 and most > 0 else np.int64(-1)
     best, taken = -1.0, np.int64(0)
     g, h, n, passed = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for i in range(most):
         group = order[n_groups - 1 - i] if backward == 1 else order[i]
-        g += places[GROUP_G, group]
-        h += places[GROUP_H, group]
-        n += places[GROUP_N, group]
-        passed += places[GROUP_N, group]
+        g += scratch[GROUP_G, group]
+        h += scratch[GROUP_H, group]
+        n += scratch[GROUP_N, group]
+        passed += scratch[GROUP_N, group]
         if node.n - n < category.min_group:
             break
         if passed < category.min_group or (only >= 0 and i != only):
@@ -245,13 +245,13 @@ def find_set(
     units: Units,
     rules: SplitRules,
     category: CategoryRules,
-    places: IntArray,
+    scratch: IntArray,
     draw: int = -1,
 ) -> tuple[float, int, int]:
     """Best set of the bins at ``histograms[at:at + stride]``: score, and place in the order.
 
-    Only the first ``filled`` bins and the last can have rows.  ``places`` is scratch
-    space, ``CATEGORY_PLACES`` rows of ``SCRATCH_SIZE``, of which
+    Only the first ``filled`` bins and the last can have rows.  ``scratch`` is scratch
+    space, ``CATEGORY_SCRATCH`` rows of ``SCRATCH_SIZE``, of which
     :func:`complete_set` makes the split.  With ``draw`` >= 0 a division is drawn by it, and
     no other tried.
     """
@@ -261,21 +261,21 @@ def find_set(
         return best, first, last
     if n_found <= category.most_one_hot:
         # Group 0 is empty here.  Two groups make one division, not two.
-        n_groups = gather_bins(histograms, at, filled, stride, 0.0, places)
+        n_groups = gather_bins(histograms, at, filled, stride, 0.0, scratch)
         stop = n_groups if n_groups > 3 else np.int64(2)
         only = 1 + draw % (stop - 1) if draw >= 0 else np.int64(-1)
         for i in range(1, stop):
             if only >= 0 and i != only:
                 continue
-            places[ORDER, i] = i
-            g, h, n = places[GROUP_G, i], places[GROUP_H, i], places[GROUP_N, i]
+            scratch[ORDER, i] = i
+            g, h, n = scratch[GROUP_G, i], scratch[GROUP_H, i], scratch[GROUP_N, i]
             score = score_sides(g, h, n, node, units, rules)
             if score > best:
                 best, first, last = score, np.int64(i), np.int64(i + 1)
         return best, first, last
     least = category.smooth * category.n_copies
-    n_groups = gather_bins(histograms, at, filled, stride, least, places)
-    n_groups = sort_groups(places, n_groups, category.smooth / units.h)
+    n_groups = gather_bins(histograms, at, filled, stride, least, scratch)
+    n_groups = sort_groups(scratch, n_groups, category.smooth / units.h)
     harder = SplitRules(
         rules.min_samples_leaf,
         rules.min_child_weight,
@@ -285,7 +285,7 @@ def find_set(
         rules.max_delta_step,
     )
     for backward in range(2):
-        score, taken = scan_order(n_groups, backward, node, units, harder, category, places, draw)
+        score, taken = scan_order(n_groups, backward, node, units, harder, category, scratch, draw)
         if score > best:
             best = score
             first = n_groups - taken if backward == 1 else np.int64(0)

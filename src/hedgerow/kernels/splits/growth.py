@@ -157,12 +157,12 @@ def draw_weighted(
     order: np.ndarray,
     n: int,
     n_taken: int,
-    places: np.ndarray,
+    scratch: np.ndarray,
     spare: np.ndarray,
 ) -> int:
     """Put ``n_taken`` of ``order[:n]``, drawn by their weights, to the front; how many these are.
 
-    Fewer if fewer have a weight above 0.  ``places`` and ``spare``, int32 (n,), are space.
+    Fewer if fewer have a weight above 0.  ``scratch`` and ``spare``, int32 (n,), are space.
     """
     n_positive = np.int64(0)
     for k in range(n):
@@ -170,10 +170,10 @@ def draw_weighted(
         n_positive += np.int64(weight > 0.0)
         bits = hash64(seed, np.uint64(stream), np.uint64(order[k])) >> np.uint64(11)
         rules.keys[k] = math.log((float(bits) + 0.5) * 2.0**-53) / weight
-    sort_descending(rules.keys, n, places, spare)
+    sort_descending(rules.keys, n, scratch, spare)
     n_taken = min(n_taken, n_positive)
     for k in range(n_taken):
-        spare[k] = order[places[k]]
+        spare[k] = order[scratch[k]]
     for k in range(n_taken):
         order[k] = spare[k]
     return n_taken

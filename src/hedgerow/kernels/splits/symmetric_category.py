@@ -54,9 +54,9 @@ N_GROUPS, IS_ONE_HOT, INFO = range(3)
 
 
 @kernel(inner=True)
-def mark_cuts(n_groups: int, n_rows: int, category: CategoryRules, places: IntArray) -> None:
+def mark_cuts(n_groups: int, n_rows: int, category: CategoryRules, scratch: IntArray) -> None:
     """Note in ``KEY`` behind which groups of the order a cut may be tried, from either end."""
-    key, order, sizes = places[KEY], places[ORDER], places[GROUP_N]
+    key, order, sizes = scratch[KEY], scratch[ORDER], scratch[GROUP_N]
     for i in range(n_groups):
         key[i] = 0
     most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
@@ -82,7 +82,7 @@ def order_groups(
     n_rows: int,
     units: Units,
     category: CategoryRules,
-    places: IntArray,
+    scratch: IntArray,
     info: IntArray,
 ) -> None:
     """Groups, order and cuts of a column from the root's sums; ``info[N_GROUPS]`` 0: none."""
@@ -92,16 +92,16 @@ def order_groups(
     info[IS_ONE_HOT] = 0
     if n_found <= category.most_one_hot:
         # Group 0 is empty here.  Two groups make one division, not two.
-        n_groups = gather_bins(histograms, at, filled, stride, 0.0, places) - 1
+        n_groups = gather_bins(histograms, at, filled, stride, 0.0, scratch) - 1
         for i in range(n_groups):
-            places[ORDER, i] = i + 1
-            places[KEY, i] = 1 if n_groups > 2 or i + 1 < n_groups else 0
+            scratch[ORDER, i] = i + 1
+            scratch[KEY, i] = 1 if n_groups > 2 or i + 1 < n_groups else 0
         info[IS_ONE_HOT] = 1
     else:
         least = category.smooth * category.n_copies
-        n_groups = gather_bins(histograms, at, filled, stride, least, places)
-        n_groups = sort_groups(places, n_groups, category.smooth / units.h)
-        mark_cuts(n_groups, n_rows, category, places)
+        n_groups = gather_bins(histograms, at, filled, stride, least, scratch)
+        n_groups = sort_groups(scratch, n_groups, category.smooth / units.h)
+        mark_cuts(n_groups, n_rows, category, scratch)
     info[N_GROUPS] = n_groups if n_groups > 1 else 0
 
 
@@ -113,12 +113,12 @@ def add_set_gains(
     units: Units,
     rules: SplitRules,
     category: CategoryRules,
-    places: IntArray,
+    scratch: IntArray,
     info: IntArray,
     gains: FloatArray,
     bounds: tuple[Constraints, int],
 ) -> None:
-    """Add what each cut of the order gains in a node; ``places`` is the root's.
+    """Add what each cut of the order gains in a node; ``scratch`` is the root's.
 
     ``bounds`` are the constraints and the number of the node.
     """
@@ -126,15 +126,15 @@ def add_set_gains(
     at, filled, stride = column.at, column.filled, column.stride
     for k in range(GROUP_N + 1):
         for group in range(n_groups + 1):
-            places[k, group] = 0
+            scratch[k, group] = 0
     b = np.int64(0)
     while b < stride:
         n = np.int64(histograms.n[at + b])
         if n != 0:
-            group = places[GROUP_OF_BIN, b]
-            places[GROUP_G, group] += histograms.g[at + b]
-            places[GROUP_H, group] += histograms.h[at + b]
-            places[GROUP_N, group] += n
+            group = scratch[GROUP_OF_BIN, b]
+            scratch[GROUP_G, group] += histograms.g[at + b]
+            scratch[GROUP_H, group] += histograms.h[at + b]
+            scratch[GROUP_N, group] += n
         b = stride - 1 if b == filled - 1 and filled < stride else b + 1
     parent = node_score(float(node.g) * units.g, float(node.h) * units.h, rules)
     penalty = 0.0 if one_hot else category.penalty
@@ -148,11 +148,11 @@ def add_set_gains(
     )
     g, h, n_left = np.int64(0), np.int64(0), np.int64(0)
     for i in range(n_groups):
-        group = places[ORDER, i]
-        g = places[GROUP_G, group] + (np.int64(0) if one_hot else g)
-        h = places[GROUP_H, group] + (np.int64(0) if one_hot else h)
-        n_left = places[GROUP_N, group] + (np.int64(0) if one_hot else n_left)
-        if places[KEY, i] == 1:
+        group = scratch[ORDER, i]
+        g = scratch[GROUP_G, group] + (np.int64(0) if one_hot else g)
+        h = scratch[GROUP_H, group] + (np.int64(0) if one_hot else h)
+        n_left = scratch[GROUP_N, group] + (np.int64(0) if one_hot else n_left)
+        if scratch[KEY, i] == 1:
             score = score_sides(g, h, n_left, node, units, harder)
             if score >= 0.0:
                 gains[i] += bounded_gain(score, parent, (g, h, n_left), node, units, rules, bounds)
@@ -198,25 +198,25 @@ def best_set(gains: FloatArray, info: IntArray) -> tuple[float, int]:
 
 @kernel(inner=True)
 def drawn_set(
-    gains: FloatArray, places: IntArray, info: IntArray, key: int, feature: int
+    gains: FloatArray, scratch: IntArray, info: IntArray, key: int, feature: int
 ) -> tuple[float, int]:
     """As :func:`best_set` of one cut, which is drawn from those that may be tried."""
     n_cuts = np.int64(0)
     for i in range(info[N_GROUPS]):
-        n_cuts += places[KEY, i]
+        n_cuts += scratch[KEY, i]
     if n_cuts == 0:
         return 0.0, np.int64(-1)
     passed = draw_of(key, feature, n_cuts)
     at = np.int64(0)
-    while passed > 0 or places[KEY, at] == 0:
-        passed -= places[KEY, at]
+    while passed > 0 or scratch[KEY, at] == 0:
+        passed -= scratch[KEY, at]
         at += 1
     return (gains[at], at) if gains[at] > 0.0 else (0.0, np.int64(-1))
 
 
 @kernel(inner=True)
 def write_groups(
-    places: IntArray,
+    scratch: IntArray,
     info: IntArray,
     place: int,
     column: SetSums,
@@ -229,17 +229,17 @@ def write_groups(
     ``want`` 1 writes over what is there; with 0 the bins that no row of the root is in are
     put to it.
     """
-    one_hot, chosen = info[IS_ONE_HOT] == 1, places[GROUP_N]
+    one_hot, chosen = info[IS_ONE_HOT] == 1, scratch[GROUP_N]
     if want == 1:
         for group in range(info[N_GROUPS] + 1):
             chosen[group] = 0
         for i in range(place + 1):
-            chosen[places[ORDER, i]] = 0 if one_hot and i < place else 1
+            chosen[scratch[ORDER, i]] = 0 if one_hot and i < place else 1
         for w in range(4):
             words[first_word + w] = 0
     for b in range(column.stride):
         seen = b < column.filled or b == column.stride - 1
-        group = places[GROUP_OF_BIN, b] if seen else np.int64(-1)
+        group = scratch[GROUP_OF_BIN, b] if seen else np.int64(-1)
         takes = group < 0 if want == 0 else (group >= 0 and chosen[group] == 1)
         if takes:
             bit = np.uint64(1) << np.uint64(b & 63)

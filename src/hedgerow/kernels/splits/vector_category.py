@@ -64,15 +64,15 @@ class Groups(NamedTuple):
 
 @kernel(inner=True)
 def sum_groups(
-    sums: Sums, at: int, stride: int, n_groups: int, places: IntArray, groups: Groups
+    sums: Sums, at: int, stride: int, n_groups: int, scratch: IntArray, groups: Groups
 ) -> None:
     """Sums of each output over the bins of each group."""
-    group_of_bin, cells, constant = places[GROUP_OF_BIN], sums.cells, sums.constant == 1
+    group_of_bin, cells, constant = scratch[GROUP_OF_BIN], sums.cells, sums.constant == 1
     for output in range(groups.g.shape[0]):
         word = place_of_g(sums, output)
         for group in range(n_groups):
             groups.g[output, group] = 0
-            groups.h[output, group] = places[GROUP_N, group] if constant else 0
+            groups.h[output, group] = scratch[GROUP_N, group] if constant else 0
         for b in range(stride):
             group, cell = group_of_bin[b], (at + b) * sums.width + word
             if group >= 0:
@@ -83,7 +83,7 @@ def sum_groups(
 
 @kernel(inner=True)
 def weigh_groups(
-    node: VectorNode, n_groups: int, smooth: float, places: IntArray, groups: Groups
+    node: VectorNode, n_groups: int, smooth: float, scratch: IntArray, groups: Groups
 ) -> int:
     """Leaf weights of the groups, and their mean; return the group farthest from it."""
     for output in range(groups.g.shape[0]):
@@ -93,7 +93,7 @@ def weigh_groups(
             below = float(groups.h[output, group]) + smooth / h_unit
             exact = float(groups.g[output, group]) / below if below > 0.0 else 0.0
             groups.weight[output, group] = exact * (g_unit / h_unit)
-            mean += groups.weight[output, group] * places[GROUP_N, group]
+            mean += groups.weight[output, group] * scratch[GROUP_N, group]
         groups.direction[2, output] = mean / node.n_rows
     farthest, most = np.int64(0), -1.0
     for group in range(n_groups):
@@ -101,7 +101,7 @@ def weigh_groups(
         for output in range(groups.g.shape[0]):
             away = groups.weight[output, group] - groups.direction[2, output]
             size += away * away
-        size *= places[GROUP_N, group]
+        size *= scratch[GROUP_N, group]
         if size > most:
             farthest, most = group, size
     return farthest
@@ -123,7 +123,7 @@ def normalise(direction: FloatArray) -> None:
 
 
 @kernel(inner=True)
-def find_direction(start: int, n_groups: int, places: IntArray, groups: Groups) -> None:
+def find_direction(start: int, n_groups: int, scratch: IntArray, groups: Groups) -> None:
     """First principal component of the leaf weights, into ``groups.direction[0]``."""
     n_outputs = groups.g.shape[0]
     direction, following, mean = groups.direction[0], groups.direction[1], groups.direction[2]
@@ -137,7 +137,7 @@ def find_direction(start: int, n_groups: int, places: IntArray, groups: Groups) 
             along = 0.0
             for output in range(n_outputs):
                 along += (groups.weight[output, group] - mean[output]) * direction[output]
-            along *= places[GROUP_N, group]
+            along *= scratch[GROUP_N, group]
             for output in range(n_outputs):
                 following[output] += along * (groups.weight[output, group] - mean[output])
         normalise(following)
@@ -189,11 +189,11 @@ def scan_vectors(
     node: VectorNode,
     rules: SplitRules,
     category: CategoryRules,
-    places: IntArray,
+    scratch: IntArray,
     groups: Groups,
 ) -> tuple[float, int]:
     """Best score and number of groups taken from one end of the order."""
-    order = places[ORDER]
+    order = scratch[ORDER]
     most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
     best, taken = -1.0, np.int64(0)
     n, passed = np.int64(0), np.int64(0)
@@ -201,8 +201,8 @@ def scan_vectors(
     for i in range(most):
         group = order[n_groups - 1 - i] if backward == 1 else order[i]
         add_group(group, groups)
-        n += places[GROUP_N, group]
-        passed += places[GROUP_N, group]
+        n += scratch[GROUP_N, group]
+        passed += scratch[GROUP_N, group]
         if node.n_rows - n < category.min_group:
             break
         if passed < category.min_group:
@@ -216,12 +216,12 @@ def scan_vectors(
 
 @kernel(inner=True)
 def sort_vectors(
-    n_groups: int, node: VectorNode, smooth: float, places: IntArray, groups: Groups
+    n_groups: int, node: VectorNode, smooth: float, scratch: IntArray, groups: Groups
 ) -> int:
     """Sort the groups that have rows along the first principal component; their number."""
-    start = weigh_groups(node, n_groups, smooth, places, groups)
-    find_direction(start, n_groups, places, groups)
-    key, has_rows = places[KEY], places[GROUP_N]
+    start = weigh_groups(node, n_groups, smooth, scratch, groups)
+    find_direction(start, n_groups, scratch, groups)
+    key, has_rows = scratch[KEY], scratch[GROUP_N]
     for group in range(n_groups):
         along = 0.0
         for output in range(groups.g.shape[0]):
@@ -234,7 +234,7 @@ def sort_vectors(
         smaller = np.int64(0)  # all keys differ
         for other in range(n_groups):
             smaller += np.int64(has_rows[other] > 0 and key[other] < key[group])
-        places[ORDER, smaller] = group
+        scratch[ORDER, smaller] = group
         n += 1
     return n
 
@@ -247,32 +247,32 @@ def find_vector_set(
     node: VectorNode,
     rules: SplitRules,
     category: CategoryRules,
-    places: IntArray,
+    scratch: IntArray,
     groups: Groups,
 ) -> CategorySplit:
     """Best set of the bins at ``at:at + stride``; of its sums ``n`` alone has a meaning.
 
-    ``places`` is scratch space as for :func:`hedgerow.kernels.splits.category_split.find_set`.
+    ``scratch`` is scratch space as for :func:`hedgerow.kernels.splits.category_split.find_set`.
     """
     counts = HistogramSums(sums.n, sums.n, sums.n)
-    n_groups = gather_bins(counts, at, stride, stride, 0.0, places)
+    n_groups = gather_bins(counts, at, stride, stride, 0.0, scratch)
     best, first, last = -1.0, np.int64(0), np.int64(0)
     if n_groups - 1 <= category.most_one_hot:
         # Group 0 is empty here.  Two groups make one division, not two.
-        sum_groups(sums, at, stride, n_groups, places, groups)
+        sum_groups(sums, at, stride, n_groups, scratch, groups)
         stop = n_groups if n_groups > 3 else np.int64(2)
         for i in range(1, stop):
-            places[ORDER, i] = i
+            scratch[ORDER, i] = i
             empty_side(groups)
             add_group(i, groups)
-            score = score_side(node, places[GROUP_N, i], rules, groups.side)
+            score = score_side(node, scratch[GROUP_N, i], rules, groups.side)
             if score > best:
                 best, first, last = score, np.int64(i), np.int64(i + 1)
     else:
         least = category.smooth * category.n_copies
-        n_groups = gather_bins(counts, at, stride, stride, least, places)
-        sum_groups(sums, at, stride, n_groups, places, groups)
-        n_groups = sort_vectors(n_groups, node, category.smooth, places, groups)
+        n_groups = gather_bins(counts, at, stride, stride, least, scratch)
+        sum_groups(sums, at, stride, n_groups, scratch, groups)
+        n_groups = sort_vectors(n_groups, node, category.smooth, scratch, groups)
         harder = SplitRules(
             rules.min_samples_leaf,
             rules.min_child_weight,
@@ -281,17 +281,17 @@ def find_vector_set(
             rules.gamma,
             rules.max_delta_step,
         )
-        score, taken = scan_vectors(n_groups, 0, node, harder, category, places, groups)
+        score, taken = scan_vectors(n_groups, 0, node, harder, category, scratch, groups)
         if score > best:
             best, first, last = score, np.int64(0), taken
-        score, taken = scan_vectors(n_groups, 1, node, harder, category, places, groups)
+        score, taken = scan_vectors(n_groups, 1, node, harder, category, scratch, groups)
         if score > best:
             best, first, last = score, n_groups - taken, n_groups
     if best < 0.0:
         nothing = (np.int64(0), np.int64(0), np.int64(0), np.int64(0))
         return CategorySplit(-1.0, np.int64(0), np.int64(0), np.int64(0), np.int64(0), nothing)
     whole = NodeSums(np.int64(0), np.int64(0), node.n_rows)
-    return complete_set(stride, stride, whole, places, best, (first, last))
+    return complete_set(stride, stride, whole, scratch, best, (first, last))
 
 
 __all__ = ["SCRATCH_SIZE", "Groups", "find_vector_set"]

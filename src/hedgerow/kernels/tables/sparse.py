@@ -5,7 +5,7 @@ Glossary
 entry    a recorded value: its column and its number; what is not recorded is 0
          (or missing, where the number 0 is a missing value)
 code     a feature's bin of a value, and one past its last bin for a missing value
-rest     the code of what is not recorded
+default_bin  the code of what is not recorded
 cell     what stands in a column of the binned matrix
 
 ::
@@ -54,7 +54,7 @@ class Places(NamedTuple):
 
     cuts         of the type of the values: the cuts of feature 0, then those of feature 1, ...
     cut_start    int64 (n_features + 1,)
-    rest         int32 (n_features,): code of what is not recorded
+    default_bin  int32 (n_features,): code of what is not recorded
     column       int32 (n_features,): column of the matrix; -1 if the feature is
                  always at rest
     first        int32 (n_features,): first cell of the feature; -1 if its column
@@ -66,7 +66,7 @@ class Places(NamedTuple):
 
     cuts: AnyArray
     cut_start: IntArray
-    rest: np.ndarray
+    default_bin: np.ndarray
     column: np.ndarray
     first: np.ndarray
     last: np.ndarray
@@ -211,13 +211,13 @@ def bin_entries(
                 code = code_of(entries, places, e, j)
                 place = np.uint64(places.column[j])
                 tile, place = place // per_tile, place % per_tile
-                rest = np.int64(places.rest[j])
+                default_bin = np.int64(places.default_bin[j])
                 if places.first[j] < 0:
                     n_bins = places.cut_start[j + _ONE] - places.cut_start[j] + 1
                     cell = code if code < n_bins else places.missing_bin
                     by_row[tile, row, place] = np.uint8(cell)
-                elif code != rest:
-                    cell = np.int64(places.first[j]) + code - np.int64(code > rest)
+                elif code != default_bin:
+                    cell = np.int64(places.first[j]) + code - np.int64(code > default_bin)
                     held = np.int64(by_row[tile, row, place])
                     fits = cell <= np.int64(places.last[j])
                     lost += np.int64(held > 0 or not fits)
@@ -233,7 +233,7 @@ def bin_entries(
 
 @kernel
 def spread_entries(
-    entries: Entries, place: np.ndarray, rest: Any, table: AnyArray, start: int, stop: int
+    entries: Entries, place: np.ndarray, default_bin: Any, table: AnyArray, start: int, stop: int
 ) -> None:
     """Write rows ``start`` to ``stop`` of some columns as a dense table.
 
@@ -241,14 +241,14 @@ def spread_entries(
     ----------
     place : int32 (n_features,)
         Column of ``table`` for each feature, -1 for those that are not wanted.
-    rest : of the type of the values
+    default_bin : of the type of the values
         What stands for an entry that is not recorded.
     table : of the type of the values, shape (at least stop - start, n_places)
     """
     width = np.uint64(table.shape[1])
     for i in range(np.uint64(stop - start)):
         for k in range(width):
-            table[i, k] = rest
+            table[i, k] = default_bin
         row = np.uint64(start) + i
         for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
             to = place[np.uint64(entries.column[e])]
@@ -257,30 +257,30 @@ def spread_entries(
 
 
 @kernel
-def count_cells(by_row: BinArray, tile: int, rest: BinArray, row_start: np.ndarray) -> int:
+def count_cells(by_row: BinArray, tile: int, default_bin: BinArray, row_start: np.ndarray) -> int:
     """Write where the list of each row of a tile starts, and the end, which is returned.
 
-    ``rest`` has the cell at rest of each column of the tile; positions behind the
+    ``default_bin`` has the cell at rest of each column of the tile; positions behind the
     last column hold zeros in both.
     """
     total = np.uint64(0)
     row_start[0] = 0
     for row in range(np.uint64(len(row_start) - 1)):
-        for k in range(np.uint64(len(rest))):
-            total += np.uint64(by_row[tile, row, k] != rest[k])
+        for k in range(np.uint64(len(default_bin))):
+            total += np.uint64(by_row[tile, row, k] != default_bin[k])
         row_start[row + _ONE] = total
     return np.int64(total)
 
 
 @kernel
 def list_cells(
-    by_row: BinArray, tile: int, rest: BinArray, stride: int, n_rows: int, cells: np.ndarray
+    by_row: BinArray, tile: int, default_bin: BinArray, stride: int, n_rows: int, cells: np.ndarray
 ) -> None:
     """Write the lists: column within the tile times ``stride``, plus the cell."""
     at = np.uint64(0)
     for row in range(np.uint64(n_rows)):
-        for k in range(np.uint64(len(rest))):
+        for k in range(np.uint64(len(default_bin))):
             cell = by_row[tile, row, k]
-            if cell != rest[k]:
+            if cell != default_bin[k]:
                 cells[at] = k * np.uint64(stride) + np.uint64(cell)
                 at += _ONE

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
-from hedgerow.boosting.external.stored_sample import StoredSample
+from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk, Uses
 from hedgerow.errors import ParameterError
@@ -38,7 +38,7 @@ _START = Uses(by_row=False, columns=(), reads=(), writes=("raw",))
 _ADD = Uses(by_row=True, columns=(), reads=("raw",), writes=("raw",))
 
 
-class StoredScores:
+class ExternalScores:
     """Raw scores of validation rows, in the chunks' work.
 
     Parameters
@@ -51,7 +51,7 @@ class StoredScores:
     """
 
     def __init__(
-        self, sample: StoredSample, base: FloatArray, n_threads: int, *, averages: bool = False
+        self, sample: ExternalSample, base: FloatArray, n_threads: int, *, averages: bool = False
     ) -> None:
         self._store, self._base = sample.store, base
         self._n_threads, self._averages = n_threads, averages
@@ -185,7 +185,7 @@ class Tally:
         return gather_numbers(np.concatenate([np.zeros(0), *parts]), self._rows.communicator)
 
 
-def rows_of(sample: StoredSample, communicator: Communicator) -> AllRows:
+def rows_of(sample: ExternalSample, communicator: Communicator) -> AllRows:
     """The rows of a sample on all ranks, for means and quantiles."""
 
     def batches() -> Iterator[Batch]:
@@ -195,7 +195,7 @@ def rows_of(sample: StoredSample, communicator: Communicator) -> AllRows:
     return AllRows(batches, communicator)
 
 
-def offset_rows_of(sample: StoredSample, communicator: Communicator) -> OffsetRows:
+def offset_rows_of(sample: ExternalSample, communicator: Communicator) -> OffsetRows:
     """The same with their offsets, which they must have."""
 
     def batches() -> Iterator[OffsetBatch]:

@@ -17,7 +17,7 @@ from hedgerow.growing.chunks import passes
 from hedgerow.growing.core.setup import refuse_layout
 
 
-class ChunkPlaces:
+class ChunkAddresses:
     """Writes the addresses of one chunk after the other, and keeps its arrays alive.
 
     Parameters
@@ -44,7 +44,7 @@ class ChunkPlaces:
         where[passes.N_COLUMNS : passes.COLUMN_CELLS + 1] = matrix.by_column.shape
         where[passes.ROWS] = _address(work.rows, np.uint32)
         where[passes.N_PLACES] = len(work.rows)
-        where[passes.FIXED] = _address(work.fixed, np.int32)
+        where[passes.QUANTIZED] = _address(work.quantized, np.int32)
         where[passes.PACKED] = _address(work.packed, np.int64)
         where[passes.RAW] = _address(work.raw, np.float64)
         where[passes.N_OUTPUTS] = len(work.raw)

@@ -11,7 +11,7 @@
                                                             where values are missing)
     values of the leaves -> raw scores                      row by row
 
-Passes are in :mod:`hedgerow.growing.exact.stored_passes`.  Rows know their nodes (four
+Passes are in :mod:`hedgerow.growing.exact.external_passes`.  Rows know their nodes (four
 bytes) and their fixed gradients (eight), which lie in memory, or in a scratch file that
 is mapped where they take more than their part of the memory limit: entries name rows in
 the order of values, so these arrays are read all over.
@@ -54,9 +54,9 @@ from hedgerow.growing.core.setup import (
     tree_arrays,
 )
 from hedgerow.growing.core.tree import GrownTree
-from hedgerow.growing.exact import stored_stages as stages
+from hedgerow.growing.exact import external_stages as stages
+from hedgerow.growing.exact.external_passes import Move, Passes
 from hedgerow.growing.exact.grower import make_options, thresholds_between
-from hedgerow.growing.exact.stored_passes import Move, Passes
 from hedgerow.growing.sampling.goss import follows_gradients
 from hedgerow.kernels.presorted import exact_stream as stream
 from hedgerow.kernels.presorted.exact_stream import SearchedNodes, StreamRows
@@ -84,7 +84,7 @@ class _Whole(Order):
         return
 
 
-class StoredExactGrower:
+class ExternalExactGrower:
     """Grows the trees of one fit on sorted columns on disk.
 
     Used as :class:`hedgerow.growing.exact.grower.ExactGrower` is, with the same trees.
@@ -138,8 +138,8 @@ class StoredExactGrower:
         newton = params.leaf_estimation not in FIRST_ORDER
         self._given = Given.of(objective, target, weight, n_threads, newton)
         self._space: BlockFile | None = None
-        fixed, node = self._row_arrays(n_rows, memory_limit)
-        self._rows = StreamRows(node, fixed)
+        quantized, node = self._row_arrays(n_rows, memory_limit)
+        self._rows = StreamRows(node, quantized)
         self._passes = Passes(columns, self._rows, n_threads)
         self._team = ThreadTeam(1, aligned_zeros(SIGNAL_SIZE, np.int64), *wait_addresses())
         self._threads = layout.Threads(
@@ -232,14 +232,16 @@ class StoredExactGrower:
 
     def _compute_gradients(self) -> None:
         no_rows = np.zeros(0, dtype=np.uint32)
-        rows = layout.Rows(no_rows, no_rows, self._rows.fixed, np.zeros(0, dtype=np.int64))
+        rows = layout.Rows(no_rows, no_rows, self._rows.quantized, np.zeros(0, dtype=np.int64))
         stages.compute_gradients(
             self._team, self._settings, self._loss_data, rows, self._threads, self._scalars
         )
 
     def _open_root(self) -> bool:
         sums = np.zeros(3, dtype=np.int64)
-        stages.place_rows(self._settings, self._scalars, self._rows.fixed, self._rows.node, sums)
+        stages.place_rows(
+            self._settings, self._scalars, self._rows.quantized, self._rows.node, sums
+        )
         scalars, root = self._scalars, self._tree.table[0]
         scalars[layout.IS_N_ROWS] = sums[2]
         scalars[layout.IS_DROPPED_BITS] = 0

@@ -1,6 +1,6 @@
 """Training on data that are read batch by batch: from the survey to the model.
 
-See :mod:`hedgerow.boosting.external.stored_sample` for who asks whom for what.
+See :mod:`hedgerow.boosting.external.external_sample` for who asks whom for what.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.external.sorted_data import sorted_rows
-from hedgerow.boosting.external.stored import fit_stored, resolve_stored
-from hedgerow.boosting.external.stored_fingerprint import stored_contents
-from hedgerow.boosting.external.stored_sample import (
+from hedgerow.boosting.external.external_sample import (
     Choose,
-    StoredData,
-    StoredSample,
-    StoredSamples,
+    ExternalData,
+    ExternalSample,
+    ExternalSamples,
     StorePlan,
     ValidRows,
     named_valid,
 )
+from hedgerow.boosting.external.fingerprint import external_contents
+from hedgerow.boosting.external.fit_external import fit_external, resolve_external
+from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.loss_spec import LossSpec
@@ -154,7 +154,7 @@ class TargetSurvey:
 
 
 def fit_data(
-    data: StoredData,
+    data: ExternalData,
     loss: LossSpec,
     params: BoostParams,
     *,
@@ -176,7 +176,7 @@ def fit_data(
     valid : Dataset, StoredData, or mapping from str to these, optional
         Validation rows.
     stopping, eval_metric, callbacks, progress, n_jobs
-        As for :func:`hedgerow.boosting.external.stored.fit_stored`.
+        As for :func:`hedgerow.boosting.external.fit_external.fit_external`.
     checkpoint : Checkpoint, optional
         Record the rounds, and go on from those that an earlier run has recorded.
     """
@@ -205,12 +205,12 @@ def fit_data(
 
         def describe() -> Fingerprint:
             metrics = () if eval_metric is None else make_metrics(eval_metric, objective)
-            named = resolve_stored(params, objective, train.schema)
-            contents = stored_contents(train, validation)
+            named = resolve_external(params, objective, train.schema)
+            contents = external_contents(train, validation)
             return fingerprint(contents, train.n_rows, objective, named, requested, metrics)
 
         with recording(checkpoint, describe) as recorder:
-            return fit_stored(
+            return fit_external(
                 train,
                 objective,
                 params,
@@ -225,11 +225,11 @@ def fit_data(
 
 
 def binned(
-    data: StoredData,
-    valid: Mapping[str, Dataset | StoredData],
+    data: ExternalData,
+    valid: Mapping[str, Dataset | ExternalData],
     plan: StorePlan,
     stack: ExitStack,
-) -> tuple[StoredSample, dict[str, StoredSample]]:
+) -> tuple[ExternalSample, dict[str, ExternalSample]]:
     """Training rows, and validation rows by name: set aside or given.  ``stack`` closes them."""
     samples = data.stored(plan)
     stack.callback(samples.close)
@@ -244,9 +244,9 @@ def binned(
     return train, validation
 
 
-def _validation(valid: Dataset | StoredData, plan: StorePlan) -> StoredSamples:
+def _validation(valid: Dataset | ExternalData, plan: StorePlan) -> ExternalSamples:
     """Validation rows in chunks; a table in memory is one chunk."""
-    if isinstance(valid, StoredData):
+    if isinstance(valid, ExternalData):
         return valid.stored(plan)
     trained = plan.trained
     assert trained is not None
@@ -264,7 +264,7 @@ def _validation(valid: Dataset | StoredData, plan: StorePlan) -> StoredSamples:
             "unknown_category='missing', or leave such rows out."
         )
     store = MemoryStore(matrix, sample.target, sample.weight, sample.offset)
-    return StoredSamples(StoredSample(store, sample.offset is not None))
+    return ExternalSamples(ExternalSample(store, sample.offset is not None))
 
 
 __all__ = ["TargetSurvey", "binned", "fit_data"]

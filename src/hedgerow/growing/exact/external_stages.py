@@ -1,7 +1,7 @@
 """Compiled parts of exact growth on columns on disk: what is done between passes.
 
 The passes themselves are in :mod:`hedgerow.kernels.presorted.exact_stream`, their order in
-:mod:`hedgerow.growing.exact.stored`.
+:mod:`hedgerow.growing.exact.external`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def compute_gradients(
 
 @kernel
 def place_rows(
-    settings: Settings, scalars: IntArray, fixed: np.ndarray, node: np.ndarray, sums: IntArray
+    settings: Settings, scalars: IntArray, quantized: np.ndarray, node: np.ndarray, sums: IntArray
 ) -> None:
     """Put the rows of the sample in the root (1), the others outside (0).
 
@@ -74,8 +74,8 @@ def place_rows(
         inside = not sampled or hash64(settings.seed, stream, row) < limit
         node[row] = np.int32(inside)
         if inside:
-            g += np.int64(fixed[two * row])
-            h += np.int64(fixed[two * row + one])
+            g += np.int64(quantized[two * row])
+            h += np.int64(quantized[two * row + one])
             n += 1
     sums[0] = g
     sums[1] = h

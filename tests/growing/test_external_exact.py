@@ -20,8 +20,8 @@ from hedgerow.data.external.block_files import BlockFile
 from hedgerow.data.external.blocks import ROW_BITS, sort_columns
 from hedgerow.data.external.column_files import ColumnFiles, sort_to_files
 from hedgerow.errors import DataError, ParameterError, StorageError
+from hedgerow.growing.exact.external import ExternalExactGrower
 from hedgerow.growing.exact.grower import ExactGrower
-from hedgerow.growing.exact.stored import StoredExactGrower
 from hedgerow.kernels.presorted.entries import merge_runs, pack_entries, unpack_entries
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.objectives import make_objective
@@ -201,7 +201,7 @@ def check_same(
     with stored(X, folders, limit) as columns:
         for n_threads in (1, 2):
             found, raw_found = grow(
-                lambda raw, n=n_threads: StoredExactGrower(
+                lambda raw, n=n_threads: ExternalExactGrower(
                     columns, y, weight, raw, loss, params, n, memory_limit=memory_limit
                 ),
                 y,
@@ -285,8 +285,8 @@ def test_little_room_for_nodes_that_may_not_be_taken(
     X = make_table(4, 300, "float64", 0.2)
     y = np.exp(3 * np.nan_to_num(X[:, 0]))
     for spare, most in ((1, 4096), (2, 3), (1, 1)):
-        monkeypatch.setattr("hedgerow.growing.exact.stored._SPARE", spare)
-        monkeypatch.setattr("hedgerow.growing.exact.stored._MOST_NODES", most)
+        monkeypatch.setattr("hedgerow.growing.exact.external._SPARE", spare)
+        monkeypatch.setattr("hedgerow.growing.exact.external._MOST_NODES", most)
         params = BoostParams(tree_method="exact", min_samples_leaf=1, max_leaves=40)
         check_same(X, y, params, [tmp_path])
 
@@ -311,7 +311,7 @@ def test_what_is_not_done(settings: dict[str, Any], message: str, tmp_path: Path
         stored(X, [tmp_path], 10**6) as columns,
         pytest.raises(ParameterError, match=message),
     ):
-        StoredExactGrower(columns, X[:, 0], None, np.zeros((1, 50)), loss, params)
+        ExternalExactGrower(columns, X[:, 0], None, np.zeros((1, 50)), loss, params)
 
 
 def test_tables_that_cannot_be_sorted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,6 +362,6 @@ def test_changed_pieces_are_noticed(tmp_path: Path) -> None:
         data = bytearray(path.read_bytes())
         data[columns_of.pieces[2][3].entries.offset + 5] ^= 1
         path.write_bytes(data)
-        grower = StoredExactGrower(columns_of, X[:, 0], None, np.zeros((1, 400)), loss, params, 2)
+        grower = ExternalExactGrower(columns_of, X[:, 0], None, np.zeros((1, 400)), loss, params, 2)
         with contextlib.closing(grower), pytest.raises(StorageError, match="wrong checksum"):
             grower.grow(0, 0)

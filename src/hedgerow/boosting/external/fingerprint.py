@@ -14,7 +14,7 @@ from dataclasses import fields
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.boosting.external.stored_sample import StoredSample
+from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.resume.fingerprint import schema_digest
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.data.binning.bins import BinSpec
@@ -24,7 +24,9 @@ _DIGEST_BYTES = 20
 _BINS = Uses(by_row=True, columns=(), reads=(), writes=())
 
 
-def stored_contents(train: StoredSample, validation: Mapping[str, StoredSample]) -> dict[str, str]:
+def external_contents(
+    train: ExternalSample, validation: Mapping[str, ExternalSample]
+) -> dict[str, str]:
     """Digests of binned rows, and of those that were given or set aside, by name."""
     contents = {"columns": schema_digest(train.schema), "cuts": cuts_digest(train.store.spec)}
     contents |= _contents_of(train, "")
@@ -44,7 +46,7 @@ def cuts_digest(spec: BinSpec) -> str:
     return digest.hexdigest()
 
 
-def _contents_of(sample: StoredSample, suffix: str) -> dict[str, str]:
+def _contents_of(sample: ExternalSample, suffix: str) -> dict[str, str]:
     store = sample.store
     n_features = store.spec.n_features
     # A digest for each tile of columns: rows follow each other within it.
@@ -75,4 +77,4 @@ def _bytes_of(values: AnyArray) -> memoryview:
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
 
 
-__all__ = ["cuts_digest", "stored_contents"]
+__all__ = ["cuts_digest", "external_contents"]

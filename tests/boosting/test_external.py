@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.external import stored_scores
-from hedgerow.boosting.external.stored import fit_stored
-from hedgerow.boosting.external.stored_sample import StoredSample
+from hedgerow.boosting.external import scores
+from hedgerow.boosting.external.external_sample import ExternalSample
+from hedgerow.boosting.external.fit_external import fit_external
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.dataset import Dataset as InMemory
@@ -134,8 +134,8 @@ def test_chunks_on_disk(tmp_path, name) -> None:
             sink.append(bin_table(part.table, spec), part.target, part.weight)
             stores.append(sink.finish())
     with stores[0] as train_store, stores[1] as valid_store:
-        found = fit_stored(StoredSample(train_store), objective, params, n_jobs=1,
-                           validation=StoredSample(valid_store))  # fmt: skip
+        found = fit_external(ExternalSample(train_store), objective, params, n_jobs=1,
+                           validation=ExternalSample(valid_store))  # fmt: skip
     assert model_to_bytes(found) == model_to_bytes(expected)
 
 
@@ -198,7 +198,7 @@ def test_ranks_make_the_same_model(name, params, more, has) -> None:
                 ends = [round(c * seen.n_rows) for c in shares]
                 validation = part_of(aside, seen, ends, ranks.rank, 29)
             return model_to_bytes(
-                fit_stored(own, objective, params, validation=validation, communicator=ranks,
+                fit_external(own, objective, params, validation=validation, communicator=ranks,
                            n_jobs=1, stopping=None if seen else NO_STOP, **more)
             )  # fmt: skip
 
@@ -218,7 +218,7 @@ def test_ranks_that_divide_the_features_have_all_rows(name) -> None:
         own = in_chunks(bin_table(sample.table, spec), sample, 100 + ranks.rank)
         aside = in_chunks(bin_table(seen.table, spec, columns=False), seen, 30)
         return model_to_bytes(
-            fit_stored(own, objective, params, validation=aside, communicator=ranks,
+            fit_external(own, objective, params, validation=aside, communicator=ranks,
                        mode="features", n_jobs=1)
         )  # fmt: skip
 
@@ -231,7 +231,7 @@ def test_a_callback_on_one_rank_ends_the_fit_on_all() -> None:
     def one(ranks):
         own = part_of(whole, sample, [0, 200, N], ranks.rank, 50)
         stop = (lambda state: state.round == 2) if ranks.rank == 1 else None
-        model = fit_stored(own, make_objective("squared_error"), params, communicator=ranks,
+        model = fit_external(own, make_objective("squared_error"), params, communicator=ranks,
                            callbacks=stop, n_jobs=1, stopping=NO_STOP)  # fmt: skip
         return model.forest.n_rounds
 
@@ -246,14 +246,14 @@ def test_all_ranks_tell_of_the_first_wrong_target() -> None:
     def one(ranks):
         own = part_of(whole, sample, [0, 100, 320, N], ranks.rank, 60)
         with pytest.raises(DataError, match=r"row 310 holds 5\.0"):
-            fit_stored(own, make_objective("logistic"), params, communicator=ranks,
+            fit_external(own, make_objective("logistic"), params, communicator=ranks,
                        stopping=NO_STOP)  # fmt: skip
         return True
 
     assert all(run_ranks(3, one))
 
 
-def whole_sample() -> tuple[Sample, StoredSample, BoostParams]:
+def whole_sample() -> tuple[Sample, ExternalSample, BoostParams]:
     sample = make("squared_error", N, 0, False, False)
     params = BoostParams(n_estimators=4, max_leaves=6, min_samples_leaf=8, max_bins=15)
     spec = fit_bins(sample.table, params.max_bins, None, params.seed)
@@ -266,7 +266,7 @@ def whole_sample() -> tuple[Sample, StoredSample, BoostParams]:
 def attempt(params: dict | None = None, objective: str = "squared_error", **more):
     _, whole, base = whole_sample()
     given = {"stopping": NO_STOP} | more
-    return fit_stored(whole, make_objective(objective), replace(base, **(params or {})), **given)
+    return fit_external(whole, make_objective(objective), replace(base, **(params or {})), **given)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_target_statistics_name_the_columns() -> None:
 
 
 def test_metrics_that_need_all_rows_have_a_limit(monkeypatch) -> None:
-    monkeypatch.setattr(stored_scores, "MOST_GATHERED", 100)
+    monkeypatch.setattr(scores, "MOST_GATHERED", 100)
     data = rows("logistic")
     with pytest.raises(ParameterError, match=r"eval_metric .auc. needs .* 403 rows .* .logloss."):
         train(aimed(objective="logistic", eval_metric="auc"), TableData(Dataset(**data), 50))
@@ -339,7 +339,7 @@ def test_mixed_chunks_are_refused() -> None:
             own = replace(sample.take(np.arange(200, N)), weight=np.full(N - 200, 2.0))
             part = in_chunks(chunk.matrix, own, 300, 200)
         with pytest.raises(DataError, match="have weights and others not"):
-            fit_stored(part, make_objective("squared_error"), params, communicator=ranks,
+            fit_external(part, make_objective("squared_error"), params, communicator=ranks,
                        stopping=NO_STOP)  # fmt: skip
         return True
 
@@ -365,4 +365,4 @@ def test_no_rows() -> None:
     empty = Sample(table, np.zeros(5)).take(np.zeros(0, dtype=np.int64))
     matrix = bin_table(empty.table, fit_bins(table, 15, None, 0))
     with pytest.raises(DataError, match="no rows"):
-        fit_stored(in_chunks(matrix, empty, 5), make_objective("squared_error"), BoostParams())
+        fit_external(in_chunks(matrix, empty, 5), make_objective("squared_error"), BoostParams())

@@ -43,7 +43,7 @@ ranks; ``target`` are their targets.  See :class:`hedgerow.boosting.validation.h
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StoredSample:
+class ExternalSample:
     """Rows in chunks: those of one rank.
 
     Attributes
@@ -74,11 +74,11 @@ class StoredSample:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StoredSamples:
+class ExternalSamples:
     """Training rows, and those that were set aside (None if none were)."""
 
-    train: StoredSample
-    validation: StoredSample | None = None
+    train: ExternalSample
+    validation: ExternalSample | None = None
 
     def close(self) -> None:
         """Close the stores."""
@@ -117,13 +117,13 @@ class StorePlan:
     n_outputs: int = 1
     keeps_probability: bool = False
     set_aside: Choose | None = None
-    trained: StoredSample | None = None
+    trained: ExternalSample | None = None
     n_threads: int = 1
     objective: Objective | None = None
 
 
 @runtime_checkable
-class StoredData(Protocol):
+class ExternalData(Protocol):
     """Rows that a training reads batch by batch, for :func:`hedgerow.train`."""
 
     def survey(
@@ -136,15 +136,15 @@ class StoredData(Protocol):
         for it, with the same ``params``.
         """
 
-    def stored(self, plan: StorePlan) -> StoredSamples:
+    def stored(self, plan: StorePlan) -> ExternalSamples:
         """Bin the rows; the caller closes what is returned."""
 
 
-ValidRows: TypeAlias = "Dataset | StoredData | Mapping[str, Dataset | StoredData] | None"
+ValidRows: TypeAlias = "Dataset | ExternalData | Mapping[str, Dataset | ExternalData] | None"
 """Validation rows: none, one set, or several by name, the first of which decides."""
 
 
-def named_valid(valid: ValidRows) -> Mapping[str, Dataset | StoredData]:
+def named_valid(valid: ValidRows) -> Mapping[str, Dataset | ExternalData]:
     """The sets of validation rows by name.
 
     Raises
@@ -162,10 +162,10 @@ def named_valid(valid: ValidRows) -> Mapping[str, Dataset | StoredData]:
 
 __all__ = [
     "Choose",
+    "ExternalData",
+    "ExternalSample",
+    "ExternalSamples",
     "StorePlan",
-    "StoredData",
-    "StoredSample",
-    "StoredSamples",
     "ValidRows",
     "named_valid",
 ]

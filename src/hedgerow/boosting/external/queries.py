@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.external.stored_sample import StoredSample
+from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.row_data.queries import read_qid, rows_of_queries, without_queries
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk
@@ -56,7 +56,7 @@ class CompleteQueries:
 
     def __init__(
         self,
-        train: StoredSample,
+        train: ExternalSample,
         objective: RankingLoss,
         others: Communicator,
         seed: int,
@@ -73,12 +73,14 @@ class CompleteQueries:
         if self._exchanges:
             facts = np.stack([numbers, query, target.view(np.int64)])[:, self._sent]
             everyone = gather_numbers(facts.T, others).reshape(-1, 3)
-            mine = (everyone[:, 0] >= self._first_row) & (everyone[:, 0] < self._first_row + n_own)
-            self._taken = np.flatnonzero(~mine & np.isin(everyone[:, 1], query))
-            theirs = np.ascontiguousarray(everyone[self._taken].T)
-            numbers = np.concatenate([numbers, theirs[0]])
-            query = np.concatenate([query, theirs[1]])
-            target = np.concatenate([target, theirs[2].view(np.float64)])
+            is_own = (everyone[:, 0] >= self._first_row) & (
+                everyone[:, 0] < self._first_row + n_own
+            )
+            self._taken = np.flatnonzero(~is_own & np.isin(everyone[:, 1], query))
+            more = np.ascontiguousarray(everyone[self._taken].T)
+            numbers = np.concatenate([numbers, more[0]])
+            query = np.concatenate([query, more[1]])
+            target = np.concatenate([target, more[2].view(np.float64)])
         self._target = target
         self._raw = np.zeros((1, len(target)))
         self._derivatives = np.zeros((2, len(target)))
@@ -111,7 +113,7 @@ class CompleteQueries:
 
 
 def complete_queries(
-    train: StoredSample, objective: Objective, others: Communicator, seed: int, n_threads: int
+    train: ExternalSample, objective: Objective, others: Communicator, seed: int, n_threads: int
 ) -> CompleteQueries | None:
     """What computes the gradients of a ranking; None for other losses."""
     if not isinstance(objective, RankingLoss):
@@ -122,7 +124,7 @@ def complete_queries(
 def metrics_of_all(
     metrics: Sequence[Metric],
     objective: Objective,
-    watched: StoredSample,
+    watched: ExternalSample,
     others: Communicator,
     scored: bool,
     by_rows: bool,
@@ -209,7 +211,7 @@ def _name_of(value: Any, where: str) -> str:
         ) from None
 
 
-def _targets_of(sample: StoredSample) -> FloatArray:
+def _targets_of(sample: ExternalSample) -> FloatArray:
     targets = [chunk.target.copy() for chunk in sample.store.chunks(uses=TARGETS_ONLY)]
     return np.concatenate([*targets, np.zeros(0)])
 

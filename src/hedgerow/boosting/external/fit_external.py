@@ -24,10 +24,15 @@ import numpy as np
 
 from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.external.chunk_rows import ChunkRows
+from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.file_checks import check_trees
-from hedgerow.boosting.external.stored_queries import metrics_of_all
-from hedgerow.boosting.external.stored_sample import StoredSample
-from hedgerow.boosting.loop.callbacks import Callback, ProgressBar, check_callbacks, told_by
+from hedgerow.boosting.external.queries import metrics_of_all
+from hedgerow.boosting.loop.callbacks import (
+    Callback,
+    ProgressBar,
+    check_callbacks,
+    with_final_report,
+)
 from hedgerow.boosting.loop.loss_spec import check_rows_alone
 from hedgerow.boosting.loop.ready import check_out_of_bag
 from hedgerow.boosting.loop.rounds import resolved
@@ -54,12 +59,12 @@ from hedgerow.threads import resolve_threads
 _SCORES_TRAIN = "eval_metric without validation rows, or train_scores=True,"
 
 
-def fit_stored(
-    train: StoredSample,
+def fit_external(
+    train: ExternalSample,
     objective: Objective,
     params: BoostParams,
     *,
-    validation: StoredSample | Mapping[str, StoredSample] | None = None,
+    validation: ExternalSample | Mapping[str, ExternalSample] | None = None,
     stopping: StoppingParams | None = None,
     eval_metric: MetricChoice = None,
     callbacks: Callback | Sequence[Callback] | None = None,
@@ -119,7 +124,7 @@ def fit_stored(
     check_rows_alone(objective, train.query is not None)
     ranks, stopping = communicator or Alone(), stopping or StoppingParams()
     others: Communicator = ranks if mode == "data" else Alone()
-    params = resolve_stored(params, objective, train.schema)
+    params = resolve_external(params, objective, train.schema)
     metrics, listed = _row_metrics(eval_metric, objective), check_callbacks(callbacks)
     sets = _by_name(validation)
     for sample in (train, *sets.values()):  # a store has chunks for a fit only
@@ -137,7 +142,7 @@ def fit_stored(
         name: metrics_of_all(metrics, objective, sample, others, scored, by_rows)
         for name, sample in (watched or {TRAINING: train}).items()
     }
-    check_stored(params, objective, train, n_rows, TRAINING in watched)
+    check_external(params, objective, train, n_rows, TRAINING in watched)
     bar = ProgressBar() if progress and ranks.rank == 0 else None
     listed = listed if bar is None else (*listed, bar)
     watch = _watch_of(known, scored, objective, stops, stopping, listed, params.n_estimators)
@@ -153,7 +158,7 @@ def fit_stored(
                 train, objective, params, watched, watch.scored, counts, resolve_threads(n_jobs),
                 ranks, mode,
             )  # fmt: skip
-            return told_by(bar, assemble(grow_forest(chunks, watch, recorder, ranks)))
+            return with_final_report(bar, assemble(grow_forest(chunks, watch, recorder, ranks)))
     finally:
         if bar is not None:
             bar.close()
@@ -181,7 +186,7 @@ def _watch_of(
     )
 
 
-def resolve_stored(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
+def resolve_external(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
     """:func:`resolved` for rows in chunks, which do not grow all kinds of trees."""
     check_trees(params)
     params = resolved(params, objective, schema)
@@ -196,22 +201,22 @@ def _row_metrics(requested: MetricChoice, objective: Objective) -> tuple[Metric,
 
 
 def _by_name(
-    validation: StoredSample | Mapping[str, StoredSample] | None,
-) -> Mapping[str, StoredSample]:
+    validation: ExternalSample | Mapping[str, ExternalSample] | None,
+) -> Mapping[str, ExternalSample]:
     if validation is None:
         return {}
-    return {ONLY: validation} if isinstance(validation, StoredSample) else validation
+    return {ONLY: validation} if isinstance(validation, ExternalSample) else validation
 
 
 def _watched(
-    train: StoredSample, sets: Mapping[str, StoredSample], with_train: bool
-) -> dict[str, StoredSample]:
+    train: ExternalSample, sets: Mapping[str, ExternalSample], with_train: bool
+) -> dict[str, ExternalSample]:
     """The rows that are scored, by the names that history has for them."""
     return {**sets, TRAINING: train} if with_train else dict(sets)
 
 
 def check_targets(
-    sample: StoredSample, objective: Objective, others: Communicator, *, learned: bool = False
+    sample: ExternalSample, objective: Objective, others: Communicator, *, learned: bool = False
 ) -> int:
     """Check the targets of all ranks; return how many rows there are.
 
@@ -271,10 +276,10 @@ def _check_stopping(
         )
 
 
-def check_stored(
+def check_external(
     params: BoostParams,
     objective: Objective,
-    train: StoredSample,
+    train: ExternalSample,
     n_rows: int,
     scores_train: bool,
 ) -> None:
@@ -314,4 +319,4 @@ def check_stored(
         )
 
 
-__all__ = ["check_stored", "check_targets", "fit_stored"]
+__all__ = ["check_external", "check_targets", "fit_external"]
