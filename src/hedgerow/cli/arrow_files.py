@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.cli.csv_files import settled
+from hedgerow.cli.csv_files import infer_numbers
 from hedgerow.cli.tables import infer_integers
 from hedgerow.cli.usage import UsageError, one_line
 from hedgerow.data.reading.encodings import check_encoding
@@ -82,7 +82,7 @@ def read_csv_with_arrow(path: str, text: Collection[str] = ()) -> dict[str, AnyA
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last for names
         raise UsageError(f"{path} cannot be read as CSV: {one_line(error)}") from error
     return {
-        name: settled(column) if column.dtype == object and name not in text else column
+        name: infer_numbers(column) if column.dtype == object and name not in text else column
         for name, column in _columns(path, table).items()
     }
 

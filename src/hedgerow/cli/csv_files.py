@@ -34,12 +34,12 @@ def read_csv(path: str, text: Collection[str] = ()) -> dict[str, AnyArray]:
                 parts[name].append(part)
     columns = {name: np.concatenate(part) if part else np.empty(0) for name, part in parts.items()}
     return {
-        name: column if name in text or not len(column) else settled(column)
+        name: column if name in text or not len(column) else infer_numbers(column)
         for name, column in columns.items()
     }
 
 
-def settled(texts: AnyArray) -> AnyArray:
+def infer_numbers(texts: AnyArray) -> AnyArray:
     """Convert texts to numbers, dates or text."""
     parsed = parse_texts(texts)
     if parsed.values.dtype == np.int64:

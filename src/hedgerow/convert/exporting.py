@@ -119,8 +119,8 @@ def _checked(
     if not difference <= allowed:
         row = int(np.abs(ours - exported).max(axis=1).argmax())
         raise ExportError(
-            f"the exported model predicts {exported[row].tolist()} for row {row} of check, this one "
-            f"{ours[row].tolist()}: nothing was written."
+            f"the exported model predicts {exported[row].tolist()} for row {row} of check, "
+            f"this one {ours[row].tolist()}: nothing was written."
         )
     return replace(report, rows_checked=len(ours), largest_difference=difference)
 

@@ -15,7 +15,7 @@ grown at the same scores and join when the round ends; DART drops whole rounds.
 rf     every tree is grown at the start scores on its own sample; the model is
        the mean of the trees (Breiman 2001).  No later tree corrects a Newton step that
        goes too far, so leaves get the value with the least loss where it follows from the
-       step (:func:`settled`)
+       step (:func:`finished_tree`)
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from hedgerow.schedules import rate_at
 _DROP_STREAM = 5 << 40
 
 
-def settled(tree: GrownTree, objective: Objective, params: BoostParams) -> GrownTree:
+def finished_tree(tree: GrownTree, objective: Objective, params: BoostParams) -> GrownTree:
     """The tree as it joins the model: of a forest with leaf values of least loss.
 
     A loss with a logarithm as link says how they follow from Newton steps,

@@ -23,7 +23,7 @@ from typing import Protocol
 
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.loop.assembly import make_forest
-from hedgerow.boosting.loop.ensemble import Additive, Mode, make_mode, settled
+from hedgerow.boosting.loop.ensemble import Additive, Mode, finished_tree, make_mode
 from hedgerow.boosting.loop.scores import AddedScores
 from hedgerow.boosting.loop.strategy import resolve_strategy, trees_of_round
 from hedgerow.boosting.resume.checkpoint import Rounds
@@ -239,7 +239,7 @@ def _grow_round(number: int, state: BoostState) -> None:
         # A tree with vectors is of all outputs, and grown as if it were of the first.
         output = turn % (n_trees // params.num_parallel_tree)
         tree = rows.grow(number * n_trees + turn, output, params)
-        tree = settled(tree, rows.objective, params)
+        tree = finished_tree(tree, rows.objective, params)
         mode.add(tree, output, rows.rows_without_tree())
     mode.end_round()
     improvement = rows.end_round()
