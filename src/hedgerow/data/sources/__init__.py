@@ -5,17 +5,17 @@
     paths or a function
         |  open_source           paths.py; arrow_files, text_files, libsvm_files, batches
         v
-    parts, in order  -- batches of columns, as the one door reads them (columns.py)
+    parts, in order  -- batches of columns, read as a table in memory is (columns.py)
         |
-        |  pass one: Survey      facts.py: one kind for each column; level_counts.py;
+        |  pass one: Survey      facts.py: one kind per column; level_counts.py;
         v                        row_sample.py: the rows from which cuts are chosen
     Schema, BinSpec
         |
         |  pass two: BatchReader, data.bin_table
         v
-    BinnedMatrix after BinnedMatrix, for a store of chunks
+    a BinnedMatrix per batch, for a store of chunks
 
-A table that is read this way gets the schema, cuts and bins that it has in memory.
+The schema, cuts and bins are the same as for the same table in memory.
 """
 
 from __future__ import annotations

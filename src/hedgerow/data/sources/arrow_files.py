@@ -1,7 +1,7 @@
-"""Parquet and Arrow files, some rows at a time.
+"""Parquet and Arrow files, read in batches of rows.
 
-Columns that are not needed are not read, and of a file no more than a batch is in
-memory: row groups and record batches of any size are cut.
+Only the columns needed are read.  At most one batch of a file is in memory: larger row
+groups and record batches are split.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _FEWEST_ROWS = 256
 _WIDTH_OF_TEXT = 32
 _LEAST_BUFFER, _MOST_BUFFER = 1 << 14, 1 << 20
 _OVERHEAD = 4
-"""Copies of a batch that may exist at once: decoded, as numbers, by kind, chosen rows."""
+"""Copies of a batch that may exist at once: decoded, numeric, by kind, sampled rows."""
 
 
 def arrow(what: str) -> Any:
-    """The module ``pyarrow``.
+    """Return the module ``pyarrow``.
 
     Raises
     ------
     ParameterError
-        If it is not installed.
+        If pyarrow is not installed.
     """
     try:
         import pyarrow as pa
@@ -50,7 +50,7 @@ def arrow(what: str) -> Any:
 
 @contextmanager
 def storage_errors(path: str, kind: str) -> Iterator[None]:
-    """Turn what pyarrow and the system say of a file into errors that name it."""
+    """Turn errors of pyarrow and of the system into errors that name the file."""
     import pyarrow as pa
 
     try:
@@ -63,13 +63,13 @@ def storage_errors(path: str, kind: str) -> Iterator[None]:
 
 
 def rows_of(max_bytes: int, bytes_per_row: float) -> int:
-    """Rows of a batch that takes about ``max_bytes`` while it is read."""
+    """Return the number of rows of a batch that takes about ``max_bytes`` while it is read."""
     rows = int(max_bytes / (_OVERHEAD * max(1.0, bytes_per_row)))
     return max(_FEWEST_ROWS, min(_MOST_ROWS, rows))
 
 
 def decoded(table: Any) -> Any:
-    """An Arrow table with the values of its dictionaries in their place."""
+    """Return an Arrow table whose dictionary columns are replaced by their values."""
     import pyarrow as pa
 
     columns = [
@@ -80,10 +80,10 @@ def decoded(table: Any) -> Any:
 
 
 def with_categories(table: Any) -> Any:
-    """An Arrow table with the Categorical columns of the pandas frame that was written.
+    """Return an Arrow table with the Categorical columns of the original pandas frame.
 
-    Parquet keeps dictionaries of text only; that other values were categories is told by what
-    pandas notes beside them.
+    Parquet keeps dictionaries of text only.  The metadata that pandas writes tells which other
+    columns were Categorical.
     """
     import pyarrow as pa
 
@@ -95,11 +95,11 @@ def with_categories(table: Any) -> Any:
 
 
 def _noted_categories(schema: Any) -> list[int]:
-    """Places of the columns that were Categorical; none if there is no such note."""
+    """Return the positions of the Categorical columns; empty without metadata of pandas."""
     try:
         noted = (schema.pandas_metadata or {}).get("columns", [])
         names = {each["field_name"] for each in noted if each["pandas_type"] == "categorical"}
-    except (ValueError, LookupError, TypeError, AttributeError):  # another has written it
+    except (ValueError, LookupError, TypeError, AttributeError):  # not written by pandas
         return []
     return [place for place, name in enumerate(schema.names) if name in names]
 
@@ -111,7 +111,7 @@ class ArrowPart:
     ----------
     file : DataFile
     partition : mapping
-        Columns that its path names: text, whole number or None.
+        Columns named by the path: text, integer or None.
     types_known : bool
     """
 
@@ -140,21 +140,21 @@ class ArrowPart:
         return (*names, *self._partition), width + 8 * len(self._partition)
 
     def column_names(self) -> tuple[str, ...]:
-        """All columns, those that the path names at the end."""
+        """Return all columns; columns named by the path come last."""
         return self._names
 
     def bytes_per_row(self) -> float:
-        """Memory of a row."""
+        """Estimate the memory of a row."""
         return self._width
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
-        """Read the file."""
+        """Yield all rows of the file in batches."""
         wanted = self._names if columns is None else columns
         for piece in self._pieces(wanted, rows_of(max_bytes, self._width)):
             yield self._batch(piece, wanted)
 
     def tables(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
-        """Read the file as Arrow tables of these columns, at most ``rows`` rows each."""
+        """Yield Arrow tables of these columns with at most ``rows`` rows each."""
         import pyarrow as pa
 
         for piece in self._pieces(columns, rows):
@@ -168,7 +168,7 @@ class ArrowPart:
                 yield pa.table(held)
 
     def _pieces(self, wanted: Sequence[str], rows: int) -> Iterator[Any]:
-        """Record batches with those of the columns that are in the file."""
+        """Yield record batches of the wanted columns that are in the file."""
         check_unchanged(self.name, self._before)
         inside = [n for n in wanted if n not in self._partition and n in self._names]
         with ExitStack() as stack:
@@ -204,14 +204,14 @@ class ArrowPart:
         return Batch(piece.num_rows, by_name)
 
     def _constant(self, name: str, n_rows: int) -> ReadColumn:
-        """A column that the path names."""
+        """Return a column named by the path."""
         import pyarrow as pa
 
         table = pa.table({name: self._column(name, n_rows)})
         return read_columns(decoded(table) if self.types_known else table).by_name[name]
 
     def _column(self, name: str, n_rows: int) -> Any:
-        """The same as a dictionary, as pyarrow reads it."""
+        """Return a column named by the path as an Arrow dictionary."""
         import pyarrow as pa
 
         value = self._partition[name]
@@ -222,12 +222,12 @@ class ArrowPart:
     def _open(
         self, stack: ExitStack, columns: Sequence[str] | None = None, rows: int = _MOST_ROWS
     ) -> tuple[Any, Callable[[], Iterator[Any]], int | None]:
-        """Schema, a reader of record batches, and the number of rows if it is known."""
+        """Return the schema, a reader of record batches, and the number of rows if known."""
         if self._format == "parquet":
             import pyarrow.parquet
 
-            # Row groups are not read ahead: they may be larger than the memory limit.
-            # Each column has a buffer of its own, so together they are as large as a batch.
+            # Do not prefetch row groups: they may exceed the memory limit.
+            # Each column has its own buffer, so all buffers together are as large as a batch.
             width = max(1, len(self._names if columns is None else columns))
             buffer = min(_MOST_BUFFER, max(_LEAST_BUFFER, int(rows * self._width / width)))
             file = stack.enter_context(
@@ -266,7 +266,7 @@ def _select(batch: Any, columns: Sequence[str] | None) -> Any:
 
 
 def _empty_rows(n_rows: int, rows: int) -> Iterator[Any]:
-    """Rows of which the file holds nothing that is needed."""
+    """Yield record batches without columns, for files without any wanted column."""
     import pyarrow as pa
 
     for start in range(0, n_rows, rows):
@@ -283,7 +283,7 @@ def _width(kind: Any) -> float:
 
 
 def partition_values(files: Sequence[DataFile]) -> list[dict[str, str | int | None]]:
-    """Columns that the paths of files name: whole numbers if all of their values are."""
+    """Return the columns named by the paths; integers if all values of a column are."""
     names = {name for file in files for name, _ in file.partition}
     values = {
         n: {v for f in files for m, v in f.partition if m == n and v is not None} for n in names

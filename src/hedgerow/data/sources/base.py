@@ -1,11 +1,11 @@
-"""What a source of rows is: parts in order, each of which gives its rows batch by batch.
+"""Sources of rows: ordered parts that yield their rows in batches.
 
 Glossary
 --------
-source   all data of a training: files in order, or what a function yields
-part     one file, or all that the function yields; a process reads whole parts
-batch    some neighbouring rows of a part, as its format gives them
-role     what a column is for: feature, target, weight, offset
+source   all training data: ordered files, or the batches that a function yields
+part     one file, or all batches of the function; a process reads complete parts
+batch    consecutive rows of a part
+role     the purpose of a column: feature, target, weight, offset
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from hedgerow.errors import DataError, ParameterError, did_you_mean
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Some rows.
+    """Consecutive rows of a part.
 
     Attributes
     ----------
     n_rows : int
         May be 0.
     columns : mapping of str to ReadColumn
-        By name; empty for sparse rows.
+        Columns by name; empty for sparse rows.
     named : bool
         Whether the names are the user's.
     sparse : scipy.sparse.csr_array, or None
-        The features, where they are sparse.
+        The features, if they are sparse.
     target, weight : ReadColumn, or None
-        Where they are no columns of the table.
+        Set if the target and weight are not columns of the table.
     """
 
     n_rows: int
@@ -52,55 +52,55 @@ class Part(Protocol):
     Attributes
     ----------
     name : str
-        For messages.
+        Name of the part in messages.
     types_known : bool
-        Whether types do not count (:mod:`hedgerow.data.sources.columns`).
+        Whether types of columns are ignored (:mod:`hedgerow.data.sources.columns`).
     """
 
     name: str
     types_known: bool
 
     def column_names(self) -> tuple[str, ...] | None:
-        """Names of all columns, if they can be known without reading rows."""
+        """Return the names of all columns, or None if they are unknown before reading rows."""
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
-        """Read all rows, from the start.
+        """Yield all rows from the start.
 
         Parameters
         ----------
         columns : sequence of str, optional
-            Columns that are needed; a batch may have others, too.
+            Columns needed; a batch may have others as well.
         max_bytes : int
-            About as much memory a batch may take.
+            Approximate memory limit of a batch.
 
         Raises
         ------
         StorageError
-            If the part cannot be read, or is not what it was when it was first read.
+            If the part cannot be read, or has changed since it was first read.
         """
 
     def bytes_per_row(self) -> float:
-        """Memory of a row as numbers, about; 0 if nothing is known."""
+        """Estimate the memory of a row as numbers; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Which columns are for what.
+    """The role of each column.
 
     Attributes
     ----------
     target : str or None
-        None if batches say it themselves (LibSVM, tuples).
+        None if batches carry the target themselves (LibSVM, tuples).
     weight : str or None
     offset : tuple of str
     drop : tuple of str
-        Columns that are not used.
+        Columns not used.
     further : tuple of str
-        Targets beside the first.
+        Further targets.
     qid, position, groups : str or None
         As for :class:`hedgerow.Dataset`.
     features : tuple of str, or None
-        In this order; None: all others, in the order of the first file.
+        Features in this order.  None means all other columns, in the order of the first file.
     """
 
     target: str | None = None
@@ -114,23 +114,23 @@ class Roles:
     groups: str | None = None
 
     def of_rows(self) -> dict[str, str]:
-        """Columns that only trainings in memory know, by what they are."""
+        """Return the columns that only training in memory supports, by role."""
         given = {"qid": self.qid, "position": self.position, "groups": self.groups}
         named = {role: name for role, name in given.items() if name is not None}
         return named | {f"target {k}": name for k, name in enumerate(self.further, 1)}
 
     def aside(self) -> tuple[str, ...]:
-        """Columns that are not features but are read."""
+        """Return the columns that are read but are not features."""
         single = [name for name in (self.target, self.weight) if name is not None]
         return (*single, *self.offset, *self.of_rows().values())
 
     def features_of(self, names: Sequence[str], where: str) -> tuple[str, ...]:
-        """The features of a table with these columns.
+        """Return the features of a table with these columns.
 
         Raises
         ------
         DataError
-            If a column is not there, or none is left.
+            If a column is missing, or no feature remains.
         """
         for role, wanted in (
             ("target", [self.target] if self.target is not None else []),
@@ -150,14 +150,14 @@ class Roles:
         return left
 
     def check_drop(self, names: Collection[str], where: str) -> None:
-        """Raise ``DataError`` if a column that is to be dropped is nowhere."""
+        """Raise ``DataError`` if a column to drop does not exist."""
         for name in self.drop:
             if name not in names:
                 raise no_column(where, name, "drop", tuple(names))
 
 
 def no_column(where: str, name: str, role: str, names: Sequence[str]) -> DataError:
-    """Make the error about a column that is not there."""
+    """Return the error for a missing column."""
     shown = ", ".join(list(names)[:12]) + (
         f", ... ({len(names)} in all)" if len(names) > 12 else ""
     )
@@ -169,14 +169,14 @@ def no_column(where: str, name: str, role: str, names: Sequence[str]) -> DataErr
 def check_same_columns(
     first: str, expected: Sequence[str], where: str, names: Sequence[str], roles: Roles
 ) -> None:
-    """Refuse a part that lacks a column of the first one, or has one more.
+    """Raise ``DataError`` if a part has fewer or more columns than the first one.
 
     Parameters
     ----------
     first, where : str
         Names of the first part and of this one.
     expected, names : sequence of str
-        All their columns.
+        All columns of the two parts.
     """
     features = roles.features_of(expected, first)
     needed = [*roles.aside(), *features]
@@ -192,14 +192,14 @@ def check_same_columns(
         for name in names:
             if name not in needed and name not in roles.drop:
                 raise DataError(
-                    f"{where} has a column {name!r}, which {first} has not: all files must have "
+                    f"{where} has a column {name!r}, which {first} lacks: all files must have "
                     "the same columns. Leave it out (drop=), or name those to use (features=)."
                 )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadRequest:
-    """How the features are to be read.
+    """Options for reading the features.
 
     Attributes
     ----------
@@ -209,7 +209,7 @@ class ReadRequest:
     unknown : {"missing", "backoff", "error"}
     zero_missing : bool
     feature_names : tuple of str, or None
-        For tables that have none.
+        Names for tables without names.
     """
 
     roles: Roles = field(default_factory=Roles)
@@ -229,7 +229,7 @@ def make_roles(
     position: Any = None,
     groups: Any = None,
 ) -> Roles:
-    """Roles from what a user has given; ``ParameterError`` for what is no name of a column."""
+    """Return the roles of columns; raise ``ParameterError`` for a value that is no name."""
 
     def one(value: Any, role: str) -> str | None:
         if value is not None and not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Rows that a function of the user gives, batch by batch, as often as it is called."""
+"""Rows from a function of the user that returns the same batches at each call."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, DataTypeError, HedgerowError, StorageError
 
 BatchFunction: TypeAlias = Callable[[], Any]
-"""Gives, each time, a new iterator of the same batches, or an Arrow stream of them."""
+"""Function that returns a new iterator, or an Arrow stream, of the same batches at each call."""
 
 _NAME = "the batches"
 
 
 class FunctionPart:
-    """All that a function gives; see :class:`hedgerow.data.sources.base.Part`.
+    """All batches of a function; see :class:`hedgerow.data.sources.base.Part`.
 
     Parameters
     ----------
@@ -40,15 +40,15 @@ class FunctionPart:
         self._n_rows: int | None = None
 
     def column_names(self) -> None:
-        """Not known before the first batch."""
+        """Return None: the names are unknown before the first batch."""
         return
 
     def bytes_per_row(self) -> float:
-        """Not known."""
+        """Return 0: the size is unknown."""
         return 0.0
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
-        """Call the function and read what it gives."""
+        """Call the function and yield its batches."""
         n_rows = 0
         for number, item in enumerate(_items(self._function())):
             batch = _read(item, columns, number)
@@ -66,7 +66,7 @@ class FunctionPart:
 
 
 def _items(found: Any) -> Iterable[Any]:
-    """The batches that a call has given."""
+    """Return the batches from the result of a call."""
     if hasattr(found, "__arrow_c_stream__") and not isinstance(found, Iterator):
         try:
             import pyarrow as pa
@@ -96,7 +96,7 @@ def _read(item: Any, columns: Sequence[str] | None, number: int) -> Batch:
 
 
 def _as_table(item: Any) -> Any:
-    """A record batch of Arrow as a table, which frame libraries know."""
+    """Convert an Arrow record batch to a table, which frame libraries accept."""
     if type(item).__name__ != "RecordBatch" or not hasattr(item, "num_rows"):
         return item
     import pyarrow as pa
@@ -127,12 +127,12 @@ def _vector(values: Any, name: str) -> ReadColumn:
 
 
 def one_axis(values: Any, name: str) -> Any:
-    """A column of a frame, or an array, without an axis of length 1.
+    """Return a column of a frame, or an array, without axes of length 1.
 
     Raises
     ------
     DataError
-        If it has several columns.
+        If ``values`` has several columns.
     """
     if isinstance(values, Mapping):
         lengths = [len(column) for column in values.values()]
@@ -148,11 +148,11 @@ def one_axis(values: Any, name: str) -> Any:
 
 
 def not_one_axis(name: str, shape: tuple[Any, ...]) -> DataError:
-    """The error for a target or weight that is no single column."""
+    """Return the error for a target or weight that is not a single column."""
     hint = ""
     if name.startswith("y") and len(shape) == 2 and shape[1] == 2:
         hint = (
-            " Two columns, intervals of survival times or events with times, need a table in "
-            "memory; here a time is one number, that of a censored row with a minus sign."
+            " Two columns (intervals of survival times, or events with times) need a table in "
+            "memory; here a time is one number, negative for a censored row."
         )
     return DataError(f"{name} must have one axis, got shape {tuple(shape)}.{hint}")

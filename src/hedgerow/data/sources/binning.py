@@ -1,7 +1,7 @@
-"""Pass two: from batches to bins.
+"""Pass two: convert batches to bins.
 
-A batch is read with the schema that pass one has found, so a row gets the bins that it
-has in memory, whatever batch it comes in.
+A batch is read with the schema from pass one, so a row gets the same bins as in memory,
+whichever batch contains it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from hedgerow.errors import HedgerowError
 
 
 class BatchReader:
-    """Makes tables of batches.
+    """Reader that converts batches to tables.
 
     Parameters
     ----------
     schema : Schema
-        From pass one.
+        Schema from pass one.
     names : tuple of str
-        Of the columns of batches, in the order of the schema.
+        Names of the columns of batches, in the order of the schema.
     types_known : bool
     is_strict : bool, default=False
-        Raise for unknown categories if the schema says so. Those of rows that are set
-        aside need not be known: that is no mistake of the user.
+        Raise for unknown categories if the schema says so.  Validation rows are not read
+        strictly: their unknown categories are no mistake of the user.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class BatchReader:
         self._names, self._types_known = names, types_known
 
     def table(self, batch: Batch, where: str) -> AnyTable:
-        """All rows of a batch as numbers."""
+        """Return all rows of a batch as numbers."""
         try:
             if batch.sparse is not None:
                 entries = batch.sparse
@@ -63,6 +63,6 @@ class BatchReader:
 
 
 def bin_rows_of(table: AnyTable, rows: IntArray, spec: BinSpec, n_threads: int = 1) -> BinnedMatrix:
-    """Bins of some rows of a table that :class:`BatchReader` has read."""
+    """Return the bins of some rows of a table read by :class:`BatchReader`."""
     chosen = table if len(rows) == table.n_rows else table.take(rows)
     return bin_table(chosen, spec, n_threads)

@@ -1,20 +1,20 @@
-"""Columns of a batch as the one door reads them, with what their types say.
+"""Columns of a batch, read like columns of tables in memory, with facts from their types.
 
 Glossary
 --------
-sort      numbers, text, dates, durations or times: values of two sorts have no
-          common order, and a column has one sort only
-exact     how integers are held: ``"any"`` (up to 32 bits, every float64 holds
-          them), ``"wide"`` (64 bits, compare as int64), ``"float"``
-types_known  a reading in which types do not count, as for text files: whole numbers
-          are floats if these hold them all, and categories are text only
+sort         numbers, text, dates, durations or times: values of two sorts have no
+             common order, so a column has one sort
+exact        representation of integers: ``"any"`` (up to 32 bits, exact in float64),
+             ``"wide"`` (64 bits, compared as int64), ``"float"``
+types_known  reading mode that ignores types, as for text files: integers become floats
+             if floats hold them exactly, and only text is categorical
 
 ::
 
     frame, dict or array of a batch
-        |  data.frames, data.rows: the one door, column by column
+        |  data.frames, data.rows: validation of inputs, column by column
         v
-    ReadColumn: plain numbers or encoded values, and the sort of the type
+    ReadColumn: plain numbers or encoded values, and their sort
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class ReadColumn:
     ----------
     values : plain numbers or Encoded
     sort : str or None
-        None where the type says nothing and no value is there.
+        None if the type tells nothing and there are no values.
     exact : {"any", "wide", "float"}
     is_category : bool
-        By its type: text, or a dictionary.
+        Whether the type is categorical: text, or a dictionary.
     type_name : str
-        As the file or frame calls it.
+        Name of the type in the file or frame.
     """
 
     values: PlainOrEncoded
@@ -75,7 +75,7 @@ class ReadColumn:
         return len(self.values.codes if isinstance(self.values, Encoded) else self.values)
 
     def missing(self) -> npt.NDArray[np.bool_]:
-        """Which rows have no value."""
+        """Return a mask of the missing values."""
         if not isinstance(self.values, Encoded):
             return is_missing(self.values)
         gone: npt.NDArray[np.bool_] = self.values.codes < 0
@@ -84,11 +84,11 @@ class ReadColumn:
         return gone
 
     def plain(self, message: str) -> AnyArray:
-        """The numbers; ``DataTypeError`` with the message for text."""
+        """Return the numbers; raise ``DataTypeError`` with ``message`` for text."""
         return plain_of(self.values, message)
 
     def as_array(self) -> AnyArray:
-        """The values themselves: numbers, or objects of Python with None for missing ones."""
+        """Return the values: numbers, or Python objects with None for missing values."""
         if not isinstance(self.values, Encoded):
             return self.values
         known = self.values.values
@@ -98,7 +98,7 @@ class ReadColumn:
         return items[self.values.codes]  # -1 picks the last, None
 
     def take(self, rows: AnyArray) -> ReadColumn:
-        """Some of the rows."""
+        """Return the column with some of the rows."""
         if isinstance(self.values, Encoded):
             values: PlainOrEncoded = Encoded(self.values.values, self.values.codes[rows])
         else:
@@ -108,7 +108,7 @@ class ReadColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """All columns of a batch by name; ``named`` is False if the names are made up."""
+    """All columns of a batch by name; ``named`` is False if the names are generated."""
 
     by_name: Mapping[str, ReadColumn]
     named: bool
@@ -116,13 +116,13 @@ class Columns:
 
 
 def read_columns(X: Any, wanted: Sequence[str] | None = None) -> Columns:
-    """Read a batch of any kind that the one door takes, but for sparse matrices.
+    """Read a batch of any kind that :func:`hedgerow.data.read_table` accepts, except sparse.
 
     Parameters
     ----------
     X : frame, dict of arrays, list of dicts, or array of two axes
     wanted : sequence of str, optional
-        Read no others; those that are not there are left out.
+        Columns to read; missing ones are skipped.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def read_columns(X: Any, wanted: Sequence[str] | None = None) -> Columns:
     if not isinstance(X, np.ndarray | list | tuple):
         frame = as_frame(X)
         if frame is not None:
-            # By label: pandas may number its columns.
+            # Look up by label: pandas labels may be numbers.
             series = zip(frame.native.iter_columns(), frame.names, strict=True)
             read = {name: _of_series(s, name) for s, name in series if _is_wanted(name, wanted)}
             return Columns(read, frame.named, int(frame.native.shape[0]))
@@ -165,7 +165,7 @@ def _of_series(series: Any, name: str) -> ReadColumn:
     if kind == "Unknown":
         return ReadColumn(values, None, "any", False, type_name)
     sort: Sort = "text" if isinstance(values, Encoded) else _OF_DTYPE.get(kind, "numbers")
-    # Times without any value are read as floats.
+    # Times without values are read as floats.
     small = kind in ("Boolean", "Time") or dtype.is_integer()
     small = small and _exact(values) != "wide"
     exact: Exact = "any" if small else _exact(values)
@@ -196,7 +196,7 @@ def _exact(values: PlainOrEncoded) -> Exact:
 
 
 def _sort_of_values(values: PlainOrEncoded, default: Sort | None) -> Sort | None:
-    """Sort of a dictionary's values, of which the type of the column does not tell."""
+    """Return the sort of a dictionary's values, which the column type does not tell."""
     if isinstance(values, Encoded):
         if not isinstance(values.values, np.ndarray):
             return "text" if len(values.values) else default
@@ -205,10 +205,10 @@ def _sort_of_values(values: PlainOrEncoded, default: Sort | None) -> Sort | None
 
 
 def _sort_of_objects(column: AnyArray) -> tuple[Sort | None, bool]:
-    """Sort of Python objects, and whether all of them are truth values."""
+    """Return the sort of Python objects, and whether all of them are booleans."""
     kinds = {type(item) for item in column.tolist()}
     sorts: list[Any] = [sort for kind in kinds if (sort := sort_of(kind)) is not None]
-    # NaN is a float beside text or dates, too.
+    # NaN is a float also among text or dates.
     others = [sort for sort in sorts if sort != "numbers"]
     if others:
         return others[0], False
@@ -219,19 +219,19 @@ def _sort_of_objects(column: AnyArray) -> tuple[Sort | None, bool]:
 
 
 def floats_of(values: AnyArray) -> AnyArray:
-    """Plain numbers as the nearest float64, as in a settled reading."""
+    """Convert plain numbers to the nearest float64, as with ``types_known``."""
     if values.dtype != np.int64:
         return values
     return with_missing(values.astype(np.float64), is_missing(values))
 
 
 def vector_of(column: ReadColumn, name: str, role: str) -> npt.NDArray[np.float64]:
-    """A target, weight or offset as float64.
+    """Convert a target, weight or offset to float64.
 
     Raises
     ------
     DataTypeError
-        If it holds text.
+        If the column does not hold numbers.
     """
     numbers = column.plain(
         f"{role} column {name!r} has type {column.type_name}, but must hold numbers."

@@ -1,9 +1,9 @@
-"""What is known of a column from all batches: enough to say how its values compare.
+"""Facts about a column collected from all batches: they determine how its values compare.
 
-The rules are those of one table with the rows of all files. ``int32`` in one file
-and ``int64`` in another are ``int64``; whole numbers and floats are floats, if every
-whole number is one exactly; null columns fit everything; text fits dictionaries of
-text. All else is an error that names column, files and both types.
+The rules are the same as for one table with the rows of all files.  ``int32`` in one file
+and ``int64`` in another become ``int64``.  Integers and floats become floats if every
+integer is exact as a float.  Null columns match every type, and text matches dictionaries
+of text.  Other combinations raise an error that names the column, the files and both types.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError, DataTypeError
 
 LARGEST_EXACT = 2**53
-"""Every whole number up to here is a float64."""
+"""Largest magnitude up to which float64 represents every integer exactly."""
 
 _CATEGORIES = "categories of numbers"
 
 
 @dataclass(slots=True)
 class ColumnFacts:
-    """Facts that add up.
+    """Facts about a column that can be merged.
 
     Attributes
     ----------
     sorts : dict
-        Sorts of values that occur, each with the first file and its type there.
+        Sorts of values found, each with the first file and its type there.
     empty_sorts : dict
-        The same of types without values.
+        The same for types without values.
     exact : dict
-        Ways to hold whole numbers that occur (``"any"``, ``"wide"``, ``"float"``).
+        Representations of integers found (``"any"``, ``"wide"``, ``"float"``).
     inexact : tuple (file, value), or None
-        A whole number that no float64 is.
+        An integer that float64 does not represent exactly.
     has_floats : bool
-        Whether some column of floats has a value.
+        Whether a column of floats has a value.
     largest : int
-        Largest magnitude of a whole number.
+        Largest magnitude of an integer.
     has_missing : bool
     """
 
@@ -57,7 +57,7 @@ class ColumnFacts:
     has_missing: bool = False
 
     def add(self, column: ReadColumn, where: str) -> None:
-        """Note a column of a batch."""
+        """Add the facts of a column of a batch."""
         missing = column.missing()
         n_missing = int(np.count_nonzero(missing))
         self.has_missing |= n_missing > 0
@@ -90,7 +90,7 @@ class ColumnFacts:
                 self.inexact = (where, int(values[int(np.argmax(wrong))]))
 
     def merge(self, later: ColumnFacts) -> None:
-        """Take in the facts of later rows."""
+        """Add the facts of later rows."""
         for own, other in (
             (self.sorts, later.sorts),
             (self.empty_sorts, later.empty_sorts),
@@ -104,13 +104,13 @@ class ColumnFacts:
         self.has_missing |= later.has_missing
 
     def check(self, name: str, chosen: bool | None) -> None:
-        """Refuse what cannot be one column.
+        """Raise if the values have no common order.
 
         Parameters
         ----------
         name : str
         chosen : bool or None
-            Whether it was named as a category; None: by its type.
+            Whether the user declares the column categorical; None means by its type.
 
         Raises
         ------
@@ -132,14 +132,14 @@ class ColumnFacts:
             )
 
     def kind(self, name: str, chosen: bool | None, types_known: bool) -> ColumnKind:
-        """How the values of the whole column compare.
+        """Return how the values of the column compare.
 
         Raises
         ------
         DataTypeError
-            For values of two sorts, or text that was not chosen as category.
+            For values of two sorts, or text that is not declared categorical.
         DataError
-            If whole numbers of some file would be rounded, as others hold floats.
+            If integers of one file would be rounded because another file holds floats.
         """
         self.check(name, chosen)
         sort = next(iter(self.sorts), None)
@@ -167,12 +167,12 @@ class ColumnFacts:
         return "int"
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON-like values."""
+        """Convert to JSON-like values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> ColumnFacts:
-        """Inverse of :meth:`to_json`, also after a way through JSON."""
+        """Create the facts from the result of :meth:`to_json`, also after a JSON round trip."""
 
         def pairs(name: str) -> dict[str, tuple[str, str]]:
             return {str(k): (str(v[0]), str(v[1])) for k, v in record[name].items()}

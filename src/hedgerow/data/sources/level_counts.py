@@ -1,7 +1,7 @@
-"""The values of a category column, found batch by batch, and how often each occurs.
+"""Levels of a category column and their counts, collected batch by batch.
 
-While rows are read a value has a number in the order in which it was met; at the end
-values are sorted, and numbers become codes (:mod:`hedgerow.data.categories.levels`).
+While rows are read, levels are numbered in order of appearance.  At the end, levels are
+sorted and the numbers are mapped to codes (:mod:`hedgerow.data.categories.levels`).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from hedgerow.data.external.memory import shown_bytes
 from hedgerow.errors import DataError
 
 _BYTES_PER_LEVEL = 150
-"""Of a text in a dict: the object, its place and its count, without its letters."""
+"""Memory of a text in a dict: the object, its slot and its count, without its characters."""
 
 
 class LevelCounts:
-    """Values of a column with the sums of their masses.
+    """Levels of a column with the sum of weights of each.
 
     Parameters
     ----------
     name : str
-        Of the column, for messages.
+        Name of the column, for messages.
     most_bytes : int
-        Memory that the values may take.
+        Limit of the memory of the levels.
     """
 
     def __init__(self, name: str, most_bytes: int) -> None:
@@ -48,14 +48,14 @@ class LevelCounts:
         return len(self._places)
 
     def add(self, column: PlainOrEncoded, mass: FloatArray | None) -> IntArray:
-        """Numbers of the values of some rows, -1 where missing.
+        """Add some rows; return the number of the level of each row, -1 if missing.
 
         Parameters
         ----------
         column : plain numbers or Encoded
-            Of rows that count.
+            Values of the training rows.
         mass : float64, shape (n_rows,), optional
-            None: each row counts 1.
+            Weights; None means 1 for each row.
         """
         if not isinstance(column, Encoded):
             values, inverse = np.unique(column, return_inverse=True)
@@ -70,7 +70,7 @@ class LevelCounts:
         return codes
 
     def _numbers(self, values: Sequence[str] | AnyArray, occurs: AnyArray) -> IntArray:
-        """Number of each value that occurs; new ones are met now."""
+        """Return the number of each value that occurs; number new levels."""
         numbers = np.full(len(values), MISSING_CODE, dtype=np.int64)
         if isinstance(values, np.ndarray):
             occurs = occurs & ~is_missing(values)
@@ -103,7 +103,7 @@ class LevelCounts:
             self._mass = grown
 
     def merge(self, levels: Sequence[Level], mass: FloatArray) -> IntArray:
-        """Take in the values of later rows; their numbers here."""
+        """Add the levels of later rows; return their numbers in this object."""
         before, find = len(self._places), self._places.setdefault
         numbers = np.array([find(value, len(self._places)) for value in levels], dtype=np.int64)
         self._grow(before, levels)
@@ -111,28 +111,29 @@ class LevelCounts:
         return numbers
 
     def values(self) -> list[Level]:
-        """In the order of their numbers."""
+        """Levels in the order of their numbers."""
         return list(self._places)
 
     def mass(self) -> FloatArray:
-        """In the order of their numbers."""
+        """Sum of weights of each level, in the order of the numbers."""
         return self._mass[: len(self._places)]
 
     def finish(self, most: int, refuse_more: bool) -> tuple[Sequence[Level], IntArray]:
-        """Levels of the model, ascending, and the code of each number.
+        """Return the levels of the model in ascending order, and the code of each number.
 
         Parameters
         ----------
         most : int
-            Of more the heaviest are kept, of equal ones the lower.
+            Maximum number of levels.  If there are more, those with the largest sums of
+            weights are kept; among ties, the lower levels.
         refuse_more : bool
-            Raise ``DataError`` instead.
+            Raise ``DataError`` if there are more.
 
         Returns
         -------
         levels : tuple
         codes : int64
-            One more than there are numbers: the last is for missing (-1).
+            One entry more than numbers: the last is for missing values (-1).
         """
         values = self.values()
         if values and isinstance(values[0], str):
@@ -167,7 +168,7 @@ class LevelCounts:
 
 
 def _sorted_numbers(values: list[Level]) -> tuple[list[int], tuple[Level, ...]]:
-    """Places in ascending order, and numbers in the type that levels have."""
+    """Return the sorting permutation, and the sorted levels in the type of levels."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ordered = [values[place] for place in order]
     if all(isinstance(value, int) for value in ordered):

@@ -1,13 +1,13 @@
-"""LibSVM files: sparse rows with their target, some rows at a time.
+"""LibSVM files: sparse rows with a target, read in batches.
 
 ::
 
     1 3:0.5 7:2 # comment            target 1; column 3 is 0.5, column 7 is 2
-    0 qid:4 1:1                      qid is read over, with a warning: there is no ranking
+    0 qid:4 1:1                      qid is ignored with a warning: ranking is not supported
 
-The number before a colon is the position of the column, counted from 0, as LightGBM
-and XGBoost take it: of a file that counts from 1, column 0 holds nothing but zeros.
-What is not written is 0.
+The number before a colon is the position of the column, counted from 0, as in LightGBM
+and XGBoost.  In a file that counts from 1, column 0 holds only zeros.  Entries that are not
+written are 0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hedgerow.data.sources.paths import DataFile, check_unchanged, fingerprint
 from hedgerow.errors import DataError, HedgerowWarning, StorageError
 
 _BYTES_PER_BYTE = 16
-"""Memory that a byte of text takes while it is read, at most."""
+"""Maximum memory per byte of text while it is read."""
 
 _QID = re.compile(rb"(?<=\s)qid:\d+")
 _COMMENT = re.compile(rb"#[^\n]*")
@@ -49,15 +49,15 @@ class LibsvmPart:
         self._before = fingerprint(file.path)
 
     def column_names(self) -> None:
-        """Columns have no names."""
+        """Return None: columns have no names."""
         return
 
     def bytes_per_row(self) -> float:
-        """Not known."""
+        """Return 0: the size is unknown."""
         return 0.0
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
-        """Read the file; all columns are read in any case."""
+        """Yield all rows of the file, always with all columns."""
         check_unchanged(self.name, self._before)
         size = max(1 << 16, min(1 << 23, max_bytes // _BYTES_PER_BYTE))
         line = 1
@@ -70,7 +70,7 @@ class LibsvmPart:
 
 
 def _blocks(path: str, size: int) -> Iterator[bytes]:
-    """Whole lines, about ``size`` bytes at a time."""
+    """Yield blocks of complete lines, each about ``size`` bytes."""
     opener: Any = gzip.open if path.lower().endswith(".gz") else open
     check_encoding(path)
     try:
@@ -91,13 +91,13 @@ def _blocks(path: str, size: int) -> Iterator[bytes]:
 
 
 def _parse(text: bytes, path: str, first_line: int) -> Batch:
-    """Rows of some whole lines."""
+    """Return the rows of complete lines."""
     if b"#" in text:
         text = _COMMENT.sub(b"", text)
     if b"qid:" in text:
         text = _QID.sub(b"", text)
         warnings.warn(
-            f"{path} says which rows belong to a query (qid); they are trained on one by one.",
+            f"{path} assigns rows to queries (qid), which training ignores.",
             HedgerowWarning,
             stacklevel=2,
         )
@@ -125,7 +125,7 @@ def _parse(text: bytes, path: str, first_line: int) -> Batch:
 
 
 def _counts(text: bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Colons and words of each line."""
+    """Return the numbers of colons and of words of each line."""
     codes = np.frombuffer(text, dtype=np.uint8)
     ends = np.flatnonzero(codes == _NEWLINE)
     is_space = (codes <= _SPACE) & ((codes == _SPACE) | ((codes >= 9) & (codes <= 13)))
@@ -150,7 +150,7 @@ def _batch(target: AnyArray, index: AnyArray, value: AnyArray, start: AnyArray) 
 
 
 def _find_fault(text: bytes, path: str, first_line: int) -> DataError:
-    """Say what is wrong with the first line that is not as it must be."""
+    """Return the error for the first invalid line."""
     for number, line in enumerate(text.splitlines(), first_line):
         words = line.split()
         if not words:
@@ -165,13 +165,13 @@ def _find_fault(text: bytes, path: str, first_line: int) -> DataError:
             if not colon or not before.isdigit() or int(before) > _LARGEST_INDEX:
                 return _fault(path, number, word, "an entry is written as column:value")
             if before in seen:
-                return _fault(path, number, word, "a column is given once in a line")
+                return _fault(path, number, word, "a line may name a column only once")
             seen.add(before)
             try:
                 float(after)
             except ValueError:
                 return _fault(path, number, word, "a value is a number")
-    return DataError(f"{path}: lines {first_line} and following cannot be read as LibSVM.")
+    return DataError(f"{path}: lines from {first_line} on cannot be read as LibSVM.")
 
 
 def _fault(path: str, line: int, word: bytes, rule: str) -> DataError:

@@ -1,4 +1,4 @@
-"""From paths or a function to parts."""
+"""Sources from paths or from a function."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hedgerow.errors import DataError, ParameterError
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Parts, and what their columns are for."""
+    """Parts, and the roles of their columns."""
 
     parts: tuple[Part, ...]
     roles: Roles
@@ -30,22 +30,22 @@ def open_files(
     types_known: bool = False,
     text: Collection[str] = (),
 ) -> Source:
-    """Find files, and check their columns.
+    """Find the files and check their columns.
 
     Parameters
     ----------
     paths : path, or sequence of paths
     roles : Roles
     types_known : bool, default=False
-        Types of columns do not count, as in text files.
+        Ignore the types of columns, as in text files.
     text : collection of str
-        Columns of text files whose values stay text.
+        Columns of text files to keep as text.
 
     Raises
     ------
     DataError, ParameterError, StorageError
-        See :mod:`hedgerow.data.sources.paths`; a column that some file does not have;
-        LibSVM files beside others.
+        See :mod:`hedgerow.data.sources.paths`.  Also if a file lacks a column, or LibSVM
+        files are mixed with others.
     """
     files = find_files(paths)
     formats: dict[str, str] = {file.format: file.path for file in files}
@@ -56,7 +56,7 @@ def open_files(
         raise ParameterError(
             f"{files[0].path} has named columns: say which one is the target (target='name')."
         )
-    # Text has no types: beside it those of other files do not count either.
+    # Text has no types, so types of other files are ignored as well.
     types_known = types_known or "csv" in formats
     values = partition_values(files)
     parts: list[Part] = [
@@ -105,12 +105,12 @@ def _check_columns(parts: Sequence[Part], roles: Roles) -> None:
 
 
 def open_function(function: BatchFunction, roles: Roles) -> Source:
-    """A source of one part."""
+    """Return a source of one part."""
     return Source((FunctionPart(function),), roles)
 
 
 def find_text_types(parts: Sequence[Part], max_bytes: int) -> TextTypes:
-    """What the columns of the text files among some parts hold."""
+    """Return the types of the columns of all text files among ``parts``."""
     types = TextTypes()
     for part in parts:
         if isinstance(part, TextPart):
@@ -119,14 +119,14 @@ def find_text_types(parts: Sequence[Part], max_bytes: int) -> TextTypes:
 
 
 def set_text_types(parts: Sequence[Part], types: TextTypes) -> None:
-    """Tell text files what the columns of all of them hold."""
+    """Set the types of columns in all text files among ``parts``."""
     for part in parts:
         if isinstance(part, TextPart):
             part.types = types
 
 
 def keep_as_text(parts: Sequence[Part], schema: Schema) -> None:
-    """Tell text files which columns were text in training, whatever they look like now."""
+    """Let text files keep the columns as text that were text in training."""
     text = {c.name for c in schema.columns if c.levels and isinstance(c.levels[0], str)}
     for part in parts:
         if isinstance(part, TextPart):

@@ -1,10 +1,10 @@
-"""Plain values and arrays as bytes, for other processes.
+"""Serialization of plain values and arrays to bytes, for other processes.
 
 ::
 
     length of the text: u64 | JSON: {"value": ..., "arrays": [[dtype, shape], ...]} | arrays
 
-Nothing in it is ever executed; what is malformed raises ``CommunicationError``.
+Reading executes no code.  A malformed message raises ``CommunicationError``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TYPES = ("<f4", "<f8", "<i4", "<i8", "<u8", "|b1")
 
 
 def pack(value: Any, arrays: Sequence[AnyArray]) -> bytes:
-    """JSON-like values and arrays of numbers as bytes."""
+    """Convert JSON-like values and arrays of numbers to bytes."""
     plain = [np.ascontiguousarray(a, dtype=a.dtype.newbyteorder("<")) for a in arrays]
     shapes = [[array.dtype.str, list(array.shape)] for array in plain]
     text = json.dumps({"value": value, "arrays": shapes}, separators=(",", ":")).encode("ascii")
@@ -33,12 +33,12 @@ def pack(value: Any, arrays: Sequence[AnyArray]) -> bytes:
 
 
 def unpack(message: bytes) -> tuple[Any, list[AnyArray]]:
-    """Inverse of :func:`pack`.
+    """Return the value and arrays from the result of :func:`pack`.
 
     Raises
     ------
     CommunicationError
-        If the bytes were not made by it.
+        If the bytes are malformed.
     """
     try:
         (length,) = _LENGTH.unpack_from(message)

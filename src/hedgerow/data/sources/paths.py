@@ -1,14 +1,14 @@
-"""Which files a list of paths means, of which format, and whether they are still the same.
+"""Resolution of paths to data files, their formats, and detection of changed files.
 
 ::
 
     "a.parquet"            one file
-    "folder"               all files in it and below, in the order of their names
-    "folder/part-*.csv"    what matches, in the order of their names
-    ["b.csv", "a.csv"]     first the rows of b.csv, then those of a.csv
+    "folder"               all files in it and below, ordered by name
+    "folder/part-*.csv"    matching files, ordered by name
+    ["b.csv", "a.csv"]     first the rows of b.csv, then the rows of a.csv
 
-Folders below a folder may say the value of a column: ``year=2020/month=7``.
-Names that begin with ``.`` or ``_`` are not looked at (``_SUCCESS``, ``.crc``).
+Names of subfolders may give the value of a column: ``year=2020/month=7``.
+Names that begin with ``.`` or ``_`` are ignored (``_SUCCESS``, ``.crc``).
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One file.
+    """A data file.
 
     Attributes
     ----------
     path : str
     format : {"parquet", "arrow", "csv", "libsvm"}
     partition : tuple of (name, text)
-        Columns that folders of its path name; None is missing.
+        Columns named by folders of the path; None means missing.
     """
 
     path: str
@@ -66,19 +66,19 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What tells that a file is still the one that was read."""
+    """Size and modification time of a file, to detect changes."""
 
     size: int
     changed_ns: int
 
 
 def fingerprint(path: str) -> Fingerprint:
-    """Size and time of change of a file.
+    """Return the size and modification time of a file.
 
     Raises
     ------
     StorageError
-        If it is not there any more.
+        If the file does not exist any more.
     """
     try:
         found = os.stat(path)
@@ -88,7 +88,7 @@ def fingerprint(path: str) -> Fingerprint:
 
 
 def check_unchanged(path: str, before: Fingerprint) -> None:
-    """Raise ``StorageError`` if a file is not what it was."""
+    """Raise ``StorageError`` if a file has changed."""
     now = fingerprint(path)
     if now != before:
         what = (
@@ -100,7 +100,7 @@ def check_unchanged(path: str, before: Fingerprint) -> None:
 
 
 def changed(path: str, what: str) -> StorageError:
-    """Make the error about a file that is not what it was in the first pass."""
+    """Return the error for a file that has changed since the first pass."""
     return StorageError(
         f"{path} has changed since this training began to read it ({what}): the data are read "
         "more than once and must stay as they are. Train again."
@@ -108,7 +108,7 @@ def changed(path: str, what: str) -> StorageError:
 
 
 def find_files(paths: PathLike | Sequence[PathLike]) -> list[DataFile]:
-    """All files that the paths mean, in the order of the rows.
+    """Find all files of the paths, in the order of the rows.
 
     Parameters
     ----------
@@ -118,11 +118,11 @@ def find_files(paths: PathLike | Sequence[PathLike]) -> list[DataFile]:
     Raises
     ------
     ParameterError
-        If it is no path, or the ending of a file is not known.
+        If a value is no path, or the ending of a file is unknown.
     DataError
         If nothing matches, or a folder holds no file.
     StorageError
-        If a file is not there.
+        If a file does not exist.
     """
     single = isinstance(paths, (str, os.PathLike))
     listed: list[Any] = [paths] if single else list(_sequence(paths))

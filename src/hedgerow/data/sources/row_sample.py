@@ -1,16 +1,16 @@
-"""The rows from which cuts are chosen, found while their number is not known yet.
+"""Sample of the rows from which cuts are chosen, taken before the number of rows is known.
 
-:func:`hedgerow.data.binning.bins.sampled_rows` takes the rows whose hash lies below a
-threshold that falls as the number of rows rises. So what lies above the threshold of
-the rows so far will not be taken in the end, and what lies below is kept::
+:func:`hedgerow.data.binning.bins.sampled_rows` takes the rows whose hash is below a
+threshold, which falls as the number of rows rises.  A row whose hash is above the
+threshold for the rows so far can be dropped; all others are kept::
 
     rows seen       hash 0 |xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx| all are kept
-    ... 2 x 200,000        |xxxxxxxxxxxxxxxx|----------------| the upper half is let go
+    ... 2 x 200,000        |xxxxxxxxxxxxxxxx|----------------| the upper half is dropped
     ... 4 x 200,000        |xxxxxxxx|------------------------|
 
-Which rows these are depends on seed and row number only: not on files, batches or
-processes.  (A merged quantile sketch, as other libraries take here, gives other cuts
-for another division of the rows.)
+The sample depends only on the seed and the row numbers, not on files, batches or
+processes.  (A merged quantile sketch, which other libraries use here, gives different cuts
+for a different division of the rows.)
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM, hash_range
 
 _MOST_BLOCKS = 1000
 _SLACK = 1.25
-"""So many times as many rows as will be taken may be held before some are let go."""
+"""Rows held before some are dropped, as a multiple of the size of the sample."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Some of the rows that are kept, ascending.
+    """Some of the kept rows, in ascending order.
 
     Attributes
     ----------
     hashes : uint64, shape (n_rows,)
     weight : float64, shape (n_rows,), or None
     columns : list of arrays
-        Of each feature plain numbers, or numbers of values where ``coded``.
+        For each feature, plain numbers, or numbers of levels where ``coded``.
     coded : tuple of bool
     entries : scipy.sparse.csr_array, or None
-        In place of columns, where rows are sparse.
+        Replaces ``columns`` if rows are sparse.
     """
 
     hashes: npt.NDArray[np.uint64]
@@ -57,12 +57,12 @@ class Block:
 
     @property
     def form(self) -> tuple[object, ...]:
-        """What two blocks must share to be put together."""
+        """Properties that two blocks must share to be joined."""
         types = tuple(column.dtype.str for column in self.columns)
         return (types, self.coded, self.weight is None, self.entries is None)
 
     def take(self, rows: AnyArray) -> Block:
-        """Some of the rows."""
+        """Return a block with some of the rows."""
         return Block(
             self.hashes[rows],
             None if self.weight is None else self.weight[rows],
@@ -73,15 +73,15 @@ class Block:
 
 
 class RowSample:
-    """The rows that are kept so far.
+    """The rows kept so far.
 
     Parameters
     ----------
     seed : int
     first_row : int
-        Number of the first row that will be offered.
+        Number of the first row to be offered.
     n_total : int, optional
-        Number of all rows, if it is known: then nothing is kept in vain.
+        Number of all rows, if known: then no row is kept that is dropped later.
     """
 
     def __init__(self, seed: int, first_row: int = 0, n_total: int | None = None) -> None:
@@ -90,7 +90,7 @@ class RowSample:
         self.blocks: list[Block] = []
 
     def choose(self, n_rows: int) -> tuple[IntArray, npt.NDArray[np.uint64]]:
-        """Which of the next rows to keep, and their hashes."""
+        """Return which of the next rows to keep, and their hashes."""
         first = self._first_row + self.n_rows
         self.n_rows += n_rows
         hashes = hash_range(self._seed, BIN_SAMPLE_STREAM, first, first + n_rows)
@@ -104,21 +104,21 @@ class RowSample:
         return hashes < sample_limit(n_rows)
 
     def add(self, block: Block) -> None:
-        """Keep rows that were chosen."""
+        """Add rows selected by :meth:`choose`."""
         if block.n_rows:
             self.blocks.append(block)
         if sum(b.n_rows for b in self.blocks) > _SLACK * SAMPLE_ROWS:
             self._let_go(self._n_total or self._first_row + self.n_rows)
 
     def _let_go(self, n_rows: int) -> None:
-        for place, block in enumerate(self.blocks):  # one by one: the old one is let go at once
-            self.blocks[place] = block.take(np.flatnonzero(self._below(block.hashes, n_rows)))
+        for index, block in enumerate(self.blocks):  # one by one, to free each old block at once
+            self.blocks[index] = block.take(np.flatnonzero(self._below(block.hashes, n_rows)))
         self.blocks = [block for block in self.blocks if block.n_rows]
         if len(self.blocks) > _MOST_BLOCKS:
             self.blocks = join(self.blocks)
 
     def finish(self, n_rows: int) -> list[Block]:
-        """The rows that are taken of ``n_rows`` in all, ascending."""
+        """Return the sample of ``n_rows`` rows, in ascending order."""
         self._let_go(n_rows)
         if n_rows <= SAMPLE_ROWS:
             return self.blocks
@@ -130,7 +130,7 @@ class RowSample:
 
 
 def join(blocks: Sequence[Block]) -> list[Block]:
-    """The same rows in fewer blocks."""
+    """Return the same rows in fewer blocks."""
     groups: list[list[Block]] = []
     for block in blocks:
         if groups and groups[-1][0].form == block.form:
@@ -156,7 +156,7 @@ def _joined(group: Sequence[Block]) -> Block:
 
 
 def stack_sparse(tables: Sequence[object]) -> object:
-    """Sparse rows on top of each other; later tables may have more columns."""
+    """Stack sparse rows; later tables may have more columns."""
     from scipy.sparse import csr_array, vstack
 
     width = max(table.shape[1] for table in tables)  # type: ignore[attr-defined]

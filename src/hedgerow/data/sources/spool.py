@@ -1,4 +1,4 @@
-"""One number for each row, in memory or, where there are many rows, in a file."""
+"""One number per row, in memory or, for many rows, in a file."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _AT_ONCE = 1 << 18
 
 
 class Spool:
-    """Appended to, and then read from the start any number of times.
+    """Sequence of numbers: first appended to, then read from the start any number of times.
 
     Parameters
     ----------
     folder : str
-        Where a file is made if need be; it has no name, so that nothing is left over.
+        Folder for the file, if one is needed.  The file has no name, so it never remains.
     most_bytes : int
-        Memory that the numbers may take.
+        Limit of the memory of the numbers.
     """
 
     def __init__(self, folder: str, most_bytes: int) -> None:
@@ -32,7 +32,7 @@ class Spool:
         self.n_rows = 0
 
     def append(self, values: FloatArray) -> None:
-        """Add the numbers of the next rows."""
+        """Append the numbers of the next rows."""
         self.n_rows += len(values)
         if self._file is None and 8 * self.n_rows > self._most_bytes:
             self._open()
@@ -63,7 +63,7 @@ class Spool:
         )
 
     def read(self) -> Iterator[FloatArray]:
-        """All numbers, some at a time."""
+        """Yield all numbers in pieces."""
         if self._file is None:
             yield from self._parts
             return

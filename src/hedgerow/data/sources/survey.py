@@ -1,17 +1,17 @@
-"""Pass one: what has to be known of all rows before the first of them can be binned.
+"""Pass one: collect everything needed from all rows before the first row can be binned.
 
 ::
 
-    batches --- add ---> Survey   facts of each column, values of categories with their
+    batches --- add ---> Survey   facts of each column, category levels with their
     batches --- add ---> Survey   counts, the rows from which cuts are chosen
                             |
                           merge      surveys of other processes, in the order of the rows
                             |
                          finish -->  Schema, and a small Table from which
-                                     data.fit_bins chooses the cuts of the whole one
+                                     data.fit_bins chooses the cuts of all rows
 
-Only rows that are trained on are added: rows of weight 0 are absent, and rows that are
-set aside for validation have no part in levels and cuts.
+Only training rows are added.  Rows of weight 0 are ignored, and validation rows do not
+affect levels and cuts.
 """
 
 from __future__ import annotations
@@ -40,25 +40,27 @@ from hedgerow.data.sparse import AnyTable, mark_zeros, read_any
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 
 _LEVEL_SHARE = 0.25
-"""Of the memory limit, for the categories of one column."""
+"""Fraction of the memory limit for the levels of one column."""
 _COPIES = 2.2
+"""Copies of the sampled rows in memory: as a table, and as sorted columns."""
+
 _COLUMNS_TO_TRIM = 8
-"""The rows for the cuts are there twice: as a table and as sorted columns."""
+"""Columns after which free memory is returned to the system."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """What pass one is for.
+    """Result of pass one.
 
     Attributes
     ----------
     schema : Schema
     table : Table or SparseTable
-        The rows from which cuts are chosen, all of them.
+        All rows from which cuts are chosen.
     weight : float64, or None
-        Of these rows.
+        Weights of these rows.
     n_rows : int
-        Rows that are trained on.
+        Number of training rows.
     types_known : bool
     """
 
@@ -70,20 +72,20 @@ class Found:
 
 
 class Survey:
-    """Facts, levels and sampled rows of the rows of one process.
+    """Facts, levels and sampled rows of one process.
 
     Parameters
     ----------
-    asked : Asked
+    requested : ReadRequest
     seed : int
-        That of the fit.
+        Seed of the fit.
     memory_limit : int
     first_row : int, default=0
-        Number, among the training rows of all processes, of the first one here.
+        Number of the first row of this process among the training rows of all processes.
     n_total : int, optional
-        Training rows of all processes; must be given if ``first_row`` is not 0.
+        Number of training rows of all processes; required if ``first_row`` is not 0.
     largest_weight : float, optional
-        Of all training rows; None if all weights are 1.
+        Largest weight of all training rows; None if all weights are 1.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class Survey:
     def begin(
         self, names: Sequence[str], named: bool, types_known: bool, sparse: bool = False
     ) -> None:
-        """Take the features of the first part; a second call does nothing."""
+        """Set the features from the first part; a second call does nothing."""
         if self.names is not None:
             if sparse != self.is_sparse:
                 raise DataTypeError("some batches are sparse and others are not: give one kind.")
@@ -136,7 +138,7 @@ class Survey:
         return self.requested.feature_names or self.names
 
     def _check_memory(self, block: Block) -> None:
-        """Refuse a limit that the rows for the cuts would break."""
+        """Raise if the rows for the cuts exceed the memory limit."""
         n_rows = min(MOST_SAMPLED, self._n_total or self.sample.n_rows)
         width = sum(column.dtype.itemsize for column in block.columns)
         needed = int(n_rows * width * _COPIES)
@@ -159,11 +161,11 @@ class Survey:
         Parameters
         ----------
         batch : Batch
-            With all features.
+            Batch with all features.
         rows : int64, optional
-            Places in the batch of the rows that count; None: all.
+            Positions of the training rows in the batch; None means all.
         weight : float64, optional
-            Of these rows.
+            Weights of these rows.
         where : str
             Name of the part.
         """
@@ -193,7 +195,7 @@ class Survey:
     def _add_column(
         self, j: int, column: ReadColumn, kept: IntArray, mass: FloatArray | None, where: str
     ) -> tuple[AnyArray, bool]:
-        """Note one column; what is kept of it, and whether these are numbers of values."""
+        """Add one column; return its kept values, and whether they are numbers of levels."""
         facts, chosen, label = self.facts[j], self._is_chosen(j), self._labels()[j]
         n_sorts = len(facts.sorts)
         facts.add(column, where)
@@ -224,14 +226,14 @@ class Survey:
             values = table.data.astype(np.int64) if exact == "wide" else table.data
             name = str(table.data.dtype)
             self.facts[0].add(ReadColumn(values, "numbers", exact, False, name), where)  # type: ignore[arg-type]
-        # Later batches may be narrower.
+        # Later batches may have fewer columns.
         self.names = tuple(f"x{j}" for j in range(max(table.shape[1], len(self.names or ()))))
         self.sample.add(Block(hashes, weight, [], (), table[kept]))
 
     # -- other processes -----------------------------------------------------
 
     def merge(self, later: Survey) -> None:
-        """Take in the survey of the rows that follow."""
+        """Add the survey of the rows that follow."""
         if later.names is None:
             return
         if self.names is None:
@@ -266,7 +268,7 @@ class Survey:
         self.sample.n_rows += later.sample.n_rows
 
     def to_bytes(self) -> bytes:
-        """For another process; :meth:`from_bytes` is its inverse."""
+        """Serialize for another process; :meth:`from_bytes` is the inverse."""
         self.sample.blocks = join(self.sample.blocks)
         arrays: list[AnyArray] = [levels.mass() for levels in self.levels]
         blocks = []
@@ -294,7 +296,7 @@ class Survey:
     def from_bytes(
         cls, message: bytes, requested: ReadRequest, *, seed: int, memory_limit: int
     ) -> Survey:
-        """Read what :meth:`to_bytes` of a process with the same ``requested`` has made."""
+        """Read the result of :meth:`to_bytes` from a process with the same ``requested``."""
         value, arrays = unpack(message)
         survey = cls(requested, seed=seed, memory_limit=memory_limit)
         if value["names"] is None:
@@ -324,12 +326,12 @@ class Survey:
     # -- the end -------------------------------------------------------------
 
     def finish(self, most_levels: int = MOST_LEVELS) -> Found:
-        """Schema and the rows from which cuts are chosen.
+        """Return the schema and the rows from which cuts are chosen.
 
         Raises
         ------
         DataError, DataTypeError
-            If there is no row, or columns cannot be one column.
+            If there are no rows, or the types of a column have no common type.
         """
         n_rows = self.sample.n_rows
         if self.names is None or n_rows == 0:
@@ -346,13 +348,13 @@ class Survey:
             stacked.add(values, column.kind)
             del values
             if j % _COLUMNS_TO_TRIM == 0:
-                give_back_memory()  # blocks are small arrays, which leave holes
+                give_back_memory()  # the small arrays of blocks leave holes
         schema = self._schema(found)
         table = mark_zeros(Table(stacked.finish(schema.kinds), schema), self.requested.zero_missing)
         return Found(table.schema, table, weight, n_rows, self.types_known)
 
     def _schema(self, found: Sequence[Column]) -> Schema:
-        """As :func:`hedgerow.data.read_table` makes it."""
+        """Return the schema that :func:`hedgerow.data.read_table` would make."""
         kinds = [column.kind for column in found]
         if "category" in kinds:
             return Schema(tuple(found), self.named, self.requested.unknown)
@@ -365,10 +367,10 @@ class Survey:
     ) -> tuple[Column, AnyArray]:
         kind = self.facts[j].kind(name, self._is_chosen(j), self.types_known)
         parts = [(block.columns[j], block.coded[j]) for block in blocks]
-        for block in blocks:  # from here on the column is in the table
-            block.columns[j] = np.empty(0, block.columns[j].dtype)  # no view: that would hold it
+        for block in blocks:  # the table holds the column from here on
+            block.columns[j] = np.empty(0, block.columns[j].dtype)  # a view would keep it alive
         if kind != "category":
-            # Where no value is, nothing tells numbers of values from numbers.
+            # Without values, numbers of levels cannot be told from numbers.
             plain = [np.full(len(part), np.nan) if coded else part for part, coded in parts]
             if self.types_known and kind == "float":
                 plain = [floats_of(part) for part in plain]
@@ -400,9 +402,9 @@ class Survey:
 
 
 class _Stacked:
-    """Columns put side by side as they come, so that none is there twice.
+    """Columns placed side by side as they arrive, so that no column is in memory twice.
 
-    As :func:`hedgerow.data.reading.columns.stack` does; that is called where types differ.
+    The result equals :func:`hedgerow.data.reading.columns.stack`, which is used if types differ.
     """
 
     def __init__(self, n_columns: int) -> None:
@@ -430,14 +432,14 @@ class _Stacked:
 
 
 def stack_one(parts: Sequence[AnyArray], kind: Any) -> AnyArray:
-    """Plain parts of one column in the one type in which it compares."""
+    """Concatenate plain parts of one column in the type in which its values compare."""
     if len({part.dtype for part in parts}) == 1:
         return np.concatenate(parts)
     return np.concatenate([stack([part], [kind])[:, 0] for part in parts])
 
 
 def merge_surveys(surveys: Sequence[Survey]) -> Survey:
-    """One survey of all rows, from those of all processes in the order of their rows."""
+    """Merge the surveys of all processes, in the order of their rows."""
     first, *others = surveys
     for other in others:
         first.merge(other)

@@ -1,13 +1,14 @@
-"""CSV and TSV files, gzipped or not, some rows at a time.
+"""CSV and TSV files, optionally gzipped, read in batches of rows.
 
-Text has no types: what a column holds is known when the last row of the last file has
-been read. So the files are read once more than others, as text, to find for each column
-the first of these that all of its values are::
+Text has no types: the type of a column is known only after the last row of the last file.
+So text files are read once more than other files, to find for each column the first of
+these types that matches all values::
 
     whole numbers -> truth values -> numbers -> dates -> times with a zone (ISO 8601) -> text
 
-as the command line reads a file at once. A column that is numeric for a million rows
-and then holds ``n/a`` is text from its first row on, wherever batches begin.
+The command line infers the same types when it reads a file at once.  A column that is
+numeric for a million rows and then holds ``n/a`` is text from its first row on, wherever
+batches begin.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from hedgerow.data.sources.paths import DataFile, check_unchanged, fingerprint
 from hedgerow.errors import DataError, HedgerowError
 
 MISSING_TEXT = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
-"""What stands for a missing value."""
+"""Texts that mean a missing value."""
 
 _DATES = {"date": PLAIN, "zoned": ZONED}
-"""Patterns of dates, and of times with a zone."""
+"""Regular expressions of dates, and of times with a zone."""
 _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
 _KINDS = ("int", "bool", "float", *_DATES)
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 20, 1 << 24
@@ -37,21 +38,21 @@ _TEXT_BYTES = 1 << 24
 
 @dataclass(slots=True)
 class TextTypes:
-    """What the values of each column can all be read as.
+    """The types that match all values of each column.
 
     Attributes
     ----------
     possible : dict
-        Of each column the kinds that no value so far speaks against.
+        For each column, the kinds that match all values so far.
     filled : set of str
-        Columns that have a value.
+        Columns with a value.
     """
 
     possible: dict[str, set[str]] = field(default_factory=dict)
     filled: set[str] = field(default_factory=set)
 
     def add(self, name: str, column: Any) -> None:
-        """Note an Arrow column of text, null where missing."""
+        """Add an Arrow column of text, null where missing."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -73,19 +74,19 @@ class TextTypes:
                 possible.discard(kind)
 
     def merge(self, later: TextTypes) -> None:
-        """Take in what is known of other rows."""
+        """Add the types of other rows."""
         for name, kinds in later.possible.items():
             self.possible[name] = self.possible.get(name, set(_KINDS)) & kinds
         self.filled |= later.filled
 
     def kind(self, name: str) -> str:
-        """A kind, as the head of this file has them; ``"text"``, or ``"nothing"``."""
+        """Return the kind of a column: one of the list above, ``"text"``, or ``"nothing"``."""
         if name not in self.filled:
             return "nothing"
         return next((kind for kind in _KINDS if kind in self.possible[name]), "text")
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON-like values."""
+        """Convert to JSON-like values."""
         return {
             "possible": {name: sorted(kinds) for name, kinds in self.possible.items()},
             "filled": sorted(self.filled),
@@ -93,7 +94,7 @@ class TextTypes:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> TextTypes:
-        """Inverse of :meth:`to_json`."""
+        """Create the types from the result of :meth:`to_json`."""
         possible = {str(n): set(kinds) for n, kinds in record["possible"].items()}
         return cls(possible, set(record["filled"]))
 
@@ -126,10 +127,8 @@ class TextPart:
     Parameters
     ----------
     file : DataFile
-    partition : mapping
-        Columns that its path names; text files have none.
     text : collection of str
-        Columns whose values stay text.
+        Columns to keep as text.
     """
 
     types_known = True
@@ -156,15 +155,15 @@ class TextPart:
         return names
 
     def column_names(self) -> tuple[str, ...]:
-        """The first line."""
+        """Return the names in the first line."""
         return self._names
 
     def bytes_per_row(self) -> float:
-        """Memory of a row, about."""
+        """Estimate the memory of a row."""
         return 16.0 * len(self._names)
 
     def find_types(self, max_bytes: int) -> TextTypes:
-        """Read the whole file as text, to find what its columns hold."""
+        """Read the file as text, to find the types of its columns."""
         import pyarrow as pa
 
         types = TextTypes()
@@ -175,7 +174,7 @@ class TextPart:
         return types
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
-        """Read the file; ``types`` must be set."""
+        """Yield all rows of the file; ``types`` must be set."""
         wanted = [n for n in self._names if columns is None or n in columns] or self._names[:1]
         kinds = {name: self._kind_of(name) for name in wanted}
         for piece in self._pieces(_arrow_types(kinds), wanted, max_bytes):
@@ -186,7 +185,7 @@ class TextPart:
                 raise type(error)(f"{self.name}: {error}") from error
 
     def texts(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
-        """Read the file as Arrow tables of text, null where missing, at most ``rows`` rows each."""
+        """Yield Arrow tables of text, null where missing, with at most ``rows`` rows each."""
         import pyarrow as pa
 
         types = dict.fromkeys(self._names, pa.string())
@@ -230,7 +229,7 @@ def _reader(
     columns: Sequence[str] | None,
     grows: bool = False,
 ) -> Any:
-    """A streaming reader; ``grows``: with larger blocks where a line is too long."""
+    """Return a streaming reader; with ``grows``, retry with larger blocks for long lines."""
     import pyarrow as pa
     import pyarrow.csv as arrow_csv
 
@@ -266,7 +265,7 @@ def _arrow_types(kinds: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _with_dates(piece: Any, kinds: Mapping[str, str]) -> Any:
-    """The record batch as a table, with text of dates as times."""
+    """Convert the record batch to a table, with text of dates as times."""
     import pyarrow as pa
 
     columns = {}
