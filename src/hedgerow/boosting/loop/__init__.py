@@ -1,1 +1,1 @@
-"""The training loop of boosting: one fit, its rounds, and what they need of the rows."""
+"""The training loop: one fit, its boosting rounds, and the training data they use."""

@@ -1,4 +1,4 @@
-"""From the trees of a fit to the forest of a model."""
+"""Assembly of grown trees into the forest of a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def make_forest(
     spec: BinSpec | None = None,
     n_parallel: int = 1,
 ) -> Forest:
-    """Put trees one behind the other; ``spec`` is needed where columns are categories."""
+    """Concatenate trees to a forest; ``spec`` is needed if columns are categories."""
     if not trees:
         return make_forest([_NO_TREE], base, n_features, spec, n_parallel).first_rounds(0)
     pieces = joined(trees)
@@ -47,10 +47,10 @@ def make_forest(
 
 
 def with_sets(forest: Forest, left_bins: npt.NDArray[np.uint64], spec: BinSpec) -> Forest:
-    """Give the splits of category columns their sets of bins, one row of ``left_bins`` a node."""
+    """Store the bin sets of category splits, one row of ``left_bins`` for each node."""
     chosen = np.append(spec.is_category, False)[forest.feature]
     sets, n_bins = left_bins[chosen], spec.bin_counts()
-    for j in np.flatnonzero(spec.is_category).tolist():  # only bins of levels stay in a set
+    for j in np.flatnonzero(spec.is_category).tolist():  # a set keeps only bins of levels
         kept = np.zeros(256, dtype=np.uint8)
         kept[: n_bins[j]] = 1
         mask = np.packbits(kept, bitorder="little").view("<u8").astype(np.uint64)

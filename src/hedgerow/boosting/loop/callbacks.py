@@ -1,8 +1,8 @@
-"""What a fit tells while it runs.
+"""Callbacks and the progress bar of a fit.
 
-A callback is any callable of one :class:`Round`.  It is called after each
-round and ends the fit by returning True; an exception in it ends the fit and
-leaves the estimator as it was.
+A callback is any callable that takes one :class:`Round`.  It is called after each
+round and ends the fit by returning True; an exception from it ends the fit and
+leaves the estimator unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ History: TypeAlias = dict[str, dict[str, list[float]]]
 
 
 class Curve(Sequence[float]):
-    """Scores of rounds 1, 2, ...: a part of a list that can be read only."""
+    """Scores of rounds 1, 2, ...: a read-only view of the start of a list."""
 
     __slots__ = ("_length", "_scores")
 
@@ -58,27 +58,27 @@ def _no_model() -> Model:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a callback sees after a round.
+    """State of the fit that a callback receives after a round.
 
     Attributes
     ----------
     round : int
-        Rounds done: 1 after the first.
+        Number of rounds done: 1 after the first.
     n_rounds : int
-        Rounds asked for (``n_estimators``).
+        Number of requested rounds (``n_estimators``).
     history : mapping
         ``history["validation"]["loss"]`` holds the scores of all rounds so
-        far; the key is ``"train"`` where there are no validation rows, and
-        nothing is there without an ``eval_metric`` either.
+        far.  Without validation rows the key is ``"train"``, and the history is
+        empty unless there is an ``eval_metric``.
     elapsed : float
         Seconds since the fit began.
     is_last : bool
-        Whether the fit ends with this round for all that is known before callbacks are
-        asked: it is the last one asked for, or patience is at its end.
+        Whether the fit ends with this round unless a callback says otherwise: it is the last
+        requested round, or early stopping ends the fit.
     model : callable
-        ``model()`` puts together the :class:`hedgerow.model.model.Model` that the fit
-        would give if it ended now, for :class:`hedgerow.Booster`.  It takes time: about
-        as long as to copy all trees.
+        ``model()`` assembles the :class:`hedgerow.model.model.Model` that the fit
+        would return if it ended now, for :class:`hedgerow.Booster`.  It takes about as long
+        as copying all trees.
     """
 
     round: int
@@ -93,7 +93,7 @@ Callback: TypeAlias = Callable[[Round], "bool | None"]
 
 
 def read_only(history: History) -> Mapping[str, Mapping[str, Sequence[float]]]:
-    """The history as it is now, in a form that a callback cannot change."""
+    """Return the history up to now in a form that callbacks cannot change."""
     return MappingProxyType(
         {
             rows: MappingProxyType({name: Curve(scores) for name, scores in curves.items()})
@@ -105,12 +105,12 @@ def read_only(history: History) -> Mapping[str, Mapping[str, Sequence[float]]]:
 def check_callbacks(
     callbacks: Callback | Sequence[Callback] | None,
 ) -> tuple[Callback, ...]:
-    """``callbacks`` as a tuple.
+    """Return ``callbacks`` as a tuple.
 
     Raises
     ------
     ParameterError
-        If it is neither a callable nor a sequence of callables.
+        If ``callbacks`` is neither a callable nor a sequence of callables.
     """
     if callbacks is None:
         return ()
@@ -125,12 +125,12 @@ def check_callbacks(
 
 
 def call_all(callbacks: Sequence[Callback], state: Round) -> bool:
-    """Call each callback; True if one of them asks to stop.
+    """Call each callback; return True if one of them requests to stop.
 
     Raises
     ------
     ParameterError
-        If one returns something other than True, False or None.
+        If a callback returns anything but True, False or None.
     """
     stop = False
     for callback in callbacks:
@@ -150,16 +150,16 @@ _REASONS = {
     "time_budget": "stopped by the time budget",
     "interrupt": "interrupted",
 }
-"""Why a fit has ended, by ``stopped_by`` of its record."""
+"""Texts for the reasons in ``stopped_by`` of a training record."""
 
 
 class ProgressBar:
-    """A callback that draws the progress of a fit, see :mod:`hedgerow.boosting.loop.displays`.
+    """A callback that draws the progress of a fit (:mod:`hedgerow.boosting.loop.displays`).
 
     Parameters
     ----------
     stream : text file, optional
-        A notebook, or standard error, by default.
+        Default: the notebook if there is one, else standard error.
     """
 
     SECONDS_BETWEEN = 0.1
@@ -172,7 +172,7 @@ class ProgressBar:
         self._reason: list[str] = []
 
     def __call__(self, state: Round) -> None:
-        """Draw anew, ten times a second at most."""
+        """Redraw the bar, at most ten times a second."""
         now = time.monotonic()
         self._latest = state
         if self._display is not None and (state.round == state.n_rounds or self._is_due(now)):
@@ -183,7 +183,7 @@ class ProgressBar:
             self._state = state
 
     def tell(self, record: Mapping[str, Any]) -> None:
-        """Say why a fit with this record has ended before its last round, and what it keeps."""
+        """Show why the fit of this record ended before its last round, and its best round."""
         reason = _REASONS.get(record.get("stopped_by", "rounds"))
         best, state = record.get("best_round"), self._latest
         words = [] if reason is None else [reason]
@@ -213,7 +213,7 @@ class ProgressBar:
 
 
 def with_final_report(bar: ProgressBar | None, model: Model) -> Model:
-    """The model of a fit that has ended, once its bar, if there is one, says why."""
+    """Return the model of a finished fit, after its progress bar, if any, shows the reason."""
     if bar is not None:
         bar.tell(model.training)
     return model

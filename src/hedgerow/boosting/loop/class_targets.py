@@ -1,4 +1,4 @@
-"""Labels of classes in a target column of files, as indices of the classes."""
+"""Class labels in a target column of files, as class indices."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hedgerow.errors import DataError
 
 
 def class_reader(classes: AnyArray, is_strict: bool) -> ReadTarget:
-    """What makes indices of classes from a target column.
+    """Return a function that converts a target column to class indices.
 
-    A label that is none of them is -1 (of rows of weight 0), or an error.
+    An unknown label becomes -1 (for rows of weight 0), or an error if ``is_strict``.
     """
     places = {label: float(index) for index, label in enumerate(classes.tolist())}
 
@@ -35,12 +35,12 @@ def class_reader(classes: AnyArray, is_strict: bool) -> ReadTarget:
 
 
 def distinct_targets(column: ReadColumn, name: str) -> tuple[list[Any], IntArray]:
-    """Different targets, and the place of each row's among them.
+    """Return the different targets, and the index of each row's target among them.
 
     Raises
     ------
     DataError
-        If some are missing or infinite.
+        If targets are missing or infinite.
     """
     missing = column.missing()
     if missing.any():

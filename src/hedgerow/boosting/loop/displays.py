@@ -1,7 +1,7 @@
-"""Where a progress bar is drawn: a terminal, a notebook, or nowhere.
+"""Displays of a progress bar: a terminal, a notebook, or none.
 
-A notebook is one whose IPython runs the program, so IPython is loaded then, and is never
-loaded here.  Standard error that is no terminal (a file, a pipe, a log) gets nothing.
+In a notebook, IPython runs the program and is loaded already; this module never loads
+it.  If standard error is not a terminal (a file, a pipe, a log), nothing is drawn.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ CELLS = 24
 
 
 class Display(Protocol):
-    """What a progress bar is drawn on."""
+    """Protocol of displays of a progress bar."""
 
     def show(self, done: int, total: int, words: Sequence[str]) -> None:
-        """Draw the bar anew, with words behind it."""
+        """Redraw the bar, followed by words."""
 
     def close(self) -> None:
-        """No more is drawn."""
+        """End the display."""
 
 
 class TerminalLine:
-    """One line of a terminal, which is written over.
+    """One line of a terminal, which is overwritten.
 
     ::
 
@@ -53,7 +53,7 @@ class TerminalLine:
 
 
 class NotebookBar:
-    """An output of a notebook's cell, which is replaced.
+    """An output of a notebook cell, which is replaced.
 
     Parameters
     ----------
@@ -77,31 +77,31 @@ class NotebookBar:
             self._handle.update(shown, raw=True)
 
     def close(self) -> None:
-        """The last state stays."""
+        """Keep the last state."""
 
 
 def find_display(stream: TextIO | None = None) -> Display | None:
-    """The display of this process, or None if nobody would see it.
+    """Return the display of this process, or None if nobody would see it.
 
     Parameters
     ----------
     stream : text file, optional
-        Standard error by default; a notebook is looked for only then.
+        Default: the notebook if there is one, else standard error.
     """
     if stream is None:
         show = _notebook_display()
         if show is not None:
             return NotebookBar(show)
         stream = sys.stderr
-    # Without a console standard error is None.
+    # Standard error is None in a process without a console.
     return TerminalLine(stream) if stream is not None and stream.isatty() else None
 
 
 def _notebook_display() -> Any:
-    """``IPython.display.display`` in a notebook, else None."""
+    """Return ``IPython.display.display`` in a notebook, else None."""
     loaded = sys.modules.get("IPython")
     shell = None if loaded is None else getattr(loaded, "get_ipython", lambda: None)()
-    if getattr(shell, "kernel", None) is None:  # a terminal of IPython has none
+    if getattr(shell, "kernel", None) is None:  # IPython in a terminal has no kernel
         return None
     from IPython.display import display
 

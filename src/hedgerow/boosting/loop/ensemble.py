@@ -1,20 +1,20 @@
-"""What becomes of a tree once it is grown: three ways to add trees up.
+"""Three ways to combine grown trees into an ensemble.
 
-gbdt   each tree is grown on the gradients at the sum of those before it, and
+gbdt   each tree is grown on the gradients at the sum of the earlier trees, and
        joins the sum (Friedman 2001)
-dart   some earlier trees, drawn at random, are taken out of the sum while a tree
-       is grown; then tree and dropped trees share the place that they would
-       both fill (Rashmi and Gilad-Bachrach 2015)::
+dart   some earlier trees, drawn at random, are subtracted from the sum while a tree
+       is grown; then the new tree and the dropped trees are scaled, so that together
+       they do not overshoot (Rashmi and Gilad-Bachrach 2015)::
 
            k rounds dropped:  new tree x 1 / (k + nu), dropped ones x k / (k + nu)
 
-       (``nu``, the learning rate of the round, is in the tree's values already)
-Where a round grows several trees of each output (``num_parallel_tree``), all of them are
-grown at the same scores and join when the round ends; DART drops whole rounds.
+       (``nu`` is the learning rate of the round, which the tree's values already include)
+If a round grows several trees for each output (``num_parallel_tree``), all of them are
+grown at the same scores and join when the round ends; DART drops complete rounds.
 
 rf     every tree is grown at the start scores on its own sample; the model is
        the mean of the trees (Breiman 2001).  No later tree corrects a Newton step that
-       goes too far, so leaves get the value with the least loss where it follows from the
+       overshoots, so leaves get the value of least loss if it follows from the
        step (:func:`finished_tree`)
 """
 
@@ -38,10 +38,10 @@ _DROP_STREAM = 5 << 40
 
 
 def finished_tree(tree: GrownTree, objective: Objective, params: BoostParams) -> GrownTree:
-    """The tree as it joins the model: of a forest with leaf values of least loss.
+    """Return the tree as it joins the model; random forests get leaf values of least loss.
 
-    A loss with a logarithm as link says how they follow from Newton steps,
-    ``least_by_step``; those of others stay as they are.
+    A loss with a log link derives these values from Newton steps by ``least_by_step``;
+    leaves of other losses stay unchanged.
     """
     if params.boosting != "rf" or params.leaf_estimation != "newton":
         return tree
@@ -54,22 +54,22 @@ def finished_tree(tree: GrownTree, objective: Objective, params: BoostParams) ->
 
 
 class Mode(Protocol):
-    """How the trees of a fit are added up."""
+    """Protocol of the ways to combine the trees of a fit."""
 
     def start_round(self, number: int, params: BoostParams) -> None:
-        """Bring the scores to where round ``number`` takes its gradients."""
+        """Set the scores at which round ``number`` computes its gradients."""
 
     def add(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
-        """Take a new tree; ``rows`` of training are still without it, None for all."""
+        """Add a new tree; ``rows`` are training rows whose scores lack it, None for all."""
 
     def end_round(self) -> None:
-        """Bring the scores up to date with the trees of the round."""
+        """Update the scores with the trees of the round."""
 
     def trees(self, n_rounds: int) -> list[GrownTree]:
-        """The trees as they stand in the model of ``n_rounds`` rounds."""
+        """Return the trees as scaled in the model of ``n_rounds`` rounds."""
 
     def newest(self) -> list[GrownTree]:
-        """The trees of the last round as they were added."""
+        """Return the trees of the last round as they were added."""
 
 
 class Additive:
@@ -89,7 +89,7 @@ class Additive:
         self._waits = params.num_parallel_tree > 1
 
     def start_round(self, number: int, params: BoostParams) -> None:
-        """Nothing to prepare: the gradients are those at the scores."""
+        """Do nothing: gradients are computed at the current scores."""
 
     def add(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
         if not self._waits:
@@ -117,7 +117,7 @@ class Additive:
 
 
 class Average(Additive):
-    """Random forest: scores that take the mean of the trees that are added to them."""
+    """Random forest: predictions are the mean of the trees."""
 
     def trees(self, n_rounds: int) -> list[GrownTree]:
         return [tree.scaled(1.0 / n_rounds) for tree in super().trees(n_rounds)]
@@ -139,7 +139,7 @@ class Dropout:
         self._per_round = trees_of_round(params, n_outputs)
         self._trees: list[GrownTree] = []
         self._factor = np.zeros(0)  # one for each round
-        # What each round did to the factors: early stopping goes back to them.
+        # Change of the factors by each round, for the model of an earlier round.
         self._steps: list[tuple[np.ndarray, float]] = []
         self._dropped = np.zeros(0, dtype=np.int64)
         self._new: list[GrownTree] = []
@@ -179,13 +179,13 @@ class Dropout:
         return self._trees[-self._per_round :]
 
     def _share(self, n_dropped: int) -> float:
-        """What a new tree and the dropped ones are divided by."""
+        """Return the divisor of the values of the new tree and the dropped trees."""
         if n_dropped == 0:
             return 1.0
         return n_dropped + rate_at(self._params.learning_rate, len(self._steps))
 
     def _draw(self, number: int) -> np.ndarray:
-        """Rounds to drop: each with chance ``drop_rate``, in a share of the rounds none."""
+        """Draw rounds to drop: each with probability ``drop_rate``; none with ``skip_drop``."""
         params = self._params
         draws = hash_rows(params.seed, _DROP_STREAM + number, number + 1) * 2.0**-64
         if draws[-1] < params.skip_drop:
@@ -205,7 +205,7 @@ class Dropout:
 def make_mode(
     train: AddedScores, validation: Sequence[AddedScores], params: BoostParams, n_outputs: int
 ) -> Mode:
-    """The mode that ``params.boosting`` names, for these scores."""
+    """Return the ensemble of ``params.boosting`` for these scores."""
     if params.boosting == "dart":
         return Dropout(train, validation, params, n_outputs)
     kind = Average if params.boosting == "rf" else Additive

@@ -1,4 +1,4 @@
-"""Scores of a model on any rows; part of a booster."""
+"""Evaluation of a booster: scores of its model on labelled rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hedgerow.threads import resolve_threads
 
 
 class Evaluation(ABC):
-    """A booster that scores rows."""
+    """Base class of boosters: evaluation on rows."""
 
     model: Model
     _schema: Schema
@@ -39,33 +39,33 @@ class Evaluation(ABC):
     @property
     @abstractmethod
     def offset_columns(self) -> tuple[str, ...]:
-        """Columns of a table that are added to the raw scores; no features."""
+        """Columns of a table that are added to the raw scores and are not features."""
 
     @abstractmethod
     def link(self, raw: FloatArray) -> FloatArray:
-        """Turn raw scores, shape (n_outputs, n_rows), into values or probabilities."""
+        """Convert raw scores, shape (n_outputs, n_rows), to values or probabilities."""
 
     def eval(
         self, dataset: Dataset, metric: MetricChoice = None, *, n_jobs: int | None = None
     ) -> dict[str, float]:
-        """Score the model on any rows that have a target.
+        """Evaluate the model on rows with a target.
 
         Parameters
         ----------
         dataset : Dataset
-            With ``y``: labels where the booster knows ``classes``, else as for :func:`train`;
+            With ``y``: labels if the booster knows ``classes``, else as for :func:`train`;
             also with ``weight``, ``offset`` and ``qid``.  Rows in files and batches
-            (``Dataset.from_files``) are read batch by batch, and their scores and targets
-            kept in memory.
+            (``Dataset.from_files``) are read in batches, and their scores and targets
+            stay in memory.
         metric : str, callable, GroupedMetric or sequence of these, optional
             As ``eval_metric`` of :func:`train`; None: the loss.
         n_jobs : int, optional
-            Threads at most; all available ones by default.
+            Largest number of threads; default: all available ones.
 
         Returns
         -------
         dict from str to float
-            By name of the metric.
+            Scores by name of the metric.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class Evaluation(ABC):
         return evaluate(bound, linked, sample.target, raw, sample.weight)
 
     def _of_table(self, dataset: Dataset, n_threads: int) -> tuple[Sample, FloatArray]:
-        """Rows in memory and their raw scores."""
+        """Return rows in memory and their raw scores."""
         objective, columns = self._objective, self.offset_columns
         if columns and dataset.offset is None:
             dataset = dataset.with_offset(list(columns))
@@ -121,7 +121,7 @@ class Evaluation(ABC):
         return sample, self._raw_of(table, sample.offset, n_threads)
 
     def _of_files(self, dataset: ExternalData, n_threads: int) -> tuple[Sample, FloatArray]:
-        """Targets of rows in files, and their raw scores, batch by batch; no table."""
+        """Return a sample without features and the raw scores of rows in files, read in batches."""
         from hedgerow.boosting.external.file_dataset import FileDataset
         from hedgerow.boosting.loop.class_targets import class_reader
 
@@ -156,7 +156,7 @@ class Evaluation(ABC):
 
 @dataclass(frozen=True, slots=True)
 class _Linked:
-    """What metrics ask of an objective, with probabilities free of class weights."""
+    """The part of an objective that metrics use, with probabilities free of class weights."""
 
     predict: Callable[[FloatArray], FloatArray]
 

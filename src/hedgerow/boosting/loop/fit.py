@@ -1,10 +1,10 @@
-"""From a table to a model: the whole training as one recipe.
+"""The complete training: from a table to a model.
 
 ::
 
-    Sample  -- rows of weight 0 out, validation rows set aside
+    Sample  -- rows of weight 0 dropped, validation rows held out
       |
-    Encoded -- means of the target in the place of categories of many levels
+    Encoded -- target statistics in place of categories with many levels
       |
     BinSpec, BinnedMatrix
       |
@@ -60,11 +60,12 @@ def fit(
 ) -> Model:
     """Train a model.
 
-    Scores are computed after each round on the validation rows or, where there
-    are none, on the training rows if ``eval_metric`` is given; with ``train_scores`` on
-    both.  With early stopping the model ends at the round with the best first score on the
-    validation rows, of several sets (:mod:`hedgerow.boosting.validation.row_sets`) on the first.
-    Callbacks and progress bar have no part in the model unless a callback ends the fit.
+    Scores are computed after each round on the validation rows.  Without validation rows
+    they are computed on the training rows if ``eval_metric`` is given; with ``train_scores``
+    on both.  With early stopping the model ends at the round with the best first score on the
+    validation rows, or on the first of several sets
+    (:mod:`hedgerow.boosting.validation.row_sets`).
+    Callbacks and the progress bar do not affect the model unless a callback ends the fit.
 
     Parameters
     ----------
@@ -83,27 +84,27 @@ def fit(
     n_jobs : int, optional
         Threads; see :func:`hedgerow.threads.resolve_threads`.
     checkpoint : Checkpoint, optional
-        Record the rounds, and go on from those that an earlier run has recorded.
+        Records the rounds; the fit continues from rounds that an earlier run recorded.
     start : Start, optional
-        A model whose trees the fit begins with; the rows are read with its columns.
+        A model to continue; the rows are read with its columns.
     finish : callable, optional
-        Makes of a trained model the one that is returned, and that callbacks see.
+        Converts a trained model to the model that is returned and that callbacks see.
 
     Returns
     -------
     Model
         Its ``training`` record holds ``parameters``, ``history``,
         ``best_round`` (None without early stopping) and ``n_rows``; with target
-        statistics also ``copies``, the times that each row was trained on; with
-        ``start`` also ``init_rounds``, the rounds that were there before, and
+        statistics also ``copies``, the number of copies of each row; with
+        ``start`` also ``init_rounds``, the number of rounds of that model, and
         ``init_scores``, the scores after them.
 
     Raises
     ------
     DataError, ParameterError, LossError
-        See the message; whatever a callback raises comes through.
+        For invalid input; exceptions of callbacks propagate.
     StorageError
-        If the checkpoint cannot be read, or not be written when the fit begins.
+        If the checkpoint cannot be read, or cannot be written when the fit begins.
     """
     bar = ProgressBar() if progress else None
     listed = check_callbacks(callbacks)
@@ -138,7 +139,7 @@ def fit(
 
 
 def _fit(plan: FitPlan, budget: Budget | None, recorder: Recorder | None) -> Model:
-    """The fit itself."""
+    """Run the fit of a plan."""
     if plan.start is not None and plan.has_nothing_to_add:
         check_plan(plan)
         return plan.finish(plan.start.model)

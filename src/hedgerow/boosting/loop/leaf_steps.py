@@ -1,4 +1,4 @@
-"""Leaf values that a search has found, written to a tree as far as the settings allow."""
+"""Leaf values from a line search, clipped and ordered as the parameters require."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hedgerow.params import BoostParams
 def with_steps(
     tree: GrownTree, leaves: IntArray, steps: FloatArray, params: BoostParams, schema: Schema
 ) -> GrownTree:
-    """The tree whose ``leaves`` take the given steps, as far as the settings allow."""
+    """Return the tree whose ``leaves`` take the given steps, within the limits of ``params``."""
     longest = params.max_delta_step or np.inf
     value = tree.value.copy()
     value[leaves] = params.learning_rate * np.clip(steps, -longest, longest)
@@ -25,10 +25,10 @@ def with_steps(
 
 
 def _with_means(tree: GrownTree, value: FloatArray) -> FloatArray:
-    """Give inner nodes the mean of their leaves: what a row gets that stops there."""
+    """Set inner nodes to the mean of their leaves: the value of a row that stops there."""
     means, cover = value.tolist(), tree.cover.tolist()
     left, right = tree.left.tolist(), tree.right.tolist()
-    for node in reversed(range(len(means))):  # children stand behind their parents
+    for node in reversed(range(len(means))):  # children come after their parents
         a, b = left[node], right[node]
         if a > 0:
             total = cover[a] + cover[b]

@@ -1,11 +1,11 @@
-"""A loss as a user asks for it, before the rows are known that say what it is.
+"""Specification of a loss before the data that complete it are known.
 
-The number of classes is one more than the largest target, and a loss that the user
-wrote is tried with the first targets.  In memory both are at hand at once; in files and
-on clusters they are known after a look at all targets.
+The number of classes is the largest target plus one, and a user-defined loss is tried on
+the first targets.  In memory both are available at once; for files and on clusters
+they are known after a pass over all targets.
 
-Which losses can be trained on rows in chunks: those whose derivatives depend on one row
-alone (:attr:`hedgerow.objectives.precomputed.PrecomputedLoss.rowwise`), wherever the others are.
+Losses that can be trained on rows in chunks have derivatives that depend on one row
+alone (:attr:`hedgerow.objectives.precomputed.PrecomputedLoss.rowwise`).
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ class LossSpec:
     given : str, callable or object
         As for :func:`hedgerow.objectives.objective_for`.
     parameters : mapping
-        Of the loss, by name; None for the default.
+        Parameters of the loss by name; None for the default.
     task : {"regression", "two classes"}
-        Of a loss that the user wrote.
+        Task of a user-defined loss.
     n_classes : int or None
-        Where they are known from labels.
+        Number of classes, if known from labels.
     has_queries : bool
-        Whether the query of each row is given, so that rankings can be trained.
+        Whether the query of each row is known, so that rankings can be trained.
 
     Raises
     ------
     ParameterError
-        At once, for an unknown name, a value out of range, or a loss that needs all rows
+        For an unknown name, a value out of range, or a loss that needs all rows
         in memory.
     """
 
@@ -71,12 +71,12 @@ class LossSpec:
 
     @property
     def counts_classes(self) -> bool:
-        """Whether the largest target has a part in it."""
+        """Whether the number of classes follows from the largest target."""
         return isinstance(self.given, str) and self.given in _CLASSES and self.n_classes is None
 
     @property
     def stratifies(self) -> bool:
-        """Whether rows are set aside by class; as :func:`hedgerow.metrics.task_of` says."""
+        """Whether held-out rows are stratified by class, as :func:`hedgerow.metrics.task_of`."""
         if not isinstance(self.given, str):
             return getattr(self.given, "task", self.task) != "regression"
         task = getattr(OBJECTIVES[self.given], "task", "regression")
@@ -89,24 +89,24 @@ class LossSpec:
         n_rows: int = 0,
         labelled: str = "HedgerowClassifier",
     ) -> Objective:
-        """The objective.
+        """Return the objective.
 
         Parameters
         ----------
         first : float64
-            Targets of the first ``TRIED`` rows that count, or of all if they are fewer.
+            Targets of the first ``TRIED`` rows of positive weight, or of all if there are fewer.
         largest : float
             Largest target.
         n_rows : int
         labelled : str
-            What to use for other labels than 0, 1, ...
+            Name of the estimator that accepts labels other than 0, 1, ..., for messages.
 
         Raises
         ------
         DataError
             If there are more classes than rows.
         ParameterError
-            For a loss of the user's that needs all rows in memory.
+            For a user-defined loss that needs all rows in memory.
         """
         if isinstance(self.given, str):
             classes = self.n_classes
@@ -129,12 +129,12 @@ class LossSpec:
 def count_classes(
     name: str, largest: float, n_rows: int, labelled: str = "HedgerowClassifier"
 ) -> int:
-    """How many classes 0, 1, ... there are, at least 2.
+    """Return the number of classes 0, 1, ..., at least 2.
 
     Raises
     ------
     DataError
-        If they are more than rows.
+        If there are more classes than rows.
     """
     n_classes = max(2, int(max(largest, 0.0)) + 1)
     if n_classes > n_rows:
@@ -147,9 +147,9 @@ def count_classes(
 
 
 def check_rows_alone(objective: Objective, has_queries: bool = False) -> None:
-    """Raise ``ParameterError`` for a loss that rows in chunks cannot be trained with.
+    """Raise ``ParameterError`` for a loss that cannot be trained on rows in chunks.
 
-    ``has_queries``: the query of each row is known.
+    ``has_queries``: whether the query of each row is known.
     """
     if has_queries:
         if objective.name not in RANKING:
@@ -184,7 +184,7 @@ def check_rows_alone(objective: Objective, has_queries: bool = False) -> None:
 
 
 def _check_object(objective: OwnObject, shown: str) -> None:
-    """What an object of the user's must be for the same bytes as in memory."""
+    """Raise an error unless a user-defined object gives the same bytes as in memory."""
     if objective.coupled:
         raise AllRowsNeededError(
             f"objective {shown!r} is coupled: derivatives of an output depend on scores before "

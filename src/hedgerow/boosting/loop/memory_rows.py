@@ -1,8 +1,8 @@
-"""The rows of a fit in memory: what :class:`hedgerow.boosting.loop.rounds.FitRows` asks of them.
+"""Rows of a fit in memory: :class:`hedgerow.boosting.loop.rounds.FitRows` for arrays.
 
-Training rows have their raw scores added by the grower as far as it has them leaf by leaf;
-those that a tree was not grown on (row sampling) and validation rows get theirs from a walk
-down the tree.
+The grower adds a tree to the raw scores of the rows it was grown on, leaf by leaf.
+Rows outside the sample of a tree (row sampling) and validation rows get their scores by
+tree traversal.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ from hedgerow.params import BoostParams
 
 
 class Grower(Protocol):
-    """What grows the trees of a fit."""
+    """Protocol of growers, which grow the trees of a fit."""
 
     def set_rate(self, rate: float) -> None:
-        """Set the factor on the values of the trees to come."""
+        """Set the learning rate of the next trees."""
 
     def grow(self, tree: int, output: int) -> GrownTree:
         """Grow a tree on the gradients at the raw scores."""
 
     def rows_outside(self) -> npt.NDArray[np.uint32]:
-        """Rows that the last tree was not grown on."""
+        """Return the rows on which the last tree was not grown."""
 
     def row_weights(self, rows: RowArray) -> FloatArray | None:
-        """What each of some sampled rows stands for in the last tree; None: the same."""
+        """Return the sampling weight of each of these rows in the last tree; None: all equal."""
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
-        """Rows of the last tree by leaf: rows, leaves, starts."""
+        """Return the rows of the last tree by leaf: rows, leaves, starts."""
 
     def close(self) -> None:
-        """End the helpers."""
+        """End the worker threads."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,15 +74,15 @@ class ScoredRows:
     Attributes
     ----------
     name : str
-        What history calls them.
+        Name of the rows in the history.
     metrics : tuple of Metric
-        For these rows.
+        Metrics bound to these rows.
     target, weight
-        Of the rows.
+        Targets and weights of the rows.
     columns : slice
-        Their place in the raw scores.
+        Their range in the raw scores.
     of_training : bool
-        Whether these are the raw scores of the training rows.
+        Whether the raw scores are those of the training rows.
     """
 
     name: str
@@ -93,13 +93,13 @@ class ScoredRows:
     of_training: bool = False
 
     def score(self, objective: Objective, raw: FloatArray) -> dict[str, float]:
-        """The score of each metric for raw scores that hold those of these rows."""
+        """Return the score of each metric, from raw scores that include these rows."""
         own = np.ascontiguousarray(raw[:, self.columns])
         return evaluate(self.metrics, objective, self.target, own, self.weight)
 
 
 class MemoryRows(FitRows):
-    """Rows in memory; the methods are those of :class:`hedgerow.boosting.loop.rounds.FitRows`.
+    """Rows in memory; for the methods see :class:`hedgerow.boosting.loop.rounds.FitRows`.
 
     Parameters
     ----------
@@ -107,13 +107,13 @@ class MemoryRows(FitRows):
     objective : Objective
     params : BoostParams
     validation : TrainingData, optional
-        Its scores are kept up, too.
+        Its raw scores are updated, too.
     n_threads : int, default=1
-        At most; small data use fewer.  The trees do not depend on it.
+        Upper limit; small data use fewer.  The trees do not depend on it.
     first : Forest, optional
-        Trees of a model that the fit begins with; they are in ``start`` of the data.
+        Trees of the model to continue; their scores are in ``start`` of the data.
     scored : sequence of ScoredRows
-        What is scored after each round.
+        Rows that are scored after each round.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class MemoryRows(FitRows):
     scored : sequence of ScoredRows
     train : Scores or MeanScores
     unseen : Scores or MeanScores, or None
-        Of the validation rows.
+        Scores of the validation rows.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class MemoryRows(FitRows):
         )
 
     def set_params(self, params: BoostParams) -> None:
-        """Take other settings, resolved, for the trees of the rounds to come."""
+        """Use other (resolved) parameters for the next rounds."""
         self.params = params
         if self._grower is not None:
             self._grower.close()
@@ -226,23 +226,23 @@ class MemoryRows(FitRows):
         return self.data.target[rows], raw, None if weight is None else weight[rows]
 
     def _note_outside(self, output: int) -> None:
-        """Note what the rows that the tree was not grown on tell of the round."""
+        """Record the rows outside the tree's sample, for scores of the round."""
         if isinstance(self.train, MeanScores):
             self.train.outside = self._outside
         elif output == 0:
             self._loss_before = self._loss_outside()
 
     def _loss_outside(self) -> float:
-        """Loss of the rows outside; a round that happened to leave none out tells nothing."""
+        """Return the loss of the rows outside the sample; 0 if there are none."""
         if len(self._outside) == 0:
             return 0.0
         return self.objective.loss(*self.data.take(self._outside, self._grown_at))
 
     def _searched(self, tree: GrownTree, output: int, params: BoostParams) -> GrownTree:
-        """The tree with the leaf values of a line search.
+        """Return the tree with leaf values from a line search.
 
-        The trees of a round search their leaves one after the other, each at the
-        scores with those before it; where these do not join at once, in a copy.
+        The trees of a round search their leaves in turn, each at scores that include the
+        previous ones; if these trees do not join at once, scores are updated in a copy.
         """
         n_parallel = params.num_parallel_tree
         joins = params.boosting == "gbdt" and n_parallel == 1
@@ -253,12 +253,12 @@ class MemoryRows(FitRows):
             return with_searched(tree, search)
         found = search(tree, output)
         if not joins:
-            # Parallel trees share a step, which each of them makes whole.
+            # Parallel trees share one step, but each search takes the full step.
             self._scores.add_to(self._searched_at, found, output, factor=float(n_parallel))
         return found
 
     def _search_leaves(self, params: BoostParams, tree: GrownTree, output: int) -> GrownTree:
-        """The tree with the leaf values that minimise the loss of their rows."""
+        """Return the tree with leaf values that minimise the loss of their rows."""
         grower, data = self._grower, self.data
         assert grower is not None
         rows, leaves, starts = grower.leaf_segments()
@@ -279,7 +279,7 @@ class MemoryRows(FitRows):
 
 
 def _relearning(objective: Objective, data: TrainingData) -> Callable[[FloatArray, int], None]:
-    """What learns again, from scores and round, what a loss learns beside the trees."""
+    """Return a function that recomputes what the loss learns beside the trees in a round."""
     if getattr(objective, "positions", None) is None:
         return lambda raw, number: None
     loss = cast(PrecomputedLoss, bound_to_rows(objective, data.target, data.weight))
@@ -292,7 +292,7 @@ def _relearning(objective: Objective, data: TrainingData) -> Callable[[FloatArra
 
 
 def _rows_outside(number: int, n_rows: int, params: BoostParams) -> RowArray:
-    """Rows that uniform sampling leaves out of a round: what the grower draws."""
+    """Return the rows that uniform sampling leaves out of a round, as the grower draws them."""
     limit = np.uint64(int(params.subsample * 2.0**63) << 1)
     draws = hash_rows(params.seed, ROW_STREAM + number, n_rows)
     return np.flatnonzero(draws >= limit).astype(np.uint32)
@@ -308,7 +308,7 @@ def _make_grower(
     params = _for_copies(params, data.n_copies)
     shared = (data.target, data.weight, raw, objective, params, n_threads, adds_scores(params))
     if is_symmetric(params):
-        # Its kernels need not be loaded for other trees.
+        # Imported here: other trees do not need these kernels.
         from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
 
         assert isinstance(data.matrix, BinnedMatrix)
@@ -321,7 +321,7 @@ def _make_grower(
     if isinstance(data.matrix, BinnedMatrix):
         return TreeGrower(data.matrix, *shared, data.n_copies, data.numbers, data.sums)
     if isinstance(data.matrix, MappedTable):
-        # Few trainings are of columns on disk.
+        # Imported here: few trainings use columns on disk.
         from hedgerow.growing.exact.external import ExternalExactGrower
 
         columns, limit = data.matrix.columns, data.matrix.memory_limit
@@ -332,7 +332,7 @@ def _make_grower(
 
 
 def _for_copies(params: BoostParams, n_copies: int) -> BoostParams:
-    """Limits in rows of ``n_copies`` copies, for a grower that does not know of them."""
+    """Scale limits in rows by ``n_copies``, for a grower that counts copies as rows."""
     if n_copies == 1:
         return params
     most = 2**31 - 1

@@ -1,12 +1,12 @@
-"""A fit up to its first round: rows set aside, encoded and binned, and what is noted of it.
+"""Preparation of a fit for its first round: held-out rows, encoding, bins, the watch.
 
 ::
 
-    FitPlan   what is asked, checked and resolved
+    FitPlan   parameters and rows, checked and resolved
       |
     Ready     rows as trees are grown on them, loss and metrics bound to them, a watch
       |
-    rounds    boosting.training_loop, to the end; hedgerow.Training, one by one
+    rounds    boosting.training_loop runs all; hedgerow.Training runs them one by one
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from hedgerow.threads import resolve_threads
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitPlan:
-    """What a fit is asked for, resolved.
+    """The resolved arguments of a fit.
 
     Attributes
     ----------
@@ -59,14 +59,14 @@ class FitPlan:
     validation : Sample or None
     objective : Objective
     params : BoostParams
-        Without names of columns.
+        With column positions instead of names.
     stopping : StoppingParams
     metrics : tuple of Metric
-        For the validation rows, if there are some, else for the training rows.
+        For the validation rows, or for the training rows if there are none.
     of_train : tuple of Metric
-        For the training rows, if they are to be scored beside validation rows.
+        For the training rows, if they are scored in addition to validation rows.
     is_scored : bool
-        Whether training rows are scored where there are no others.
+        Whether training rows are scored if there are no validation rows.
     callbacks : tuple of callable
     n_threads : int
     start : Start or None
@@ -88,7 +88,7 @@ class FitPlan:
 
     @property
     def has_nothing_to_add(self) -> bool:
-        """Whether the model to start from has all rounds that are asked for."""
+        """Whether the model to continue already has all requested rounds."""
         return self.start is not None and self.start.rounds_to_add(self.params.n_estimators) == 0
 
 
@@ -105,7 +105,7 @@ def plan_of(
     start: Start | None = None,
     finish: Callable[[Model], Model] = lambda model: model,
 ) -> FitPlan:
-    """What a fit is asked for; parameters are those of :func:`hedgerow.boosting.loop.fit.fit`."""
+    """Return the resolved plan of a fit; arguments as :func:`hedgerow.boosting.loop.fit.fit`."""
     n_threads = resolve_threads(n_jobs)
     params = resolve_constraints(resolve(params, objective), train.table.schema, objective)
     if start is not None:
@@ -136,14 +136,14 @@ class Ready:
     Attributes
     ----------
     rows : MemoryRows
-        Rows to train on and to watch, with settings for the columns that trees split.
+        Training and validation rows, with parameters for the columns that trees split.
     watch : Watch
     chosen : ChosenRounds or None
-        What folds have told.
+        Result of early stopping by folds.
     assemble : callable
-        Makes the model of a forest.
+        Makes a model from a forest.
     inputs : Inputs or None
-        What trees split, where it is not the columns of the table as they are.
+        Inputs of the trees, if they differ from the columns of the table.
     """
 
     rows: MemoryRows
@@ -154,7 +154,7 @@ class Ready:
 
 
 def make_ready(plan: FitPlan, budget: Budget | None) -> Ready:
-    """Prepare the rows; with folds also find the number of rounds."""
+    """Prepare the rows; with folds, also choose the number of rounds."""
     stopping, n_threads, params = plan.stopping, plan.n_threads, plan.params
     start, scored, metrics = plan.start, plan.is_scored, plan.metrics
     check_plan(plan)
@@ -195,7 +195,7 @@ def _watch_of(
     scored: bool,
     budget: Budget | None,
 ) -> tuple[Watch, tuple[ScoredRows, ...]]:
-    """What notes the rounds, with loss and metrics for these rows, and the rows that are scored."""
+    """Return the watch of the rounds and the scored rows, with metrics bound to them."""
     stopping, start = plan.stopping, plan.start
     parts = parts_of(train if validation is None else validation)
     objective, metrics = bound(
@@ -232,7 +232,7 @@ def _further(
     of_train: Sequence[Metric],
     objective: Objective,
 ) -> tuple[ScoredRows, ...]:
-    """What is scored beside the first set of validation rows: the others, the training rows."""
+    """Return the scored rows besides the first validation set: other sets, training rows."""
     found = [
         ScoredRows(name, bound_to_part(metrics, part, objective), part.target, part.weight, place)
         for name, place, part in parts[1:]
@@ -245,7 +245,7 @@ def _further(
 
 
 def check_plan(plan: FitPlan) -> None:
-    """Raise ``ParameterError`` or ``DataError`` for what does not go together."""
+    """Raise ``ParameterError`` or ``DataError`` for options that conflict."""
     train, objective, params = plan.train, plan.objective, plan.params
     check_queries(train, plan.validation, objective, params, plan.stopping)
     check_positions(train, objective, params)
@@ -262,7 +262,7 @@ def _encoded(
     start: Start | None,
     n_threads: int,
 ) -> Encoded:
-    """The rows with statistics of the target; a model that is gone on from has none."""
+    """Encode the rows with target statistics; a continued model has none."""
     if start is not None:
         return Encoded(train, validation)
     return encode(train, validation, objective, params, n_threads)
@@ -275,7 +275,7 @@ def _rows_of(
     start: Start | None,
     n_threads: int,
 ) -> tuple[TrainingData, TrainingData | None, Forest | None]:
-    """The rows as trees are grown on them, those to watch, and the trees to begin with."""
+    """Return training rows, validation rows and initial trees in the form for the grower."""
     data = None if chosen is None else chosen.rows.whole()
     if data is not None:
         return data, None, None
@@ -292,7 +292,7 @@ def _assemble(
     start: Start | None,
     n_threads: int,
 ) -> Model:
-    """The model of a forest, with the record of its training."""
+    """Return the model of a forest, with its training record."""
     record = record_of(train.n_rows, params, watch)
     if start is not None:
         record["parameters"]["learning_rate"] = start.rates_and(
@@ -311,7 +311,7 @@ def _assemble(
 
 
 def _with_out_of_bag(params: BoostParams, stopping: StoppingParams, n_rows: int) -> BoostParams:
-    """Settings with which rounds are judged by the rows that they leave out, if they are to be."""
+    """Turn on out-of-bag scores if early stopping uses them."""
     if not stopping.by_out_of_bag:
         return params
     check_out_of_bag(params, n_rows)
@@ -319,7 +319,7 @@ def _with_out_of_bag(params: BoostParams, stopping: StoppingParams, n_rows: int)
 
 
 def check_out_of_bag(params: BoostParams, n_rows: int) -> None:
-    """Raise unless rounds leave rows out that tell of the others."""
+    """Raise an error unless rounds leave out rows that represent the others."""
     if params.sampling != "uniform":
         raise ParameterError(
             "early_stopping='oob' judges by the rows that a round leaves out, which "
@@ -339,7 +339,7 @@ def check_out_of_bag(params: BoostParams, n_rows: int) -> None:
 
 
 def _prepare(plan: FitPlan) -> tuple[Sample, Sample | None, tuple[int, float] | None]:
-    """Rows for training and validation, and ``(patience, min_delta)`` if the fit may stop."""
+    """Split rows into training and validation; with ``(patience, min_delta)`` if stopping is on."""
     objective, stopping, start = plan.objective, plan.stopping, plan.start
     train, validation = plan.train, plan.validation
     train = train.without_zero_weights()
@@ -352,7 +352,7 @@ def _prepare(plan: FitPlan) -> tuple[Sample, Sample | None, tuple[int, float] | 
     elif stops and not stopping.by_out_of_bag and not stopping.by_folds:
         kept, aside = split_sample(train, objective, stopping, plan.params.seed)
         train, validation = train.take(kept), train.take(aside)
-        lenient = True  # a category that only rows set aside have is no mistake of the user
+        lenient = True  # a category that occurs only in held-out rows is not an error
     if start is None:
         train, validation = with_own_levels(train, validation, lenient=lenient)
     else:

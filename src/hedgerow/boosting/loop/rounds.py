@@ -1,18 +1,18 @@
-"""The boosting loop as a generator: one state after each round.
+"""Boosting rounds as a generator: one state after each round.
 
-A round grows ``num_parallel_tree`` trees per output on the gradients at the scores before
-the round, one by default.  What becomes of them is a :mod:`~hedgerow.boosting.loop.ensemble` mode;
-where the rows are is not known here::
+A round grows ``num_parallel_tree`` trees (default 1) per output on the gradients at the
+scores before the round.  A :mod:`~hedgerow.boosting.loop.ensemble` mode combines them.
+This module does not depend on where the rows are::
 
-    FitRows       memory_rows   all of them are in memory
+    FitRows       memory_rows   all rows in memory
                   chunk_rows    chunks of files, and the rows of one of several ranks
 
-    round         start         the mode takes dropped trees out of the scores
+    round         start         the mode subtracts dropped trees from the scores
                   grow          a tree on the gradients, with the leaf values of its loss
                   add           the mode adds it to the scores of training and validation rows
-                  end           how the loss of the rows that were left out has changed
+                  end           record the change of the out-of-bag loss
 
-A state is live: it shows the fit as it is now, until the next round.
+A state is live: it shows the fit as it is until the next round begins.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
 
 _CELLS_PER_THREAD = 8_000
-"""Bins (rows x features) that pay for a helper which searches columns of its own."""
+"""Bins (rows x features) that justify one more thread if threads divide the columns."""
 
 _COLUMNS_PER_THREAD = 12
 _CELLS_TO_SHARE = 40
-"""A thread needs so many columns, or so many times as many bins.
+"""A thread needs this many columns, or this many times as many bins.
 
-Of few columns each thread fetches the rows of small nodes for little work.  Two threads
+With few columns, each thread fetches the rows of small nodes for little work.  Two threads
 (``benchmarks/threads.py``) are 1.3 and 1.7 times as fast with 500 rows of 30 columns and with 1,000
 of 100, but 1.0 and 1.2 times with 32,000 and 100,000 rows of 10, for almost twice the processor
 time.
@@ -54,28 +54,28 @@ time.
 
 
 class FitRows(Protocol):
-    """The rows of a fit, wherever they are, with what grows trees on them and scores them.
+    """Protocol of the rows of a fit: where they are, how trees are grown, how rows are scored.
 
     Attributes
     ----------
     objective : Objective
         Bound to the rows.
     params : BoostParams
-        Settings of the rounds to come, resolved.
+        Resolved parameters of the next rounds.
     n_rows : int
-        Training rows of all ranks, as the user has given them.
+        Training rows of all ranks, without copies.
     n_features, n_columns : int
-        Columns that trees may split, and of the bins; 0 where trees are not grown on bins.
+        Columns that trees may split, and columns of bins; 0 if trees are not grown on bins.
     spec : BinSpec or None
-        The bins that trees are grown on, if they are.
+        The bins on which trees are grown, if any.
     base : float64 (n_outputs,)
         Raw score before the first tree.
     first : Forest or None
-        Trees of a model that the fit begins with.
+        Trees of the model to continue.
     train : AddedScores
         Raw scores of the training rows.
     validation : sequence of AddedScores
-        Those of each set of validation rows.
+        Raw scores of each set of validation rows.
     all_rows : AllRows
         Targets and weights of the training rows.
     """
@@ -93,37 +93,37 @@ class FitRows(Protocol):
     all_rows: AllRows
 
     def begin(self) -> None:
-        """Make what grows trees, before the first round."""
+        """Create the grower, before the first round."""
 
     def set_rate(self, rate: float) -> None:
-        """Set the factor on the values of the trees to come."""
+        """Set the learning rate of the next trees."""
 
     def grow(self, tree: int, output: int, params: BoostParams) -> GrownTree:
         """Grow tree number ``tree`` for ``output``, leaf values included.
 
-        ``params`` are those of the round.
+        ``params`` are the parameters of the round.
         """
 
     def rows_without_tree(self) -> RowArray | None:
-        """Training rows to whose scores the grower has not added the tree; None: all."""
+        """Return training rows whose scores the grower has not updated; None: all."""
 
     def replay(self, number: int) -> None:
-        """Note what comes with the trees of round ``number`` that an earlier run has grown."""
+        """Restore the state that goes with trees of round ``number`` from an earlier run."""
 
     def end_round(self) -> float | None:
-        """By how much the loss of the rows that were left out has fallen, if it is asked for."""
+        """Return the decrease of the out-of-bag loss in the round, if it is computed."""
 
     def scores(self) -> Mapping[str, Mapping[str, float]]:
-        """Scores after the last round, by name of the rows and metric."""
+        """Return scores after the last round, by name of the rows and metric."""
 
     def out_of_bag(self) -> tuple[FloatArray, FloatArray, FloatArray | None] | None:
-        """Target, raw scores and weight of rows by the trees that did not see them.
+        """Return target, raw scores and weight of rows, from trees not grown on them.
 
-        Of a random forest with ``oob_score``; None of any other model.
+        For a random forest with ``oob_score``; None for other models.
         """
 
     def close(self) -> None:
-        """End the helpers."""
+        """End the worker threads."""
 
 
 class BoostState:
@@ -132,14 +132,14 @@ class BoostState:
     Attributes
     ----------
     rows : FitRows
-        Their raw scores are changed in place by the next round.
+        The next round changes their raw scores in place.
     n_first : int
-        Rounds of the model that the fit has begun with.
+        Number of rounds of the model being continued.
     n_rounds : int
-        Rounds done, those of that model among them.
+        Number of rounds done, including ``n_first``.
     oob_improvement : list of float
-        For each round the loss before less the loss after it, over the rows
-        that the round was not grown on; empty without ``oob_score``.
+        Decrease of the out-of-bag loss in each round, over the rows on which
+        the round was not grown; empty without ``oob_score``.
     """
 
     def __init__(self, rows: FitRows) -> None:
@@ -156,7 +156,7 @@ class BoostState:
         return self.rows.base
 
     def freeze(self, n_rounds: int | None = None) -> Forest:
-        """The forest of the first ``n_rounds`` rounds (default: of all)."""
+        """Return the forest of the first ``n_rounds`` rounds (default: all)."""
         kept = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
         rows, first = self.rows, self.rows.first
         if first is not None and kept < self.n_first:
@@ -167,19 +167,19 @@ class BoostState:
 
     @property
     def adds_up(self) -> bool:
-        """Whether a round adds its trees to the scores, and does nothing else to them."""
+        """Whether a round changes the scores only by adding its trees."""
         return type(self.mode) is Additive
 
     def trees(self, n_rounds: int) -> list[GrownTree]:
-        """The new trees as they stand in the model of ``n_rounds`` rounds."""
+        """Return the new trees as scaled in the model of ``n_rounds`` rounds."""
         return self.mode.trees(n_rounds - self.n_first)
 
     def newest(self) -> list[GrownTree]:
-        """The trees of the last round, the outputs in turn, as they were grown."""
+        """Return the trees of the last round, outputs in turn, as they were grown."""
         return self.mode.newest()
 
     def scores(self) -> Mapping[str, Mapping[str, float]]:
-        """Scores after the last round, by name of the rows and metric."""
+        """Return scores after the last round, by name of the rows and metric."""
         return self.rows.scores()
 
 
@@ -188,7 +188,7 @@ def rounds(
 ) -> Generator[BoostState, None, None]:
     """Yield the state after each of ``n_estimators`` rounds.
 
-    The rows may hold threads: close the generator (``contextlib.closing``) if it is not
+    The rows may hold threads: close the generator (``contextlib.closing``) unless it is
     exhausted.
 
     Parameters
@@ -196,10 +196,10 @@ def rounds(
     rows : FitRows
         Before the first round.
     earlier : Rounds, optional
-        The first rounds, done before, the same on all ranks: the state after the last of
-        them is yielded first, and the fit goes on from there.
+        Recorded rounds of an earlier run, the same on all ranks.  The state after the last of
+        them is yielded first, and the fit continues from it.
     ready : callable, optional
-        Called when all is there that rounds take, before the first of them.
+        Called when preparation is complete, before the first round.
 
     Yields
     ------
@@ -208,7 +208,7 @@ def rounds(
     Raises
     ------
     StorageError
-        If ``earlier`` is of other data.
+        If ``earlier`` belongs to other data.
     """
     state = BoostState(rows)
     try:
@@ -230,13 +230,13 @@ def rounds(
 
 
 def _grow_round(number: int, state: BoostState) -> None:
-    """The trees of a round, added to the scores as the mode adds them."""
+    """Grow the trees of a round, and add them to the scores as the mode requires."""
     rows, mode, n_outputs = state.rows, state.mode, len(state.base_score)
     params = _at_round(number, state)
     mode.start_round(number, rows.params)
     n_trees = trees_of_round(params, n_outputs)
     for turn in range(n_trees):
-        # A tree with vectors is of all outputs, and grown as if it were of the first.
+        # A tree with vectors is for all outputs, and is grown with output 0.
         output = turn % (n_trees // params.num_parallel_tree)
         tree = rows.grow(number * n_trees + turn, output, params)
         tree = finished_tree(tree, rows.objective, params)
@@ -248,7 +248,7 @@ def _grow_round(number: int, state: BoostState) -> None:
 
 
 def _at_round(number: int, state: BoostState) -> BoostParams:
-    """Set the rate of a round; the parameters with it, where the grower is not all that asks."""
+    """Set the learning rate of a round; return parameters with it if line search needs them."""
     rows, params = state.rows, state.rows.params
     if is_number(params.learning_rate) and params.num_parallel_tree == 1:
         return params
@@ -256,16 +256,16 @@ def _at_round(number: int, state: BoostState) -> BoostParams:
         now = params.of_trees_at(number, state.n_first)
         rows.set_rate(now.learning_rate)
         return now
-    # New parameters are checked, which would take a tenth of a quick round.
+    # Checking new parameters would take a tenth of a short round.
     rows.set_rate(params.rate_of_trees(number, state.n_first))
     return params
 
 
 def _replay(earlier: Rounds, state: BoostState) -> None:
-    """Add trees that were grown before as if they had just been grown.
+    """Add trees of an earlier run as if they had just been grown.
 
-    Each row gets the same additions in the same order as then, if not from the same
-    place: of a sampled round the grower adds to the rows inside, a walk to the others.
+    Each row gets the same additions in the same order as then.  With sampling, the grower
+    added to the rows of the sample; here all rows get them by tree traversal.
     """
     rows, mode = state.rows, state.mode
     for place in range(earlier.n_rounds):
@@ -281,7 +281,7 @@ def _replay(earlier: Rounds, state: BoostState) -> None:
 
 
 def threads_for(n_threads: int, n_rows: int, n_features: int, n_outputs: int = 1) -> int:
-    """How many of the threads pay, for trees with so many outputs in each leaf."""
+    """Return the useful number of threads for trees with this many outputs in each leaf."""
     n_columns = n_features * n_outputs
     for_helper = n_rows * n_columns // _CELLS_PER_THREAD
     by_columns = min(for_helper, n_columns // _COLUMNS_PER_THREAD)
@@ -289,7 +289,7 @@ def threads_for(n_threads: int, n_rows: int, n_features: int, n_outputs: int = 1
 
 
 def resolve(params: BoostParams, objective: Objective) -> BoostParams:
-    """Replace what depends on the loss or the mode by what is meant.
+    """Resolve parameters whose default depends on the loss or the boosting mode.
 
     Raises
     ------
@@ -309,16 +309,16 @@ def resolve(params: BoostParams, objective: Objective) -> BoostParams:
 
 
 def resolved(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
-    """Settings as trees are grown by them: without names of columns, and without ``"auto"``.
+    """Resolve all parameters for the grower: no column names, no ``"auto"``.
 
-    To do it again changes nothing.
+    Resolving twice changes nothing.
     """
     params = resolve_constraints(resolve(params, objective), schema, objective)
     return resolve_strategy(params, objective)
 
 
 def adds_scores(params: BoostParams) -> bool:
-    """Whether the grower may add a tree to the scores of its rows as it stands."""
+    """Return whether the grower may add a tree unchanged to the scores of its rows."""
     alone = params.num_parallel_tree == 1
     return alone and params.boosting == "gbdt" and params.leaf_estimation != "line_search"
 

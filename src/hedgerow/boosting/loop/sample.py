@@ -1,4 +1,4 @@
-"""Rows with what is known of them, and the checks that every fit makes of them."""
+"""Rows with targets, weights and offsets, and the checks that every fit applies to them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hedgerow.errors import DataError, DataTypeError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Positions:
-    """Where rows were shown.
+    """Positions at which rows were shown.
 
     Attributes
     ----------
     codes : int64 (n_rows,)
-        Number of each row's position among the labels.
+        Index of each row's position in ``labels``.
     labels : tuple of int or str
         Ascending.
     """
@@ -29,22 +29,22 @@ class Positions:
     labels: tuple[Any, ...]
 
     def take(self, rows: IntArray) -> Positions:
-        """Those of some of the rows."""
+        """Return the positions of some of the rows."""
         return Positions(self.codes[rows], self.labels)
 
     def repeated(self, times: int) -> Positions:
-        """Those of all rows, several times."""
+        """Return the positions of ``times`` copies of all rows."""
         return Positions(np.tile(self.codes, times), self.labels)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowSets:
-    """Sets of rows that are scored apart (:mod:`hedgerow.boosting.validation.row_sets`).
+    """Sets of rows that are scored separately (:mod:`hedgerow.boosting.validation.row_sets`).
 
     Attributes
     ----------
     codes : int64 (n_rows,)
-        Number of each row's set, ascending.
+        Index of each row's set, ascending.
     names : tuple of str
     """
 
@@ -52,7 +52,7 @@ class RowSets:
     names: tuple[str, ...]
 
     def take(self, rows: IntArray) -> RowSets:
-        """Those of some of the rows."""
+        """Return the sets of some of the rows."""
         return RowSets(self.codes[rows], self.names)
 
 
@@ -66,19 +66,20 @@ class Sample:
     target : float64, shape (n_rows,)
         Class indices for classification.
     weight : float64, shape (n_rows,), or None
-        None if all rows count alike.
+        None if all weights are 1.
     offset : float64, shape (n_outputs, n_rows), or None
-        Raw score that is known beforehand; trees learn the rest.
+        Known part of the raw score; trees learn the remainder.
     query : int64, shape (n_rows,), or None
-        Which rows compete with each other, for rankings.
+        Query of each row, for rankings: rows of a query compete with each other.
     origin : int64, shape (n_rows,), or None
-        Number of each row in the table that was given; None: these are all, in order.
+        Index of each row in the input table; None: all rows, in order.
     position : Positions, or None
-        At which each row was shown to those who made its label.
+        Position at which each row was shown to the users who made its label.
     group : uint64, shape (n_rows,), or None
-        Which rows are set aside together (:mod:`hedgerow.boosting.row_data.groups`).
+        Group of each row; groups are held out together
+        (:mod:`hedgerow.boosting.row_data.groups`).
     sets : RowSets, or None
-        Of validation rows: which are scored apart.
+        For validation rows: the sets that are scored separately.
     """
 
     table: AnyTable
@@ -96,7 +97,7 @@ class Sample:
         return self.table.n_rows
 
     def take(self, rows: IntArray) -> Sample:
-        """Some of the rows, in the given order."""
+        """Return some of the rows, in the given order."""
         return Sample(
             self.table.take(rows),
             self.target[rows],
@@ -115,7 +116,7 @@ class Sample:
         return self.n_rows if self.weight is None else int(np.count_nonzero(self.weight > 0.0))
 
     def without_zero_weights(self) -> Sample:
-        """Leave out rows of weight 0, so that they have no influence of any kind.
+        """Drop rows of weight 0, so that they have no influence at all.
 
         Weights that are all 1 become None.
         """
@@ -131,7 +132,7 @@ class Sample:
 def with_own_levels(
     train: Sample, validation: Sample | None, *, lenient: bool = False
 ) -> tuple[Sample, Sample | None]:
-    """Categories of the training rows alone: no others are known to the model."""
+    """Keep only the category levels of the training rows: the model knows no others."""
     if isinstance(train.table, SparseTable) or not train.table.schema.has_categories:
         return train, validation
     table = drop_unused_levels(train.table, weight=train.weight)
@@ -144,25 +145,25 @@ def with_own_levels(
 
 
 LARGEST = 1e100
-"""Weights and targets may not be larger: gains hold their squares and products."""
+"""Largest weight and target: gains contain their squares and products."""
 
 
 def check_vector(values: Any, n_rows: int, name: str) -> FloatArray:
-    """``values`` as finite float64, one for each row.
+    """Convert ``values`` to finite float64, one for each row.
 
     Parameters
     ----------
     values : array-like of numbers
     n_rows : int
     name : str
-        What they are, for messages.
+        Name of the values in messages.
 
     Raises
     ------
     DataTypeError
-        If they are not numbers.
+        If the values are not numbers.
     DataError
-        If there is another number of them, or some are NaN or infinite.
+        If the length differs from ``n_rows``, or values are NaN or infinite.
     """
     array = _numbers(values, name)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -197,12 +198,12 @@ def check_finite(array: FloatArray, name: str) -> None:
 
 
 def check_weight(weight: Any, n_rows: int, name: str = "sample_weight") -> FloatArray | None:
-    """``weight`` as float64: finite, not negative, not all zero; None stays None.
+    """Convert ``weight`` to float64: finite, non-negative, not all zero; None stays None.
 
     Raises
     ------
     DataError
-        If it is none of that; the message names the first wrong row.
+        If a weight violates this; the message names the first such row.
     """
     if weight is None:
         return None
@@ -231,19 +232,19 @@ def check_weight(weight: Any, n_rows: int, name: str = "sample_weight") -> Float
 def check_offset(
     offset: Any, n_rows: int, n_outputs: int, name: str = "offset"
 ) -> FloatArray | None:
-    """``offset`` as float64 of shape (n_outputs, n_rows).
+    """Convert ``offset`` to float64 of shape (n_outputs, n_rows).
 
     Parameters
     ----------
     offset : array-like of shape (n_rows,) or (n_rows, n_outputs), or None
     n_rows, n_outputs : int
     name : str
-        What it is, for messages.
+        Name of the offset in messages.
 
     Raises
     ------
     DataError
-        If the shape is another, or a value is NaN or infinite.
+        If the shape differs, or a value is NaN or infinite.
     """
     if offset is None:
         return None

@@ -1,4 +1,4 @@
-"""Raw scores of the rows of a fit, and the trees that are added to them."""
+"""Raw scores of the rows of a fit, updated with each tree."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from hedgerow.model.predict import Predictor
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingData:
-    """Rows with what the loss needs to know of them.
+    """Rows in the form for the grower, with the inputs of the loss.
 
     Attributes
     ----------
     matrix : BinnedMatrix, ColumnBlocks, Table or SparseTable
         Bins for histograms (with both layouts for training rows; validation
         rows need only rows), sorted columns for exact and approximate search,
-        or the table itself for rows of which only scores are wanted.
+        or the table itself for rows that are only scored.
     target : float64 (n_rows,)
         A class index for classification.
     weight : float64 (n_rows,), optional
@@ -35,14 +35,14 @@ class TrainingData:
     offset : float64 (n_outputs, n_rows), optional
         Added to the base score of each row.
     n_copies : int, default=1
-        How often each row of the user's is there (:mod:`hedgerow.boosting.row_data.statistics`);
-        limits and counts of rows mean the user's.
+        Number of copies of each input row (:mod:`hedgerow.boosting.row_data.statistics`);
+        limits and counts of rows refer to input rows.
     start : float64 (n_outputs, n_rows), optional
-        Raw scores to begin from, in the place of base score and offset.
+        Initial raw scores, in place of base score and offset.
     numbers : float64 (n_rows, n_features), column by column, optional
-        Values of binned rows, where leaves have slopes.
+        Values of binned rows, for linear leaves.
     sums : SumsPool, optional
-        Memory of histograms, if other fits of the same bins grow their trees in turn.
+        Memory for histograms, shared with other fits on the same bins that grow trees in turn.
     """
 
     matrix: BinnedMatrix | ColumnBlocks | AnyTable
@@ -55,22 +55,22 @@ class TrainingData:
     sums: SumsPool | None = None
 
     def take(self, rows: RowArray, raw: FloatArray) -> tuple[FloatArray, ...]:
-        """Target, raw scores and weight (or None) of some rows."""
+        """Return target, raw scores and weight (or None) of some rows."""
         weight = None if self.weight is None else self.weight[rows]
         return self.target[rows], raw[:, rows], weight  # type: ignore[return-value]
 
 
 class AddedScores(Protocol):
-    """Raw scores of rows, wherever they are, to which trees are added."""
+    """Protocol of raw scores to which trees are added, wherever the rows are."""
 
     def add(
         self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
     ) -> None:
-        """Add ``factor`` times the tree's value to each of ``rows``; without any, to all."""
+        """Add ``factor`` times the tree to the scores of ``rows``; of all if ``rows`` is empty."""
 
 
 class Scores:
-    """Raw scores of one set of rows, kept up with the trees.
+    """Raw scores of one set of rows, updated with each tree.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Scores:
     raw : float64 (n_outputs, n_rows)
         Changed in place.
 
-    ``spec`` are the bins that trees are grown on; None if they are grown on values.
+    ``spec``: the bins on which trees are grown; None if trees are grown on values.
     """
 
     def __init__(
@@ -95,13 +95,13 @@ class Scores:
         self._n_threads = n_threads
 
     def restarted(self, base: FloatArray) -> Scores:
-        """The scores of the same rows before the first tree."""
+        """Return the scores of the same rows before the first tree."""
         return Scores(self.data, base, self._n_threads, self._spec)
 
     def add(
         self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
     ) -> None:
-        """Add ``factor`` times the tree's value to each of ``rows``; without any, to all.
+        """Add ``factor`` times the tree to the scores of ``rows``; of all if ``rows`` is empty.
 
         A tree with vectors is added to all outputs.
         """
@@ -111,7 +111,7 @@ class Scores:
         self, raw: FloatArray, tree: GrownTree, output: int, rows: RowArray = NO_ROWS,
         factor: float = 1.0,
     ) -> None:  # fmt: skip
-        """The same for other scores (n_outputs, n_rows) of these rows."""
+        """Add the tree to other scores (n_outputs, n_rows) of these rows."""
         tree, matrix, n_threads = tree.scaled(factor), self.data.matrix, self._n_threads
         if not isinstance(matrix, BinnedMatrix):
             self._walk(tree, rows, raw[output][None] if tree.vectors is None else raw)
@@ -124,7 +124,7 @@ class Scores:
             add_scores(tree, matrix, rows, raw[output], n_threads)
 
     def _walk(self, tree: GrownTree, rows: RowArray, scores: FloatArray) -> None:
-        """Add to (n_outputs, n_rows) scores of these rows, by the values in the table."""
+        """Add to (n_outputs, n_rows) scores of these rows by traversal of the table's values."""
         matrix = self.data.matrix
         assert not isinstance(matrix, BinnedMatrix)
         table = matrix.table if isinstance(matrix, ColumnBlocks) else matrix
@@ -133,7 +133,7 @@ class Scores:
         if len(rows) == 0:
             scores += predictor.raw_scores(numbers_of(table), self._n_threads)
         elif isinstance(table, MappedTable):
-            for start in range(0, len(rows), BLOCK_ROWS):  # copies of some rows at a time
+            for start in range(0, len(rows), BLOCK_ROWS):  # copy one block of rows at a time
                 some = rows[start : start + BLOCK_ROWS]
                 scores[:, some] += predictor.raw_scores(table.values[some], self._n_threads)
         else:
@@ -141,19 +141,19 @@ class Scores:
 
 
 class MeanScores:
-    """Raw scores by the mean of the trees: those of a random forest.
+    """Raw scores of a random forest: the mean of its trees.
 
     Attributes
     ----------
     start : float64 (n_outputs, n_rows)
         Raw scores before the first tree, at which all trees are grown.
     outside : uint32 array
-        Rows that the trees which are added next were not grown on.
+        Rows on which the next added trees were not grown.
 
     Parameters
     ----------
     scores : Scores
-        Before the first tree; they stay as they are.
+        Scores before the first tree; they are not changed.
     """
 
     def __init__(self, scores: Scores) -> None:
@@ -170,13 +170,13 @@ class MeanScores:
         return self.start + self._sum / n_rounds
 
     def restarted(self, base: FloatArray) -> Scores:
-        """Scores of the same rows before the first tree, to which trees are added as they are."""
+        """Return scores of the same rows before the first tree, to which trees are summed."""
         return self._scores.restarted(base)
 
     def add(
         self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
     ) -> None:
-        """Let ``factor`` times the tree join the mean of each of ``rows``; without any, of all."""
+        """Add ``factor`` times the tree to the mean of ``rows``; of all if ``rows`` is empty."""
         self._scores.add_to(self._sum, tree, output, rows, factor)
         self._n_trees += 1 if tree.vectors is None else len(self._sum)
         if len(self.outside) > 0:
@@ -185,7 +185,7 @@ class MeanScores:
                 self._n_unseen[self.outside] += 1
 
     def out_of_bag(self) -> tuple[RowArray, FloatArray]:
-        """Rows that some tree was not grown on, and their raw scores by these trees."""
+        """Return rows outside some tree's sample, and their raw scores from these trees."""
         rows = np.flatnonzero(self._n_unseen).astype(np.uint32)
         mean = self._unseen[:, rows] / self._n_unseen[rows]
         return rows, self.start[:, rows] + mean

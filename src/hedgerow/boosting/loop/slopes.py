@@ -1,4 +1,4 @@
-"""What leaves with slopes do not go with, and the numbers that they need."""
+"""Linear leaves: settings that conflict with them, and the feature values they need."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_SLOPES: Mapping[str, Any] = {
 
 
 def obstacle_to_slopes(params: BoostParams) -> str | None:
-    """The first setting that leaves with slopes do not know, or None."""
+    """Return the first setting that linear leaves do not support, or None."""
     other = params.first_unlike(_OF_SLOPES)
     if other is not None:
         return other
@@ -31,7 +31,7 @@ def obstacle_to_slopes(params: BoostParams) -> str | None:
 
 
 def check_slopes(params: BoostParams) -> None:
-    """Raise ``ParameterError`` for slopes beside a setting that they do not know.
+    """Raise ``ParameterError`` for linear leaves with a setting that they do not support.
 
     ``params`` are resolved.
     """
@@ -44,9 +44,9 @@ def check_slopes(params: BoostParams) -> None:
 
 
 def numbers_for(params: BoostParams, table: AnyTable) -> FloatArray | None:
-    """Values of the rows as floats if leaves are to have slopes, else None.
+    """Return the values of the rows as floats if leaves are linear, else None.
 
-    Column by column: the leaves of a tree read few columns, which then stay in the cache.
+    Fortran order: the leaves of a tree read few columns, which then stay in the cache.
     """
     if not params.linear_leaves:
         return None

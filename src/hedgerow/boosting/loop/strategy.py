@@ -1,7 +1,7 @@
-"""One tree for each output, or one for all of them with vectors in its leaves.
+"""Tree strategy: one tree for each output, or one tree with vector leaves for all outputs.
 
-``multi_strategy`` is XGBoost's parameter, with its names.  ``"auto"`` is
-``"multi_output_tree"`` for several targets, as far as the other settings allow it, and
+``multi_strategy`` is XGBoost's parameter, with the same values.  ``"auto"`` is
+``"multi_output_tree"`` for several targets, if the other settings allow it, and
 ``"one_output_per_tree"`` for classes and for symmetric trees.
 """
 
@@ -22,27 +22,27 @@ ALL_OUTPUTS: MultiStrategy = "multi_output_tree"
 
 
 def holds_vectors(params: BoostParams) -> bool:
-    """Whether leaves hold vectors; ``params`` are resolved."""
+    """Return whether leaves hold vectors; ``params`` are resolved."""
     return params.multi_strategy == ALL_OUTPUTS
 
 
 def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
-    """Replace ``"auto"`` by what is meant; resolving again changes nothing.
+    """Resolve ``multi_strategy="auto"``; resolving again changes nothing.
 
-    Also the size of symmetric trees (:mod:`hedgerow.boosting.loop.symmetric`), and whether
-    leaves may have slopes (:mod:`hedgerow.boosting.loop.slopes`).
+    Also resolve the size of symmetric trees (:mod:`hedgerow.boosting.loop.symmetric`), and
+    check linear leaves (:mod:`hedgerow.boosting.loop.slopes`).
 
     Parameters
     ----------
     params : BoostParams
-        Resolved otherwise.
+        Resolved in all other respects.
     objective : Objective
 
     Raises
     ------
     ParameterError
-        If vectors are asked for where there is one output, or beside a setting that trees
-        with vectors do not know.
+        If vector leaves are requested for a single output, or with a setting that they do
+        not support.
     """
     params = resolve_symmetric(params)
     check_slopes(params)
@@ -61,7 +61,7 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
         return replace(params, multi_strategy=ONE_OUTPUT)
     obstacle = obstacle_to_vectors(params)
     if obstacle is None and not (requested == "auto" and is_symmetric(params)):
-        # Histograms of vectors know no bundles.
+        # Histograms of vectors do not support bundles.
         return replace(params, multi_strategy=ALL_OUTPUTS, bundle_features=False)
     if requested == "auto":
         return replace(params, multi_strategy=ONE_OUTPUT)
@@ -88,7 +88,7 @@ _WITHOUT_BUNDLES: Mapping[str, Any] = {"max_conflict_rate": 0.0, "bundle_order":
 
 
 def obstacle_to_vectors(params: BoostParams) -> str | None:
-    """The first setting that trees with vectors do not know, or None."""
+    """Return the first setting that vector leaves do not support, or None."""
     other = params.first_unlike(_OF_VECTORS)
     if other is not None:
         return other
@@ -96,12 +96,12 @@ def obstacle_to_vectors(params: BoostParams) -> str | None:
 
 
 def asks_for_bundles(params: BoostParams) -> str | None:
-    """The first setting that asks for bundles of columns, or None."""
+    """Return the first setting that requests bundles of columns, or None."""
     if params.bundle_features is True:
         return "bundle_features=True"
     return params.first_unlike(_WITHOUT_BUNDLES)
 
 
 def trees_of_round(params: BoostParams, n_outputs: int) -> int:
-    """How many trees a round grows."""
+    """Return the number of trees in a round."""
     return params.num_parallel_tree * (1 if holds_vectors(params) else n_outputs)

@@ -1,4 +1,4 @@
-"""What symmetric trees do not go with, and their size where it is not given."""
+"""Symmetric trees: settings that conflict with them, and their default depth."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from hedgerow.errors import ParameterError
 from hedgerow.params import BoostParams
 
 USUAL_DEPTH = 6
-"""Levels of a tree where ``max_depth`` is not set, as in CatBoost."""
+"""Default depth, if ``max_depth`` is not set, as in CatBoost."""
 
 
 def is_symmetric(params: BoostParams) -> bool:
-    """Whether all nodes of a level are divided by the same cut."""
+    """Return whether all nodes of a level share one cut."""
     return params.grow_policy == "symmetric"
 
 
 def resolve_symmetric(params: BoostParams) -> BoostParams:
-    """The depth and what else symmetric trees settle; other trees are left as they are.
+    """Resolve depth and leaf limit of symmetric trees; leave other trees unchanged.
 
     Parameters
     ----------
     params : BoostParams
-        With what is asked of single columns resolved.
+        With per-column settings resolved.
 
     Raises
     ------
     ParameterError
-        Beside a setting that symmetric trees do not know.
+        With a setting that symmetric trees do not support.
     """
     if not is_symmetric(params):
         return params
@@ -47,5 +47,5 @@ _OF_LEVELS: Mapping[str, Any] = {"tree_method": "hist"}
 
 
 def obstacle_to_levels(params: BoostParams) -> str | None:
-    """The first setting that symmetric trees do not know, or None."""
+    """Return the first setting that symmetric trees do not support, or None."""
     return params.first_unlike(_OF_LEVELS)

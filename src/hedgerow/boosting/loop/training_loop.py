@@ -1,20 +1,20 @@
-"""The loop over the rounds of a fit, until something ends it.
+"""The loop over the rounds of a fit, until the fit ends.
 
-What ends a fit (``stopped_by`` in its record):
+Reasons why a fit ends (``stopped_by`` in its record):
 
 =================  =====================================================================
-``rounds``         there were ``n_estimators``
+``rounds``         ``n_estimators`` rounds are done
 ``early_stopping`` the watched score has not improved for ``patience`` rounds
-``callback``       one returned True
-``time_budget``    another round would not have ended in time
-``interrupt``      Ctrl-C: the model holds the rounds that were whole by then, or as many as
-                   the folds had found by then (:mod:`hedgerow.boosting.validation.cross_stopping`)
+``callback``       a callback returned True
+``time_budget``    another round would exceed the time budget
+``interrupt``      Ctrl-C: the model keeps the complete rounds, or the number of rounds that
+                   the folds had chosen by then (:mod:`hedgerow.boosting.validation.cross_stopping`)
 =================  =====================================================================
 
-An interrupt before the first round is whole comes through as ``KeyboardInterrupt``, and
-so does a second one, for then the model is not wanted: also one that meets another fit
-within :data:`TWICE` seconds, as in a search over parameters, which goes on with the next
-fit after the first.
+An interrupt before the first complete round raises ``KeyboardInterrupt``.  So does a second
+interrupt within :data:`TWICE` seconds, since then the model is not wanted.  The second one
+may reach another fit, as in a parameter search, which after one interrupt continues with
+the next fit.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from hedgerow.errors import InterruptedFitWarning
 from hedgerow.model.forest import Forest
 
 TWICE = 5.0
-"""Seconds within which a second interrupt ends more than a fit."""
+"""Time in seconds within which a second interrupt ends more than one fit."""
 
 ORDER: tuple[StoppedBy, ...] = ("rounds", "time_budget", "callback", "early_stopping")
-"""Where ranks end for different reasons the last of these counts."""
+"""Precedence of reasons: if ranks end for different reasons, the last of these wins."""
 
 
 class InterruptMemory(Protocol):
-    """When an interrupt has last ended a fit."""
+    """Protocol of the time when an interrupt last ended a fit."""
 
     last: float
 
 
 class _ProcessInterrupts:
-    """Interrupts go to processes, so each has one memory of them."""
+    """Memory of this process: interrupts are sent to processes, not to fits."""
 
     last: float = -math.inf
 
@@ -64,16 +64,16 @@ def grow_forest(
     recorder: Recorder | None = None,
     ranks: Communicator | None = None,
 ) -> Forest:
-    """Run the rounds of a fit; the forest up to the best of them.
+    """Run the rounds of a fit; return the forest up to the best round.
 
     Parameters
     ----------
     rows : FitRows
     watch : Watch
     recorder : Recorder, optional
-        Is told of each round; the fit goes on from its earlier rounds.
+        Records each round; the fit continues from its earlier rounds.
     ranks : Communicator, optional
-        Those that call this with other rows; the forest is the same on all of them.
+        The ranks that call this with other rows; the forest is the same on all of them.
     """
     earlier = None if recorder is None else recorder.earlier
     if earlier is not None:
@@ -81,7 +81,7 @@ def grow_forest(
     together = Alone() if ranks is None else ranks
 
     def agree(place: int) -> int:
-        # A callback or the clock may have ended the fit on one rank alone.
+        # A callback or the clock may have ended the fit on only one rank.
         return int(together.allreduce(np.array([place], dtype=np.int64), "max")[0])
 
     states = rounds(rows, earlier, watch.begin_rounds)
@@ -105,24 +105,24 @@ def follow(
     recorder: Recorder | None = None,
     agree: Callable[[int], int] | None = None,
 ) -> BoostState:
-    """Take the rounds until one is the last.
+    """Consume rounds until one is the last.
 
     Parameters
     ----------
     states : iterator
-        Gives the state after each round; the first may be that after the earlier rounds
-        of ``recorder``.
+        Yields the state after each round; the first may be the state after the earlier
+        rounds of ``recorder``.
     watch : Watch
-        Notes what ended the fit, and how many rounds the model keeps.
+        Records why the fit ended, and how many rounds the model keeps.
     recorder : Recorder, optional
     agree : callable, optional
-        Takes the place of the reason of this rank in :data:`ORDER`, and gives the largest
-        of all ranks.  With it interrupts are not caught: the other ranks would wait.
+        Takes the index of this rank's reason in :data:`ORDER`, and returns the largest
+        index of all ranks.  With it interrupts are not caught: the other ranks would wait.
 
     Returns
     -------
     state
-        The last one.
+        The last state.
     """
     state: BoostState | None = None
     earlier = None if recorder is None else recorder.earlier
@@ -152,7 +152,7 @@ def follow(
 
 
 def is_second() -> bool:
-    """Note an interrupt that is to end a fit, and say whether another came shortly before."""
+    """Record an interrupt of a fit; return whether another one came shortly before."""
     now = time.monotonic()
     before, INTERRUPTS.last = INTERRUPTS.last, now
     return now - before < TWICE

@@ -1,4 +1,4 @@
-"""The rows in the form that ``tree_method`` searches: bins, or columns sorted once."""
+"""Training rows in the form that ``tree_method`` searches: bins, or sorted columns."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def prepare_rows(
     spec: BinSpec | None = None,
     start: Model | None = None,
 ) -> tuple[TrainingData, TrainingData | None, Forest | None]:
-    """The rows in the form that ``tree_method`` searches: bins, or columns sorted once.
+    """Return the rows in the form that ``tree_method`` searches: bins, or sorted columns.
 
-    ``spec`` are cuts of the encoded columns that were found before.  With a model to
-    start from also its forest, in terms of these bins; the rows then have its raw scores.
+    ``spec``: known cuts of the encoded columns.  With a model to continue, also return its
+    forest, in terms of these bins; the rows then start from its raw scores.
     """
     train, validation = encoded.train, encoded.validation
     first = None if start is None else _of_a_kind(start.forest, params)
@@ -52,7 +52,7 @@ def prepare_rows(
 
     if params.tree_method != "hist":
         table = sortable(train.table, params.tree_method)
-        # What is in a file has been sorted to files.
+        # Columns of a mapped file are already sorted on disk.
         is_mapped = isinstance(table, MappedTable)
         seen = data(train, table if is_mapped else sort_columns(table, n_threads))
         unseen = None if validation is None else data(validation, validation.table)
@@ -79,12 +79,12 @@ def prepare_rows(
 
 
 def _of_a_kind(forest: Forest, params: BoostParams) -> Forest:
-    """The trees of a model, of one output each if those that follow are."""
+    """Return the forest; vector trees are split by output if the new trees have one output."""
     return forest if holds_vectors(params) else without_vectors(forest)
 
 
 def sortable(table: AnyTable, tree_method: str) -> Table:
-    """The table, if its columns can be sorted once."""
+    """Return the table if its columns can be sorted once, else raise ``ParameterError``."""
     if isinstance(table, SparseTable):
         raise ParameterError(
             f"tree_method={tree_method!r} sorts whole columns, but X is sparse: use "

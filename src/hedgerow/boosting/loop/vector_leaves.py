@@ -1,4 +1,4 @@
-"""Leaf values by line search, for leaves that hold vectors."""
+"""Line search of leaf values, for leaves that hold vectors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hedgerow.growing.core.tree import GrownTree
 
 
 def with_searched(tree: GrownTree, search: Callable[[GrownTree, int], GrownTree]) -> GrownTree:
-    """The tree whose vectors are what a search finds for each output.
+    """Return the tree with vectors from a line search for each output.
 
     Parameters
     ----------
     tree : GrownTree
     search : callable
-        Takes a tree with the values of one output, and the output; gives it other values.
+        Takes a tree with the values of one output, and the output; returns it with new values.
     """
     vectors = tree.vectors
     assert vectors is not None

@@ -1,10 +1,10 @@
-"""What is noted of a fit after each round: scores, early stopping, callbacks, the record.
+"""Bookkeeping of a fit after each round: scores, early stopping, callbacks, the record.
 
 Glossary
 --------
-watch     the listener of one fit: it scores the watched rows, tells the callbacks, and
-          says when the fit should end
-record    what the model file tells of the training
+watch     observes one fit: it records scores of the watched rows, calls the callbacks, and
+          decides when the fit ends
+record    the description of the training in the model file
 """
 
 from __future__ import annotations
@@ -53,37 +53,37 @@ _OUT_OF_BAG_SCORES = {"regression": "r2", "two classes": "accuracy", "classes": 
 class Watch:
     """Scores, early stopping, budget and callbacks of one fit.
 
-    Rounds are counted with the ``n_first`` that a model had which the fit has begun with;
-    scores and seconds are noted of the others.
+    Round numbers include the ``n_first`` rounds of a continued model; scores and seconds
+    cover only the new rounds.
 
     Attributes
     ----------
     objective : Objective
     scored : mapping from str to tuple of Metric
-        Metrics of all rows that are scored, by what history calls the rows.  The first metric
-        of the first rows decides, the others are noted.
+        Metrics of all scored rows, by name of the rows in the history.  Early stopping uses
+        the first metric of the first rows; the others are recorded only.
     best : BestRound or None
     callbacks : tuple of callable
     n_rounds : int
-        Rounds that the model is to have.
+        Number of rounds that the model is to have.
     by_out_of_bag : bool
-        Whether the rows that a round leaves out decide.
+        Whether early stopping uses the out-of-bag loss.
     started : float
-        When the fit began, in the seconds of :func:`time.monotonic`.
+        Start time of the fit, as :func:`time.monotonic`.
     budget : Budget or None
     assemble : callable or None
-        Makes the model of a forest; set before the first round.
+        Makes a model from a forest; set before the first round.
     n_first : int
-        Rounds of the model that the fit has begun with.
+        Number of rounds of the model being continued.
     history, out_of_bag : dict
-        Scores, as the record has them.
+        Scores, in the form of the record.
     start_scores : mapping
-        Scores of the model that the fit has begun with, on the same rows.
+        Scores of the model being continued, on the same rows.
     seconds : list of float
-        From the beginning of the fit to the end of each round; NaN for those of an
+        Time from the start of the fit to the end of each round; NaN for rounds of an
         earlier run.
     stopped_by : str
-        What ended the fit; see :mod:`hedgerow.boosting.loop.training_loop`.
+        Reason why the fit ended; see :mod:`hedgerow.boosting.loop.training_loop`.
     """
 
     objective: Objective
@@ -103,22 +103,22 @@ class Watch:
     stopped_by: StoppedBy = "rounds"
 
     def begin_rounds(self) -> None:
-        """Note that the first round begins now: what it took to get there is not of its time."""
+        """Record that the first round begins; preparation does not count as its time."""
         if self.budget is not None:
             self.budget.begin_rounds()
 
     @property
     def rows(self) -> str:
-        """What history calls the rows that decide."""
+        """Name in the history of the rows that early stopping uses."""
         return next(iter(self.scored))
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """What the rows that decide are scored by; empty if nothing is scored."""
+        """Metrics of the rows that early stopping uses; empty if nothing is scored."""
         return next(iter(self.scored.values()), ())
 
     def note_start(self, scores: Mapping[str, Mapping[str, float]]) -> None:
-        """Note how good the model is that the fit begins with: it may be the best there is.
+        """Record the scores of the model being continued: it may stay the best.
 
         Parameters
         ----------
@@ -129,16 +129,16 @@ class Watch:
         self._observe_start()
 
     def _observe_start(self) -> None:
-        """Let early stopping compare the rounds with the model that the fit begins with."""
+        """Let early stopping compare new rounds with the model being continued."""
         if self.best is None or self.n_first == 0:
             return
         if self.by_out_of_bag:
-            self.best.observe(self.n_first, 0.0)  # it improves on itself by nothing
+            self.best.observe(self.n_first, 0.0)  # its improvement on itself is 0
         elif self.start_scores:
             self.best.observe(self.n_first, self.start_scores[self.rows][self.metrics[0].name])
 
     def after_round(self, state: BoostState) -> bool:
-        """Note the scores, tell the callbacks; True if the fit should end."""
+        """Record the scores, call the callbacks; return True if the fit should end."""
         stop = False
         if self.scored:
             found = _scores_of(state)
@@ -173,27 +173,27 @@ class Watch:
 
     @property
     def watched(self) -> str | None:
-        """Name of the score that decides early stopping, or would; None if there is none."""
+        """Name of the score for early stopping, also if that is off; None without scores."""
         if self.by_out_of_bag:
             return "improvement"
         return self.metrics[0].name if self.metrics else None
 
     @property
     def n_kept(self) -> int:
-        """Rounds that the model keeps, of those that are done."""
+        """Number of completed rounds that the model keeps."""
         return self.n_done if self.best is None else max(self.n_first, self.best.round)
 
     @property
     def n_done(self) -> int:
-        """Whole rounds so far, those of the model that the fit has begun with among them."""
+        """Number of complete rounds, including those of the continued model."""
         return self.n_first + len(self.seconds)
 
     @contextmanager
     def assembling(self, assemble: Callable[[Forest], Model]) -> Iterator[None]:
-        """Models are made so, for callbacks, until this ends.
+        """Use ``assemble`` to make models for callbacks within this context.
 
-        What makes them knows the rows, and this: without the cycle all of it is free when
-        the fit ends.
+        ``assemble`` refers to the rows and to this watch; ending this reference cycle frees
+        the memory when the fit ends.
         """
         self.assemble = assemble
         try:
@@ -202,7 +202,7 @@ class Watch:
             self.assemble = None
 
     def model_of(self, state: BoostState) -> Model:
-        """The model as it is if the fit ends now."""
+        """Return the model that the fit would return if it ended now."""
         if self.assemble is None:
             raise ParameterError(
                 "the model of a round is made while its callback runs, but this fit has ended: "
@@ -211,16 +211,16 @@ class Watch:
         return self.assemble(state.freeze(self.n_kept))
 
     def cut(self, n_rounds: int) -> None:
-        """Forget all that comes after ``n_rounds`` rounds, but for the best one of others."""
+        """Drop scores and times after ``n_rounds`` rounds; ``best`` is not changed."""
         for curves in self.history.values():
             for curve in curves.values():
                 del curve[n_rounds:]
         del self.seconds[n_rounds:]
 
     def keep_complete_rounds(self) -> bool:
-        """Forget what an interrupted round has left; False if no round was whole."""
+        """Drop what an interrupted round recorded; return False if no round is complete."""
         whole = len(self.seconds)
-        for rows in (*self.scored, "out_of_bag"):  # those of folds are whole
+        for rows in (*self.scored, "out_of_bag"):  # scores of folds are complete
             for scores in self.history.get(rows, {}).values():
                 del scores[whole:]
         if self.best is not None:
@@ -231,7 +231,7 @@ class Watch:
         return whole > 0
 
     def take_over(self, earlier: Rounds, state: BoostState) -> bool:
-        """Note the scores of rounds that were done before; True if the fit ended with them."""
+        """Record the scores of earlier rounds; return True if the fit ended with them."""
         names = [(rows, metric.name) for rows, known in self.scored.items() for metric in known]
         if earlier.scores.shape[1] != len(names):
             raise StorageError(
@@ -250,7 +250,7 @@ class Watch:
         return earlier.ended
 
     def _observe_again(self, n_rounds: int) -> bool:
-        """Look for the best of rounds that are in the history; True if patience is at its end."""
+        """Find the best round in the history; return True if patience is exhausted."""
         stop = False
         for number in range(n_rounds if self.best is not None else 0):
             if self.by_out_of_bag:
@@ -262,8 +262,8 @@ class Watch:
         return stop
 
     def last_round(self, state: BoostState) -> Rounds:
-        """The last round with its scores, to be recorded."""
-        # A fit that has run out of time goes on in the next run.
+        """Return the last round with its scores, for the checkpoint."""
+        # A fit that ran out of time continues in the next run.
         ended = self.stopped_by in ("early_stopping", "callback")
         scores = [
             curve[-1] for rows in self.scored for curve in self.history.get(rows, {}).values()
@@ -279,7 +279,7 @@ class Watch:
         )
 
     def _note_out_of_bag(self, state: BoostState) -> bool:
-        """Note how the round changed the loss of the rows that it left out."""
+        """Record the change of the out-of-bag loss in the round."""
         curves = self.history.setdefault("out_of_bag", {"improvement": []})
         curves["improvement"].append(state.oob_improvement[-1])
         if self.best is None or not self.by_out_of_bag:
@@ -287,12 +287,12 @@ class Watch:
         return self.best.observe(state.n_rounds, math.fsum(state.oob_improvement))
 
     def note_forest(self, state: BoostState) -> None:
-        """Score a random forest on the rows by the trees that did not see them."""
+        """Score a random forest on each row by the trees that were not grown on it."""
         found = state.rows.out_of_bag()
         if found is None or len(found[0]) == 0:
             return
         if self.best is not None and self.best.round != state.n_rounds:
-            return  # the model keeps fewer trees: their own score is not known
+            return  # the model keeps fewer trees, whose score is unknown
         target, raw, weight = found
         name = _OUT_OF_BAG_SCORES.get(scored_as(self.objective))
         metrics = make_metrics(["loss"] if name is None else [name, "loss"], self.objective)
@@ -309,21 +309,21 @@ def _scores_of(state: BoostState) -> Mapping[str, Mapping[str, float]]:
 def best_round_of(
     metric: Metric, stopping: StoppingParams, stops: tuple[int, float] | None
 ) -> BestRound | None:
-    """What looks for the best round; None if the fit cannot stop early."""
+    """Return the tracker of the best round; None if the fit cannot stop early."""
     if stops is None:
         return None
     return BestRound(Rising() if stopping.by_out_of_bag else metric, *stops)
 
 
 def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
-    """What the model file tells of the training; nothing of threads, time or machine."""
+    """Return the training record for the model file; it has no threads, times or machine."""
     objective = watch.objective
     best = watch.best.round if watch.best is not None and watch.history else None
     plain = asdict(replace(params, learning_rate=1.0))
     plain["learning_rate"] = rate_record(params.learning_rate, watch.n_kept, watch.n_first)
     parameters = {name: _plain(value) for name, value in plain.items()}
     if params.max_conflict_rate == 0.0:
-        # Whether and how features share columns has then no part in the model.
+        # Without conflicts, bundling does not affect the model.
         for name in ("bundle_features", "bundle_order", "bundle_conflicts"):
             del parameters[name]
     return {
@@ -345,7 +345,7 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
 
 
 def _sets_of(watch: Watch) -> list[str]:
-    """Names of the validation sets, in order, if the user has given names."""
+    """Return the names of the validation sets, in order, if the user named them."""
     named = [name for name in watch.scored if name != TRAINING]
     return [] if named == [ONLY] else named
 
@@ -353,7 +353,7 @@ def _sets_of(watch: Watch) -> list[str]:
 def found_by_loss(
     train: Sample, objective: Objective, forest: Forest, n_threads: int
 ) -> dict[str, Any]:
-    """What a loss adds to the record once the trees are known: a baseline hazard."""
+    """Return what a loss adds to the record after training, such as a baseline hazard."""
     describe: Callable[..., dict[str, Any]] | None = getattr(objective, "fit_record", None)
     if describe is None:
         return {}
@@ -365,6 +365,6 @@ def found_by_loss(
 
 
 def _plain(value: Any) -> Any:
-    """A NumPy number as a Python one."""
+    """Convert a NumPy number to a Python number."""
     item: Callable[[], Any] | None = getattr(value, "item", None)
     return value if item is None else item()

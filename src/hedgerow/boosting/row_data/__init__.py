@@ -1,1 +1,1 @@
-"""What is known of each row besides its features: targets, weights, queries, groups, offsets."""
+"""Per-row inputs besides the features: targets, weights, queries, groups, offsets."""

@@ -1,19 +1,19 @@
-"""Weights of classes: trees are grown with them, probabilities are freed of them.
+"""Class weights: training uses them, predicted probabilities are corrected for them.
 
-With weight ``w[k]`` on the rows of class k a classifier learns the probabilities
-``q[k] = w[k] p[k] / sum(w p)`` of a population in which the classes are that many times
-as frequent.  The true ones are ``p[k] = (q[k] / w[k]) / sum(q / w)``
+With weight ``w[k]`` on the rows of class k, a classifier learns the probabilities
+``q[k] = w[k] p[k] / sum(w p)`` of a population in which class k is ``w[k]`` times as
+frequent.  The true probabilities are ``p[k] = (q[k] / w[k]) / sum(q / w)``
 (Elkan 2001; King and Zeng 2001)::
 
     logistic       log(p1 / p0) = log(q1 / q0) - log(w1 / w0)
-    softmax        raw[k] less log w[k]
-    exponential    half of what the logistic loss has, as its raw scores are half the log-odds
-    others         no constant will do: probabilities are divided by w and added up to 1 again
+    softmax        raw[k] minus log w[k]
+    exponential    half the shift of the logistic loss, as its raw scores are half the log-odds
+    others         no constant shift exists: probabilities are divided by w and renormalised
 
-So probabilities are those of the data as they are, and the decision remains the weighted
-one, argmax of ``w[k] p[k]``, as users of class weights expect.  The record of the model keeps
-the weights and, where raw scores were shifted, the base score with which the trees were
-grown: a fit that goes on needs its exact bits.
+So probabilities describe the unweighted data, while the decision stays the weighted one,
+argmax of ``w[k] p[k]``, as users of class weights expect.  The training record keeps the
+weights and, if raw scores were shifted, the base score used in training: a continued fit
+needs its exact bits.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.model.model import Model
 
 RECORD = "class_weight"
-"""Key of the training record."""
+"""Key of class weights in the training record."""
 
 _SHIFTED = {"logistic": 1.0, "softmax": 1.0, "exponential": 0.5}
-"""Losses whose raw scores a constant corrects, and raw scores of a unit of log-odds."""
+"""Losses that a constant corrects, with the raw-score units of one unit of log-odds."""
 
 
 def corrected(model: Model, weights: FloatArray | None) -> Model:
-    """The model of a weighted fit, with the probabilities of the unweighted population.
+    """Return the model of a weighted fit, predicting probabilities of the unweighted population.
 
     Parameters
     ----------
     model : Model
-        As trained.
+        The model as trained.
     weights : float64 (n_classes,), or None
     """
     if weights is None or (weights == weights[0]).all():
@@ -57,7 +57,7 @@ def corrected(model: Model, weights: FloatArray | None) -> Model:
 
 
 def uncorrected(model: Model) -> Model:
-    """The model as it was trained."""
+    """Return the model as it was trained."""
     record = model.training.get(RECORD)
     if record is None:
         return model
@@ -70,7 +70,7 @@ def uncorrected(model: Model) -> Model:
 
 
 def rescaled(model: Model, weights: FloatArray | None) -> Model:
-    """The model on the scale on which a fit with these weights goes on from it."""
+    """Return the model on the raw-score scale of a continued fit with these weights."""
     before = weights_of(model)
     if before is not None and weights is not None and np.array_equal(before, weights):
         return uncorrected(model)
@@ -83,13 +83,13 @@ def rescaled(model: Model, weights: FloatArray | None) -> Model:
 
 
 def weights_of(model: Model) -> FloatArray | None:
-    """Weights of the classes, None without."""
+    """Return the class weights of the model, or None."""
     record = model.training.get(RECORD)
     return None if record is None else np.array(record["weights"], dtype=np.float64)
 
 
 def with_class_weights(sample: Sample, weights: FloatArray | None) -> Sample:
-    """Rows, whose targets are classes, with the weights of these."""
+    """Multiply the row weights of a sample, whose targets are classes, by the class weights."""
     if weights is None:
         return sample
     factor = weights[sample.target.astype(np.intp)]
@@ -97,7 +97,7 @@ def with_class_weights(sample: Sample, weights: FloatArray | None) -> Sample:
 
 
 def weighted_raw(model: Model, raw: FloatArray) -> FloatArray:
-    """Raw scores, shape (n_outputs, n_rows), of which the largest (or positive) one decides."""
+    """Return the raw scores, shape (n_outputs, n_rows), that decide the predicted class."""
     weights = weights_of(model)
     if weights is None or model.objective not in _SHIFTED:
         return raw
@@ -106,7 +106,7 @@ def weighted_raw(model: Model, raw: FloatArray) -> FloatArray:
 
 
 def true_probabilities(model: Model, probability: FloatArray) -> FloatArray:
-    """Probabilities, shape (n_rows, n_classes), that the loss gives, without the weights."""
+    """Remove the class weights from the loss's probabilities, shape (n_rows, n_classes)."""
     weights = weights_of(model)
     if weights is None or model.objective in _SHIFTED:
         return probability
@@ -118,13 +118,13 @@ def true_probabilities(model: Model, probability: FloatArray) -> FloatArray:
 
 
 def _shift(objective: str, weights: FloatArray) -> FloatArray:
-    """What class weights add to each raw score."""
+    """Return the shift that class weights cause in each raw score."""
     unit, logs = _SHIFTED[objective], np.log(weights)
     return unit * (logs if objective == "softmax" else logs[1:] - logs[:1])
 
 
 def check_record(training: Mapping[str, Any], objective: str, n_outputs: int) -> None:
-    """Raise ``ValueError`` unless the record of class weights, if there is one, is whole."""
+    """Raise ``ValueError`` if the training record has a malformed entry for class weights."""
     record = training.get(RECORD)
     if record is None:
         return

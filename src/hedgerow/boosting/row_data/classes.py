@@ -1,7 +1,7 @@
-"""Labels of classes: what a classifier has learned to tell apart, by index.
+"""Class labels: the values that a classifier predicts, by class index.
 
-Models count classes from 0.  What these are called stands beside a model: in the record of
-the estimator of a file, or in that of a booster that knows its labels.
+Models number classes from 0.  The labels are stored beside the model: in the estimator's
+record in the model file, or in the record of a booster that knows its labels.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from hedgerow.metrics import task_of
 from hedgerow.objectives import Objective, SeveralTargets
 
 _LABEL_TYPE = re.compile(r"<U[0-9]{1,5}|<[iu][248]|<f[248]|\|[biu]1", re.ASCII)
-"""Types of labels in a model file, as NumPy calls them."""
+"""Allowed label types in a model file, as NumPy type strings."""
 
 _LONGEST_LABEL = 1 << 14
-"""Letters of a label."""
+"""Largest number of characters of a label."""
 
 MOST_LABEL_BYTES = 1 << 28
-"""All labels of a model together, as an array."""
+"""Largest size in bytes of all labels of a model as one array."""
 
 
 def indices_of(labels: AnyArray, classes: AnyArray, name: str, owner: str = "y") -> FloatArray:
-    """Index of each label in ``classes``.
+    """Return the index of each label in ``classes``.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def indices_of(labels: AnyArray, classes: AnyArray, name: str, owner: str = "y")
 
 
 def column_of(labels: Any, name: str) -> AnyArray:
-    """Labels as an array of one dimension."""
+    """Return labels as a 1-d array."""
     found: AnyArray = np.asarray(labels)
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
@@ -59,7 +59,7 @@ def column_of(labels: Any, name: str) -> AnyArray:
 
 
 def n_classes_of(objective: Objective) -> int | None:
-    """Number of the classes that exclude each other; None if there are none."""
+    """Return the number of mutually exclusive classes, or None for other objectives."""
     if isinstance(objective, SeveralTargets):
         return None
     task = task_of(objective)
@@ -69,12 +69,12 @@ def n_classes_of(objective: Objective) -> int | None:
 
 
 def classes_of_record(objective: Objective, record: Mapping[str, Any] | None) -> AnyArray | None:
-    """The labels that the record beside a model has; None if it has none.
+    """Return the class labels of a model's record, or None if the record has none.
 
     Raises
     ------
     ModelFormatError
-        If they do not fit the objective.
+        If the labels do not fit the objective.
     """
     n_classes = n_classes_of(objective)
     if n_classes is None or record is None or "classes" not in record:
@@ -83,12 +83,12 @@ def classes_of_record(objective: Objective, record: Mapping[str, Any] | None) ->
 
 
 def labels_to_record(classes: AnyArray) -> dict[str, Any]:
-    """Classes as JSON-like values, dtype included.
+    """Convert class labels to JSON-like values, with their dtype.
 
     Raises
     ------
     DataTypeError
-        If labels are neither text, numbers nor booleans, or together too long.
+        If labels are not text, numbers or booleans, or if they are too long in total.
     """
     values = classes.tolist()
     if classes.dtype.kind not in "biufUO" or classes.dtype == np.longdouble:
@@ -115,7 +115,7 @@ def labels_from_record(record: Any, n_classes: int) -> AnyArray:
     Raises
     ------
     ModelFormatError
-        If it is not the record of ``n_classes`` different labels.
+        If the record does not hold ``n_classes`` different labels.
     """
     try:
         name, values = record["dtype"], record["values"]
@@ -135,7 +135,7 @@ def labels_from_record(record: Any, n_classes: int) -> AnyArray:
 
 
 def _dtype(name: Any, n_labels: int) -> np.dtype[Any]:
-    """The type of a name, which NumPy is not asked about: it wraps lengths around."""
+    """Return the dtype of a name without calling NumPy's parser, which wraps large lengths."""
     if name == "O":
         return np.dtype(object)
     if not isinstance(name, str) or not _LABEL_TYPE.fullmatch(name):

@@ -1,4 +1,4 @@
-"""The user's rows for :func:`hedgerow.train`."""
+"""The user's rows as input of :func:`hedgerow.train`."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class Dataset:
-    """A table with what is known of its rows.
+    """A table with the target, weights and other values of its rows.
 
-    Nothing is copied or checked until it is used.
+    Nothing is copied or checked before it is used.
 
     Parameters
     ----------
@@ -39,34 +39,33 @@ class Dataset:
         values, infinities are values.  One row may be a dict.
     y : array-like of shape (n_rows,) or (n_rows, n_targets), optional
         Target: numbers for regression, class indices 0, 1, ... for
-        classification.  Needed for training.  Two columns or more are several targets,
-        or labels of 0 and 1 (docs/several-targets.md).
+        classification.  Needed for training.  Two or more columns are several targets,
+        or 0/1 labels (docs/several-targets.md).
     weight : array-like of shape (n_rows,), optional
-        Not negative; a row of weight 0 counts as absent.  For rankings also one for each
-        query, in the order in which they first occur, or a mapping from query to weight.
+        Non-negative; a row of weight 0 counts as absent.  Rankings also take one weight per
+        query, in order of first occurrence, or a mapping from query to weight.
     offset : str, list of str, or array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-        Raw score known beforehand: trees learn what it lacks.  Names are columns of X,
-        which are then no features; the model remembers them and adds them to its
-        predictions.  Numbers are no part of the model: give them again to ``predict``.
-        Trees begin at the best constant beside it.
+        Known part of the raw score: trees learn the remainder.  Names are columns of X,
+        which then are not features; the model remembers them and adds them to its
+        predictions.  Numbers are not part of the model: pass them again to ``predict``.
+        The base score is the best constant in addition to the offset.
     qid : array-like of shape (n_rows,), optional
         For rankings: the query of each row, numbers or text.  Rows of a query compete
-        with each other, wherever they stand in the table.
+        with each other and need not be adjacent.
     position : array-like of shape (n_rows,), optional
-        For rankings, of training rows: the position at which each row was shown to those
-        who made its label, whole numbers or text (docs/ranking.md).
+        For rankings, of training rows: the position at which each row was shown to the
+        users whose clicks made its label, integers or text (docs/ranking.md).
     groups : array-like of shape (n_rows,), optional
-        Rows of a group are set aside for validation together, or not at all.
+        All rows of a group are held out for validation, or none.
     feature_names : sequence of str, optional
-        For tables that have none.
+        For tables without column names.
     categorical_features : "auto", list of names or positions, bool mask, or None, default="auto"
         Columns of categories, whose values have no order.  ``"auto"``: text and
-        the categorical types of the frame library.  Numbers become categories
-        if they are named.  Of a validation table that of the training table
-        counts.
+        the categorical types of the frame library.  Numeric columns become categories
+        if they are listed.  Validation tables use the choice of the training table.
     unknown_category : {"missing", "backoff", "error"}, default="missing"
-        What is made of a category that no training row has: a missing value, a
-        category of its own, or an error.
+        Treatment of a category that no training row has: a missing value, a separate
+        category, or an error.
 
     Examples
     --------
@@ -103,12 +102,18 @@ class Dataset:
         self._names = None if feature_names is None else tuple(feature_names)
 
     def __repr__(self) -> str:
-        # The table may be unread, so the text tells only what its container tells for free.
+        # The table may be unread, so the text shows only what its container knows at no cost.
         shape = getattr(self.X, "shape", None)
         size = f" of shape {tuple(shape)}" if isinstance(shape, tuple) else ""
         fields = ("y", "weight", "offset", "qid", "position", "groups")
         present = [name for name in fields if getattr(self, name) is not None]
         return f"<Dataset: {type(self.X).__name__}{size}; {', '.join(present) or 'no target'}>"
+
+    def _repr_html_(self) -> str:
+        # Notebooks show this, and Python's own repr elsewhere.
+        from hedgerow.boosting.row_data.dataset_view import view_of_rows
+
+        return view_of_rows(self)
 
     @staticmethod
     def from_files(
@@ -127,39 +132,40 @@ class Dataset:
         cache_dir: PathLike | Sequence[PathLike] | None = None,
         memory_limit: int | str | None = None,
     ) -> FileDataset:
-        r"""Rows in files, read batch by batch: a table may be larger than memory.
+        r"""Return a dataset of rows in files, read in batches: a table may be larger than memory.
 
-        A model has the same bytes as that of the whole table in memory
-        (``docs/out-of-core.md``).  What trees in chunks do not know is trained on the rows in
-        memory, if ``memory_limit`` allows it.  Needs pyarrow (``pip install 'hedgerow[files]'``).
+        The model has the same bytes as one trained on the same table in memory
+        (``docs/out-of-core.md``).  Options that external memory does not support train on the
+        rows in memory, if ``memory_limit`` allows.  Needs pyarrow
+        (``pip install 'hedgerow[files]'``).
 
         Parameters
         ----------
         paths : path, pattern, or sequence of these
             Parquet, Arrow or Feather, CSV or TSV (also ``.gz``), LibSVM; a folder
-            means all files in it, and folders named ``key=value`` give a column.
-            The order of the rows is that of the paths, and of names in a folder.
+            means all files in it, and folders named ``key=value`` add a column.
+            Rows are ordered by path, and within a folder by file name.
         target : str or sequence of str, optional
-            Name of the column to predict, or of several; LibSVM files have none to name.
+            Name of the column to predict, or of several; LibSVM files have no target name.
         weight : str, optional
             Column of weights; a row of weight 0 counts as absent.
         offset : str or sequence of str, optional
-            Columns of raw scores known beforehand, one for each output.
+            Columns that hold known parts of the raw score, one for each output.
         qid, position, groups : str, optional
             Columns of queries, positions and groups, as for :class:`Dataset`.
         drop : sequence of str, default=()
-            Columns that are not used.
+            Columns to ignore.
         features : sequence of str, optional
-            Columns to use, in this order; default: all others, as in the first file.
+            Columns to use, in this order; default: all others, as ordered in the first file.
         categorical_features, unknown_category
             As for :class:`Dataset`.
         cache_dir : path or sequence of paths, optional
-            Folders for binned rows, about one byte a value; with several disks one on
-            each.  They are made if they are not there.  Default: the system's folder for
-            temporary files.
+            Folders for binned rows, about one byte a value; with several disks, one folder on
+            each.  Missing folders are created.  Default: the system's folder for temporary
+            files.
         memory_limit : int or str, optional
-            Bytes that reading and chunks may take, as a number or text such as
-            ``"2 GB"``.  Default: half of the memory that is available.
+            Memory in bytes for reading and chunks, as a number or text such as
+            ``"2 GB"``.  Default: half of the available memory.
 
         Returns
         -------
@@ -169,8 +175,8 @@ class Dataset:
         Raises
         ------
         ParameterError, DataError, StorageError
-            For what can be known without reading rows; the rest is found by the fit.
-            All files must stay as they are until then.
+            For defects that show without reading rows; the fit finds the others.
+            No file may change before the fit ends.
 
         Examples
         --------
@@ -211,24 +217,24 @@ class Dataset:
         cache_dir: PathLike | Sequence[PathLike] | None = None,
         memory_limit: int | str | None = None,
     ) -> FileDataset:
-        """Rows that a function gives batch by batch; see :meth:`from_files`.
+        """Return a dataset of rows that a function yields in batches; see :meth:`from_files`.
 
         Parameters
         ----------
         batches : callable
-            Takes nothing; gives, each time it is called, a new iterator of the same
+            Takes no arguments; returns, on every call, a new iterator over the same
             batches in the same order, or an object with ``__arrow_c_stream__`` (a
-            relation of DuckDB, a frame of Polars, a reader of record batches).  A
-            batch is a frame of pandas, polars or Arrow, a dict of arrays, or a tuple
+            DuckDB relation, a Polars frame, a record batch reader).  A batch is a
+            pandas, polars or Arrow frame, a dict of arrays, or a tuple
             ``(X, y)`` or ``(X, y, weight)`` of arrays, X also sparse or a frame.
-            Batches must be smaller than the memory limit by far.
+            Batches must be much smaller than the memory limit.
         target, weight : str, optional
-            Columns of frames; tuples hold them themselves.
+            Columns of frames; tuples contain target and weight themselves.
         offset, qid, position, groups, drop, features, categorical_features, unknown_category, \
 cache_dir, memory_limit
             As for :meth:`from_files`.
         feature_names : sequence of str, optional
-            For batches that have none.
+            For batches without column names.
 
         Returns
         -------
@@ -261,27 +267,27 @@ cache_dir, memory_limit
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns; ``x0``, ``x1``, ... where there are none."""
+        """Names of the columns; ``x0``, ``x1``, ... for columns without names."""
         return self.table().schema.names
 
     @property
     def given_names(self) -> tuple[str, ...] | None:
-        """Names that the user has given to columns without."""
+        """Names that the user gave to columns without names."""
         return self._names
 
     @property
     def offset_names(self) -> tuple[str, ...]:
-        """Columns that are the offset, if it is columns."""
+        """Columns of X that hold the offset; empty if the offset is an array."""
         return names_of_offset(self.offset)
 
     def with_offset(self, offset: Any) -> Dataset:
-        """The same rows with another offset."""
+        """Return the same rows with another offset."""
         other = copy.copy(self)
         other.offset = offset
         return other
 
     def with_target(self, y: Any) -> Dataset:
-        """The same rows with another target."""
+        """Return the same rows with another target."""
         other = copy.copy(self)
         other.y = y
         return other
@@ -291,22 +297,22 @@ cache_dir, memory_limit
         return take_offset(self.X, names)[0] if names else self.X
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all that is known of the rows to a file, for :meth:`load`.
+        """Write the dataset to a file, for :meth:`load`.
 
-        X is kept as it has been read: text, dates and categories need not be read again.
-        Bins are found anew by each training, whatever its parameters.
+        X is saved as parsed, so text, dates and categories need no second parsing.
+        Bins are not saved: each training computes them from its parameters.
 
         Parameters
         ----------
         path : str or path-like
-            A file of NumPy's (``.npz``); an existing one is replaced in one step.
+            A NumPy file (``.npz``); an existing file is replaced atomically.
 
         Raises
         ------
         DataError, DataTypeError
-            For rows that no training could read, and a target that is not numbers.
+            For rows that cannot be used in training, and for a target that is not numeric.
         OSError
-            If it cannot be written; an old file is then intact.
+            If the file cannot be written; an old file then stays intact.
 
         Examples
         --------
@@ -323,14 +329,14 @@ cache_dir, memory_limit
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Dataset:
-        """Read what :meth:`save` has written, from any source: no code runs.
+        """Read a file that :meth:`save` wrote.  Files from any source are safe: no code runs.
 
-        Models trained on it have the bytes of those trained on the rows themselves.
+        Models trained on it have the same bytes as models trained on the original rows.
 
         Raises
         ------
         DataError
-            If it is no such file, or it is damaged.
+            If the file is not a saved dataset, or is damaged.
         """
         from hedgerow.boosting.row_data.saved_dataset import load_dataset
 
@@ -339,7 +345,7 @@ cache_dir, memory_limit
     def estimate_memory(
         self, params: Mapping[str, Any] | None = None, *, n_outputs: int = 1
     ) -> MemoryEstimate:
-        """Estimate how much memory a training takes; see :func:`hedgerow.estimate_memory`."""
+        """Estimate the memory use of a training; see :func:`hedgerow.estimate_memory`."""
         from hedgerow.boosting.inspect.memory_estimate import estimate_memory
 
         return estimate_memory(self.X, params, n_outputs=n_outputs)
@@ -351,10 +357,10 @@ cache_dir, memory_limit
         *,
         more_levels: bool = False,
     ) -> AnyTable:
-        """Read X, with the schema of a training table if this is not one.
+        """Parse X, with the given schema of a training table, if any.
 
-        With ``more_levels`` the schema is that of a model to go on from, and gets levels
-        that it does not know.
+        With ``more_levels``, ``schema`` is that of a model to continue, and unknown levels
+        are added to it.
         """
         if schema is not None:
             return read_any(self._features(), schema, reader="Booster", more_levels=more_levels)
@@ -367,15 +373,15 @@ cache_dir, memory_limit
         )
 
     def target(self, n_rows: int, objective: object = None) -> FloatArray:
-        """Read y; times of events for an objective that learns them."""
+        """Parse y; survival objectives read event times."""
         return self.targets(n_rows, objective).values
 
     def targets(
         self, n_rows: int, objective: object = None, like: Targets | None = None
     ) -> Targets:
-        """Read y with the names of its columns, if it has several.
+        """Parse y, with the names of its columns if it has several.
 
-        ``like``: targets of the rows to train on, if these are others.
+        ``like``: the targets of the training rows, if these rows are validation rows.
         """
         if self.y is None:
             raise DataError("training needs a target: give y to the Dataset.")
@@ -386,7 +392,7 @@ cache_dir, memory_limit
         return read_targets(self.y, n_rows)
 
     def single_target(self, n_rows: int, objective: object = None) -> FloatArray:
-        """Read y, which must be one number for each row, as that of rows in files is."""
+        """Parse y, which must be one number for each row, like the targets of external memory."""
         found = self.targets(n_rows, objective)
         if found.several:
             raise DataError(
@@ -396,12 +402,12 @@ cache_dir, memory_limit
         return found.values
 
     def row_weight(self, n_rows: int) -> FloatArray | None:
-        """Read the weights: one for each row, also where they are given for queries."""
+        """Return one weight for each row; weights of queries are expanded to their rows."""
         weight = weight_of_rows(self.weight, self.qid, n_rows, "weight")
         return check_weight(weight, n_rows, "weight")
 
     def sample(self, table: AnyTable, target: FloatArray, n_outputs: int) -> Sample:
-        """Put table and target together with weight, offset, queries and groups."""
+        """Combine table and target with weight, offset, queries and groups."""
         sample = Sample(
             table,
             target,

@@ -1,18 +1,18 @@
-"""Reading of targets that are times of events, which may be censored.
+"""Parsing of survival targets: event times that may be censored.
 
 =======================================================  ==========  ========================
-what users give                                          objectives  what the loss gets
+input of the user                                        objectives  input of the loss
 =======================================================  ==========  ========================
-numbers, those of censored rows with a minus sign        cox, aft    these
-event and time: two columns with such names, or one of   cox, aft    time, or minus it where
-truth values and one of numbers                                      there was no event
-lower and upper end: two columns with such names, or     aft         these, shape (n_rows, 2)
-columns of numbers that cannot be event and time
+numbers, negative for censored rows                      cox, aft    the same numbers
+event and time: two columns with such names, or a        cox, aft    time, negative for rows
+boolean and a numeric column                                         without an event
+lower and upper end: two columns with such names, or     aft         both ends, shape (n_rows, 2)
+numeric columns that cannot be event and time
 =======================================================  ==========  ========================
 
-Two columns are a structured array, a frame, a dict, or an array, which has no names.
-Names are recognised by their words, in either order.  A column of nothing but 0 and 1
-among numbers without telling names may be an event as well as an end: that is refused.
+Two columns may be a structured array, a frame, a dict, or an array, which has no names.
+Names are recognised by their words, in either order.  Without such names, a numeric column
+of only 0 and 1 may be an event or an end: that is an error.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WORDS: dict[_Role, frozenset[str]] = {
         | {"relapse", "indicator", "churn", "churned", "cens", "fustat"}
     ),
 }
-"""Words of a name, and what the column is then; the first that fits counts."""
+"""Words in a column name and the role they imply; the first match wins."""
 
 _SPELLINGS = (
     'Give times as {"event": event, "time": time}, event being True or 1 where it happened and '
@@ -56,7 +56,7 @@ _BOTH_SPELLINGS = (
 
 
 class _Column(NamedTuple):
-    """One of the two columns of a target; ``name`` is None if the user's have none."""
+    """One of the two columns of a target; ``name`` is None for columns without names."""
 
     name: str | None
     values: AnyArray
@@ -65,19 +65,19 @@ class _Column(NamedTuple):
 def read_times(
     y: Any, n_rows: int, name: str, objective: str, *, intervals: bool = False
 ) -> FloatArray:
-    """Targets of objective ``"cox"`` or ``"aft"``.
+    """Parse targets of objective ``"cox"`` or ``"aft"``.
 
     Parameters
     ----------
     y : array-like, frame or dict
-        As in the table above.
+        In one of the forms of the table above.
     n_rows : int
     name : str
-        What it is, for messages.
+        Name of the target in messages.
     objective : {"cox", "aft"}
     intervals : bool, default=False
-        Whether two columns without telling names are known to be ends of intervals, as
-        those of other rows were.
+        True if two columns without role names are known to be ends of intervals, because
+        the training rows had intervals.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def read_times(
     Raises
     ------
     DataError, DataTypeError
-        If it is none of these, or may be two of them.
+        If the target fits none of these forms, or more than one.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def read_times(
 
 
 def _two_columns(y: Any, name: str) -> tuple[_Column, _Column] | None:
-    """The columns of a structured array, frame, dict or matrix; None if it has but one."""
+    """Return the two columns of a structured array, frame, dict or matrix; None for one column."""
     named: list[_Column] | None = None
     if isinstance(y, Mapping):
         named = [_Column(str(key), np.asarray(values)) for key, values in y.items()]
@@ -155,13 +155,13 @@ def _words(name: str | None) -> frozenset[str]:
 
 
 def _role(name: str | None) -> _Role:
-    """What a column of this name is, if the name says so."""
+    """Return the role that a column name implies, or None."""
     words = _words(name)
     return next((role for role, known in _WORDS.items() if words & known), None)
 
 
 def _named_ends(columns: tuple[_Column, _Column]) -> tuple[_Column, _Column] | None:
-    """Lower and upper end, if the names say that the columns are these."""
+    """Return lower and upper end if the column names identify them, else None."""
     first, second = columns
     for low, high in _ENDS:
         for lower, upper in ((first, second), (second, first)):
@@ -171,12 +171,12 @@ def _named_ends(columns: tuple[_Column, _Column]) -> tuple[_Column, _Column] | N
 
 
 def _event_and_time(columns: tuple[_Column, _Column], name: str) -> tuple[_Column, _Column] | None:
-    """Event and time, if types or names say that the columns are these.
+    """Return event and time if types or names identify them, else None.
 
     Raises
     ------
     DataError
-        If a column tells which rows are *censored*, or both hold truth values.
+        If a column tells which rows are *censored*, or if both columns are boolean.
     """
     first, second = columns
     truths = [_is_truth(column.values) for column in columns]
@@ -204,7 +204,7 @@ def _is_truth(values: AnyArray) -> bool:
 
 
 def _signed(event: _Column, time: _Column, n_rows: int, name: str) -> FloatArray:
-    """Times, those of rows without an event with a minus sign."""
+    """Return times, negated for rows without an event."""
     label = f"{name} ({time.name or 'time'})"
     duration = check_vector(time.values, n_rows, label)
     if (duration <= 0.0).any():
@@ -214,7 +214,7 @@ def _signed(event: _Column, time: _Column, n_rows: int, name: str) -> FloatArray
 
 
 def _happened(event: _Column, n_rows: int, name: str) -> npt.NDArray[np.bool_]:
-    """The event column as truth values."""
+    """Return the event column as booleans."""
     label = f"{name} ({event.name or 'event'})"
     values = check_vector(event.values, n_rows, label)
     wrong = (values != 0.0) & (values != 1.0)
@@ -229,7 +229,7 @@ def _happened(event: _Column, n_rows: int, name: str) -> npt.NDArray[np.bool_]:
 
 
 def _intervals(lower: _Column, upper: _Column, name: str) -> FloatArray:
-    """Both ends as one array; upper ends may be infinite."""
+    """Return both ends as one array; upper ends may be infinite."""
     for end in (lower, upper):
         if _is_truth(end.values):
             raise DataTypeError(
@@ -249,8 +249,8 @@ def _intervals(lower: _Column, upper: _Column, name: str) -> FloatArray:
 
 
 def _refuse_doubtful(ends: FloatArray, name: str) -> None:
-    """Raise ``DataError`` if two columns of numbers may be event and time."""
-    if np.isinf(ends).any():  # no time of an event is infinite
+    """Raise ``DataError`` if two numeric columns may be event and time."""
+    if np.isinf(ends).any():  # event times are finite, so these are ends
         return
     for column, what in enumerate(("first", "second")):
         if ((ends[:, column] == 0.0) | (ends[:, column] == 1.0)).all():

@@ -1,4 +1,4 @@
-"""Values that name something of each row, queries or groups, as numbers."""
+"""Factorizing of row labels, such as queries or groups, into integer codes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 
 
 def number_values(given: Any, n_rows: int, name: str, what: str) -> tuple[IntArray, list[Any]]:
-    """The place of each row's value among the different ones, and these.
+    """Return the code of each row's value, and the list of different values.
 
     Parameters
     ----------
     given : array-like of shape (n_rows,)
-        Values of any type that can be told apart: numbers, text, dates, categories.
+        Hashable values of any type: numbers, text, dates, categories.
     n_rows : int
     name, what : str
-        What is given, and what each row needs, for messages.
+        Name of the argument, and what each row needs, for messages.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def number_values(given: Any, n_rows: int, name: str, what: str) -> tuple[IntArr
     Raises
     ------
     DataError, DataTypeError
-        If there is another number of them, or some are missing.
+        If the length differs from ``n_rows``, or values are missing.
     """
     values: AnyArray = np.asarray(given)
     if values.ndim == 2 and values.shape[1] == 1:

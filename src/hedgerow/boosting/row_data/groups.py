@@ -1,12 +1,12 @@
-"""Groups of rows that belong together: which of them a fit sets aside for validation.
+"""Groups of related rows: all rows of a group are held out for validation, or none.
 
-Rows of a patient, a household or a day are alike.  If some of them are trained on and
-others judge, the judgement is too good, and the fit stops too late.  With ``groups`` all
-rows of a group stand on one side.
+Rows of one patient, household or day are alike.  If some train the model and others
+validate it, the validation loss is too low, and the fit stops too late.  With ``groups``,
+all rows of a group are on one side.
 
-A group is known by a hash of its value, and the groups with the smallest hashes (with the
-seed mixed in) are set aside: neither the order of the rows nor other groups have a part
-in where a group stands in that order.
+Each group gets a hash of its value, mixed with the seed.  The groups with the smallest
+hashes are held out, so the choice does not depend on the order of the rows or on
+other groups.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ GroupKeys: TypeAlias = npt.NDArray[np.uint64]
 
 
 def read_groups(groups: Any, n_rows: int, name: str = "groups") -> GroupKeys | None:
-    """A hash of the group of each row.
+    """Return a hash of the group of each row.
 
     Parameters
     ----------
     groups : array-like of shape (n_rows,), or None
-        Values of any type that can be told apart: numbers, text, dates, categories.
+        Hashable values of any type: numbers, text, dates, categories.
         ``1``, ``1.0`` and ``True`` are one value.
     n_rows : int
     name : str
-        What it is, for messages.
+        Name of the argument in messages.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def read_groups(groups: Any, n_rows: int, name: str = "groups") -> GroupKeys | N
     Raises
     ------
     DataError, DataTypeError
-        If there is another number of them, or some are missing.
+        If the length differs from ``n_rows``, or values are missing.
     """
     if groups is None:
         return None
@@ -55,7 +55,7 @@ def read_groups(groups: Any, n_rows: int, name: str = "groups") -> GroupKeys | N
 
 
 def _hash(value: Any) -> int:
-    """64 bits of a value, the same in every process."""
+    """Return a 64-bit hash of a value, the same in every process."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float) and not value.is_integer():
         text = f"number {value.hex()}"
@@ -70,9 +70,9 @@ def _hash(value: Any) -> int:
 def check_groups(
     keys: GroupKeys | None, *, has_validation: bool, is_ranking: bool, stopping: StoppingParams
 ) -> None:
-    """Raise ``ParameterError`` if groups are given where no row is set aside.
+    """Raise ``ParameterError`` if groups are given but no rows are held out.
 
-    With ``early_stopping="auto"`` it depends on the number of rows: no error.
+    With ``early_stopping="auto"`` the number of rows decides, so there is no error.
     """
     if keys is None:
         return
@@ -101,7 +101,7 @@ def check_groups(
 def split_groups(
     keys: GroupKeys, target: FloatArray, fraction: float, stratify: bool, seed: int
 ) -> tuple[IntArray, IntArray]:
-    """Rows to train on and rows to set aside, whole groups each.
+    """Split rows into training and held-out rows by complete groups.
 
     Parameters
     ----------
@@ -109,10 +109,10 @@ def split_groups(
         From :func:`read_groups`.
     target : float64 (n_rows,)
     fraction : float in (0, 1)
-        Share of the rows to set aside; as near to it as whole groups come, at least one
-        group and at most all but one.
+        Share of the rows to hold out.  Complete groups approximate it: at least one
+        group, and at most all but one.
     stratify : bool
-        Whether targets are classes, each of which must stay among the training rows.
+        Whether targets are classes; each class must keep training rows.
     seed : int
 
     Returns
@@ -123,7 +123,7 @@ def split_groups(
     Raises
     ------
     DataError
-        If there is one group only, or each holds all rows of a class.
+        If there is only one group, or every candidate group holds all rows of a class.
     """
     values, codes, sizes = np.unique(keys, return_inverse=True, return_counts=True)
     codes = codes.reshape(-1)
@@ -142,7 +142,7 @@ def split_groups(
         rank[order] = np.arange(len(values))
         for label in np.unique(target):
             holding = np.unique(codes[target == label])
-            if aside[holding].all():  # the last of them in the order stays with training
+            if aside[holding].all():  # the last of them in hash order stays with training
                 aside[holding[np.argmax(rank[holding])]] = False
         if not aside.any():
             raise DataError(

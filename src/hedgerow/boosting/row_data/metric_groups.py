@@ -1,7 +1,7 @@
-"""Groups of rows for metrics: from what the user names to the rows that are scored.
+"""Groups of rows for metrics: from the user's specification to the scored rows.
 
-Groups are read for all rows that were given, before rows of weight 0 are left out and
-others set aside; :attr:`Sample.origin` then tells which are left.
+Groups are read for all input rows, before rows of weight 0 are dropped and rows are held
+out; :attr:`Sample.origin` then maps each remaining row to its input row.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from hedgerow.metrics.groups import GroupScores, codes_of
 
 
 def read_groups(metrics: Sequence[Metric], given: Sample) -> tuple[Metric, ...]:
-    """The metrics with the group of each row; others as they are.
+    """Attach the group of each row to metrics by group; leave other metrics unchanged.
 
     Parameters
     ----------
     metrics : sequence of Metric
     given : Sample
-        The validation rows, or the training rows if there are none, as they were given.
+        The validation rows, or the training rows if there are none, before any are dropped.
 
     Raises
     ------
     ParameterError
-        If there is no such column.
+        If a metric names a column that the table lacks.
     DataError
-        If there is another number of groups than of rows.
+        If the number of groups differs from the number of rows.
     """
     found = []
     for metric in metrics:
@@ -62,7 +62,7 @@ def check_watched(metrics: Sequence[Metric], stopping: StoppingParams, stops: bo
 
 
 def refuse_several(metrics: Sequence[Metric]) -> None:
-    """Raise ``ParameterError`` for a number for each group: a fold may lack some groups."""
+    """Raise ``ParameterError`` for metrics with one value per group: folds may lack groups."""
     for metric in metrics:
         if isinstance(metric.function, GroupScores) and metric.function.reduce is None:
             raise ParameterError(
@@ -72,7 +72,7 @@ def refuse_several(metrics: Sequence[Metric]) -> None:
 
 
 def refuse_groups(metrics: Sequence[Metric]) -> None:
-    """Raise ``ParameterError`` for metrics of groups of rows that are not in memory."""
+    """Raise ``AllRowsNeededError`` for metrics by group if the rows are not in memory."""
     for metric in metrics:
         if isinstance(metric.function, GroupScores):
             raise AllRowsNeededError(

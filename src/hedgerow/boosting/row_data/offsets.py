@@ -1,12 +1,12 @@
-"""Offsets of the user's rows: arrays, or columns of the table that the model remembers.
+"""Offsets of rows: arrays, or columns of the table whose names the model remembers.
 
 ::
 
-    fit       X with columns, offset="exposure_log"   the column is no feature
+    fit       X with columns, offset="exposure_log"   the column is not a feature
     model     training record: offset_columns = ["exposure_log"]
-    predict   X with the same column                  it is added to the raw scores
+    predict   X with the same column                  the column is added to the raw scores
 
-An array is no part of the model: it is given again with the rows to predict.
+An array is not part of the model: users pass it again with the rows to predict.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from hedgerow.errors import DataError, ParameterError
 from hedgerow.model.model import Model
 
 RECORD = "offset_columns"
-"""Key of the training record that names the columns."""
+"""Key of the offset columns in the training record."""
 
 
 def names_of_offset(offset: Any) -> tuple[str, ...]:
-    """The names, if ``offset`` is a name or a list of names; none if it is numbers."""
+    """Return the column names if ``offset`` is a name or a list of names; else an empty tuple."""
     if isinstance(offset, str):
         return (offset,)
     if isinstance(offset, list | tuple) and any(isinstance(item, str) for item in offset):
@@ -41,26 +41,26 @@ def names_of_offset(offset: Any) -> tuple[str, ...]:
 
 
 def offset_columns(model: Model) -> tuple[str, ...]:
-    """Columns that the model adds to its raw scores."""
+    """Return the columns that the model adds to its raw scores."""
     return tuple(model.training.get(RECORD, ()))
 
 
 def with_offset_columns(model: Model, names: Sequence[str]) -> Model:
-    """The model, which adds these columns to its raw scores from now on."""
+    """Return the model with these columns added to its raw scores."""
     if not names:
         return model
     return replace(model, training={**model.training, RECORD: list(names)})
 
 
 def check_both_offset(train: bool, validation: bool) -> None:
-    """Raise ``DataError`` unless training and validation rows have offsets, or neither."""
+    """Raise ``DataError`` if only one of training and validation rows has an offset."""
     if train != validation:
         which = "validation" if train else "training"
         raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
 
 
 def take_offset(X: Any, names: Sequence[str]) -> tuple[Any, FloatArray]:
-    """The features of a table, and its columns of offsets, all finite."""
+    """Split a table into features and finite offset columns."""
     rest, columns = take_columns(X, names, "offset")
     for place, name in enumerate(names):
         check_finite(columns[:, place], f"offset column {name!r}")
@@ -68,12 +68,12 @@ def take_offset(X: Any, names: Sequence[str]) -> tuple[Any, FloatArray]:
 
 
 def offset_of_rows(model: Model, X: Any, offset: Any) -> tuple[Any, Any]:
-    """Features and offset (or None) of rows to predict.
+    """Return features and offset (or None) of rows to predict.
 
     Raises
     ------
     ParameterError
-        If there is an array, though the model has columns for it.
+        If an array is passed, but the model has offset columns.
     DataError
         If a column is missing, or not finite.
     """
@@ -94,13 +94,13 @@ def offset_of_rows(model: Model, X: Any, offset: Any) -> tuple[Any, Any]:
 
 
 def features_of_rows(model: Model, X: Any) -> Any:
-    """The table without columns of offsets, if it has some."""
+    """Return the table without its offset columns."""
     names = offset_columns(model)
     return without_columns(X, names) if names else X
 
 
 class RowsWithOffset(Protocol):
-    """A table and the offset of its rows."""
+    """Protocol of a table with the offset of its rows."""
 
     @property
     def X(self) -> Any:
@@ -108,19 +108,19 @@ class RowsWithOffset(Protocol):
 
     @property
     def offset(self) -> Any:
-        """Numbers, or None."""
+        """The offset as numbers, or None."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offsets:
-    """A table for a fit, and the offsets of its rows.
+    """A table for a fit with the offsets of its rows.
 
     Attributes
     ----------
     X : table without columns of offsets
     values : array-like or None
     names : tuple of str
-        Columns that the offsets were, if they were.
+        Columns that held the offsets; empty if they were an array.
     """
 
     X: Any
@@ -129,12 +129,12 @@ class Offsets:
 
     @staticmethod
     def of(X: Any, offset: Any) -> Offsets:
-        """Take the columns out of the table, if ``offset`` names some.
+        """Move the offset columns out of the table, if ``offset`` names some.
 
         Raises
         ------
         ParameterError, DataError
-            If it has no such columns.
+            If the table lacks such a column.
         """
         names = names_of_offset(offset)
         if names:
@@ -142,12 +142,12 @@ class Offsets:
         return Offsets(X, offset)
 
     def of_rows(self, rows: RowsWithOffset) -> Offsets:
-        """The same of validation rows, whose offset is in the same columns if these are columns.
+        """Return the offsets of validation rows, from the same columns if training used columns.
 
         Raises
         ------
         ParameterError, DataError
-            If training and validation rows do not have the same.
+            If only one of training and validation rows has an offset.
         """
         if self.names:
             if rows.offset is not None and names_of_offset(rows.offset) != self.names:
@@ -160,7 +160,7 @@ class Offsets:
         return Offsets(rows.X, rows.offset)
 
     def on(self, sample: Sample, n_outputs: int, name: str = "offset") -> Sample:
-        """The rows with their offsets, which are called ``name`` in messages."""
+        """Return the sample with these offsets; messages call them ``name``."""
         if self.values is None:
             return sample
         if self.names and len(self.names) != n_outputs:
@@ -172,5 +172,5 @@ class Offsets:
         return replace(sample, offset=check_offset(self.values, sample.n_rows, n_outputs, name))
 
     def noted(self, model: Model) -> Model:
-        """The model, which remembers the columns."""
+        """Return the model with the offset columns in its training record."""
         return with_offset_columns(model, self.names)

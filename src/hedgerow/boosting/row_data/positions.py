@@ -1,4 +1,4 @@
-"""Positions at which rows were shown: as users give them, and what a fit makes of them."""
+"""Positions at which rows were shown: parsing, and their use in a fit."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 
 def read_position(position: Any, n_rows: int, name: str = "position") -> Positions | None:
-    """The position at which each row was shown.
+    """Parse the position at which each row was shown.
 
     Parameters
     ----------
     position : array-like of shape (n_rows,), or None
-        Whole numbers or text; each value is a position of its own.
+        Integers or text; each different value is one position.
     n_rows : int
     name : str
-        What it is, for messages.
+        Name of the argument in messages.
 
     Raises
     ------
     DataError, DataTypeError
-        If there is another number of them, some are missing, or they are something else.
+        If the length differs, values are missing, or the type is neither integer nor text.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def read_position(position: Any, n_rows: int, name: str = "position") -> Positio
 
 
 def check_positions(train: Sample, objective: Objective, params: BoostParams) -> None:
-    """Raise ``ParameterError`` unless positions are where they have an effect, and only there.
+    """Raise ``ParameterError`` if positions lack their effect, or their parameter lacks positions.
 
     Parameters
     ----------
@@ -101,17 +101,17 @@ def check_positions(train: Sample, objective: Objective, params: BoostParams) ->
 def with_positions(
     objective: Objective, train: Sample, params: BoostParams, start: Start | None = None
 ) -> Objective:
-    """The objective with biases to learn, if the rows have positions.
+    """Return the objective with position biases to learn, if the rows have positions.
 
     Parameters
     ----------
     objective : Objective
-        That knows its queries.
+        Already bound to its queries.
     train : Sample
-        Rows that trees are grown on.
+        Rows on which trees are grown.
     params : BoostParams
     start : Start, optional
-        The model that the fit goes on from.
+        The model that the fit continues.
     """
     if train.position is None:
         return objective
@@ -133,10 +133,10 @@ def with_positions(
 
 
 def _biases_of(model: Model, labels: Sequence[Any]) -> FloatArray | None:
-    """The bias that a model has learned of each position; None if it has learned none.
+    """Return the bias that a model learned for each position, or None if it learned none.
 
-    Their mean is 0, as the loss compares the rows of a query: a position that is new begins at
-    the mean of the others.
+    The biases are centred at 0, because the loss compares the rows of a query; a new position
+    starts at the mean of the known ones.
     """
     record = model.training.get("position_bias")
     if record is None or not record["positions"]:
@@ -155,20 +155,20 @@ def bound(
     n_threads: int,
     start: Start | None = None,
 ) -> tuple[Objective, tuple[Metric, ...]]:
-    """Objective and metrics for these rows: their queries, positions and groups.
+    """Bind objective and metrics to the queries, positions and groups of these rows.
 
     Parameters
     ----------
     objective : Objective
     metrics : sequence of Metric
     train : Sample
-        Rows that trees are grown on.
+        Rows on which trees are grown.
     watched : Sample
-        Rows that the metrics are computed of.
+        Rows on which the metrics are computed.
     params : BoostParams
     n_threads : int
     start : Start, optional
-        The model that the fit goes on from.
+        The model that the fit continues.
     """
     from hedgerow.metrics.groups import bound_to_rows
 
@@ -180,7 +180,7 @@ def bound(
 def bound_to_part(
     metrics: Sequence[Metric], part: Sample, objective: Objective
 ) -> tuple[Metric, ...]:
-    """The metrics for further rows that are scored: their groups and queries.
+    """Bind the metrics to the groups and queries of additional scored rows.
 
     ``objective`` is bound to the training rows.
     """
@@ -195,6 +195,6 @@ def bound_to_part(
 
 
 def bias_record(objective: Objective, n_rounds: int) -> dict[str, Any]:
-    """What the training record tells of positions, after ``n_rounds`` rounds of the fit."""
+    """Return the entry of the training record on positions, after ``n_rounds`` rounds."""
     positions: PositionBias | None = getattr(objective, "positions", None)
     return {} if positions is None else {"position_bias": positions.record(n_rounds)}

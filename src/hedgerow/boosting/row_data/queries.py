@@ -1,7 +1,7 @@
-"""Which rows compete with each other: ``qid`` as users give it, and what a fit makes of it.
+"""Queries of rankings: parsing of ``qid``, and its use in a fit.
 
-Queries are numbered in the order in which they first occur, so their names have no part
-in a model.  Rows of a query need not be neighbours.
+Queries are numbered in order of first occurrence, so their names do not affect the
+model.  Rows of a query need not be adjacent.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from hedgerow.params import BoostParams
 
 
 def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
-    """The number of the query of each row.
+    """Return the query number of each row.
 
     Parameters
     ----------
     qid : array-like of shape (n_rows,), or None
-        Values of any type that can be told apart: numbers, text, dates, categories.
+        Hashable values of any type: numbers, text, dates, categories.
     n_rows : int
     name : str
-        What it is, for messages.
+        Name of the argument in messages.
 
     Returns
     -------
     int64 (n_rows,), or None
-        0 for the query of the first row, 1 for the next that occurs, ...
+        0 for the query of the first row, 1 for the next new query, ...
 
     Raises
     ------
     DataError, DataTypeError
-        If there is another number of them, or some are missing.
+        If the length differs from ``n_rows``, or values are missing.
 
     Examples
     --------
@@ -60,26 +60,26 @@ def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
 
 
 def weight_of_rows(weight: Any, qid: Any, n_rows: int, name: str = "sample_weight") -> Any:
-    """A weight for each row, where a weight may be given for each query.
+    """Return one weight for each row, expanding weights of queries.
 
     Parameters
     ----------
     weight : array-like of shape (n_rows,) or (n_queries,), mapping from query to weight, or None
-        Weights of queries stand in the order in which the queries first occur.
+        Weights of queries are in order of first occurrence of the queries.
     qid : array-like of shape (n_rows,), or None
     n_rows : int
     name : str
-        What ``weight`` is, for messages.
+        Name of ``weight`` in messages.
 
     Returns
     -------
     array-like of shape (n_rows,), or None
-        As it is given, where it has an entry for each row, or there are no queries.
+        Unchanged if it has one entry for each row, or if there are no queries.
 
     Raises
     ------
     DataError
-        If there is a weight neither for each row nor for each query.
+        If the number of weights equals neither the number of rows nor of queries.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def weight_of_rows(weight: Any, qid: Any, n_rows: int, name: str = "sample_weigh
 
 
 def check_given(qid: Any, name: str = "qid", method: str = "fit") -> None:
-    """Raise ``DataError`` if the rows of a ranking come without their queries."""
+    """Raise ``DataError`` if the rows of a ranking have no queries."""
     if qid is not None:
         return
     of = " of the validation rows" if name == "qid_val" else ""
@@ -137,14 +137,14 @@ def check_queries(
     params: BoostParams,
     stopping: StoppingParams,
 ) -> None:
-    """Raise unless queries are there where, and only where, the objective needs them.
+    """Raise an error if a ranking lacks queries, or another objective has them.
 
     Raises
     ------
     DataError
-        If they are missing.
+        If queries are missing.
     ParameterError
-        If the objective has no use for them, or rows are to be judged one by one.
+        If the objective does not use queries, or if out-of-bag rows of rankings are to be scored.
     """
     ranking = scored_as(objective) == "ranking"
     check_groups(
@@ -176,7 +176,7 @@ def check_queries(
 
 
 def without_queries(objective: Objective, name: str) -> DataError:
-    """What is wrong if rows to be put in order come without ``name``, their queries."""
+    """Return the error for ranking rows without queries; ``name`` is the missing argument."""
     return DataError(
         f"objective {objective.name!r} puts the rows of each query in order, but {name} is "
         "missing: give the query of each row."
@@ -184,7 +184,7 @@ def without_queries(objective: Objective, name: str) -> DataError:
 
 
 def rows_of_queries() -> ParameterError:
-    """What is wrong if single rows of queries are to be judged."""
+    """Return the error for scoring out-of-bag rows, which are parts of queries."""
     return ParameterError(
         "rows that a round leaves out are parts of queries, which cannot be scored: use "
         "oob_score=False, and validation rows for early stopping."
@@ -192,7 +192,7 @@ def rows_of_queries() -> ParameterError:
 
 
 def stops_early(train: Sample, stopping: StoppingParams, has_validation: bool) -> bool:
-    """Whether the fit stops early; a single query or group cannot be divided."""
+    """Return whether the fit stops early; a single query or group cannot be split."""
     on = stopping.is_on(train.n_rows, has_validation)
     whole = train.query if train.group is None else train.group
     if on and whole is not None and not has_validation:
@@ -204,7 +204,7 @@ def stops_early(train: Sample, stopping: StoppingParams, has_validation: bool) -
 def split_sample(
     train: Sample, objective: Objective, stopping: StoppingParams, seed: int
 ) -> tuple[IntArray, IntArray]:
-    """Rows to train on and rows to set aside; of a ranking whole queries, else whole groups."""
+    """Split rows into training and held-out rows: by query for rankings, else by group or row."""
     fraction = stopping.validation_fraction
     if train.query is None:
         stratify = task_of(objective) != "regression" and train.target.ndim == 1
@@ -223,16 +223,16 @@ def with_queries(
     seed: int,
     n_threads: int,
 ) -> tuple[Objective, tuple[Metric, ...]]:
-    """Objective and metrics for the queries of these rows; others as they are.
+    """Bind objective and metrics to the queries of these rows; leave others unchanged.
 
     Parameters
     ----------
     objective : Objective
     metrics : sequence of Metric
     train : Sample
-        Rows that trees are grown on.
+        Rows on which trees are grown.
     watched : Sample
-        Rows that the metrics are computed of.
+        Rows on which the metrics are computed.
     seed, n_threads : int
     """
     from hedgerow.metrics.making import metrics_of_queries

@@ -1,17 +1,17 @@
-"""Numbers that stand for the values of rows, so that copies of a row share one.
+"""Hash keys of rows: identical rows have the same key.
 
-A key is the sum (mod 2**64) over the columns of a hash of column and value, with 0 for
-the value that a sparse table does not record: 0, also where it stands for a missing value
-(``zero_as_missing``), and then every missing value.  So it depends neither on the order of
-the rows, nor on whether a table is sparse::
+A key is the sum (mod 2**64) over the columns of a hash of column and value.  Values that a
+sparse table does not store contribute 0: the value 0 and, with ``zero_as_missing``, every
+missing value.  So keys depend neither on the order of the rows nor on the storage
+format::
 
     row      column 0   column 1        key
       0        1.5         0       hash(0, 1.5)
       1        1.5         2       hash(0, 1.5) + hash(1, 2)
       2        1.5         0       hash(0, 1.5)               a copy of row 0
 
-What is drawn by these keys comes out the same whether a row is repeated or has a
-weight of as much.
+Random draws by these keys are the same for a row repeated k times and a row of
+weight k.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from hedgerow.boosting.validation.stopping import hash_rows, mix
 from hedgerow.data import AnyTable, SparseTable
 
 MOST_CELLS = 10_000_000
-"""Values that are hashed at most: a tenth of a second or so.  Zeros take no hash in any table."""
+"""Largest number of hashed values, which takes about 0.1 s.  Zeros are never hashed."""
 
 KEY_STREAM = 4
 
 
 def row_keys(table: AnyTable, seed: int) -> npt.NDArray[np.uint64] | None:
-    """The keys of all rows.
+    """Return the keys of all rows.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def row_keys(table: AnyTable, seed: int) -> npt.NDArray[np.uint64] | None:
     Returns
     -------
     uint64 (n_rows,), or None
-        None for tables of more than :data:`MOST_CELLS` values that are not 0.
+        None for tables with more than :data:`MOST_CELLS` nonzero values.
 
     Examples
     --------
@@ -70,9 +70,9 @@ def row_keys(table: AnyTable, seed: int) -> npt.NDArray[np.uint64] | None:
 def _hashes(
     values: AnyArray, start: npt.NDArray[np.uint64] | np.uint64, zero_missing: bool
 ) -> AnyArray:
-    """Hash of each value; 0 for what a sparse table does not record, and one for missing ones."""
+    """Hash each value: 0 for values that a sparse table omits, one hash for missing values."""
     numbers = values.astype(np.float64)
-    numbers[np.isnan(numbers)] = np.nan  # one of its many bit patterns
+    numbers[np.isnan(numbers)] = np.nan  # one bit pattern for all NaN
     bits = numbers.view(np.uint64)
     with np.errstate(over="ignore"):
         hashed = mix(mix(bits + start) + start)
@@ -81,7 +81,7 @@ def _hashes(
 
 
 def _is_recorded(values: AnyArray, zero_missing: bool) -> AnyArray:
-    """Whether a sparse table has to record a value."""
+    """Return whether a sparse table must store each value."""
     recorded = values != 0
     if not zero_missing:
         return recorded

@@ -1,15 +1,15 @@
-"""A Dataset in a file: what reading it has found out, for the next training.
+"""Datasets saved in a file: the parsed table for later trainings.
 
-The file is an ``.npz`` of NumPy, not compressed, that ``numpy.load`` opens as well::
+The file is an uncompressed NumPy ``.npz``, which ``numpy.load`` also opens::
 
-    about          JSON: format, version, columns and their levels, what stands in the file
+    about          JSON: format, version, columns with their levels, list of arrays
     values         float32, float64 or int64 (n_rows, n_features), as trees compare them; or
     row_start, column, value       of a sparse table
-    y, weight, offset, qid, position, groups       what is given, a number for each row
+    y, weight, offset, qid, position, groups       those present, one number for each row
 
-Reading text, dates and frames is what takes time; bins depend on the parameters of a
-training and are found anew.  A file may come from anywhere: no code runs, nothing larger
-than the file is allocated, and what does not fit together is refused.
+Parsing text, dates and frames is the slow part; bins depend on training parameters
+and are computed again.  A file may come from any source: no code runs, no allocation is
+larger than the file, and inconsistent content is an error.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _KINDS = ("float", "int", "category")
 
 
 class SavedDataset(Dataset):
-    """Rows that :meth:`hedgerow.Dataset.load` has read."""
+    """A dataset that :meth:`hedgerow.Dataset.load` has read."""
 
     def __init__(self, X: Any, about: _About, rows: Mapping[str, Any]) -> None:
         schema = about.schema
@@ -66,11 +66,11 @@ class SavedDataset(Dataset):
 
     @property
     def offset_names(self) -> tuple[str, ...]:
-        """Columns that the offset was, if it was columns."""
+        """Columns that held the offset; empty if the offset is an array."""
         return names_of_offset(self.offset) or self._offsets
 
     def _features(self) -> Any:
-        names = names_of_offset(self.offset)  # the others were taken out before it was saved
+        names = names_of_offset(self.offset)  # saved offset columns are not in the table
         return take_offset(self.X, names)[0] if names else self.X
 
     def table(
@@ -80,7 +80,7 @@ class SavedDataset(Dataset):
         *,
         more_levels: bool = False,
     ) -> AnyTable:
-        """The table that was saved, or as that of a training table."""
+        """Return the saved table, recoded for the schema of a training table if one is given."""
         if self._table is None or names_of_offset(self.offset):
             return super().table(schema, zero_missing, more_levels=more_levels)
         if schema is None:
@@ -90,7 +90,7 @@ class SavedDataset(Dataset):
     def targets(
         self, n_rows: int, objective: object = None, like: Targets | None = None
     ) -> Targets:
-        """Read y with the names of its columns, if it has several."""
+        """Parse y, with the names of its columns if it has several."""
         survival = isinstance(objective, str) and objective in SURVIVAL
         if survival or not isinstance(self.y, Mapping):
             return super().targets(n_rows, objective, like)
@@ -99,7 +99,7 @@ class SavedDataset(Dataset):
 
 
 def save_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
-    """Write a file; see :meth:`hedgerow.Dataset.save`."""
+    """Write a dataset to a file; see :meth:`hedgerow.Dataset.save`."""
     if dataset.X is None:
         raise DataError(
             "the rows of this Dataset are read batch by batch, and its chunks are in cache_dir "
@@ -140,7 +140,7 @@ def _table_arrays(table: AnyTable) -> dict[str, AnyArray]:
 def _add_rows(
     dataset: Dataset, n_rows: int, about: dict[str, Any], arrays: dict[str, AnyArray]
 ) -> None:
-    """What is known of each row, as numbers."""
+    """Add the values of each row besides the features, as numbers."""
     if dataset.y is not None:
         names, arrays["y"] = _target_columns(dataset.y)
         about["targets"] = names
@@ -163,7 +163,7 @@ def _add_rows(
 
 
 def _target_columns(y: Any) -> tuple[list[str] | None, AnyArray]:
-    """Names of the columns, if it has several with names, and numbers, a column for each."""
+    """Return the names of the columns (None without names) and y as a numeric array."""
     if is_sparse(y):
         y = y.toarray()
     named: dict[str, Any] | None = None
@@ -185,7 +185,7 @@ def _target_columns(y: Any) -> tuple[list[str] | None, AnyArray]:
 
 
 def _write(path: str | os.PathLike[str], arrays: Mapping[str, AnyArray]) -> None:
-    """In full or not at all: an old file is replaced in one step."""
+    """Write all arrays or none: an old file is replaced atomically."""
     folder = os.path.dirname(os.fspath(path)) or "."
     handle, name = tempfile.mkstemp(prefix=".hedgerow-", dir=folder)
     try:
@@ -198,7 +198,7 @@ def _write(path: str | os.PathLike[str], arrays: Mapping[str, AnyArray]) -> None
 
 
 def load_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Read a file; see :meth:`hedgerow.Dataset.load`."""
+    """Read a dataset from a file; see :meth:`hedgerow.Dataset.load`."""
     try:
         arrays = _read_arrays(path)
         return _dataset_of(arrays)
@@ -207,7 +207,7 @@ def load_dataset(path: str | os.PathLike[str]) -> Dataset:
 
 
 class _Malformed(Exception):
-    """Why a file is no Dataset."""
+    """Reason why a file is not a dataset."""
 
 
 def _check(holds: bool, why: str) -> None:
@@ -232,7 +232,7 @@ def _read_arrays(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
 
 
 def _array(data: bytes, name: str) -> AnyArray:
-    """An array of NumPy's file format, whose size is that of its bytes."""
+    """Parse an array in NumPy's file format and check that its size fits the data."""
     stream = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(stream)
@@ -252,7 +252,7 @@ def _array(data: bytes, name: str) -> AnyArray:
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What the file says of itself, of the right types."""
+    """The metadata of the file, with checked types."""
 
     schema: Schema
     offsets: tuple[str, ...]

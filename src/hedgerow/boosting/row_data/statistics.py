@@ -1,13 +1,13 @@
-"""Ordered target statistics: category columns become means of the target, without leaks.
+"""Ordered target statistics: category columns become target means, without target leakage.
 
 Glossary
 --------
 statistic      mean target by category (:mod:`hedgerow.data.categories.statistics`)
-ordered value  mean over the rows of the same category that come before a row in
-               a random order, drawn towards the mean of all by one row's weight
-copy           the training rows once more, with the ordered values of another
-               order, each row with its share of the weight
-rows           how many rows a category has: of a training row those beside it
+ordered value  mean over the rows of the same category that precede a row in
+               a random order, shrunk towards the overall mean by one row's weight
+copy           the training rows once more, with ordered values of another
+               order, and each row with its share of the weight
+rows           number of rows of a category; for a training row, without itself
 
 ::
 
@@ -15,18 +15,18 @@ rows           how many rows a category has: of a training row those beside it
     copy 1   row 0  row 1 ...   values by order 1    weight / n_copies
     ...                          |
                                  v   one fit on all copies
-    new rows                     values over all training rows
+    new rows                     statistics over all training rows
 
-No row's own target is in its ordered values, so trees learn what such a mean is
-worth for new rows (Prokhorenkova et al., CatBoost, 2018).  The first rows of an
-order know next to nothing; with several orders on top of each other every row
-is early in some and late in others.  A mean tells nothing of how many rows it is of,
-and in columns of very many levels what is rare is often not like what is common: so
-these columns also have their number of rows.  A column with a statistic is not offered as
-sets of its categories any more: a tree would learn the training rows by heart
-from them, and leave the statistics aside.
+Ordered values exclude the row's own target, so trees learn how predictive such a mean is
+for new rows (Prokhorenkova et al., CatBoost, 2018).  The first rows of an
+order have almost no preceding rows; with several orders, every row is early in some
+and late in others.  A mean does not show how many rows it covers, and in columns with
+very many levels rare levels often behave differently from common ones: so these columns
+also get their number of rows as an input.  A column with a statistic no longer takes part
+in splits by category set: with these, a tree would memorise the training rows and ignore
+the statistics.
 
-A row of weight k is not the same as k rows here, as these would stand before
+A row of weight k is not equivalent to k rows here, since k rows would precede
 each other; a common factor on all weights changes nothing.
 """
 
@@ -68,32 +68,32 @@ from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks
 
 MANY_LEVELS = 254
-"""``target_statistics="auto"`` is for columns with more levels than a column has bins."""
+"""``target_statistics="auto"`` encodes columns with more levels than a column has bins."""
 
 MOST_CLASSES = 10
-"""Each class has statistics of its own, so with more classes there are none."""
+"""Largest number of classes: each class has its own statistics; with more there are none."""
 
 MOST_PAIRS = 64
-"""Values of pairs at most: pairs of columns, times classes where there are several."""
+"""Largest number of values of column pairs: pairs times classes, if there are several."""
 
 STRENGTH = 1.0
-"""Rows that the mean of all counts as when it is mixed with that of a category."""
+"""Weight, in rows, of the overall mean in the mean of a category."""
 
 MOST_COPIES = 4
 COPIED_ROWS = 400_000
-"""Rows of all copies together, about at most."""
+"""Approximate largest number of rows in all copies together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """Rows as the trees see them.
+    """Training and validation rows as the trees see them.
 
     Attributes
     ----------
     train, validation : Sample
-        ``train`` holds ``n_copies`` copies of the rows, one after the other.
+        ``train`` holds ``n_copies`` copies of the rows, one after another.
     inputs : Inputs or None
-        None: the columns are as they were.
+        None: the columns are unchanged.
     n_copies : int
     """
 
@@ -104,12 +104,12 @@ class Encoded:
 
 
 def copies_of(n_rows: int, params: BoostParams) -> int:
-    """How many copies of the rows a fit with statistics is made of.
+    """Return the number of copies of the rows in a fit with statistics.
 
-    Four are as good as six on 26,000 rows (Amazon, see docs/categories.md), two
-    lose a third of the gain.  More rows have more before them in one order, and
-    cost more.  Modes that judge rows by the trees that did not see them need each
-    row once.
+    Four copies are as good as six on 26,000 rows (Amazon, see docs/categories.md); two
+    lose a third of the gain.  With more rows, more rows precede each row in one order, and
+    copies cost more.  Random forests, DART and out-of-bag scores need each row only
+    once.
 
     Examples
     --------
@@ -129,18 +129,18 @@ def encode(
     params: BoostParams,
     n_threads: int = 1,
 ) -> Encoded:
-    """Put statistics in the place of category columns, where ``params`` asks for them.
+    """Replace category columns by statistics, where ``params`` requests them.
 
     Parameters
     ----------
     train : Sample
-        Without rows of weight 0, and without levels that do not occur.
+        Without rows of weight 0 and without unused levels.
     validation : Sample, optional
-        Gets the means over all training rows, and has no part in them.
+        Gets the statistics over all training rows, and does not contribute to them.
     objective : Objective
     params : BoostParams
     n_threads : int, default=1
-        The values do not depend on it.
+        The values do not depend on the number of threads.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def encode(
     Raises
     ------
     ParameterError
-        If statistics are demanded but not possible.
+        If statistics are requested but not possible.
     """
     groups = choose_columns(train.table.schema, train.n_rows, objective, params)
     if not groups:
@@ -170,7 +170,7 @@ def encode(
 
 
 def _dense(sample: Sample) -> Table:
-    """The table; a sparse one has no categories, so there is nothing to encode."""
+    """Return the dense table; a sparse table has no categories to encode."""
     assert isinstance(sample.table, Table)
     return sample.table
 
@@ -178,9 +178,9 @@ def _dense(sample: Sample) -> Table:
 def choose_columns(
     schema: Schema, n_rows: int, objective: Objective, params: BoostParams
 ) -> list[tuple[int, ...]]:
-    """Columns of each statistic: one, or two with the smaller position first.
+    """Return the columns of each statistic: one, or two with the smaller position first.
 
-    ``schema`` has only levels that occur.
+    ``schema`` has only levels that occur in the rows.
     """
     wanted = params.target_statistics
     present = [j for j, kind in enumerate(schema.kinds) if kind == "category"]
@@ -234,10 +234,10 @@ def _n_classes(objective: Objective) -> int:
 
 
 def _pairs(singles: Sequence[int], n_levels: dict[int, int], n_rows: int) -> list[tuple[int, int]]:
-    """Pairs of a column with a statistic and any other category column.
+    """Return pairs of a column with a statistic and any other category column, best first.
 
-    First those with the most combinations, which tell most that single columns do
-    not, and last those of a column with hardly two rows a level.
+    Pairs with the most combinations come first, as they add most to single columns; pairs
+    with a column of fewer than about two rows a level come last.
     """
 
     def rank(pair: tuple[int, int]) -> tuple[bool, int]:
@@ -251,14 +251,14 @@ def _pairs(singles: Sequence[int], n_levels: dict[int, int], n_rows: int) -> lis
 
 
 def _may_meet(pair: tuple[int, int], constraint: Any) -> bool:
-    """Whether a branch of a tree may be split by both columns."""
+    """Return whether both columns may split on one branch of a tree."""
     if constraint is None or constraint == PAIRWISE:
         return True
     return constraint != NO_INTERACTIONS and any(set(pair) <= set(group) for group in constraint)
 
 
 def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostParams:
-    """Translate constraints of columns to constraints of the inputs made from them.
+    """Map per-column constraints to constraints of the encoded inputs.
 
     Parameters
     ----------
@@ -270,10 +270,10 @@ def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostPa
     Returns
     -------
     BoostParams
-        Monotone constraints are on columns of numbers, which are kept.  A pair may
-        meet whom both its columns may meet, its gains are multiplied by both
-        factors, and it has as many bins as the column with fewer; it is drawn with the mean
-        of their weights.
+        Monotone constraints apply to numeric columns, which are kept.  A pair may interact
+        with the columns that both its columns may interact with.  Its gains are multiplied by
+        both factors, it has the smaller number of bins, and its sampling weight is the mean
+        of both weights.
     """
     if inputs is None:
         return params
@@ -307,9 +307,9 @@ def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostPa
 
 
 class _Trainer:
-    """Fills in the ordered values of all copies, and keeps the means over all rows.
+    """Computes the ordered values of all copies, and the means over all rows.
 
-    Statistics are independent of each other, so each is one thread's work.
+    Statistics are independent, so each is computed by one thread.
     """
 
     def __init__(
@@ -348,11 +348,11 @@ class _Trainer:
         self.block = np.empty((self._first[-1], n_copies * n_rows))
 
     def statistics(self) -> tuple[Statistic, ...]:
-        """In the order of the groups, after :meth:`fill`."""
+        """Return the statistics in the order of the groups, after :meth:`fill`."""
         return tuple(statistic for statistic in self._found if statistic is not None)
 
     def fill(self, start: int, stop: int) -> None:
-        """Do groups ``start`` to ``stop``."""
+        """Compute groups ``start`` to ``stop``."""
         n_rows = len(self._weight)
         n_slots = 1 << n_rows.bit_length()
         for group in range(start, stop):
@@ -392,7 +392,7 @@ class _Trainer:
         )
 
     def _count(self, codes: IntArray, n_codes: int) -> tuple[FloatArray, FloatArray]:
-        """Rows of each code, and for each training row of all copies those beside it."""
+        """Return the rows of each code, and of each training row's code without that row."""
         mass = np.bincount(codes, weights=self._weight, minlength=n_codes)
         beside = (mass[codes] - self._weight) / self._unit
         n_copies = len(self._orders)
@@ -400,7 +400,7 @@ class _Trainer:
 
 
 def _shortened(counts: FloatArray) -> FloatArray:
-    """Without the last bits, in which a factor on all weights would be seen."""
+    """Round counts to float32, so that a common factor on all weights changes nothing."""
     return counts.astype(np.float32).astype(np.float64)
 
 
@@ -411,7 +411,7 @@ def _order(n_rows: int, seed: int, copy: int) -> IntArray:
 
 
 def _repeated(train: Sample, table: Table, n_copies: int) -> Sample:
-    """The rows of ``table``, which are those of ``train`` several times."""
+    """Return the rows of ``table``, which are ``n_copies`` copies of the rows of ``train``."""
     if n_copies == 1:
         return replace(train, table=table)
     weight: FloatArray = np.ones(train.n_rows) if train.weight is None else train.weight
@@ -426,15 +426,15 @@ def _repeated(train: Sample, table: Table, n_copies: int) -> Sample:
 
 
 def _repeated_queries(query: IntArray, n_copies: int) -> IntArray:
-    """Queries of the copies, each of which competes by itself."""
+    """Return query numbers of the copies; each copy's queries are separate."""
     n_queries = int(query.max()) + 1
     return np.concatenate([query + copy * n_queries for copy in range(n_copies)])
 
 
 def without_unused(inputs: Inputs, forest: Forest) -> tuple[Inputs, Forest]:
-    """Drop the statistics that no tree splits, and number the inputs anew.
+    """Drop the statistics on which no tree splits, and renumber the inputs.
 
-    Kept columns stay, and one statistic where there are none.
+    Kept columns stay; without any, one statistic stays.
     """
     used = np.zeros(inputs.n_inputs, dtype=np.bool_)
     used[used_columns(forest)] = True
@@ -448,7 +448,7 @@ def without_unused(inputs: Inputs, forest: Forest) -> tuple[Inputs, Forest]:
             statistics.append(statistic.with_classes(chosen))
     n_inputs = int(used.sum())
     tables = forest.categories
-    if tables is not None:  # statistics stand last, and have no levels
+    if tables is not None:  # statistics come last, and have no levels
         tables = replace(tables, level_start=tables.level_start[: n_inputs + 1])
     pruned = renumbered(forest, (np.cumsum(used) - 1).astype(np.int32), n_inputs)
     return Inputs(inputs.kept, tuple(statistics)), replace(pruned, categories=tables)

@@ -1,4 +1,4 @@
-"""What models of times of events, which may be censored, say of them."""
+"""Predictions of survival models, whose targets are event times that may be censored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SURVIVAL = ("cox", "aft")
 
 
 class SurvivalPredictions(ABC):
-    """What a :class:`hedgerow.Booster` says of models of event times."""
+    """Survival predictions of a :class:`hedgerow.Booster`."""
 
     model: Model
 
@@ -29,17 +29,17 @@ class SurvivalPredictions(ABC):
         reader: str = "Booster",
         offset: Any = None,
     ) -> FloatArray:
-        """Raw scores of shape (n_outputs, n_rows)."""
+        """Return raw scores of shape (n_outputs, n_rows)."""
 
     @property
     def event_times(self) -> FloatArray:
-        """Times of the training events of a Cox model, ascending."""
+        """Event times of the training rows of a Cox model, ascending."""
         return event_times(self.model)
 
     def predict_survival_function(
         self, X: Any, times: Any = None, *, n_jobs: int | None = None, offset: Any = None
     ) -> FloatArray:
-        """Probability that no event has happened up to each time.
+        """Return the probability of no event up to each time.
 
         Parameters
         ----------
@@ -74,7 +74,7 @@ class SurvivalPredictions(ABC):
 
 
 def check_survival(model: Model) -> None:
-    """Raise ``ParameterError`` unless the model is of times of events."""
+    """Raise ``ParameterError`` unless the model is a survival model."""
     if model.objective not in SURVIVAL:
         raise ParameterError(
             f"a survival function needs objective 'cox' or 'aft'; this is a model of "
@@ -83,7 +83,7 @@ def check_survival(model: Model) -> None:
 
 
 def event_times(model: Model) -> FloatArray:
-    """Times at which the baseline hazard of a Cox model rises, ascending."""
+    """Return the times at which the baseline hazard of a Cox model rises, ascending."""
     baseline = model.training.get("baseline")
     if model.objective != "cox" or baseline is None:
         raise ParameterError(
@@ -94,7 +94,7 @@ def event_times(model: Model) -> FloatArray:
 
 
 def survival_function(model: Model, raw: FloatArray, times: Any = None) -> FloatArray:
-    """Probability that a row has no event up to each time.
+    """Return the probability of no event up to each time.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def survival_function(model: Model, raw: FloatArray, times: Any = None) -> Float
     Raises
     ------
     ParameterError
-        If the model is of another kind, or times are not positive numbers.
+        If the model is not a survival model, or times are not positive numbers.
     """
     check_survival(model)
     if times is None:

@@ -1,4 +1,4 @@
-"""Reading of several targets, or of labels: one column each."""
+"""Parsing of targets: one column, or several columns of targets or labels."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hedgerow.errors import DataError, ParameterError
 
 
 class Targets(NamedTuple):
-    """What is to be predicted.
+    """Parsed targets.
 
     values  float64 (n_rows,), or (n_rows, n_targets) in Fortran order
-    names   of several targets, as the user has named them; else None
+    names   the user's names of several targets; None without names or for one target
     """
 
     values: FloatArray
@@ -29,7 +29,7 @@ class Targets(NamedTuple):
 
 
 def has_columns(y: Any) -> bool:
-    """Whether y is a table of two columns or more."""
+    """Return whether y is a table of two or more columns."""
     shape = getattr(y, "shape", None)
     if shape is None:
         try:
@@ -40,12 +40,12 @@ def has_columns(y: Any) -> bool:
 
 
 def one_column(y: Any) -> Any:
-    """A sparse target of one column as an array; others as they are."""
+    """Return a sparse target of one column as an array; other targets unchanged."""
     return y.toarray().reshape(-1) if is_sparse(y) and y.shape[-1] == 1 else y
 
 
 def read_targets(y: Any, n_rows: int, name: str = "y") -> Targets:
-    """One target, or several if y is a table of two columns or more.
+    """Parse one target, or several if y is a table of two or more columns.
 
     Parameters
     ----------
@@ -53,14 +53,14 @@ def read_targets(y: Any, n_rows: int, name: str = "y") -> Targets:
         Finite numbers; an array, a frame (whose names are kept), or a sparse matrix.
     n_rows : int
     name : str
-        What it is, for messages.
+        Name of the target in messages.
 
     Raises
     ------
     DataTypeError
-        If they are not numbers.
+        If the values are not numbers.
     DataError
-        If there is another number of rows, or some are NaN or infinite; the message names
+        If the number of rows differs, or values are NaN or infinite; the message names
         the column.
 
     Examples
@@ -92,12 +92,12 @@ def read_targets(y: Any, n_rows: int, name: str = "y") -> Targets:
 
 
 def same_targets(seen: Targets, trained: Targets, name: str) -> FloatArray:
-    """Targets of other rows, in the order of those that a model is trained for.
+    """Return targets of other rows in the order of the training targets.
 
     Raises
     ------
     DataError
-        If they are not the same targets.
+        If the targets differ from the training targets.
     """
     if seen.values.shape[1:] != trained.values.shape[1:]:
         counts = [1 if t.values.ndim == 1 else t.values.shape[1] for t in (seen, trained)]
@@ -112,14 +112,14 @@ def same_targets(seen: Targets, trained: Targets, name: str) -> FloatArray:
 
 
 def refuse_for_several(start: object, groups: object, offset: object) -> None:
-    """Raise ``ParameterError`` for what models of several targets cannot be trained with.
+    """Raise ``ParameterError`` for options that models of several targets do not support.
 
     Parameters
     ----------
     start
-        The model to go on from, or None.
+        The model to continue, or None.
     groups, offset
-        As given to ``fit``.
+        As passed to ``fit``.
     """
     if start is not None:
         raise ParameterError(
