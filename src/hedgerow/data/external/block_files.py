@@ -1,14 +1,14 @@
-"""Files of blocks: written once from front to back, then read or mapped at any place.
+"""Files of blocks: written once from front to back, then read or mapped at any offset.
 
 Glossary
 --------
-block     bytes at a place of a file, with a checksum
+block     bytes at an offset of a file, with a checksum
 mapping   a part of a file that looks like memory: the system reads pages when they
-          are touched and may forget them again; pages that are touched count as
-          memory of the process until the mapping is given up
-A mapping is given up when the last array that looks into it is gone, so an array is
-always safe to read.  A file must not be shorter than what is mapped of it (reading behind
-the end would kill the process): :func:`fetch` asks the system before anybody reads.
+          are touched and may drop them again; touched pages count as memory of the
+          process until the mapping is released
+A mapping is released with the last array that refers to it, so an array is always safe to
+read.  A file must not become shorter than its mapping, because a read beyond its end kills
+the process.  :func:`fetch` therefore checks with the system before a mapping is read.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ GRANULE = max(mmap.ALLOCATIONGRANULARITY, 1 << 16)
 """Mappings start at multiples of this."""
 
 LARGE_PAGE = 1 << 21
-"""What is mapped from here on costs a tenth, where the file cache has pages as large."""
+"""Alignment at which mapping costs a tenth, if the file cache has pages of this size."""
 
-_PIECE = 1 << 20  # bytes that are read and checked at once: they stay in the cache
+_PIECE = 1 << 20  # bytes read and checked at once: they stay in the processor cache
 _LET_GO, _POPULATE_READ = 4, 22  # MADV_DONTNEED and MADV_POPULATE_READ of Linux
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Where some bytes are.
+    """Location of some bytes in a file.
 
     Attributes
     ----------
     offset : int
-        In the file.
+        First byte in the file.
     size : int
         Bytes in the file.
     codec : int
-        How they are encoded, see :mod:`hedgerow.data.external.column_codec`; 0: as they are.
+        Encoding, see :mod:`hedgerow.data.external.column_codec`; 0 means none.
     checksum : int
         CRC-32 of the bytes in the file.
     """
@@ -81,7 +81,7 @@ class BlockFile:
     Raises
     ------
     StorageError
-        By every method, if the system refuses; names the file and what to do.
+        By every method, if the system refuses.  The text names the file and a remedy.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -98,19 +98,19 @@ class BlockFile:
         return self._size
 
     def skip_to(self, alignment: int) -> int:
-        """Let the next block begin at a multiple of ``alignment``; return where."""
+        """Start the next block at a multiple of ``alignment``; return its offset."""
         self._size += -self._size % alignment
         return self._size
 
     def append(self, data: BinArray, codec: int = 0) -> Block:
-        """Write a block behind the last one."""
+        """Write a block after the last one."""
         block = Block(self._size, len(data), codec, zlib.crc32(data.data))
         self.write(block.offset, data)
         self._size = block.stop
         return block
 
     def read_into(self, offset: int, target: BinArray) -> None:
-        """Fill ``target`` with what stands at ``offset``."""
+        """Fill ``target`` with the bytes at ``offset``."""
         view = target.data
         with self._lock, explained("read", self.path):
             done = 0
@@ -129,7 +129,7 @@ class BlockFile:
         return data
 
     def check(self, blocks: Sequence[Block]) -> None:
-        """Read blocks, piece by piece, and compare their checksums."""
+        """Read blocks piece by piece and verify their checksums."""
         piece = aligned_empty(min(_PIECE, max((b.size for b in blocks), default=0)), np.uint8)
         for block in blocks:
             checksum = 0
@@ -150,8 +150,8 @@ class BlockFile:
         Returns
         -------
         uint8 (size,)
-            Not read-only, which compiled code would take for another type; what is
-            written there does not reach the file.
+            Writable, because compiled code treats read-only arrays as another type.
+            Changes of the array do not reach the file.
         """
         with explained("map", self.path):
             try:
@@ -161,7 +161,7 @@ class BlockFile:
         return np.frombuffer(mapping, dtype=np.uint8)
 
     def write(self, offset: int, data: BinArray) -> None:
-        """Write at any place."""
+        """Write at any offset."""
         view = data.data
         with self._lock, explained("write", self.path):
             done = 0
@@ -169,7 +169,7 @@ class BlockFile:
                 done += write_at(self._file, view[done:], offset + done)
 
     def reserve(self, size: int) -> None:
-        """Make the file ``size`` bytes long, with space on the disk where the system can."""
+        """Extend the file to ``size`` bytes, and reserve disk space if the system can."""
         with self._lock, explained("reserve space in", self.path):
             reserve_space(self._file, size)
         self._size = size
@@ -180,12 +180,12 @@ class BlockFile:
 
 
 def fetch(address: int, size: int, path: str | os.PathLike[str]) -> None:
-    """Read a part of a mapping from the disk now, where the system can be asked to.
+    """Read a part of a mapping from the disk now, if the system supports it.
 
     Raises
     ------
     StorageError
-        If it cannot be read.  Without this call the process would be killed when it
+        If the part cannot be read.  Without this call the process would be killed when it
         touches the page.
     """
     advise = _advise()
@@ -198,16 +198,16 @@ def fetch(address: int, size: int, path: str | os.PathLike[str]) -> None:
 
 
 def let_go(address: int, size: int) -> bool:
-    """Give the memory of a whole mapping back; False if that means to give up the mapping."""
+    """Free the memory of a complete mapping; return False if the mapping must be released."""
     advise = _advise()
     return advise is not None and advise(address, size, _LET_GO) == 0
 
 
 @functools.cache
 def _advise() -> Callable[[int, int, int], int] | None:
-    """The system's ``madvise``, if it is that of Linux 5.14 or later.
+    """Return the system's ``madvise`` on Linux 5.14 or later, else None.
 
-    Not that of :mod:`mmap`, which keeps other threads of Python waiting.
+    The method of :mod:`mmap` is no replacement, because it blocks other Python threads.
     """
     if not sys.platform.startswith("linux"):
         return None
@@ -223,20 +223,20 @@ def _advise() -> Callable[[int, int, int], int] | None:
 
 
 def open_new(path: Path) -> io.FileIO:
-    """Create a file that is not there yet."""
+    """Create a new file; fail if it exists."""
     return io.FileIO(path, "x+")
 
 
 def read_at(file: io.FileIO, target: memoryview, offset: int) -> int:
-    """Fill a part of ``target``, at least a byte unless the file ends; return how much."""
-    if hasattr(os, "preadv"):  # a forked child has no say in the place
+    """Fill a part of ``target``, at least one byte unless the file ends; return the bytes read."""
+    if hasattr(os, "preadv"):  # needs no file position, which forked children share
         return os.preadv(file.fileno(), [target], offset)
     file.seek(offset)
     return file.readinto(target)
 
 
 def write_at(file: io.FileIO, data: memoryview, offset: int) -> int:
-    """Write a part of ``data``; return how much."""
+    """Write a part of ``data``; return the number of bytes written."""
     if hasattr(os, "pwrite"):
         return os.pwrite(file.fileno(), data, offset)
     file.seek(offset)
@@ -244,7 +244,7 @@ def write_at(file: io.FileIO, data: memoryview, offset: int) -> int:
 
 
 def reserve_space(file: io.FileIO, size: int) -> None:
-    """Let the file have ``size`` bytes, which are there also when the disk is full later on."""
+    """Extend the file to ``size`` bytes, and reserve them so that the disk cannot fill up."""
     if size and hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), 0, size)
     else:
@@ -252,7 +252,7 @@ def reserve_space(file: io.FileIO, size: int) -> None:
 
 
 def map_file(descriptor: int, size: int, offset: int) -> mmap.mmap:
-    """The system's mapping."""
+    """Create a mapping by the system."""
     return mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY, offset=offset)
 
 

@@ -1,4 +1,4 @@
-"""Writing binned rows to disk in chunks; see :mod:`hedgerow.data.external.disk_store`."""
+"""Writer of binned rows to disk in chunks; see :mod:`hedgerow.data.external.disk_store`."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ Folders = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 class ChunkSink:
-    """Takes binned rows in batches of any size and writes chunks of equal size.
+    """Writer that takes binned rows in batches of any size and writes chunks of equal size.
 
     Parameters
     ----------
     spec : BinSpec
-        Of all rows; what is appended must have been binned with it.
+        Bins of all rows; every batch must be binned with them.
     cache_dir : path, or sequence of paths
-        Existing folders.  A temporary folder is made in each; chunks go to them in turn,
-        and each has a thread of its own that fetches them.
+        Existing folders.  A temporary folder is made in each.  Chunks are distributed over
+        them in turn, and each folder has its own thread that fetches its chunks.
     memory_limit : int
-        Bytes that the store may use later on, the chunks in use and their work included.
+        Memory in bytes for the store, including the chunks in use and their working arrays.
     n_outputs : int, default=1
-        Raw scores of a row in the fits to come: they share the memory with the bins.
+        Raw scores of a row in later fits, which share the memory with the bins.
     keeps_probability : bool, default=False
         As for :meth:`DiskStore.begin`.
     layout : Layout, optional
-        Of bundles, that of every matrix.
+        Layout of bundles, the same for every matrix.
     compression : {"auto", "none", "always"}, default="auto"
-        Which chunks are encoded: those that the file cache is not likely to keep, none,
-        or all.  Models do not depend on it.
+        Chunks to encode: those that the file cache is unlikely to keep, none, or all.
+        Models do not depend on it.
     chunk_rows : int, optional
-        Rows of a chunk; default: from the limit and the width of a row.
+        Rows of a chunk; by default determined by the limit and the size of a row.
 
     Raises
     ------
     ParameterError
-        If the limit is too small (the message says what would do), or a folder is none.
+        If the limit is too small (the message names the minimum), or a path is no folder.
     StorageError
-        If a folder cannot be written.
+        If a folder is not writable.
 
     Examples
     --------
@@ -104,7 +104,9 @@ class ChunkSink:
         self._records: list[ChunkRecord] = []
         self._buffer: _Buffer | None = None
         self._spent = False
-        self._plan_rows(len(paths), weighted=False, n_offsets=0)  # a limit too small, before files
+        self._plan_rows(
+            len(paths), weighted=False, n_offsets=0
+        )  # check the limit before making files
         self._folders: list[ScratchFolder] = []
         self._files: list[BlockFile] = []
         try:
@@ -128,7 +130,7 @@ class ChunkSink:
         Parameters
         ----------
         matrix : BinnedMatrix
-            Both layouts, not paired (:mod:`hedgerow.data.binning.pairs`).  Copied.
+            Matrix with both layouts, not paired (:mod:`hedgerow.data.binning.pairs`).  Copied.
         target : float64 (n_rows,)
         weight : float64 (n_rows,), optional
             In every batch or in none.
@@ -138,9 +140,9 @@ class ChunkSink:
         Raises
         ------
         DataError
-            If the batch does not go with the bins or with the batches before it.
+            If the batch does not match the bins or the batches before it.
         StorageError
-            If it cannot be written.  All files are deleted then.
+            If the batch cannot be written.  All files are deleted in this case.
         """
         if self._spent:
             raise StorageError("rows were added to a sink that is finished or closed.")
@@ -166,7 +168,7 @@ class ChunkSink:
             raise
 
     def finish(self, first_row: int = 0) -> DiskStore:
-        """Write the last chunk and hand over the files; the sink is of no use afterwards."""
+        """Write the last chunk and return a store that owns the files; the sink is then closed."""
         if self._spent:
             raise StorageError("a sink was finished that is finished or closed.")
         try:
@@ -191,7 +193,7 @@ class ChunkSink:
         return store
 
     def close(self) -> None:
-        """Delete what was written, unless :meth:`finish` has handed it over."""
+        """Delete the files, unless the store of :meth:`finish` owns them."""
         if not self._spent:
             self._spent, self._buffer = True, None
             for file in self._files:
@@ -211,7 +213,7 @@ class ChunkSink:
         self.close()
 
     def _plan_rows(self, n_stripes: int, weighted: bool, n_offsets: int) -> int:
-        """Rows of a chunk."""
+        """Return the number of rows of a chunk."""
         n_tiles, _, width = self._tile
         shape = RowShape(self._n_columns, n_tiles, width, weighted, n_offsets, *self._for_fit)
         return divide_memory(self._limit, shape, n_stripes, self._requested_rows).chunk_rows
@@ -255,7 +257,7 @@ class ChunkSink:
             file.skip_to(LARGE_PAGE if by_row.nbytes >= LARGE_PAGE else 1)
             rows, columns = _append(file, by_row), (_append(file, by_column),)
         else:
-            self._left_unencoded = 0  # what comes first is mapped, what comes later is not
+            self._left_unencoded = 0  # only the first chunks are mapped
             columns = tuple(
                 file.append(*encode_column(column[:n_rows], self._lz4)) for column in by_column
             )
@@ -266,7 +268,7 @@ class ChunkSink:
 
 
 class _Buffer:
-    """The rows of the chunk that is being filled."""
+    """The rows of the current chunk."""
 
     def __init__(
         self,
@@ -292,7 +294,7 @@ class _Buffer:
         offset: FloatArray | None,
         start: int,
     ) -> int:
-        """Copy rows from ``start`` on, as many as there is room for; return how many."""
+        """Copy rows from ``start`` on until the buffer is full; return the number of rows."""
         n_taken = min(self.capacity - self.n_rows, matrix.n_rows - start)
         to, source = slice(self.n_rows, self.n_rows + n_taken), slice(start, start + n_taken)
         self._by_row[:, to] = matrix.by_row[:, source]
@@ -304,11 +306,11 @@ class _Buffer:
             self.offset[:, to] = offset[:, source]
         self.n_rows += n_taken
         if start == 0:
-            self.n_lost += matrix.n_lost  # of the whole batch: nobody asks which chunk
+            self.n_lost += matrix.n_lost  # only the total over all chunks matters
         return n_taken
 
     def bins(self) -> tuple[BinArray, BinArray]:
-        """Both layouts of the rows in the buffer, with zeros behind."""
+        """Return both layouts of the rows in the buffer, followed by zeros."""
         stop = self.n_rows + PAD
         self._by_row[:, self.n_rows : stop] = 0
         self._by_column[:, self.n_rows : stop] = 0

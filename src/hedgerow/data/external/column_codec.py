@@ -1,17 +1,17 @@
-"""How a column of bins is encoded in a block of a file.
+"""Encodings of a column of bins in a block of a file.
 
 ======  ==========================================================================
 codec   bytes
 ======  ==========================================================================
-0       the bins as they are
-1 2 4   at most 2, 4 or 16 different bins: so many bits each, and a legend
+0       unencoded bins
+1 2 4   at most 2, 4 or 16 different bins: 1, 2 or 4 bits per bin, and a legend
         (:mod:`hedgerow.kernels.histograms.packed_columns`)
-8       LZ4, of columns that are mostly one bin or go by runs; needs pyarrow
+8       LZ4, for columns dominated by one bin or with long runs; needs pyarrow
 ======  ==========================================================================
 
-A column is encoded if it takes at most 60% of the bytes then.  Bins of a continuous
-feature are all about as frequent: eight bits of information a bin, which no codec makes
-smaller.  ``benchmarks/disk_store.py`` compares the codecs, see docs/out-of-core-store.md.
+A column is encoded if this saves at least 40% of its bytes.  Bins of a continuous feature
+are about equally frequent: no codec shrinks their eight bits of information per bin.
+``benchmarks/disk_store.py`` compares the codecs, see docs/out-of-core-store.md.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from hedgerow.kernels.histograms.packed_columns import LEGEND, mark_bins, pack_c
 RAW, LZ4 = 0, 8
 PACKED = (1, 2, 4)
 CODECS = (RAW, *PACKED, LZ4)
-_WORTH = 0.6  # share of the bytes that an encoded column may have: four bits and a legend
+_WORTH = 0.6  # largest size of an encoded column, as a fraction: four bits and a legend
 
 
 def find_lz4() -> Any | None:
-    """The library's codec; None if pyarrow is not installed."""
+    """Return the LZ4 codec of pyarrow, or None if pyarrow is not installed."""
     try:
         from pyarrow import Codec
     except ImportError:
@@ -45,7 +45,8 @@ def encode_column(column: BinArray, lz4: Any | None) -> tuple[BinArray, int]:
     Parameters
     ----------
     column : uint8 (n_rows,)
-    lz4 : object of :func:`find_lz4`
+    lz4 : object
+        Result of :func:`find_lz4`.
 
     Returns
     -------
@@ -63,13 +64,13 @@ def encode_column(column: BinArray, lz4: Any | None) -> tuple[BinArray, int]:
             break
     if lz4 is not None:
         data = np.frombuffer(lz4.compress(column), dtype=np.uint8)
-        if len(data) <= _WORTH * len(best):  # slower to unpack than bits
+        if len(data) <= _WORTH * len(best):  # LZ4 unpacks more slowly than packed bits
             best, codec = data, LZ4
     return best, codec
 
 
 def packed_size(n_rows: int, bits: int) -> int:
-    """Bytes of a column in ``bits`` bits a row."""
+    """Return the bytes of a column with ``bits`` bits per row."""
     return LEGEND + -(-n_rows * bits // 8)
 
 
@@ -83,14 +84,17 @@ def _pack(column: BinArray, bins: BinArray, bits: int) -> BinArray:
 
 
 class ColumnDecoder:
-    """Inverse of :func:`encode_column`; for one thread."""
+    """Decoder of columns from :func:`encode_column`; for one thread."""
 
     def __init__(self) -> None:
         self._table = np.zeros(2048, dtype=np.uint8)
         self._lz4: Any | None = None
 
     def decode(self, data: BinArray, codec: int, n_rows: int, column: BinArray) -> None:
-        """Write ``n_rows`` bins to ``column``, which is at least 8 longer; more is undefined."""
+        """Write ``n_rows`` bins to ``column``.
+
+        The array must be at least 8 elements longer; their contents are undefined.
+        """
         if codec == RAW:
             column[:n_rows] = data
         elif codec == LZ4:

@@ -1,25 +1,25 @@
-"""Columns sorted once, on disk: the blocks of exact growth for data larger than memory.
+"""Sorted columns on disk: the blocks of exact growth for data larger than memory.
 
 Glossary
 --------
-entry   a row that has a value, and whether its value differs from the entry before, as in
-        :mod:`hedgerow.data.external.blocks`
-piece   neighbouring entries of a column, read at once
-run     number of a value in its column: 1 for the lowest one; in the first pass also
-        some sorted rows
-key     integer whose order is that of the values (:mod:`hedgerow.kernels.tables.keys`)
+entry   a row with a value, and a bit that says whether the value differs from the previous
+        entry, as in :mod:`hedgerow.data.external.blocks`
+piece   consecutive entries of a column, read together
+run     number of a value in its column: 1 for the lowest value; in the first pass also a
+        sorted part of the rows
+key     integer that sorts like the value (:mod:`hedgerow.kernels.tables.keys`)
 
 ::
 
-    batches of rows --- sorted by column, as many as memory takes ---> runs of (keys, rows)
+    batches of rows --- sorted by column, as many as fit in memory --> runs of (keys, rows)
                                                                            | merged
     folder 0    pieces 0, 2, 4, ... of each column      entries            v
     folder 1    pieces 1, 3, 5, ...                     and the keys of their runs
 
-A piece is encoded as it is smallest: entries as they are (32 bits), in as many bits as
-the number of rows takes, or, where values repeat so that rows ascend for long, as
-differences that LZ4 makes small.  Keys are read for the thresholds of finished splits
-only, so they stand apart.
+A piece has the smallest of three encodings: plain entries (32 bits); entries with only the
+bits that row numbers need; or differences of row numbers compressed by LZ4, which are small
+where values repeat and rows ascend.  Keys are stored apart, because only the thresholds of
+final splits need them.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.threads import run_blocks
 
 PIECE = 1 << 18
-"""Entries of a piece: 1 MB as they are."""
+"""Entries of a piece: 1 MB unencoded."""
 
 _RUN_PART = 1 << 14
-_BYTES_PER_KEY = 12  # of a run: a key and a row
-_SORTING = 56  # bytes a row that sorting a column takes
+_BYTES_PER_KEY = 12  # bytes per entry of a run: a key and a row
+_SORTING = 56  # bytes per row for sorting a column
 _RAW, _PACKED, _LZ4 = 0, 1, 2
 _WORTH = 0.9
 _MOST_ROWS = 1 << 31
@@ -58,17 +58,17 @@ LEAST_MEMORY = 4 << 20
 
 
 class Piece(NamedTuple):
-    """Where some entries of a column are.
+    """Location of some entries of a column.
 
     Attributes
     ----------
     place : int
-        Number of the first entry in the column.
+        Position of the first entry in the column.
     n_entries : int
     runs_before : int
-        Runs that begin before it.
+        Number of runs that begin before the piece.
     entries, keys : Block
-        Encoded entries; int64 keys of the runs that begin in it.
+        Encoded entries; int64 keys of the runs that begin in the piece.
     """
 
     place: int
@@ -86,9 +86,10 @@ class ColumnFiles:
     ----------
     schema : Schema
     dtype : dtype
-        Of the values of the table: float32, float64, or int64 for keys.
+        Type of the values of the table: float32, float64, or int64 for keys.
     n_rows : int
-    pieces : list, for each column, of Piece
+    pieces : list of lists of Piece
+        Pieces of each column.
     """
 
     schema: Schema
@@ -113,32 +114,32 @@ class ColumnFiles:
 
     @property
     def scratch_folder(self) -> str:
-        """A folder that is deleted with the columns."""
+        """A folder deleted together with the columns."""
         return str(self._folders[0].path)
 
     def length(self, column: int) -> int:
-        """Rows with a value in a column."""
+        """Return the number of rows with a value in a column."""
         pieces = self.pieces[column]
         return pieces[-1].place + pieces[-1].n_entries if pieces else 0
 
     def folder_of(self, number: int) -> int:
-        """Which folder holds piece ``number`` of any column."""
+        """Return the index of the folder that holds piece ``number`` of every column."""
         return number % len(self._files)
 
     def read(self, column: int, number: int) -> RowArray:
-        """Entries of a piece, with ``PADDING`` zeros behind them.
+        """Return the entries of a piece, followed by ``PADDING`` zeros.
 
         Raises
         ------
         StorageError
-            If they cannot be read, or are not what was written.
+            If the piece cannot be read, or has changed.
         """
         piece = self.pieces[column][number]
         data = self._files[self.folder_of(number)].read(piece.entries)
         return _decode(data, piece.entries.codec, piece.n_entries, bits_of(self.n_rows))
 
     def keys(self, column: int, runs: IntArray) -> IntArray:
-        """Keys of some runs of a column."""
+        """Return the keys of some runs of a column."""
         pieces = self.pieces[column]
         before = np.array([piece.runs_before for piece in pieces], dtype=np.int64)
         found = np.empty(len(runs), dtype=np.int64)
@@ -159,7 +160,7 @@ class ColumnFiles:
 
 
 def bits_of(n_rows: int) -> int:
-    """Bits of an entry: those of a row, and one."""
+    """Return the bits of an entry: the bits of a row number, and one."""
     return max(1, int(n_rows - 1).bit_length()) + 1
 
 
@@ -169,29 +170,29 @@ def sort_to_files(
     memory_limit: int,
     n_threads: int = 1,
 ) -> ColumnFiles:
-    """Sort the columns of a table that comes in batches.
+    """Sort the columns of a table that is read in batches.
 
     Parameters
     ----------
     batches : iterable of Table
-        All with one schema; in the order of the rows.
+        Batches with one schema, in the order of the rows.
     folders : sequence of path
-        Pieces are dealt out to them in turn: name folders on several disks.
+        Folders, preferably on several disks; pieces are distributed over them in turn.
     memory_limit : int
-        Bytes that sorting may take, at least :data:`LEAST_MEMORY`; a batch is not
+        Memory for sorting in bytes, at least :data:`LEAST_MEMORY`; the current batch is not
         counted.
     n_threads : int, default=1
 
     Returns
     -------
     ColumnFiles
-        Its entries are those of :func:`hedgerow.data.external.blocks.sort_columns`, whatever
-        the batches and the limit are.
+        The entries equal the result of :func:`hedgerow.data.external.blocks.sort_columns`,
+        for any batches and limit.
 
     Raises
     ------
     DataError
-        If there are no rows, too many, columns of categories, or another schema.
+        If there are no rows, too many rows, category columns, or different schemas.
     ParameterError
         If the limit is too small, or no folder is given.
     StorageError
@@ -202,7 +203,7 @@ def sort_to_files(
             f"memory_limit must be at least {LEAST_MEMORY} bytes; got {memory_limit!r}."
         )
     if not folders:
-        raise ParameterError("no folder is given: name at least one.")
+        raise ParameterError("folders is empty: name at least one folder.")
     scratch: list[ScratchFolder] = []
     try:
         scratch += [ScratchFolder(folder) for folder in folders]
@@ -264,7 +265,7 @@ class _Sorter:
         return max(1, self._memory_limit // (8 * n_columns + _SORTING * self._n_threads))
 
     def _write_run(self, waiting: list[AnyArray], n_rows: int) -> None:
-        """Sort some rows by each column."""
+        """Sort some rows by each column, and write them."""
         first_row = self._n_rows
         self._n_rows += n_rows
         if self._n_rows >= _MOST_ROWS:
@@ -287,7 +288,7 @@ class _Sorter:
                     data = np.concatenate(
                         [held.view(np.uint8), numbers[at : at + _RUN_PART].view(np.uint8)]
                     )
-                    with self._lock:  # a block begins where the last one ended
+                    with self._lock:  # blocks are appended one at a time
                         parts[j].append((self._runs.append(data), len(held)))
 
         run_blocks(write, n_columns, self._n_threads, 1)
@@ -310,7 +311,7 @@ class _Sorter:
         return ColumnFiles(schema, self._dtype, self._n_rows, pieces, files, self._folders)
 
     def _merged(self, column: int) -> Iterator[tuple[IntArray, RowArray]]:
-        """Keys and rows of a column, ascending by key and then by row."""
+        """Yield the keys and rows of a column, sorted by key and then by row."""
         sources = [self._parts(run[column]) for run in self._run_parts if run[column]]
         n_runs = len(sources)
         keys = np.zeros((n_runs, _RUN_PART), dtype=np.int64)
@@ -343,7 +344,7 @@ def _keys(values: AnyArray) -> IntArray:
 
 
 class _Writer:
-    """Cuts the entries of one column into pieces."""
+    """Writer that divides the entries of one column into pieces."""
 
     def __init__(self, files: list[BlockFile], bits: int, lock: threading.Lock) -> None:
         self._files, self._bits, self._lock = files, bits, lock
@@ -355,7 +356,7 @@ class _Writer:
         self._last_key = int(MISSING_KEY)
 
     def add(self, keys: IntArray, rows: RowArray) -> None:
-        """Go on with some entries."""
+        """Append some entries."""
         start = 0
         while start < len(keys):
             stop = min(len(keys), start + PIECE - self._n_held)
@@ -393,7 +394,7 @@ class _Writer:
 
 
 def _encode(entries: RowArray, n: int, bits: int, lz4: Any) -> tuple[BinArray, int]:
-    """The smallest of the encodings of ``entries[:n]``."""
+    """Return the smallest encoding of ``entries[:n]``."""
     plain = entries[:n]
     best, codec = plain.view(np.uint8), _RAW
     if bits <= 32 * _WORTH:
@@ -413,7 +414,7 @@ def _mean_run(entries: RowArray) -> float:
 
 
 def _differences(entries: RowArray) -> npt.NDArray[np.uint32]:
-    """Each row less the one before it, with the bit of its run."""
+    """Return each row number minus the previous one, with the bit of its run."""
     rows = entries & ROW_BITS
     steps = np.diff(rows, prepend=np.uint32(0)) & ROW_BITS
     return steps | (entries & RUN_BIT)

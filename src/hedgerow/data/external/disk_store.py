@@ -12,26 +12,26 @@
 
 Glossary
 --------
-stripe    a folder, and the thread that fetches the chunks in it
-mapped    a chunk with both layouts in the file as they are in memory: its pages are
-          read when they are touched, and cost nothing while the file cache has them
-encoded   a chunk that is stored by column only, columns of few bins packed; the
-          thread of its lane unpacks it and makes the rows from the columns
+stripe    a folder, and the thread that fetches its chunks
+mapped    a chunk whose file has both layouts as in memory: pages are read when they
+          are touched, and cost nothing while they are in the file cache
+encoded   a chunk stored by column only, with columns of few bins packed; the thread
+          of its stripe unpacks the columns and makes the rows from them
 resident  a chunk that stays in memory: the first ones, as many as the limit allows
 
-The threads of the lanes are used where they gain something: to unpack, and to read from
-the disk what the file cache has not kept.  What it has kept is mapped by the thread that
-uses it, in a few microseconds a chunk.
+The threads of the stripes work only where they save time: they unpack chunks, and read from
+disk the chunks that are not in the file cache.  A chunk in the file cache is mapped by the
+thread that uses it, in a few microseconds.
 
-A mapped chunk takes two to four times the bytes of an encoded one, and nothing has to be
-computed.  So chunks are mapped as long as the file cache may be expected to hold them,
-and encoded beyond that.  ``benchmarks/disk_store.py`` measures both, see
+A mapped chunk takes two to four times the bytes of an encoded one, but needs no
+computation.  So the first chunks, which the file cache is expected to hold, are mapped, and
+the others are encoded.  ``benchmarks/disk_store.py`` measures both, see
 docs/out-of-core-store.md.
 
-Work (raw scores, gradients, row order) of resident chunks is in memory, that of the
-others in files (:mod:`hedgerow.data.external.work_files`).  What is read from a file is compared
-with its checksum the first time.  Files lie in temporary folders
-(:mod:`hedgerow.data.external.scratch`) and are gone when the store is closed.
+The work (raw scores, gradients, row order) of resident chunks is in memory; the work of
+other chunks is in files (:mod:`hedgerow.data.external.work_files`).  The first read of a
+block verifies its checksum.  Files are in temporary folders
+(:mod:`hedgerow.data.external.scratch`), which are deleted when the store is closed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from hedgerow.threads import work_ahead
 
 
 class _Given(NamedTuple):
-    """What the caller has given with the rows."""
+    """Target, weight and offset of the rows of a chunk."""
 
     target: FloatArray
     weight: FloatArray | None
@@ -73,7 +73,7 @@ class _Given(NamedTuple):
 
 
 class _View(NamedTuple):
-    """A chunk as seen through a mapping; its pages come and go."""
+    """A mapped chunk, whose pages the system loads and drops."""
 
     mapping: BinArray
     address: int
@@ -82,7 +82,7 @@ class _View(NamedTuple):
 
 
 class _Loaded(NamedTuple):
-    """A chunk to work on, and what is to be given back after that."""
+    """A chunk in use, and the resources to release afterwards."""
 
     matrix: BinnedMatrix
     given: _Given
@@ -93,7 +93,7 @@ class _Loaded(NamedTuple):
 
 
 class _Buffers(NamedTuple):
-    """Where an encoded chunk is unpacked to."""
+    """Memory for an unpacked chunk."""
 
     by_row: BinArray
     by_column: BinArray
@@ -101,14 +101,14 @@ class _Buffers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoreFiles:
-    """What a sink hands over to a store.
+    """Files that a sink passes to a store.
 
     Attributes
     ----------
     folders : list of ScratchFolder
-        One for each lane.
+        Folder of each stripe.
     blocks : list of BlockFile
-        The file of each lane.
+        File of each stripe.
     manifest : Path
     """
 
@@ -117,7 +117,7 @@ class StoreFiles:
     manifest: Path
 
     def close(self) -> None:
-        """Delete all."""
+        """Delete all files."""
         for file in self.blocks:
             file.close()
         for folder in self.folders:
@@ -127,8 +127,8 @@ class StoreFiles:
 class DiskStore:
     """Chunks on disk: a :class:`hedgerow.data.external.row_store.RowStore`.
 
-    Made by :meth:`hedgerow.data.external.chunk_sink.ChunkSink.finish`.  Serves one fit at a time,
-    any number in turn.
+    :meth:`hedgerow.data.external.chunk_sink.ChunkSink.finish` creates it.  A store serves any
+    number of fits, one at a time.
 
     Parameters
     ----------
@@ -136,11 +136,11 @@ class DiskStore:
         Deleted by :meth:`close`.
     spec : BinSpec
     layout : Layout or None
-        Of bundles.
+        Layout of bundles.
     memory_limit : int
-        Bytes that the store may take up: chunks in use, resident chunks, and their work.
+        Memory of the store in bytes: chunks in use, resident chunks, and their work.
     first_row : int, default=0
-        May be set as long as no pass is going on.
+        Number of rows of lower ranks; may be set while no pass is running.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class DiskStore:
     first_row : int
     memory_limit : int
     n_resident : int
-        Chunks that stay in memory, since the last :meth:`begin`.
+        Number of resident chunks, determined by the last :meth:`begin`.
 
     Every method raises :class:`hedgerow.errors.StorageError` if a file cannot be read or
     written, or has changed.
@@ -165,7 +165,7 @@ class DiskStore:
     ) -> None:
         manifest = read_manifest(files.manifest)
         if manifest.spec != digest_of(spec):
-            raise StorageError(f"{files.manifest} belongs to other bins: start again.")
+            raise StorageError(f"{files.manifest} was written with other bins: start again.")
         self.spec, self.first_row, self.memory_limit = spec, first_row, memory_limit
         self._files, self._layout, self._manifest = files, layout, manifest
         self._records = manifest.chunks
@@ -185,26 +185,32 @@ class DiskStore:
         self._closed = False
 
     def begin(self, n_outputs: int, keeps_probability: bool) -> None:
-        """Make room for the work of a fit; contents are undefined.
+        """Allocate the working arrays of a fit, with undefined contents.
 
         Parameters
         ----------
         n_outputs : int
             Raw scores of a row.
         keeps_probability : bool
-            Whether there are probabilities as well.
+            Whether the work includes probabilities.
 
         Raises
         ------
         ParameterError
-            If the memory limit is too small for so many outputs.
+            If the memory limit is too small for this number of outputs.
         """
         self._check_open()
-        given = self._manifest
-        n_tiles, _, width = given.tile
+        manifest = self._manifest
+        n_tiles, _, width = manifest.tile
         weighted = any(record.weight is not None for record in self._records)
         shape = RowShape(
-            given.n_columns, n_tiles, width, weighted, given.n_offsets, n_outputs, keeps_probability
+            manifest.n_columns,
+            n_tiles,
+            width,
+            weighted,
+            manifest.n_offsets,
+            n_outputs,
+            keeps_probability,
         )
         n_stripes, n_chunks = len(self._files.blocks), len(self._records)
         most = max(self.chunk_sizes, default=1)
@@ -224,20 +230,20 @@ class DiskStore:
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
     ) -> Iterator[Chunk]:
-        """The chunks with these numbers, ascending (default: all).
+        """Yield the chunks with these ascending numbers (default: all).
 
-        One pass at a time.  Before :meth:`begin` there is no work.
+        Only one pass may run at a time.  Chunks have no work before :meth:`begin`.
 
         Parameters
         ----------
         numbers : sequence of int, optional
         uses : Uses, default=EVERYTHING
-            Bins that the pass reads.
+            Bins and work that the pass reads and writes.
 
         Yields
         ------
         Chunk
-            Its arrays may be used until the next one is asked for.
+            Arrays of the chunk are valid until the next chunk is requested.
         """
         self._check_open()
         wanted = range(len(self._records)) if numbers is None else numbers
@@ -263,7 +269,7 @@ class DiskStore:
         """End passes and delete the files; a second call does nothing."""
         self._closed = True
         for ahead in self._passes:
-            with contextlib.suppress(ValueError):  # it is just giving out a chunk
+            with contextlib.suppress(ValueError):  # the generator is running
                 ahead.close()
         self._resident, self._views, self._free = {}, {}, []
         self._end_work()
@@ -290,7 +296,7 @@ class DiskStore:
         self._work = None
 
     def _load_all(self, numbers: Sequence[int], uses: Uses) -> Generator[_Loaded, None, None]:
-        """Load chunks one after the other, in the threads of their lanes if that may pay."""
+        """Load chunks in order; use the threads of the stripes if this may save time."""
         computed = uses.by_row or uses.columns is None or len(uses.columns) > 0
         encoded = computed and any(self._records[n].by_row is None for n in numbers)
         n_stripes = len(self._files.blocks)
@@ -301,7 +307,7 @@ class DiskStore:
         return (self._load(n, uses) for n in numbers)
 
     def _load(self, number: int, uses: Uses) -> _Loaded:
-        """Bring a chunk into memory."""
+        """Load a chunk into memory."""
         record = self._records[number]
         file = self._files.blocks[record.file]
         if number not in self._checked:
@@ -329,7 +335,7 @@ class DiskStore:
         return _Loaded(matrix, view.given, work, view, buffers, work_buffer)
 
     def _fetched(self, record: ChunkRecord, uses: Uses) -> Iterator[tuple[int, int]]:
-        """Parts of the mapping of a chunk that are used: where they begin, and bytes."""
+        """Yield the offset and size of each part of a chunk that the pass uses."""
         start = record.target.offset
         yield start, record.given[-1].stop - start
         if record.by_row is not None:
@@ -359,13 +365,13 @@ class DiskStore:
         return view
 
     def _give_back(self, number: int, loaded: _Loaded, uses: Uses) -> None:
-        """Keep the work of a chunk, and free what it has taken up."""
+        """Save the work of a chunk, and release its memory."""
         if loaded.buffers is not None:
             with self._lock:
                 self._free.append(loaded.buffers)
         view = loaded.view
         if view is not None and not let_go(view.address, len(view.mapping)):
-            self._views.pop(number, None)  # the memory goes with the arrays
+            self._views.pop(number, None)  # the memory is freed with the arrays
         if loaded.work_buffer is not None and self._work is not None:
             self._work.keep(number, loaded.work_buffer, uses)
 
@@ -388,7 +394,7 @@ class DiskStore:
         return _shaped(record, *arrays)
 
     def _matrix(self, record: ChunkRecord, by_row: BinArray, by_column: BinArray) -> BinnedMatrix:
-        """Bins in the shapes of a matrix, of arrays at least as large."""
+        """Return a matrix of bins that are stored in arrays at least as large."""
         n_tiles, _, width = self._manifest.tile
         n_rows, n_columns = record.n_rows + PAD, self._manifest.n_columns
         return BinnedMatrix(
@@ -402,7 +408,7 @@ class DiskStore:
     def _decode(
         self, record: ChunkRecord, file: BlockFile, uses: Uses, buffers: _Buffers
     ) -> BinnedMatrix:
-        """Unpack the columns that are used, and make rows of them."""
+        """Unpack the columns that the pass uses, and make rows from them."""
         matrix = self._matrix(record, *buffers)
         decoder = self._decoders[record.file]
         by_column, n_rows = matrix.by_column, record.n_rows
@@ -433,25 +439,25 @@ class DiskStore:
 
 
 class _Clock:
-    """How fast chunks are fetched: slowly from a disk, at once from the file cache."""
+    """Timer that tells whether chunks come from a disk (slow) or the file cache (fast)."""
 
-    _FAST = 4e9  # bytes a second; no disk is as fast, and mapping cached pages faster
-    _CALL = 1e-4  # seconds that a chunk may take whatever its size
+    _FAST = 4e9  # bytes per second: disks are slower, mapping of cached pages is faster
+    _CALL = 1e-4  # seconds allowed for a chunk of any size
 
     def __init__(self) -> None:
-        self._seconds, self._allowed = 1.0, 0.0  # the first pass is from a disk
+        self._seconds, self._allowed = 1.0, 0.0  # the first pass reads from a disk
 
     def restart(self) -> None:
         self._seconds, self._allowed = 0.0, 0.0
 
     def note(self, n_bytes: int, seconds: float) -> None:
-        """A chunk has been fetched."""
+        """Record the time in which a chunk was fetched."""
         self._allowed += self._CALL + n_bytes / self._FAST
         self._seconds += seconds
 
     @property
     def is_slow(self) -> bool:
-        """Whether the chunks of the last pass were worth to be fetched ahead of use."""
+        """Whether prefetching would have been worthwhile in the last pass."""
         return self._seconds > self._allowed
 
 

@@ -1,4 +1,4 @@
-"""What is where in the files of a store: a small JSON file, checked in full when read.
+"""Index of the files of a store: a small JSON file, fully validated when read.
 
 ::
 
@@ -7,9 +7,9 @@
      "chunks": [{"rows": 65536, "file": 0, "lost": 0, "given": [[0, 524288, 0, 2774...]],
                  "by_row": [...] or null, "columns": [[...], ...]}, ...]}
 
-A block is ``[offset, size, codec, checksum]``.  ``given`` are target, weight (or null)
-and offset (or null).  A chunk has bins in both layouts, as they are in memory, one block
-each; or ``by_row`` is null and each column has a block of its own, encoded.
+A block is ``[offset, size, codec, checksum]``.  ``given`` lists target, weight (or null)
+and offset (or null).  A chunk has one block for each of the two layouts of bins, as in
+memory; or ``by_row`` is null and each column has its own encoded block.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class ChunkRecord:
     ----------
     n_rows : int
     file : int
-        Number of the file that has them.
+        Index of the file with the blocks.
     n_lost : int
-        Of the matrix.
+        As in :class:`hedgerow.data.binning.matrix.BinnedMatrix`.
     target : Block
     weight, offset : Block or None
     by_row : Block or None
-        Whole layout; None if it is made from the columns.
+        The layout by row; None if it is made from the columns.
     columns : tuple of Block
-        One for the whole layout by column if there is ``by_row``, else one each.
+        One block for the layout by column if ``by_row`` is set, else one block per column.
     """
 
     n_rows: int
@@ -62,7 +62,7 @@ class ChunkRecord:
 
     @property
     def given(self) -> list[Block]:
-        """Target, weight, offset, as far as they are there."""
+        """Blocks of target, weight and offset that are present."""
         some = [self.target, self.weight, self.offset]
         return [block for block in some if block is not None]
 
@@ -75,7 +75,7 @@ class ChunkRecord:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All chunks.
+    """Index of all chunks of a store.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Manifest:
         :func:`digest_of` the bins.
     n_columns : int
     tile : tuple of int
-        As of :func:`hedgerow.data.binning.matrix.tile_shape`.
+        As returned by :func:`hedgerow.data.binning.matrix.tile_shape`.
     n_offsets : int
     files : tuple of str
     chunks : tuple of ChunkRecord
@@ -98,7 +98,7 @@ class Manifest:
 
 
 def digest_of(spec: BinSpec) -> str:
-    """SHA-256 of all that decides which bin a value has."""
+    """Return the SHA-256 of everything that determines the bins of values."""
     digest = hashlib.sha256()
     schema = spec.schema
     about = [spec.stride, schema.unknown, schema.zero_missing, schema.names, schema.kinds]
@@ -110,7 +110,7 @@ def digest_of(spec: BinSpec) -> str:
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
-    """Write the file."""
+    """Write a manifest to a file."""
     chunks = [
         {
             "rows": chunk.n_rows,
@@ -140,12 +140,12 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read the file and check every number in it.
+    """Read a manifest and check every number in it.
 
     Raises
     ------
     StorageError
-        If it cannot be read, is of another version, or says what cannot be.
+        If the file cannot be read, has another version, or is inconsistent.
     """
     with explained("read", path):
         text = path.read_bytes()
@@ -155,19 +155,19 @@ def read_manifest(path: Path) -> Manifest:
     except (ValueError, RecursionError):
         reader.refuse("it is not JSON")
     keys = {"format", "version", "spec", "n_columns", "tile", "n_offsets", "files", "chunks"}
-    reader.check(isinstance(content, dict) and set(content) == keys, "its fields are not those")
+    reader.check(isinstance(content, dict) and set(content) == keys, "its fields are others")
     reader.check(content["format"] == FORMAT, "it describes something else")
     reader.check(content["version"] == VERSION, f"version {content['version']!r} is not {VERSION}")
-    reader.check(isinstance(content["spec"], str), "spec is no text")
-    reader.check(_is_list(content["files"], str), "files is no list of names")
+    reader.check(isinstance(content["spec"], str), "spec is not text")
+    reader.check(_is_list(content["files"], str), "files is not a list of names")
     tile = content["tile"]
     reader.check(_is_list(tile, int) and len(tile) == 3, "tile is not three numbers")
     n_columns, n_offsets = content["n_columns"], content["n_offsets"]
-    reader.check(all(_is_count(n) for n in (n_columns, n_offsets, *tile)), "a size is no count")
+    reader.check(all(_is_count(n) for n in (n_columns, n_offsets, *tile)), "a size is not a count")
     n_tiles, per_tile, width = tile
     fits = n_columns > 0 and n_tiles * per_tile >= n_columns and per_tile <= width
     reader.check(fits, "tiles do not hold the columns")
-    reader.check(_is_list(content["chunks"], dict), "chunks is no list of chunks")
+    reader.check(_is_list(content["chunks"], dict), "chunks is not a list of chunks")
     return Manifest(
         content["spec"],
         n_columns,
@@ -182,7 +182,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 class _Reader:
-    """Checks the parts of a manifest."""
+    """Validator of the parts of a manifest."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -202,13 +202,13 @@ class _Reader:
         n_files: int,
     ) -> ChunkRecord:  # fmt: skip
         keys = {"rows", "file", "lost", "given", "by_row", "columns"}
-        self.check(set(chunk) == keys, "the fields of a chunk are not those")
+        self.check(set(chunk) == keys, "the fields of a chunk are others")
         n_rows, file, lost = chunk["rows"], chunk["file"], chunk["lost"]
-        self.check(all(_is_count(n) for n in (n_rows, file, lost)), "a size is no count")
+        self.check(all(_is_count(n) for n in (n_rows, file, lost)), "a size is not a count")
         self.check(n_rows > 0 and file < n_files, "a chunk has no rows or no file")
         given, columns = chunk["given"], chunk["columns"]
-        self.check(_is_list(given, object) and len(given) == 3, "not three things are given")
-        self.check(_is_list(columns, list), "columns are no list of blocks")
+        self.check(_is_list(given, object) and len(given) == 3, "given is not three blocks")
+        self.check(_is_list(columns, list), "columns is not a list of blocks")
         target = self.block(given[0], 8 * n_rows)
         weight = None if given[1] is None else self.block(given[1], 8 * n_rows)
         offset = None if given[2] is None else self.block(given[2], 8 * n_rows * n_offsets)
@@ -241,7 +241,7 @@ class _Reader:
 
     def _any_block(self, numbers: Any) -> Block:
         self.check(_is_list(numbers, int) and len(numbers) == 4, "a block is not four numbers")
-        self.check(all(_is_count(n) for n in numbers), "a block has a number that is no count")
+        self.check(all(_is_count(n) for n in numbers), "a block has a number that is not a count")
         return Block(*numbers)
 
 

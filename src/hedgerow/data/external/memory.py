@@ -99,7 +99,7 @@ def _machine() -> int:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
-        return 4 * 2**30  # a guess if the system does not tell
+        return 4 * 2**30  # a guess for systems that do not report it
 
 
 def _group(most: str, used: str, stat: str) -> int:

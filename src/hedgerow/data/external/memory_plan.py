@@ -3,7 +3,7 @@
 ::
 
     memory_limit = reserve                         threads, tables, one block being read
-                 + (n_lanes + 2) chunks            prefetched, in use, and about to be freed
+                 + (n_stripes + 2) chunks          prefetched, in use, and about to be freed
                  + resident chunks                 the first ones, as many as fit
 
 The size of a chunk includes everything of its rows: bins in both layouts, target, weight,
@@ -61,28 +61,28 @@ class RowShape:
 
     @property
     def bin_bytes(self) -> int:
-        """Both layouts."""
+        """Bytes of both layouts of bins."""
         return self.n_tiles * self.tile_width + self.n_columns
 
     @property
     def given_bytes(self) -> int:
-        """Target, weight, offset."""
+        """Bytes of target, weight and offset."""
         return 8 * (1 + self.has_weight + self.n_offsets)
 
     @property
     def work_bytes(self) -> int:
-        """Raw scores and probabilities, 8 each; 8 of quantized, 16 of packed, 4 of rows."""
+        """Bytes of the work: 8 per raw score and probability, 8 quantized, 16 packed, 4 rows."""
         return 8 * self.n_outputs * (1 + self.keeps_probability) + 28
 
     def chunk_bytes(self, n_rows: int) -> int:
-        """Everything that belongs to a chunk."""
+        """Return the bytes of a chunk with all its arrays."""
         row_bytes = self.bin_bytes + self.given_bytes + self.work_bytes
         return (n_rows + PAD) * row_bytes + _PAGES
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """The parts of a limit.
+    """The parts of a memory limit.
 
     Attributes
     ----------
@@ -90,11 +90,11 @@ class MemoryPlan:
         Rows of each chunk but the last.
     chunk_bytes : int
     n_slots : int
-        Chunks in memory for a while.
+        Number of chunks in memory temporarily.
     n_resident : int
-        Chunks that may stay if there are more; see :meth:`resident_of`.
+        Number of resident chunks if not all fit; see :meth:`resident_of`.
     n_all : int
-        Chunks that may stay if there are no others.
+        Largest number of chunks that can all be resident.
     """
 
     chunk_rows: int
@@ -104,7 +104,7 @@ class MemoryPlan:
     n_all: int
 
     def resident_of(self, n_chunks: int) -> int:
-        """How many of so many chunks stay in memory, from the first on."""
+        """Return how many of ``n_chunks`` chunks are resident, counted from the first."""
         return n_chunks if n_chunks <= self.n_all else self.n_resident
 
 
@@ -119,19 +119,19 @@ def divide_memory(
         Bytes.
     shape : RowShape
     n_stripes : int
-        Threads that fetch chunks.
+        Number of threads that fetch chunks.
     chunk_rows : int, optional
-        If it has been chosen before.
+        Rows of a chunk, if already fixed.
 
     Raises
     ------
     ParameterError
-        If the limit is too small; says what would do.
+        If the limit is too small; the message names the minimum.
 
     Examples
     --------
     >>> shape = RowShape(28, 1, 32, False, 0, 1, False)
-    >>> plan = divide_memory(100_000_000, shape, n_lanes=1)
+    >>> plan = divide_memory(100_000_000, shape, n_stripes=1)
     >>> plan.chunk_rows, plan.n_slots, plan.resident_of(1000), plan.resident_of(10)
     (131072, 3, 4, 4)
     """
@@ -155,7 +155,7 @@ def divide_memory(
 
 
 def file_cache_bytes() -> int:
-    """What the system can be expected to keep of a file in memory: half of what is free."""
+    """Estimate the bytes of a file that stay in the file cache: half of the free memory."""
     free = _physical()
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():

@@ -30,8 +30,8 @@ from hedgerow.errors import ParameterError, StorageError
 
 LOCK = "owner.lock"
 _NAME = re.compile(r"hedgerow-[0-9a-f]{16}\.scratch")
-_UNLOCKED_AGE = 3600.0  # seconds in which any process has locked what it has made
-_UNSURE_AGE = 86400.0  # where files cannot be locked, processes are asked for by number
+_UNLOCKED_AGE = 3600.0  # seconds within which every process locks its new folder
+_UNSURE_AGE = 86400.0  # if files cannot be locked: seconds before the process number is checked
 _TRIES = 8
 
 _ADVICE = {
@@ -40,7 +40,7 @@ _ADVICE = {
     errno.EACCES: "name a folder in cache_dir in which you may write",
     errno.EPERM: "name a folder in cache_dir in which you may write",
     errno.EROFS: "name a folder in cache_dir in which you may write",
-    errno.ENOENT: "make the folder, or name one in cache_dir that is there and stays there",
+    errno.ENOENT: "make the folder, or name an existing one in cache_dir",
     errno.ENOTDIR: "name a folder in cache_dir",
     errno.EMFILE: "close files or raise the limit of open files (ulimit -n)",
     errno.ENOMEM: "end other programs that take memory",
@@ -48,7 +48,7 @@ _ADVICE = {
 
 
 def storage_error(error: OSError, doing: str, path: str | os.PathLike[str]) -> StorageError:
-    """What the system said, which file it was about, and what to do."""
+    """Return an error that names the reason, the file, and a remedy."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     advice = _ADVICE.get(error.errno or 0, "check the disk, or name another folder in cache_dir")
     found = StorageError(f"cannot {doing} {os.fspath(path)}: {reason}; {advice}.")
@@ -58,7 +58,7 @@ def storage_error(error: OSError, doing: str, path: str | os.PathLike[str]) -> S
 
 @contextlib.contextmanager
 def explained(doing: str, path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn errors of the system into :class:`StorageError`."""
+    """Convert errors of the system to :class:`StorageError`."""
     try:
         yield
     except StorageError:
@@ -84,7 +84,7 @@ class ScratchFolder:
     ParameterError
         If ``parent`` is not a folder.
     StorageError
-        If no folder can be made there.
+        If no folder can be created in ``parent``.
     """
 
     def __init__(self, parent: str | os.PathLike[str]) -> None:
@@ -98,12 +98,12 @@ class ScratchFolder:
         self._remove = weakref.finalize(self, _remove, self.path, descriptor, os.getpid())
 
     def close(self) -> None:
-        """Delete the folder with all that is in it; a second call does nothing."""
+        """Delete the folder and its contents; a second call does nothing."""
         self._remove()
 
 
 def remove_leftovers(parent: str | os.PathLike[str]) -> list[Path]:
-    """Delete the scratch folders in ``parent`` whose owners are gone; return which."""
+    """Delete the scratch folders in ``parent`` whose owners are gone; return their paths."""
     removed = []
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(parent)):
@@ -123,26 +123,26 @@ def _make(parent: Path) -> tuple[Path, int]:
             descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             try:
                 os.write(descriptor, f"{socket.gethostname()}\n{os.getpid()}\n".encode())
-                # Who took it for a leftover before it was locked may be done with it by now.
+                # Another process may have deleted the folder as a leftover before the lock.
                 if _lock(descriptor) is not False and (path / LOCK).exists():
                     return path, descriptor
             except BaseException:
                 os.close(descriptor)
                 raise
-            os.close(descriptor)  # somebody took it for a leftover
+            os.close(descriptor)  # deleted as a leftover by another process
         except FileNotFoundError:
-            continue  # the same
+            continue  # deleted as a leftover by another process
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
             raise
-    raise FileExistsError(errno.EEXIST, "others delete every new folder", str(parent))
+    raise FileExistsError(errno.EEXIST, "other processes delete every new folder", str(parent))
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Lock a file: True, False if another process has, None if the file system cannot."""
+    """Lock a file; return False if another process holds the lock, None if unsupported."""
     try:
         import fcntl
-    except ImportError:  # Windows: an open file cannot be deleted, which is as good
+    except ImportError:  # Windows: an open file cannot be deleted, which serves as a lock
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -154,7 +154,7 @@ def _lock(descriptor: int) -> bool | None:
 
 
 def _remove_if_left(path: Path) -> bool:
-    """Delete a scratch folder unless its owner is alive, or may be."""
+    """Delete a scratch folder unless its owner is, or may be, alive."""
     lock = path / LOCK
     try:
         descriptor = os.open(lock, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
@@ -165,7 +165,7 @@ def _remove_if_left(path: Path) -> bool:
         return left
     if os.name == "nt":
         os.close(descriptor)
-        lock.unlink()  # fails as long as the owner has it open
+        lock.unlink()  # on Windows, fails while the owner has it open
         shutil.rmtree(path, ignore_errors=True)
         return True
     try:
@@ -179,7 +179,7 @@ def _remove_if_left(path: Path) -> bool:
 
 
 def _owner_is_gone(descriptor: int) -> bool:
-    """Where nothing can be locked: whether the process is known not to run any more."""
+    """Return whether the owner is known to have ended, where files cannot be locked."""
     if time.time() - os.fstat(descriptor).st_mtime < _UNSURE_AGE:
         return False
     words = os.pread(descriptor, 4096, 0).decode("utf-8", "replace").split("\n")
@@ -195,12 +195,12 @@ def _owner_is_gone(descriptor: int) -> bool:
 
 
 def _remove(path: Path, descriptor: int, owner: int) -> None:
-    """Delete the folder, unless this is a forked child of its owner."""
+    """Delete the folder, unless this process is a forked child of the owner."""
     if os.getpid() != owner:
         return
     if os.name == "nt":
         os.close(descriptor)
         shutil.rmtree(path, ignore_errors=True)
-    else:  # nobody may take the lock before all is gone
+    else:  # keep the lock until everything is deleted
         shutil.rmtree(path, ignore_errors=True)
         os.close(descriptor)

@@ -29,7 +29,7 @@ _LINE = 64
 
 @dataclass(frozen=True, slots=True)
 class WorkShape:
-    """What is kept of a row.
+    """Sizes of the work of a row.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class WorkShape:
     keeps_probability: bool
 
     def places(self, n_rows: int) -> dict[str, tuple[int, int]]:
-        """First byte and bytes of each field, one behind the other."""
+        """Return the offset and size in bytes of each field, in consecutive order."""
         scores = 8 * self.n_outputs * n_rows
         sizes = {
             "raw": scores,
@@ -54,12 +54,12 @@ class WorkShape:
         return dict(zip(sizes, zip(starts, sizes.values(), strict=False), strict=True))
 
     def n_bytes(self, n_rows: int) -> int:
-        """Bytes for all fields of a chunk."""
+        """Return the bytes of all fields of a chunk."""
         start, size = self.places(n_rows)["rows"]
         return start + -(-size // _LINE) * _LINE
 
     def view(self, buffer: BinArray, n_rows: int) -> ChunkWork:
-        """The fields in a buffer of at least :meth:`n_bytes`."""
+        """Return the fields in a buffer of at least :meth:`n_bytes`."""
         part = {
             name: buffer[start : start + size]
             for name, (start, size) in self.places(n_rows).items()
@@ -74,12 +74,12 @@ class WorkShape:
         )
 
     def new(self, n_rows: int) -> ChunkWork:
-        """Work in memory of its own."""
+        """Allocate the work of a chunk."""
         return self.view(aligned_empty(self.n_bytes(n_rows), np.uint8), n_rows)
 
 
 class WorkBuffer:
-    """Memory for the work of a chunk, of any in turn."""
+    """Reusable memory for the work of one chunk at a time."""
 
     def __init__(self, shape: WorkShape, most_rows: int) -> None:
         self.data: BinArray = aligned_empty(shape.n_bytes(most_rows), np.uint8)
@@ -87,28 +87,27 @@ class WorkBuffer:
         self._views: dict[int, ChunkWork] = {}
 
     def view(self, n_rows: int) -> ChunkWork:
-        """The fields, for a chunk of so many rows."""
+        """Return the fields of a chunk of ``n_rows`` rows."""
         if n_rows not in self._views:
             self._views[n_rows] = self._shape.view(self.data, n_rows)
         return self._views[n_rows]
 
 
 class WorkFiles:
-    """The work of some chunks, in a file for each folder.
+    """The work of some chunks, in one file per folder.
 
     Parameters
     ----------
     paths : sequence of Path
-        Files to be made; chunk ``n`` is in file ``n % len(paths)``.
+        New files; chunk ``n`` is in file ``n % len(paths)``.
     n_rows : mapping of int to int
-        Rows of each chunk that is kept here.
+        Rows of each chunk in the files.
     shape : WorkShape
 
     Raises
     ------
     StorageError
-        If there is not enough space for all, and later if a file cannot be read or
-        written.
+        If the disk space is insufficient, and later if a file cannot be read or written.
     """
 
     def __init__(self, paths: Sequence[Path], n_rows: Mapping[int, int], shape: WorkShape) -> None:
@@ -132,7 +131,7 @@ class WorkFiles:
             raise
 
     def load(self, number: int, uses: Uses) -> tuple[WorkBuffer, int]:
-        """A buffer with what ``uses`` reads of a chunk's work, and the bytes that were read."""
+        """Load the work that ``uses`` reads; return its buffer and the number of bytes read."""
         with self._lock:
             buffer = self._free.pop() if self._free else None
         if buffer is None:
@@ -144,7 +143,7 @@ class WorkFiles:
         return buffer, n_read
 
     def keep(self, number: int, buffer: WorkBuffer, uses: Uses) -> None:
-        """Keep what ``uses`` writes, and the buffer for another chunk."""
+        """Save the work that ``uses`` writes, and reuse the buffer for another chunk."""
         file, at = self._files[number % len(self._files)], self._start[number]
         for start, stop in self._parts(number, uses.writes, uses.packed_words):
             file.write(at + start, buffer.data[start:stop])
@@ -163,7 +162,7 @@ class WorkFiles:
     def _parts(
         self, number: int, fields: Collection[str], packed_words: int
     ) -> list[tuple[int, int]]:
-        """First and last byte of the fields, neighbours in one."""
+        """Return the byte ranges of the fields; adjacent ranges are merged."""
         key = self._n_rows[number], tuple(fields), packed_words
         if key not in self._known_parts:
             self._known_parts[key] = list(self._parts_of(*key))
