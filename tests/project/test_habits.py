@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import hedgerow
 from hedgerow import errors
 from hedgerow.errors import HedgerowWarning
-from hedgerow.plot.notebook import most_used
+from hedgerow.notebook import most_used
 
 PACKAGE = Path(hedgerow.__file__).parent
 
@@ -79,6 +80,13 @@ def test_estimators_have_a_view_for_notebooks() -> None:
     assert "HedgerowClassifier" in model._repr_html_()
 
 
+def value_of(view: str, name: str) -> str:
+    """Return the text beside a name in a view."""
+    found = re.search(f"<th>{re.escape(name)}</th><td[^>]*>(.*?)</td>", view)
+    assert found is not None, view
+    return re.sub(r"<span[^>]*></span>", "", found[1]).strip()
+
+
 def test_boosters_have_a_view_for_notebooks() -> None:
     rng = np.random.default_rng(0)
     X = {"<b>age": rng.normal(size=200), "noise": np.zeros(200)}
@@ -87,13 +95,95 @@ def test_boosters_have_a_view_for_notebooks() -> None:
     splits = int(model.feature_importance("split")[0])
     assert f"&lt;b&gt;age ({splits} splits)</td>" in view
     assert "<b>" not in view
-    assert "<th>trees</th><td>3</td>" in view
+    assert value_of(view, "trees") == "3"
 
 
 def test_the_view_names_columns_by_their_splits() -> None:
     splits = np.array([3.0, 0.0, 9.0, 3.0, 1.0, 2.0, 4.0])
     named = "c (9 splits), g (4 splits), a (3 splits), d (3 splits), f (2 splits)"
     assert most_used("abcdefg", splits) == named
+
+
+MARKUP = "<img src=x onerror=alert(1)> & $x$"
+ESCAPED = "&lt;img src=x onerror=alert(1)&gt; &amp; $x$"
+
+
+def test_datasets_have_a_view_for_notebooks() -> None:
+    X = {MARKUP: ["a", "b", None, "a"], "id": np.arange(4), "size": [0.5, 1.5, 2.5, 3.5]}
+    y = [0.0, 1.0, 2.0, 3.0]
+    data = hedgerow.Dataset(X, y, [0.0, 1.0, 2.0, 1.0], groups=["p", "q", "p", "q"])
+    view = data._repr_html_()
+    assert "<img" not in view
+    assert value_of(view, "rows") == "4"
+    assert value_of(view, "columns") == "3 (1 numeric, 1 int64, 1 categorical)"
+    assert value_of(view, "categories") == f"{ESCAPED} (2 levels)"
+    assert value_of(view, "target") == "from 0 to 3, mean 1.5"
+    assert value_of(view, "weight") == "sum 4, 1 of 0"
+    assert value_of(view, "groups") == "2 different values"
+    assert "offset" not in view
+
+
+@pytest.mark.parametrize(
+    ("y", "shown"),
+    [
+        (None, "none"),
+        (["yes", "no", "yes"], "2 different values"),
+        ({"event": [1, 0, 1], "time": [1, 2, 3]}, "event, time"),
+        (pd.DataFrame({"a<b": [1, 2, 3], "b": [1, 2, 3]}), "2 columns: a&lt;b, b"),
+        (np.ones((3, 2)), "2 columns"),
+    ],
+)
+def test_the_view_of_a_dataset_describes_its_target(y: object, shown: str) -> None:
+    assert value_of(hedgerow.Dataset(np.ones((3, 1)), y)._repr_html_(), "target") == shown
+
+
+def test_the_view_of_a_dataset_shows_why_it_cannot_be_read() -> None:
+    text = value_of(hedgerow.Dataset([[1.0, 2.0], [3.0]])._repr_html_(), "columns")
+    assert text.startswith("X cannot be read as a table")
+
+
+def test_the_view_of_a_dataset_does_not_read_a_large_table() -> None:
+    class Large:
+        shape = (3_000_000, 2)
+
+    view = hedgerow.Dataset(Large())._repr_html_()
+    assert (value_of(view, "rows"), value_of(view, "columns")) == ("3,000,000", "2")
+
+
+def test_the_view_of_files_does_not_read_them(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("<b>age,city,income\n31,Ulm,1.5\n45,Bonn,2.5\n")
+    view = hedgerow.Dataset.from_files(path, target="income", weight="city")._repr_html_()
+    assert value_of(view, "columns") == "1: &lt;b&gt;age"
+    assert (value_of(view, "target"), value_of(view, "weight")) == ("income", "city")
+
+
+def test_explanations_have_a_view_for_notebooks() -> None:
+    rng = np.random.default_rng(0)
+    X = {f"x{k}": rng.normal(size=300) for k in range(12)} | {MARKUP: rng.normal(size=300)}
+    model = hedgerow.HedgerowRegressor(n_estimators=5).fit(X, X[MARKUP] + 0.1 * X["x3"])
+    found = model.explain(X)
+    view = found._repr_html_()
+    assert "<img" not in view
+    size = np.abs(found.values).mean(axis=0)
+    assert value_of(view, ESCAPED) == f"{size[12]:.3g}"
+    assert value_of(view, "base value") == f"{found.base_values:.6g}"
+    assert view.count("<span") == min(10, int((size > 0).sum()))
+    widths = [int(width) for width in re.findall(r"width:(\d+)px", view)]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] > 0
+
+
+def test_the_view_of_an_explanation_names_outputs_and_pairs() -> None:
+    rng = np.random.default_rng(0)
+    X = {"a": rng.normal(size=300), "b": rng.normal(size=300)}
+    y = np.array(["<i>", "x", "z"])[np.digitize(X["a"] * X["b"], [-0.2, 0.2])]
+    model = hedgerow.HedgerowClassifier(n_estimators=5).fit(X, y)
+    found = model.explain(X, interactions=True)
+    view = found._repr_html_()
+    assert value_of(view, "outputs") == "3: &lt;i&gt;, x, z"
+    pair = 2.0 * np.abs(found.values).mean(axis=(0, 3))[0, 1]
+    assert value_of(view, "a x b") == f"{pair:.3g}"
 
 
 def test_types_are_published() -> None:

@@ -57,6 +57,12 @@ class Explanation:
         shape = " x ".join(str(size) for size in self.values.shape)
         return f"<Explanation: {what} of {shape}>"
 
+    def _repr_html_(self) -> str:
+        # Notebooks show this, and Python's own repr elsewhere.
+        from hedgerow.explain.notebook_view import view_of_explanation
+
+        return view_of_explanation(self)
+
     def importance(self) -> FloatArray:
         """Return the mean absolute value over the rows.
 

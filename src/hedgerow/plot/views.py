@@ -9,8 +9,8 @@ from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.data.schema import Schema
 from hedgerow.model.importance import feature_importance
 from hedgerow.model.model import Model
+from hedgerow.notebook import html_table, most_used
 from hedgerow.objectives import Objective
-from hedgerow.plot.notebook import html_table, most_used
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -121,6 +121,11 @@ class FileDataset(Dataset):
 
     # -- a table in memory it is not -------------------------------------------
 
+    def _repr_html_(self) -> str:
+        from hedgerow.boosting.row_data.dataset_view import view_of_files
+
+        return view_of_files(len(self.source.parts), self.source.roles, self.feature_names)
+
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns, once they are known: of files at once."""
