@@ -449,9 +449,9 @@ def test_classes_are_those_of_the_model(tmp_path) -> None:
         more = HedgerowClassifier(n_estimators=4).fit(NUMBERS[two], y[two], init_model=given)
         assert more.classes_.tolist() == ["low", "mid", "top"]
         assert more.n_iter_ == 8
-    with pytest.raises(DataError, match="y has labels that the model to go on from has not: 'new'"):
+    with pytest.raises(DataError, match="y has labels that the model to continue has not: 'new'"):
         HedgerowClassifier().fit(NUMBERS, np.where(two, y, "new"), init_model=some)
-    with pytest.raises(DataError, match="y has labels that the model to go on from has not"):
+    with pytest.raises(DataError, match="y has labels that the model to continue has not"):
         HedgerowClassifier().fit(NUMBERS, y == "top", init_model=some.booster_)
     nameless = Booster(some.booster_.model)
     with pytest.raises(ParameterError, match=r"init_model was trained with objective 'softmax'"):

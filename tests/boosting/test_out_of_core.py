@@ -265,12 +265,12 @@ def test_command_line_errors(
         ([folder / "all.csv", "--target", "y", "--memory-limit", "much"], "--memory-limit must be"),
         (
             [folder / "all.csv", "--target", "label", "--set", "class_weight=balanced", *limit],
-            "class_weight='balanced' is for rows in memory",
+            "class_weight='balanced' needs rows in memory",
         ),
         ([folder / "all.csv", "--target", "b", *limit], "target 'b' is missing in"),
         (
             [folder / "all.csv", "--target", "y", "--task", "classification", *limit],
-            "not whole, which are no classes",
+            "not integers, which cannot be classes",
         ),
     ):
         assert main(["train", *map(str, arguments), "--model", str(tmp_path / "m")]) == 2

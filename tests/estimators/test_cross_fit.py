@@ -349,13 +349,13 @@ def test_groups_and_queries_stay_whole() -> None:
         for train, test in result.splits:
             assert not set(groups[train]) & set(groups[test])
     by_row = list(KFold(4).split(X))
-    with pytest.raises(DataError, match="divides a group"):
+    with pytest.raises(DataError, match="divides the group"):
         cross_fit(estimator, X, y, by_row, groups=groups)
     labels = np.clip(np.round(y), 0, 3)
     ranked = cross_fit(HedgerowRanker(**SMALL), X, labels, 3, qid=groups)
     for train, test in ranked.splits:
         assert not set(groups[train]) & set(groups[test])
-    with pytest.raises(DataError, match="divides a group or query"):
+    with pytest.raises(DataError, match="divides the group or query"):
         cross_fit(HedgerowRanker(**SMALL), X, labels, by_row, qid=groups)
 
 
@@ -376,7 +376,7 @@ def test_a_class_may_be_absent_from_a_fold() -> None:
     [
         ({"callbacks": print}, {}, ParameterError, "callbacks"),
         ({"progress": True}, {}, ParameterError, "progress"),
-        ({"early_stopping": "cv"}, {}, ParameterError, "folds of its own"),
+        ({"early_stopping": "cv"}, {}, ParameterError, "separate folds"),
         ({"early_stopping": "oob", "subsample": 0.5}, {}, ParameterError, "stopping='fold'"),
         ({"early_stopping": False}, {"stopping": "fold"}, ParameterError, "no effect"),
         ({}, {"stopping": "best"}, ParameterError, "'pooled' or 'fold'"),
@@ -387,11 +387,11 @@ def test_a_class_may_be_absent_from_a_fold() -> None:
         ({}, {"cv": []}, ParameterError, "no splits"),
         ({}, {"cv": [[1, 2, 3]]}, ParameterError, "split 0 must be a pair"),
         ({}, {"cv": [([0, 1], [1, 2])]}, DataError, "row 1 is among both the train rows and"),
-        ({}, {"cv": [([0, 0], [2])]}, DataError, "name a row twice"),
+        ({}, {"cv": [([0, 0], [2])]}, DataError, "contain a row twice"),
         ({}, {"cv": [([0, 1], [])]}, DataError, "no test rows of split 0"),
-        ({}, {"cv": [([0, 1], [300])]}, DataError, "name row 300"),
+        ({}, {"cv": [([0, 1], [300])]}, DataError, "contain row 300"),
         ({}, {"cv": [([0.5], [1])]}, DataTypeError, "row numbers"),
-        ({}, {"qid": np.zeros(N_ROWS)}, ParameterError, "qid has no effect"),
+        ({}, {"qid": np.zeros(N_ROWS)}, ParameterError, "qid has an effect only"),
         ({}, {"groups": np.zeros(3)}, DataError, "groups"),
     ],
 )
@@ -412,7 +412,7 @@ def test_other_estimators_and_empty_folds_are_refused() -> None:
     with pytest.raises(DataError, match="all test rows of split 0 have sample_weight 0"):
         cross_fit(HedgerowRegressor(**SMALL), X, y, KFold(3), sample_weight=weight)
     labels = np.clip(np.round(y), 0, 3)
-    with pytest.raises(ParameterError, match="groups beside qid"):
+    with pytest.raises(ParameterError, match="groups cannot be combined with qid"):
         cross_fit(
             HedgerowRanker(**SMALL), X, labels, qid=np.arange(N_ROWS) % 9, groups=np.zeros(N_ROWS)
         )

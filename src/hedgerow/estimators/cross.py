@@ -4,8 +4,8 @@ Glossary
 --------
 out-of-fold prediction   prediction of a row by the model of the fold that tests it, which
                          was not trained on the row
-averaged model           a model whose raw score is the mean of those of all folds
-refitted model           a model of all rows, with the number of rounds that folds chose
+averaged model           a model whose raw score is the mean of the raw scores of all folds
+refitted model           a model of all rows, with the number of rounds that the folds chose
 """
 
 # ruff: noqa: SLF001  (the code here has the role of the estimators' fit methods)
@@ -249,25 +249,25 @@ def _check(estimator: Any, stopping: str, model: str | None) -> None:
     for name in ("callbacks", "progress", "train_scores"):
         if getattr(estimator, name):
             raise ParameterError(
-                f"{name}={getattr(estimator, name)!r} follows one fit, but cross_fit trains those "
-                f"of all folds at once: leave {name} out."
+                f"{name}={getattr(estimator, name)!r} reports on a single fit, but cross_fit "
+                f"trains all folds at once: leave {name} out."
             )
     if estimator.warm_start:
         raise ParameterError(
-            "warm_start=True goes on from a fitted model, which has seen the rows that folds are "
-            "to test: use warm_start=False."
+            "warm_start=True continues a fitted model, which has already seen the test rows of the "
+            "folds: use warm_start=False."
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ClassWeights:
-    """Weights of classes by the rows that a fold trains on, for these and its test rows."""
+    """Class weights from the training rows of a fold, for its training and test rows."""
 
     requested: Any
     classes: AnyArray
 
     def of(self, train: Sample) -> FloatArray:
-        """The weight of each class; 1 for one that is not there."""
+        """Return the weight of each class; 1 for a class without training rows."""
         found = labels.class_weights(self.requested, self.classes, train.target, train.weight)
         assert found is not None
         return found
@@ -284,7 +284,7 @@ class _ClassWeights:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Problem:
-    """All rows, and what is to be learned from them."""
+    """All rows, the objective, and the parameters of the trees."""
 
     sample: Sample
     objective: Objective
@@ -294,7 +294,7 @@ class _Problem:
 
 
 def _read(estimator: Any, given: Offsets, y: Any, weight: Any, qid: Any) -> _Problem:
-    """What the estimator's fit makes of its arguments."""
+    """Read the arguments as the estimator's fit does."""
     params = estimator._params()
     estimator._check_objective()
     table = estimator._read(given.X, params)
@@ -326,7 +326,7 @@ def _read(estimator: Any, given: Offsets, y: Any, weight: Any, qid: Any) -> _Pro
         values, names = estimator._loss_values(), targets.names
         objective = objective_for(chosen, sample.target, parameters=values, names=names)
     if qid is not None and sample.query is None:
-        raise ParameterError("qid has no effect here: use a HedgerowRanker, or groups.")
+        raise ParameterError("qid has an effect only on a HedgerowRanker: use groups instead.")
     sample = given.on(sample, objective.n_outputs)
     requested = resolved(params, objective, table.schema)
     return _Problem(sample, objective, requested, weigh, classes)
@@ -335,7 +335,7 @@ def _read(estimator: Any, given: Offsets, y: Any, weight: Any, qid: Any) -> _Pro
 def _weights_of_folds(
     problem: _Problem, rows: FoldRows, folds: Sequence[Fold]
 ) -> list[FloatArray | None]:
-    """Weights of the classes with which each fold is trained."""
+    """Return the class weights of each fold; None without ``class_weight``."""
     weigh, sample = problem.weigh, rows.sample
     if weigh is None:
         return [None] * len(folds)
@@ -344,7 +344,7 @@ def _weights_of_folds(
 
 
 def _mean_weights(weights: Sequence[FloatArray | None]) -> FloatArray | None:
-    """Weights whose logarithms are the means of those of the folds, as raw scores are averaged."""
+    """Return the geometric mean of the class weights of folds, as raw scores are averaged."""
     known = [by_class for by_class in weights if by_class is not None]
     if not known:
         return None
@@ -358,13 +358,14 @@ def _limits(
 ) -> FoldStopping:
     if requested.by_folds:
         raise ParameterError(
-            "early_stopping='cv' divides rows into folds of its own: with cross_fit use "
-            "early_stopping=True, which is judged by the test rows of the folds."
+            "early_stopping='cv' draws separate folds: with cross_fit use early_stopping=True, "
+            "which uses the test rows of each fold."
         )
     if requested.by_out_of_bag:
         if stopping != "fold":
             raise ParameterError(
-                "early_stopping='oob' judges each fold by rows of its own: use stopping='fold'."
+                "early_stopping='oob' scores each fold on its own out-of-bag rows: use "
+                "stopping='fold'."
             )
         check_out_of_bag(problem.params, n_rows)
     if not requested.is_on(n_rows, True):
@@ -378,17 +379,19 @@ def _limits(
 
 
 def _groups(groups: Any, problem: _Problem) -> IntArray | None:
-    """A number for the rows that must stay together."""
+    """Return the number of each row's group; rows of a group stay in the same fold."""
     sample = problem.sample
     if sample.query is not None:
         if groups is not None:
-            raise ParameterError("groups beside qid: queries are the groups; leave groups out.")
+            raise ParameterError(
+                "groups cannot be combined with qid: queries are the groups. Leave groups out."
+            )
         return sample.query
     return read_qid(groups, sample.n_rows, "groups")
 
 
 def _without_zero_weights(folds: Sequence[Fold], sample: Sample) -> list[Fold]:
-    """The folds in the numbers of rows that count."""
+    """Return the folds as positions among the rows with positive weight."""
     if sample.weight is None or (sample.weight > 0.0).all():
         return list(folds)
     counts = sample.weight > 0.0
@@ -412,7 +415,7 @@ def _out_of_fold(
     problem: _Problem,
     n_threads: int,
 ) -> tuple[FloatArray, FloatArray]:
-    """Means of raw scores and predictions of each row over the folds that test it."""
+    """Return the mean raw score and prediction of each row over the folds that test it."""
     sample, objective = problem.sample, problem.objective
     counted = np.ones(sample.n_rows, dtype=np.bool_)
     if sample.weight is not None:
@@ -444,7 +447,7 @@ def _out_of_fold(
 
 
 def _raw_of(model: Model, rows: FoldRows, sample: Sample, n_threads: int) -> FloatArray:
-    """Raw scores of rows by their values: of those of weight 0, which the bins do not hold."""
+    """Return raw scores from values, for rows of weight 0, which have no binned form."""
     _, seen = with_own_levels(rows.given, sample, lenient=True)
     assert seen is not None
     values = numbers_of(seen.table)
@@ -478,7 +481,7 @@ def _merged(
     n_threads: int,
     clock: StoppingParams,
 ) -> Any:
-    """The fitted estimator."""
+    """Return the averaged or refitted model as a fitted estimator."""
     if how is None:
         return None
     if how == "average":

@@ -85,7 +85,7 @@ class BoostedExplanations(ABC):
         )
 
     def _explained(self, X: Any, n_jobs: int | None) -> Explanation:
-        """Shapley values of rows, for importances."""
+        """Return Shapley values of rows, for importances."""
         threads = self.n_jobs if n_jobs is None else n_jobs
         return self._fitted_booster(X).explain(X, n_jobs=threads, reader=type(self).__name__)
 
@@ -186,7 +186,7 @@ class TreeExplanations(ABC):
         return explain_rows(game.explainer, game.values(np.asarray(table.values)), others, request)
 
     def _explained(self, X: Any, n_jobs: int | None) -> Explanation:
-        """Shapley values of rows, for importances; ``n_jobs`` of the tree is used."""
+        """Return Shapley values of rows, for importances; the tree's ``n_jobs`` applies."""
         return self.explain(X)
 
 

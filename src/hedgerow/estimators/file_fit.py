@@ -23,7 +23,7 @@ from hedgerow.estimators.classifier import HedgerowClassifier
 from hedgerow.estimators.regressor import HedgerowRegressor
 
 MOST_VALUES = 10_000
-"""Different targets that are noted; classes can be no more."""
+"""Most distinct targets that are recorded, and most classes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +40,7 @@ class TargetFacts:
     counted : bool array
         Whether each of them occurs in a row with positive weight.
     has_more : bool
-        Whether there are more than ``MOST_VALUES`` distinct targets, the others unknown.
+        Whether there are more than ``MOST_VALUES`` distinct targets; ``values`` then lacks some.
     """
 
     n_rows: int
@@ -51,7 +51,7 @@ class TargetFacts:
 
     @property
     def classes(self) -> AnyArray:
-        """Labels of the rows with positive weight."""
+        """Return the labels of the rows with positive weight."""
         return self.values[self.counted]
 
 
@@ -93,7 +93,7 @@ def summarize_targets(data: FileDataset) -> TargetFacts:
         n_rows += rows.n_rows
         used.update(np.unique(rows.target).tolist())
     if n_rows == 0:
-        raise DataError("the data have no rows of weight above 0.")
+        raise DataError("the data have no rows of weight above 0: check the column of weights.")
     values = list(labels.number_of)
     array: AnyArray = np.array(values)
     if not labels.is_text:
@@ -162,7 +162,7 @@ def _fit(
 ) -> Any:
     if estimator.warm_start:
         raise ParameterError(
-            "warm_start=True goes on with rows in memory, and these are in files: use "
+            "warm_start=True needs rows in memory, but these rows are in files: use "
             "warm_start=False."
         )
     model = fit_data(
@@ -183,7 +183,7 @@ def _fit(
 def loss_spec_of(
     estimator: HedgerowClassifier | HedgerowRegressor, classes: AnyArray | None = None
 ) -> LossSpec:
-    """The loss of an estimator, for rows that are not in memory.
+    """Return the loss specification of an estimator, for rows that are not in memory.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def loss_spec_of(
     Raises
     ------
     ParameterError
-        If it does not suit the estimator, or needs all rows in memory.
+        If the loss does not suit the estimator, or needs all rows in memory.
     """
     estimator._check_objective()  # noqa: SLF001
     values = estimator._loss_values()  # noqa: SLF001
@@ -210,8 +210,8 @@ def loss_spec_of(
 def _check_classes(estimator: HedgerowClassifier, facts: TargetFacts) -> AnyArray:
     if estimator.class_weight is not None:
         raise ParameterError(
-            f"class_weight={estimator.class_weight!r} is for rows in memory: give rows in files a "
-            "column of weights."
+            f"class_weight={estimator.class_weight!r} needs rows in memory: add a column of "
+            "weights to the files instead."
         )
     classes = facts.classes
     if facts.has_more:
@@ -221,7 +221,8 @@ def _check_classes(estimator: HedgerowClassifier, facts: TargetFacts) -> AnyArra
         )
     if not facts.is_text and facts.values.dtype != np.int64:
         raise DataError(
-            "the target has numbers that are not whole, which are no classes: train a regression."
+            "the target has numbers that are not integers, which cannot be classes: train a "
+            "regression."
         )
     if len(classes) < 2:
         raise DataError(

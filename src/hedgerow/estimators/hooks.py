@@ -11,7 +11,7 @@ Tasks of a fit::
 
     fit                 X, y, metadata={"sample_weight": ...} if there are weights
       |-- round 0       its end: fitted_estimator, as if the fit had stopped there
-      |-- round 1       (made only if the signature of a hook asks for it)
+      |-- round 1       (fitted_estimator is made only if a hook has this parameter)
       ...
 
 The task of a round ends before another callback or the time budget may stop training, so
@@ -117,7 +117,7 @@ class FitHooks(BaseEstimator, ABC):
 
     @abstractmethod
     def _params(self) -> Any:
-        """Parameters of the trees, validated."""
+        """Return the validated parameters of the trees."""
 
     @available_if(_scikit_learn_has_callbacks)  # type: ignore[untyped-decorator]
     def set_callbacks(self, *callbacks: Any) -> Self:
@@ -158,16 +158,16 @@ class FitHooks(BaseEstimator, ABC):
 def _check_hooks(callbacks: Sequence[Any]) -> None:
     if callbacks and not _scikit_learn_has_callbacks():
         raise ParameterError(
-            f"callbacks has {callbacks[0]!r}, a callback of scikit-learn, which needs scikit-learn "
-            "1.9 or later: update it, or give a callable of one "
+            f"callbacks has {callbacks[0]!r}, a scikit-learn callback, which needs scikit-learn "
+            "1.9 or later: update scikit-learn, or use a callable of one "
             "hedgerow.boosting.loop.callbacks.Round."
         )
     for callback in callbacks:
         missing = [name for name in HOOKS if not callable(getattr(callback, name, None))]
         if missing:
             raise ParameterError(
-                f"callbacks has {callback!r}, which has some of the methods of a callback of "
-                f"scikit-learn, but not {', '.join(missing)}: add these (they may do nothing)."
+                f"callbacks has {callback!r}, which has some methods of a scikit-learn "
+                f"callback, but not {', '.join(missing)}: add these (they may do nothing)."
             )
 
 

@@ -74,7 +74,7 @@ def _refuse_missing(labels: AnyArray, name: str) -> None:
         if type(label).__name__ in _MISSING_TYPES or label != label:
             raise DataError(
                 f"{name} has no label in row {row} ({label!r}): remove the rows without a label, "
-                "or give them one of their own."
+                "or give them a separate label."
             )
 
 
@@ -124,7 +124,7 @@ def encode_as(
         return encode(labels, weight)
     codes = np.zeros(len(labels))
     counted = np.ones(len(labels), dtype=bool) if weight is None else weight > 0.0
-    codes[counted] = indices_of(labels[counted], known, "y", "the model to go on from")
+    codes[counted] = indices_of(labels[counted], known, "y", "the model to continue")
     return known, codes
 
 
@@ -219,6 +219,6 @@ def class_weights(
         wrong = labels[int(np.argmin(np.where(np.isfinite(weights), weights, -1.0)))]
         raise ParameterError(
             f"class_weight must be greater than 0 and finite, but class {wrong!r} "
-            f"has {class_weight[wrong]!r}: leave its rows out instead."
+            f"has {class_weight[wrong]!r}. To ignore a class, leave its rows out."
         )
     return weights

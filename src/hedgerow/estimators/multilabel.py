@@ -40,7 +40,7 @@ def read_indicators(y: Any, n_rows: int, name: str) -> Targets:
             raise DataError(
                 f"{name} has several columns, so each must be a label of 0 and 1, but column "
                 f"{label!r} holds {column[row]:g} in row {row}: multiclass-multioutput is not "
-                "supported. For several targets of more classes train a classifier for each "
+                "supported. For columns of more classes, train a classifier for each "
                 "column."
             )
     return labels

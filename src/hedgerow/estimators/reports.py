@@ -1,4 +1,4 @@
-"""What a fitted estimator tells of its training and its model."""
+"""Fitted attributes and reports of estimators, on their training and their model."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ class FittedReports(BaseEstimator, ABC):
         params = self.get_params(deep=False)
         if training.get("init_rounds") and not params["warm_start"]:
             raise AttributeError(
-                f"repeat_params_ needs a fit from the first round on: this one went on from "
-                f"{training['init_rounds']} rounds of init_model. Repeat that model first, or set "
-                "the parameters by hand (chosen_params_)."
+                f"repeat_params_ needs a fit from the first round on, but this fit continued "
+                f"{training['init_rounds']} rounds of init_model: repeat the fit of init_model "
+                "first, or set the parameters by hand (chosen_params_)."
             )
         defaults = {
             name: parameter.default for name, parameter in signature(type(self)).parameters.items()

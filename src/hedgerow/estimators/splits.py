@@ -63,7 +63,7 @@ def folds_of(
         )
     folds = [_fold(pair, number, n_rows) for number, pair in enumerate(pairs)]
     if not folds:
-        raise ParameterError("cv has no splits: give at least one pair (train, test).")
+        raise ParameterError("cv has no splits: it must have at least one pair (train, test).")
     if groups is not None:
         for number, fold in enumerate(folds):
             _check_groups(fold, number, groups)
@@ -82,7 +82,7 @@ def _fold(pair: Any, number: int, n_rows: int) -> Fold:
     if len(both):
         raise DataError(
             f"cv: row {both[0]} is among both the train rows and the test rows of split {number}: "
-            "the test rows must not be trained on. Remove it from one of them."
+            "training rows must not be tested. Remove the row from one of the two."
         )
     return Fold(train, test)
 
@@ -102,10 +102,12 @@ def _rows(rows: Any, what: str, n_rows: int) -> IntArray:
     wrong = (found < 0) | (found >= n_rows)
     if wrong.any():
         raise DataError(
-            f"cv: the {what} name row {found[wrong][0]}, but rows are 0 to {n_rows - 1}."
+            f"cv: the {what} contain row {found[wrong][0]}, but rows are 0 to {n_rows - 1}."
         )
     if len(np.unique(found)) < len(found):
-        raise DataError(f"cv: the {what} name a row twice: use sample_weight to count it so.")
+        raise DataError(
+            f"cv: the {what} contain a row twice: use sample_weight to count a row twice."
+        )
     return found
 
 
@@ -114,6 +116,6 @@ def _check_groups(fold: Fold, number: int, groups: IntArray) -> None:
     if len(divided):
         row = int(np.argmax(groups == divided[0]))
         raise DataError(
-            f"cv: split {number} divides a group or query (that of row {row}) into rows to train "
-            "on and rows to test: use a splitter for groups (GroupKFold), or a number of folds."
+            f"cv: split {number} divides the group or query of row {row} into training and test "
+            "rows: use a splitter for groups (GroupKFold), or a number of folds."
         )

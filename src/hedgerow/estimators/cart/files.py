@@ -1,4 +1,4 @@
-"""Single trees in files; part of the estimators."""
+"""Files of single trees."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hedgerow.threads import resolve_threads
 
 
 class CartFiles(BaseEstimator):
-    """Writing and reading of an estimator; part of its base class."""
+    """Mixin of the single trees that writes and reads files."""
 
     tree_: CartTree
     n_outputs_: int
@@ -32,16 +32,16 @@ class CartFiles(BaseEstimator):
         Parameters
         ----------
         path : str or path-like
-            Replaced in one step if it exists.
+            An existing file is replaced atomically.
 
         Raises
         ------
         NotFittedError
-            If it is not fitted.
+            If the estimator is not fitted.
         DataTypeError
-            If a parameter cannot be kept in a file (a RandomState, for example).
+            If a file cannot hold a parameter (a RandomState, for example).
         OSError
-            If the file cannot be written; an old file is then intact.
+            If the file cannot be written.  An existing file then stays intact.
 
         Examples
         --------
@@ -61,12 +61,12 @@ class CartFiles(BaseEstimator):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read an estimator that :meth:`save` has written, from any source.
+        """Read an estimator written by :meth:`save`; untrusted files are safe to load.
 
         Raises
         ------
         ModelFormatError
-            If the file is damaged, or is no estimator of this class.
+            If the file is damaged, or does not hold an estimator of this class.
         OSError
             If the file cannot be read.
         """
@@ -105,10 +105,13 @@ class CartFiles(BaseEstimator):
                 raise ModelFormatError(f"{cls.__name__} has no parameter {name[:60]!r}.")
         n_outputs, max_features = record.get("n_outputs"), record.get("max_features")
         if not (is_count(n_outputs) and is_count(max_features) and n_outputs and max_features):
-            raise ModelFormatError("the record of the estimator lacks the numbers of outputs.")
+            raise ModelFormatError(
+                "the record of the estimator lacks n_outputs or max_features, which must be "
+                "positive integers."
+            )
         found = cls(**{name: from_json(value) for name, value in params.items()})
         try:
-            resolve_threads(found.n_jobs)  # the only one that predictions read
+            resolve_threads(found.n_jobs)  # the only parameter that predictions use
         except ParameterError as error:
             raise ModelFormatError(str(error)) from None
         found.tree_, found.n_features_in_ = tree, tree.n_features
@@ -119,14 +122,16 @@ class CartFiles(BaseEstimator):
         return found
 
     def _adopt_classes(self, records: Any) -> None:
-        """The classes of a file's record; checked against the values of the tree."""
+        """Set the classes from a file's record, checked against the values of the tree."""
         n_values = self.tree_.value.shape[1]
         if not isinstance(self, ClassifierMixin):
             if records is not None or n_values != self.n_outputs_:
                 raise ModelFormatError("the values of the nodes do not fit the outputs.")
             return
         if not isinstance(records, list) or len(records) != self.n_outputs_:
-            raise ModelFormatError("the record of the estimator has no classes of each output.")
+            raise ModelFormatError(
+                f"the record of the estimator must list the classes of {self.n_outputs_} outputs."
+            )
         counts = [_count_of(record) for record in records]
         if sum(counts) != n_values:
             raise ModelFormatError("the values of the nodes do not fit the classes.")
@@ -137,7 +142,7 @@ class CartFiles(BaseEstimator):
 
 
 def _count_of(record: Any) -> int:
-    """How many labels a record holds."""
+    """Return the number of labels in a record."""
     values = record.get("values") if isinstance(record, Mapping) else None
     if not isinstance(values, list) or not values:
         raise ModelFormatError("the record of the classes is malformed.")

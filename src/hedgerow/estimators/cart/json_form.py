@@ -11,13 +11,13 @@ from hedgerow.model.cart_tree import CartTree
 
 
 def tree_document(tree: CartTree, classes: Any = None) -> dict[str, Any]:
-    """The document, of Python objects that JSON has.
+    """Return the document as Python objects that JSON can represent.
 
     Parameters
     ----------
     tree : CartTree
     classes : array, or list of arrays, optional
-        Labels of the classes of y, or of each of its columns.
+        Class labels of y, or of each column of y.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def tree_document(tree: CartTree, classes: Any = None) -> dict[str, Any]:
         several = isinstance(classes, list)
         found["classes"] = [own.tolist() for own in classes] if several else classes.tolist()
     nodes = [_node(tree, node) for node in range(tree.node_count)]
-    for node in reversed(range(tree.node_count)):  # children may stand anywhere
+    for node in reversed(range(tree.node_count)):  # children may have any index
         if tree.feature[node] >= 0:
             nodes[node]["left"] = nodes[int(tree.children_left[node])]
             nodes[node]["right"] = nodes[int(tree.children_right[node])]

@@ -2,8 +2,8 @@
 
 Glossary
 --------
-prefix impurity   entry i: impurity of the first i + 1 rows of a list, times
-                  their weight; that of the rest is the same of the list reversed
+prefix impurity   entry i: impurity of the first i + 1 rows of a list, times the weight of
+                  these rows; the reversed list gives the impurities of the remaining rows
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hedgerow.model.cart_tree import CartTree
 SplitTable: TypeAlias = dict[str, list[Any]]
 
 Prefixes: TypeAlias = Callable[[IntArray], FloatArray]
-"""From a list of rows to its prefix impurities."""
+"""A function that returns the prefix impurities of a list of rows."""
 
 _COLUMNS = ("feature", "kind", "cut", "missing_left", "n_left", "n_right", "score", "decrease")
 
@@ -41,7 +41,7 @@ def split_table(
     categorical: AnyArray,
     outer: bool,
 ) -> SplitTable:
-    """See :meth:`hedgerow.estimators.cart.base.CartEstimator.split_table`.
+    """Return the columns of :meth:`hedgerow.estimators.cart.base.CartEstimator.split_table`.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def _number_of_key(key: int) -> float:
 def _cuts(
     keys: IntArray, rows: IntArray, prefixes: Prefixes, kind: ColumnKind, outer: bool
 ) -> list[tuple[int, int, int, float]]:
-    """Threshold key, side of missing values, rows on the left and score of each cut."""
+    """Return threshold key, side of missing values, rows on the left and score of each cut."""
     order = np.argsort(keys, kind="stable")
     n_missing = int((keys == MISSING_KEY).sum())
     present, missing = order[n_missing:], order[:n_missing]
@@ -119,7 +119,7 @@ def _cuts(
 
 
 def _score(left: FloatArray, right: FloatArray, n_left: int) -> float:
-    """Weighted impurity of the first ``n_left`` rows and of the rest."""
+    """Return the weighted impurity of the first ``n_left`` rows plus that of all others."""
     first = float(left[n_left - 1]) if n_left > 0 else 0.0
     rest = float(right[n_left]) if n_left < len(right) else 0.0
     return first + rest

@@ -1,4 +1,4 @@
-"""From rows and parameters to a fitted :class:`hedgerow.model.cart_tree.CartTree`."""
+"""Training of a :class:`hedgerow.model.cart_tree.CartTree` from rows and parameters."""
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ CRITERIA = {
     "entropy": ENTROPY,
     "log_loss": ENTROPY,
     "squared_error": SQUARED_ERROR,
-    # Friedman's improvement l r / (l + r) (mean_l - mean_r)^2 is the decrease of squares.
+    # Friedman's improvement l r / (l + r) (mean_l - mean_r)^2 equals the decrease of the
+    # sum of squared errors.
     "friedman_mse": SQUARED_ERROR,
     "absolute_error": ABSOLUTE_ERROR,
     "poisson": POISSON,
 }
-"""Names of the criteria, and what the kernels call them."""
+"""Criterion of the kernels for each value of the parameter ``criterion``."""
 
 _LARGE_SUM = 2.0**24
 
 UNLIMITED = 2**31
-"""Depth or leaves where there is no limit."""
+"""Value of ``max_depth`` and ``max_leaf_nodes`` that means no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class CartParams:
     """Parameters of a tree, validated and resolved.
 
-    ``min_samples_split`` and ``min_samples_leaf`` are numbers of rows,
-    ``max_features`` a number of features; ``n_classes`` is 0 in regression.  ``draws``:
-    thresholds are drawn; ``sign``: 1 and -1 for monotone features.
+    ``min_samples_split`` and ``min_samples_leaf`` are numbers of rows, ``max_features`` is a
+    number of features, and ``n_classes`` is 0 in regression.  ``draws``: whether thresholds
+    are drawn at random.  ``sign``: 1 and -1 for monotone features, 0 for others.
     """
 
     criterion: str
@@ -66,11 +67,11 @@ class CartSample:
     ----------
     table : Table
     target : float64
-        Class indices in classification; of several targets, or indicators of classes of
-        several columns, shape (n_rows, n_targets).
+        Targets, or class indices in classification, shape (n_rows,).  For several targets,
+        or for class indicators of several columns of y, shape (n_rows, n_targets).
     weight : float64 or None
     n_columns : int
-        Columns of y.
+        Number of columns of y.
     """
 
     table: Table
@@ -142,7 +143,7 @@ def train_tree(
 
 
 def pruning_states(tree: CartTree, most: float) -> tuple[FloatArray, FloatArray, AnyArray]:
-    """Alphas, risks and last leaves of the pruning of a tree (:func:`growing.pruning.prune`)."""
+    """Return alphas, risks and last leaves of :func:`hedgerow.growing.limits.pruning.prune`."""
     return prune(
         tree.children_left.astype(np.int64),
         tree.children_right.astype(np.int64),
@@ -153,12 +154,11 @@ def pruning_states(tree: CartTree, most: float) -> tuple[FloatArray, FloatArray,
 
 
 def masses(weight: FloatArray | None) -> tuple[FloatArray, float]:
-    """Weights on a grid on which every sum is exact, and the factor between the two.
+    """Round weights to a grid on which every sum is exact; return also their scale factor.
 
-    Whole numbers stay as they are, unless their sum is so large that it would
-    take bits from the targets that they are multiplied by.  Others are divided by
-    a power of two, that of the largest, and rounded to ``2**-52`` of the sum of
-    all; none becomes 0.
+    Integer weights are unchanged, unless their sum is so large that products with targets
+    would lose bits.  Other weights are divided by the power of two of the largest weight, and
+    rounded to multiples of ``2**-52`` of the sum of all weights.  No weight becomes 0.
     """
     if weight is None:
         return np.empty(0), 1.0
@@ -181,7 +181,7 @@ def _make_tree(
     params: CartParams,
 ) -> CartTree:
     start, category, category_left = _categories(grown, data, ranks)
-    if params.n_classes == 2 and params.sign is not None:  # in order to the last bit
+    if params.n_classes == 2 and params.sign is not None:  # keeps monotone values exact
         value = np.stack((1.0 - grown.value, grown.value), axis=1)
     elif params.n_classes > 0:
         value = _class_shares(grown, samples, params.n_classes)
@@ -209,7 +209,7 @@ def _make_tree(
 
 
 def _means(grown: GrownTree, target: FloatArray, weight: FloatArray) -> FloatArray:
-    """Mean of each target in each node; exact where all rows of a node have one value."""
+    """Return the mean of each target in each node; exact if all rows of a node are equal."""
     value = np.empty((len(grown.feature), target.shape[1]))
     for node, (start, count) in enumerate(zip(grown.start, grown.count, strict=True)):
         rows = grown.rows[start : start + count]
@@ -222,9 +222,9 @@ def _means(grown: GrownTree, target: FloatArray, weight: FloatArray) -> FloatArr
 
 
 def _class_shares(grown: GrownTree, samples: Samples, n_classes: int) -> FloatArray:
-    """Weight of each class in each node, over that of the node.
+    """Return the fraction of each class in the weight of each node.
 
-    Rows of the leaves stand side by side; sums of inner nodes are those of their
+    The rows of each leaf are contiguous.  The sums of an inner node are added up from its
     children.
     """
     n_nodes = len(grown.feature)
@@ -247,7 +247,7 @@ def _class_shares(grown: GrownTree, samples: Samples, n_classes: int) -> FloatAr
 def _categories(
     grown: GrownTree, data: SortedTable, ranks: dict[int, IntArray]
 ) -> tuple[IntArray, IntArray, AnyArray]:
-    """Categories that each categorical node has seen, and whether they go left."""
+    """Return the training categories of each categorical node, and whether they go left."""
     sizes = np.zeros(len(grown.feature) + 1, dtype=np.int64)
     parts: list[IntArray] = [np.empty(0, dtype=np.int64)]
     sides: list[AnyArray] = [np.empty(0, dtype=np.uint8)]

@@ -1,4 +1,4 @@
-"""A single tree as text, rules, pictures and JSON; part of the estimators."""
+"""Views of a single tree: text, rules, pictures and JSON."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class CartViews:
-    """The tree of a fitted estimator, shown."""
+    """Mixin of the single trees that shows the fitted tree."""
 
     tree_: CartTree
     n_outputs_: int
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """The tree as JSON; keys as in :mod:`hedgerow.io.json_form`.
+        """Return the tree as JSON, with the keys of :mod:`hedgerow.io.json_form`.
 
-        A leaf has ``values``: the mean of each target, or the share of each class, column
-        after column of y.  A category that a node has not seen goes to the child with more
-        training rows.
+        A leaf has ``values``: the mean of each target or the fraction of each class, for one
+        column of y after the other.  A category that a node has not seen goes to the child
+        with more training rows.
         """
         from hedgerow.estimators.cart.json_form import tree_document
         from hedgerow.io.json_form import document_text
@@ -37,7 +37,7 @@ class CartViews:
     def to_text(self, max_depth: int | None = None) -> str:
         """Draw the tree with characters (:func:`hedgerow.plot.tree_text`).
 
-        A leaf of a classifier shows its commonest class and the share of it.
+        A leaf of a classifier shows its most frequent class and the fraction of this class.
         """
         from hedgerow.plot import tree_text
 
@@ -46,8 +46,8 @@ class CartViews:
     def to_rules(self) -> list[str]:
         """Write the tree as rules, one for each leaf (:func:`hedgerow.plot.tree_rules`).
 
-        ``or missing`` and ``or other`` stand where missing values, and categories
-        that training has not seen, take this way.
+        ``or missing`` marks a condition that missing values meet, ``or other`` one that
+        categories without training rows meet.
         """
         from hedgerow.plot import tree_rules
 
@@ -66,7 +66,7 @@ class CartViews:
         return plot_tree(self._drawing(), ax=ax, max_depth=max_depth, schema=self.tree_.schema)
 
     def _drawing(self) -> Labelled:
-        """The tree with the words for its leaves and its categorical splits."""
+        """Return the tree with texts for its leaves and its categorical splits."""
         from hedgerow.plot import Labelled
 
         check_is_fitted(self, "tree_")
@@ -75,14 +75,14 @@ class CartViews:
         return Labelled(forest, self._leaf_words(), _divisions(tree))
 
     def _leaf_words(self) -> list[str] | None:
-        """What each node predicts, in words; None for numbers."""
+        """Return the prediction of each node as text; None for a single number."""
         if self.n_outputs_ == 1:
             return None
         return [", ".join(f"{value:.5g}" for value in row) for row in self.tree_.value]
 
 
 def _divisions(tree: CartTree) -> dict[int, Division]:
-    """The categorical splits; a category that its node has not seen goes to the larger child."""
+    """Return the categorical splits; categories without training rows go to the larger child."""
     from hedgerow.plot import Division
 
     nodes = np.flatnonzero(tree.is_categorical)

@@ -142,7 +142,9 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
                     f"got {cv!r}."
                 )
             if cv > n_rows:
-                raise DataError(f"cv={cv} needs as many rows; n_samples={n_rows}: give more rows.")
+                raise DataError(
+                    f"cv={cv} needs at least {cv} rows; n_samples={n_rows}: use more rows."
+                )
             cv = self._folds(int(cv), shuffle=True, random_state=self._seed % 2**32)
         try:
             return list(check_cv(cv).split(data.X, data.target))
@@ -165,8 +167,9 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
         own = check_weight(weight, n_rows)
         if own is not None and any(known is None for known in self.calibration_.weights.values()):
             raise ParameterError(
-                "sample_weight of the rows to predict is relative to that of the calibration rows, "
-                "which had none: leave it out, or pass a sample_weight to fit or calibrate, too."
+                "sample_weight of the rows to predict is relative to the calibration weights, but "
+                "the calibration rows had none: leave it out, or also pass sample_weight to fit "
+                "or calibrate."
             )
         return Request(used_level, groups, n_rows, None if own is None else own / self._unit)
 
@@ -174,7 +177,7 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
         grouped = None not in self.calibration_.scores
         groups = self._groups(group, X, n_rows)
         if grouped and groups is None:
-            raise DataError("the model was calibrated by groups: give group= of the rows, too.")
+            raise DataError("the model was calibrated by groups: pass group= for these rows.")
         if not grouped and groups is not None:
             raise DataError("the model was calibrated without groups: leave group= out.")
         return groups
@@ -187,8 +190,8 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
             return estimator.fit(data.X, data.target)
         if not has_fit_parameter(estimator, "sample_weight"):
             raise ParameterError(
-                f"sample_weight is given, but fit of {type(estimator).__name__} takes none: leave "
-                "it out, or use another estimator."
+                f"fit of {type(estimator).__name__} does not support sample_weight: leave "
+                "sample_weight out, or use another estimator."
             )
         return estimator.fit(data.X, data.target, sample_weight=data.weight)
 

@@ -73,10 +73,10 @@ class ConformalClassifier(ClassifierMixin, ConformalEstimator):
     raps_rank : int >= 0, or None, default=None
         With ``method="raps"``: number of classes without penalty; None means 2.
     group : str, int or None, default=None
-        Column of X whose values are groups: coverage holds in each.  Groups that are no
-        column are given to :meth:`fit` and :meth:`predict_set`.
+        Column of X whose values are groups, in each of which coverage holds.  Groups that
+        are not a column can be passed to :meth:`fit` and :meth:`predict_set`.
     random_state : int, RandomState or None, default=None
-        Seed of the rows to calibrate on and of the random shares; None is 0.
+        Seed of the calibration rows and of the random fractions; None means 0.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class ConformalClassifier(ClassifierMixin, ConformalEstimator):
         Scores of the calibration rows.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        As those of ``estimator_``, if it has them.
+        As in ``estimator_``, if it has them.
 
     Examples
     --------
@@ -154,21 +154,21 @@ class ConformalClassifier(ClassifierMixin, ConformalEstimator):
         return labels
 
     def _scores(self, X: Any, y: AnyArray) -> FloatArray:
-        """Scores of the true classes; a class that the model does not know is never covered."""
+        """Return the scores of the true classes; infinite for classes unknown to the model."""
         self.classes_ = self.estimator_.classes_
         place = {label: k for k, label in enumerate(self.classes_.tolist())}
         column = np.array([place.get(label, -1) for label in y.tolist()], dtype=np.intp)
         if (column < 0).all():
             raise DataError(
-                f"none of the labels of the calibration rows, such as {y[0]!r}, is a class of the "
-                f"model: those are {', '.join(map(repr, list(place)[:10]))}."
+                f"the labels of the calibration rows, such as {y[0]!r}, are not classes of the "
+                f"model, which has {', '.join(map(repr, list(place)[:10]))}."
             )
         scores = self._class_scores(self.estimator_.predict_proba(X))
         found = scores[np.arange(len(column)), column]
         return np.where(column < 0, np.inf, found)
 
     def _class_scores(self, probability: Any) -> FloatArray:
-        """Score of each class of each row, float64 (n_rows, n_classes)."""
+        """Return the score of each class of each row, float64 (n_rows, n_classes)."""
         p = np.ascontiguousarray(probability, dtype=np.float64)
         if self.method == "lac":
             return 1.0 - p

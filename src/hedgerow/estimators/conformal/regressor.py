@@ -105,7 +105,7 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
         Scores of the calibration rows.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        As those of ``estimator_``, if it has them.
+        As in ``estimator_``, if it has them.
 
     Examples
     --------
@@ -237,7 +237,7 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
         if self.method == "cv_plus":
             raise ParameterError(
                 "method='cv_plus' calibrates on the rows that it trains on: use fit, or "
-                "method='split' for a model that is fitted."
+                "method='split' for a fitted model."
             )
 
     def _adopt_fitted(self) -> None:
@@ -245,8 +245,8 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
         if self.method == "normalized" and not self._predicts_spread():
             raise ParameterError(
                 "method='normalized' needs a fitted model that predicts distributions "
-                f"(HedgerowRegressor with objective {', '.join(map(repr, DISTRIBUTIONAL))}); for "
-                "others use fit, which trains a model of the residuals, too."
+                f"(HedgerowRegressor with objective {', '.join(map(repr, DISTRIBUTIONAL))}). For "
+                "other models use fit, which also trains a model of the residuals."
             )
 
     # -- prediction --------------------------------------------------------------
@@ -257,7 +257,7 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
         if found.ndim != 1:
             raise DataError(
                 f"{type(model).__name__} predicts {found.shape[1]} numbers for a row: only "
-                "method='cqr' takes several, which are quantiles."
+                "method='cqr' supports several, which must be quantiles."
             )
         return found
 
@@ -318,31 +318,31 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
         group: Any = None,
         sample_weight: Any = None,
     ) -> FloatArray:
-        """The interval of each row.
+        """Return the interval of each row.
 
         Parameters
         ----------
         X : table, shape (n_rows, n_features)
         level : float in (0, 1), optional
-            Other than that of the constructor.  (``"cqr"`` then still moves the quantiles
-            that it was trained for.)
+            Level to use instead of that of the constructor.  ``"cqr"`` still shifts the
+            quantiles that it was trained for.
         group : array-like of shape (n_rows,), str or int, optional
             Groups of the rows, if the model was calibrated by groups.
         sample_weight : array-like of shape (n_rows,), optional
-            Weights of the rows, on the scale of those that calibration rows had: coverage
-            then holds for rows that come up as the weights say.  Without it each counts
-            with the weight that is expected, and a model with weights promises nothing.
+            Weights of the rows, on the scale of the calibration weights.  Coverage then holds
+            for rows distributed according to the weights.  Without them, a model calibrated
+            with weights uses the expected weight for each row, and has no guarantee.
 
         Returns
         -------
         ndarray of float64, shape (n_rows, 2)
-            Lower and upper ends; infinite where a row alone has ``1 - level`` or more of
-            the weight of all calibration rows and itself.
+            Lower and upper ends.  They are infinite for a row whose own weight is a fraction
+            of ``1 - level`` or more of the weight of all calibration rows and the row.
 
         Raises
         ------
         DataError
-            If a group is new, or the calibration rows are too few for the level.
+            If a group is new, or there are too few calibration rows for the level.
         """
         request = self._request(X, level, group, sample_weight)
         if self.method == "cv_plus":
@@ -352,7 +352,7 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
             request.level, request.groups, request.n_rows, request.weight
         )
         low, high = low - threshold, high + threshold
-        # Thresholds of quantiles may be negative, and the ends meet: no target lies between.
+        # A negative threshold can make the ends cross: the interval is then a point.
         with np.errstate(invalid="ignore"):
             crossed = low > high
             middle = np.where(crossed, 0.5 * low + 0.5 * high, low)

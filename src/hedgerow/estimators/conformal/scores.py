@@ -224,7 +224,7 @@ def check_known(group: Hashable, known: Mapping[Hashable, Any]) -> None:
     """Raise ``DataError`` if a group has no calibration rows."""
     if group not in known:
         raise DataError(
-            f"group {group!r} has no calibration rows; those that have are "
+            f"group {group!r} has no calibration rows; groups with calibration rows: "
             f"{', '.join(map(repr, list(known)[:10]))}."
         )
 
@@ -281,7 +281,7 @@ def _column(X: Any, name: Any) -> Any:
             return (dense.toarray() if hasattr(dense, "toarray") else dense)[:, 0]
     except (KeyError, IndexError, TypeError):
         pass
-    except Exception as fault:  # polars and others have errors of their own for this
+    except Exception as fault:  # frame libraries raise different errors
         raise DataError(f"group={name!r}: no such column of X ({fault}).") from fault
     raise DataError(f"group={name!r}: X has no such column.")
 
