@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 import hedgerow
 from hedgerow import errors
@@ -131,6 +132,7 @@ def test_datasets_have_a_view_for_notebooks() -> None:
         ({"event": [1, 0, 1], "time": [1, 2, 3]}, "event, time"),
         (pd.DataFrame({"a<b": [1, 2, 3], "b": [1, 2, 3]}), "2 columns: a&lt;b, b"),
         (np.ones((3, 2)), "2 columns"),
+        (csr_array(np.ones((3, 2))), "2 columns"),
     ],
 )
 def test_the_view_of_a_dataset_describes_its_target(y: object, shown: str) -> None:

@@ -76,7 +76,7 @@ def _shown(describe: Callable[[Any], str], values: Any) -> str:
 
 def _table(dataset: Dataset) -> dict[str, object]:
     """Return rows and columns, and their kinds if the table is small enough to be read."""
-    shape = getattr(dataset.X, "shape", ())
+    shape: tuple[int, ...] = getattr(dataset.X, "shape", ())
     n_values = dataset.X.nnz if is_sparse(dataset.X) else np.prod(shape)
     if len(shape) == 2 and n_values > MOST_VALUES:
         return {"rows": f"{shape[0]:,}", "columns": f"{shape[1]:,}"}
