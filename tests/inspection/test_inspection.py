@@ -649,7 +649,7 @@ def test_permutation_of_labels_and_queries() -> None:
         "permutation", X, np.clip(np.round(y + 2), 0, 4), qid=qid, metric="ndcg"
     )
     assert found.values.max() > 0.0
-    with pytest.raises(ParameterError, match="qid must be given"):
+    with pytest.raises(ParameterError, match="needs qid"):
         ranker.booster_.importance("permutation", X, y)
     with pytest.raises(ParameterError, match="qid is for rankings"):
         model.booster_.importance("permutation", X, labels, qid=qid)
@@ -733,7 +733,7 @@ def test_sparse_rows() -> None:
         (lambda b, X: b.partial_dependence(X, kind="odds"), "kind must be one of"),
         (lambda b, X: b.partial_dependence(X, kind="probability"), "needs a classifier"),
         (lambda b, X: b.partial_dependence(X, n_points=1), "n_points"),
-        (lambda b, X: b.partial_dependence(sample_weight=[1.0]), "give X as well"),
+        (lambda b, X: b.partial_dependence(sample_weight=[1.0]), "pass X as well"),
         (lambda b, X: b.joint_dependence(X, [0]), "two different columns"),
         (lambda b, X: b.joint_dependence(X, [0, 0]), "two different columns"),
         (lambda b, X: b.importance("worth"), "kind must be one of"),

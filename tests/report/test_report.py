@@ -371,7 +371,7 @@ def test_page_of_a_ranking() -> None:
     ])  # fmt: skip
     assert found.scores[0].value == pytest.approx(expected, abs=1e-9)
     assert "Order of the rows" in page.headings
-    with pytest.raises(ParameterError, match="qid must be given"):
+    with pytest.raises(ParameterError, match="needs qid"):
         find(found.booster, columns(table()[0]), grades)
 
 

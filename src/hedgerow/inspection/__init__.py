@@ -7,7 +7,7 @@
 ``importance``    importances, some with standard errors
 ``views``         methods of a booster
 ----------------  -----------------------------------------------------------------
-``paths``         rows that meet the conditions of paths, except those on a column
+``paths``         counts of rows that meet all conditions of a path except those on a column
 ``exact``         effects from these counts: step functions, exact for every value
 ``rescoring``     scores of rows with another value of a column, by the trees that use it
 ================  =================================================================

@@ -22,7 +22,7 @@ from hedgerow.once import once
 from hedgerow.threads import resolve_threads
 
 Kind: TypeAlias = Literal["raw", "value", "probability"]
-"""What is averaged: raw scores, predicted values, or probabilities."""
+"""The averaged quantity: raw scores, predicted values, or probabilities."""
 
 KINDS: tuple[Kind, ...] = ("raw", "value", "probability")
 
@@ -124,7 +124,7 @@ def read_background(
             raise DataError(
                 f"this sparse table of {table.n_rows:,} rows and {table.n_features:,} columns "
                 f"would take {size / 1e9:.1f} GB in dense form, more than "
-                f"{MOST_DENSE / 1e9:.1f} GB: give fewer rows; a few thousand random rows are "
+                f"{MOST_DENSE / 1e9:.1f} GB: pass fewer rows; a few thousand random rows are "
                 "enough."
             )
         values = table.dense()
@@ -173,7 +173,7 @@ def is_identity(background: Background) -> bool:
     probe = np.tile([-7.5, -1.0, 0.0, 0.25, 3.0], (n_outputs, 1))
     try:
         values = background.objective.predict(probe)
-    except ValueError:  # raw scores that have no meaning for the objective
+    except ValueError:  # the raw scores are invalid for the objective
         return False
     return np.array_equal(values if values.ndim == 1 else values.T, np.squeeze(probe))
 

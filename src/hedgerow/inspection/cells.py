@@ -93,7 +93,7 @@ class ColumnCells:
         """Return the cell of each value of the column in a table."""
         if self.is_category:
             codes = codes_of(values, len(self.bins))
-            n = len(self.bins)  # codes: n unknown, n + 1 missing
+            n = len(self.bins)  # codes: n is unknown, n + 1 is missing
             other = n + 1 if self.backs_off else n
             return np.where(codes == n, other, np.where(codes > n, n, codes))
         keys = values if values.dtype == np.int64 else keys_of_floats(values)

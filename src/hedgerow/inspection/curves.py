@@ -1,6 +1,6 @@
 """Curves of single rows (ICE), and accumulated local effects (ALE).
 
-Both score rows again with the trees that use the column; no effect is known in advance.
+The trees that use the column score the rows again with other values of the column.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class IndividualCurves:
     Attributes
     ----------
     effect : Effect
-        Their mean.
+        Mean of the curves.
     values : float64, shape (n_rows, n) or (n_rows, n, n_outputs)
         At the positions of the effect.
     own : float64 or object, shape (n_rows,)
-        Each row's own value: NaN or None if missing.
+        Value of the column in each row: NaN or None if missing.
     kind : str
     """
 
@@ -54,7 +54,7 @@ class IndividualCurves:
     kind: str
 
     def centred(self, place: int = 0) -> IndividualCurves:
-        """Return the curves minus their value at a position (Goldstein and others 2015)."""
+        """Return the curves minus their value at a position (Goldstein et al. 2015)."""
         base = self.values[:, place : place + 1]
         return IndividualCurves(self.effect, self.values - base, self.own, self.kind)
 
@@ -113,7 +113,7 @@ def individual_curves(
     if size > MOST_BYTES:
         raise DataError(
             f"curves of {background.n_rows:,} rows at {len(grid.encoded)} values would take "
-            f"{size / 1e9:.1f} GB, more than {MOST_BYTES / 1e9:.1f} GB: give fewer rows."
+            f"{size / 1e9:.1f} GB, more than {MOST_BYTES / 1e9:.1f} GB: pass fewer rows."
         )
     scores = Rescorer(background, place).grid_scores(grid.encoded)
     curves = np.stack([background.predicted(raw, kind) for raw in scores], axis=1)
@@ -126,7 +126,7 @@ def individual_curves(
 
 
 def own_values(background: Background, column: int) -> AnyArray:
-    """Return the values of a column as the user gave them: numbers or levels."""
+    """Return the values of a column as in the user's table: numbers or levels."""
     cells = user_cells(background, column)
     values = background.values[:, column]
     if not cells.is_category:
@@ -150,11 +150,11 @@ def accumulated_effects(
 ) -> PartialDependence:
     """Accumulated local effects of numeric columns (ALE).
 
-    Apley and Zhu (2020): between two quantiles of the column, take the mean change of the
-    prediction over the rows between them; add the changes up from left to right.  Unlike
-    partial dependence, ALE never evaluates combinations that do not occur in the data, so it is
-    reliable for dependent columns.  The mean over the rows is 0, where a row counts as the
-    middle of its step.
+    Apley and Zhu (2020): the effect is the sum, from left to right, of the mean changes of the
+    prediction between neighbouring quantiles of the column.  Each mean is taken over the rows
+    between the two quantiles.  Unlike partial dependence, ALE never evaluates combinations
+    that do not occur in the data, so it is reliable for dependent columns.  The mean over the
+    rows is 0, where a row counts as the middle of its step.
 
     Parameters
     ----------

@@ -49,8 +49,8 @@ class Effect:
     missing_rows, unknown_rows : float
         Weight of the rows with missing and with unknown values.
     quantiles : float64 (101,)
-        Quantiles of the background's present numbers, from the smallest to the largest; empty
-        without a background, and for categories.
+        Quantiles of the present numbers of the background, from the smallest to the largest;
+        empty without a background, and for categories.
     is_exact : bool
         Whether the effect is a step function, exact for every value.
     """
@@ -157,11 +157,11 @@ class PartialDependence:
     ----------
     effects : tuple of Effect
     kind : {"raw", "value", "probability"}
-        What is averaged.
+        The averaged quantity.
     mean : float64, shape () or (n_outputs,)
         Mean prediction of the background.
     output_names : tuple of str
-        Of several outputs.
+        Names of several outputs.
     is_accumulated : bool
         Whether these are accumulated local effects, whose mean over the rows is 0.
     """
@@ -230,7 +230,7 @@ def _lines(effect: Effect) -> Iterator[tuple[str, FloatArray, float]]:
 
 
 def place_of_name(key: str | int, names: Sequence[str]) -> int:
-    """Return the position of a name; a number is returned unchanged.
+    """Return the position of a name, or a number unchanged.
 
     Raises
     ------
@@ -279,4 +279,4 @@ class JointEffect:
 def check_rows(n_rows: int, what: str) -> None:
     """Raise if there are no rows to average over."""
     if n_rows == 0:
-        raise DataError(f"{what} has no rows: give at least one.")
+        raise DataError(f"{what} has no rows: pass at least one.")

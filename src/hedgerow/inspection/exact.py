@@ -1,8 +1,8 @@
 """Effects of constant leaves: exact step functions from one pass over a background.
 
-For column j and value v, a leaf contributes its value times the number of rows that meet all its
-conditions except those on j, if v is in its box.  So the whole curve of every column is a sum
-over leaves, with counts that :mod:`hedgerow.inspection.paths` finds for all columns at once.
+For column j and value v in the box of a leaf, the leaf contributes its value times the number
+of rows that meet all conditions except those on j.  So the complete curve of every column is a
+sum over leaves, with counts that :mod:`hedgerow.inspection.paths` finds for all columns at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ExactEffects:
     model : Model
         A model without linear leaves.
     background : Background, optional
-        Default: the training rows as the model remembers them (:func:`expected_rows`).
+        Default: the training rows, from the counts in the model (:func:`expected_rows`).
     pairs : bool, default=False
         Whether to compute pairs of columns as well.
     """
@@ -152,7 +152,7 @@ class ExactEffects:
         entries: tuple[IntArray, IntArray],
         added: FloatArray,
     ) -> FloatArray:
-        """Return the same for two numeric columns, from the four corners of each box."""
+        """Return the sum for two numeric columns, from the four corners of each box."""
         n_one, n_two = (own.n_present for own in cells)
         first, stop = zip(
             *(own.ranges(self.paths, at) for own, at in zip(cells, entries, strict=True)),

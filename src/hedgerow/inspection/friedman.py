@@ -4,9 +4,9 @@ Friedman and Popescu (2008), section 8.1.  With centred partial dependences ``F`
 
     H(j, k)^2 = mean (F_jk - F_j - F_k)^2  /  mean F_jk^2        over the rows
 
-With constant leaves, one pass over the background gives H over all rows; pairs that no path
-uses together are 0 without any work.  Otherwise partial dependences
-are evaluated at some of the rows.
+With constant leaves, one pass over the background gives H over all rows, and H is 0 for pairs
+of columns that share no path.  Otherwise partial dependences are evaluated at some of the
+rows.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Interactions:
     names : tuple of str
         The columns.
     h : float64, shape (n, n) or (n, n, n_outputs)
-        Friedman's H: the share of the joint effect of two columns that is due to neither alone, as
-        a ratio of standard deviations, from 0 (usually to 1).  Symmetric; the diagonal is 0.
+        Friedman's H: the part of the joint effect of two columns that neither has alone, as a
+        ratio of standard deviations, from 0 usually to 1.  Symmetric; the diagonal is 0.
     strength : float64, of the same shape
         Standard deviation of the interaction, on the scale of the averaged quantity.
-        Pairs of weak columns may have a large H, but they have a small strength.
+        Pairs of weak columns may have a large H, but have a small strength.
     n_rows : int
         Number of rows used.
     """
@@ -174,7 +174,7 @@ def _some_rows(background: Background) -> Background:
 def _looked_at_parts(
     background: Background, chosen: list[int], kind: Kind
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the same from partial dependences at the values of the rows."""
+    """Return the mean squares from partial dependences at the values of the rows."""
     values = background.values
     if values.dtype == np.float32:
         values = values.astype(np.float64)

@@ -25,8 +25,8 @@ class Grid:
     positions : float64 or int64 (n,)
         Numbers; for categories, the codes of the evaluated levels.
     encoded : float64 or int64
-        The positions, then a missing value, then an unknown one if that has a cell, in the form
-        in which the background's table holds them.
+        The positions, a missing value, and an unknown value if unknown values have a cell, in
+        the form of the background's table.
     is_exact : bool
         Whether the positions contain a number of each cell.
     """
@@ -46,7 +46,7 @@ def grid_of(background: Background, column: int, n_points: int, *, inside: bool 
     column : int
         Position in the user's table.
     n_points : int
-        Maximum number of numbers or categories.  Of more categories, those with the most rows.
+        Maximum number of numbers or categories; categories with the most rows are kept.
     inside : bool, default=False
         Whether numbers are quantiles of the background even if there are few cells.
     """

@@ -2,7 +2,7 @@
 
 ==============  ====================================================================
 gain            reduction of the training loss by the splits on a column
-split, cover    number of these splits; number of rows (their hessians) they divided
+split, cover    number of these splits; number of rows (their hessians) that they divide
 permutation     increase of the loss when the values of a column are shuffled
                 (Breiman 2001; Fisher, Rudin and Dominici 2019)
 shap            mean absolute SHAP value
@@ -57,9 +57,9 @@ class Importances:
         Standard errors, if the values are estimates.
     kind : str
     unit : str
-        What the values are, for an axis label.
+        Meaning of the values, for an axis label.
     output_names : tuple of str
-        Of several outputs.
+        Names of several outputs.
     samples : float64 (n, n_repeats), or None
         For permutations, the value of each repeat.
     baseline : float or None
@@ -122,7 +122,7 @@ class Importances:
 
 
 def model_importance(model: Model, kind: ImportanceKind = "gain") -> Importances:
-    """Return gain, splits or cover of each column; gain and cover as shares of their sum.
+    """Return gain, splits or cover of each column; gain and cover as fractions of their sum.
 
     Examples
     --------
@@ -182,10 +182,10 @@ def permutation_importance(
     classes: AnyArray | None = None,
     n_jobs: int | None = None,
 ) -> Importances:
-    """Return the loss of score when the values of a column are shuffled among the rows.
+    """Return how much the score worsens when the values of a column are shuffled.
 
-    Only the trees that use the column score the rows again.  Otherwise it is like
-    :func:`sklearn.inspection.permutation_importance`.
+    The method is that of :func:`sklearn.inspection.permutation_importance`, but only the
+    trees that use the column score the rows again.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def permutation_importance(
     Returns
     -------
     Importances
-        Positive if the score is worse with the column shuffled.
+        Positive if the score is worse with the shuffled column.
 
     Raises
     ------
@@ -254,7 +254,7 @@ def permutation_importance(
 
 
 class _Judge:
-    """Scores raw scores of some rows against their targets."""
+    """Metric of the raw scores of some rows, with their targets."""
 
     def __init__(
         self,
@@ -272,7 +272,7 @@ class _Judge:
         is_ranking = scored_as(objective) == "ranking"
         if is_ranking != (qid is not None):
             raise ParameterError(
-                "qid must be given with rankings: the query of each row."
+                "a ranking model needs qid, the query of each row: pass qid."
                 if is_ranking
                 else f"qid is for rankings; this model is of {objective.name!r}: leave it out."
             )

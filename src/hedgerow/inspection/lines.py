@@ -1,7 +1,7 @@
 """Effects of linear leaves: at the points of grids, from one pass over a background.
 
-Between two points the effect is unknown, because the line of each leaf is bounded at different
-places for each row.  At the points it is exact, as if every row had been predicted.
+Between two points the effect is unknown, because the bounds of a leaf's line are at different
+values for each row.  At the points it is exact, as if every row had been predicted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CURVE_BYTES = 1 << 27
 
 
 class LineEffects:
-    """Mean raw scores of a model with linear leaves, as a function of its inputs.
+    """Mean raw scores of a model with linear leaves, as functions of its inputs.
 
     Parameters
     ----------

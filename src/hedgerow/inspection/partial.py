@@ -1,11 +1,10 @@
 """Partial dependence: the mean prediction as a function of one or two columns.
 
 Friedman (2001), section 8.2: the mean prediction over the rows of a background, with a
-column set to a value.  For raw scores of constant leaves it is
-exact for every value, from one pass over the background for all columns at once
-(:mod:`hedgerow.inspection.exact`).  Everything else (probabilities, linear leaves,
-target statistics) is evaluated at some values: the trees that use the column score the
-background again.
+column set to a value.  For raw scores of constant leaves it is exact for every value, from
+one pass over the background for all columns at once (:mod:`hedgerow.inspection.exact`).
+All other effects (probabilities, linear leaves, target statistics) are evaluated at some
+values: the trees that use the column score the background again.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def joint_dependence(
     n_points: int = 20,
     n_jobs: int | None = None,
 ) -> JointEffect:
-    """Mean prediction as a function of two columns.
+    """Compute the mean prediction as a function of two columns.
 
     Parameters
     ----------
@@ -168,19 +167,19 @@ def partial_dependence(
     output_names: Sequence[str] = (),
     n_jobs: int | None = None,
 ) -> PartialDependence:
-    """Mean prediction as a function of each column.
+    """Compute the mean prediction as a function of each column.
 
     Parameters
     ----------
     model : Model
     X : array, data frame, sparse matrix or list of rows, optional
-        The background: rows over which the other columns are averaged.  Without it, the
-        shares of training rows that each split sent left and right are used
+        The background: rows over which the other columns are averaged.  Without X, the
+        fractions of training rows that went left and right at each split are used
         (scikit-learn's ``method="recursion"``); only for raw scores of constant leaves.
     columns : names or positions, or one of them, optional
         Default: all.
     kind : {"raw", "value", "probability"}, default="raw"
-        What is averaged.  Raw scores add up over trees, so their effects are exact and
+        The averaged quantity.  Raw scores add up over trees, so their effects are exact and
         computed for all columns together.
     sample_weight : array-like of shape (n_rows,), optional
     offset : array-like, optional
@@ -223,13 +222,13 @@ def partial_dependence(
     if X is not None:
         background = read_background(model, X, sample_weight, offset, n_jobs)
     elif sample_weight is not None or offset is not None:
-        raise ParameterError("sample_weight and offset belong to the rows of X: give X as well.")
+        raise ParameterError("sample_weight and offset belong to the rows of X: pass X as well.")
     exact = is_exact(model, background, kind)
     known = [exact and is_plain(model, column) for column in chosen]
     if background is None and not all(known):
         raise ParameterError(
             "without X, only raw scores of constant leaves and columns without target "
-            "statistics are possible: give X, rows to average over (a few thousand training rows "
+            "statistics are possible: pass X, rows to average over (a few thousand training rows "
             "are enough)."
         )
     effects: dict[int, Effect] = {}
@@ -365,7 +364,7 @@ def _rows_on_grid(background: Background, values: AnyArray, grid: Grid) -> Float
 def _place_on_grid(values: AnyArray, grid: Grid) -> IntArray:
     """Return the position of each value: for numbers, the first one that is not below it.
 
-    Categories that are not evaluated come after all others.
+    Categories that are not evaluated get the position after all others.
     """
     if grid.is_exact:
         return grid.cells.cell_of(values)

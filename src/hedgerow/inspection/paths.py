@@ -146,8 +146,8 @@ def _empty_boxes(n_ends: int, n_entries: int) -> Boxes:
 def _nodes(forest: Forest, backs_off: bool) -> tuple[Nodes, Questions]:
     """Return the node data of the tours, and the distinct questions.
 
-    Splits are as in the forest, none of them mirrored: the two questions of a split
-    and its box contain everything.
+    Splits are not mirrored: they are as in the forest.  The two questions of a split and its
+    box contain all information.
     """
     inner = forest.feature >= 0
     base = np.repeat(forest.tree_start[:-1], np.diff(forest.tree_start))
@@ -195,7 +195,7 @@ def _ask_sets(
 ) -> tuple[IntArray, npt.NDArray[np.uint64]]:
     """Number the questions of category splits from ``n_known``, with their columns and sets.
 
-    ``ways`` receives the questions of the rows that go left, right, and stop.  If no
+    ``ways`` receives the questions of rows that go left, go right, and stop.  If no
     row stops, the rows that do not go left go right.
     """
     nodes = np.flatnonzero(forest.has_sets)
@@ -246,8 +246,9 @@ def count_rows(
     Returns
     -------
     float64
-        The sums of end k start at ``first_sums(paths, pairs)[k]``: all conditions; then all except
-        those on the column of each slot, as in :mod:`hedgerow.kernels.dependence.paths`.
+        The sums of end k start at ``first_sums(paths, pairs)[k]``.  The first sum counts rows
+        that meet all conditions.  The others leave out the conditions on the column of each
+        slot, as in :mod:`hedgerow.kernels.dependence.paths`.
     """
     first = first_sums(paths, pairs)
     sums = np.zeros(first[-1])
@@ -325,11 +326,11 @@ def keys_of_rows(forest: Forest, values: AnyArray, used: IntArray, n_threads: in
 
 
 def expected_rows(paths: Paths, *, pairs: bool = False) -> FloatArray:
-    """As :func:`count_rows`, from the training counts that the model stores.
+    """Return the sums of :func:`count_rows`, from the training counts that the model stores.
 
-    A row goes each way of a split with the share of training rows that did, so no
-    row is needed: the weighted traversal of Friedman (2001), scikit-learn's
-    ``method="recursion"``.  The sums are shares: those of a tree add up to 1.
+    Each split divides a row by the fractions of training rows that went left and right, so no
+    rows are needed: the weighted traversal of Friedman (2001), scikit-learn's
+    ``method="recursion"``.  The sums are fractions, and add up to 1 over the ends of a tree.
     """
     first, visits = first_sums(paths, pairs), paths.visits
     most = int(visits.n_slots.max(initial=0))
@@ -342,7 +343,7 @@ def expected_rows(paths: Paths, *, pairs: bool = False) -> FloatArray:
 
 
 def _shares(paths: Paths) -> FloatArray:
-    """Return the share of the parent's training rows on each visit's way; 0 for a stop."""
+    """Return the fraction of the parent's training rows in each visit; 0 for a stop."""
     visits, forest = paths.visits, paths.forest
     count = forest.count.astype(np.float64)
     below = np.where(visits.node != visits.parent, count[visits.node], 0.0)

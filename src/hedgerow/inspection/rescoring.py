@@ -59,7 +59,7 @@ def some_rounds(forest: Forest, chosen: npt.NDArray[np.bool_], base: FloatArray)
 
 
 class Rescorer:
-    """Scores rows with other values of some columns; trees that do not use them are kept.
+    """Scorer of rows with replaced values of some columns, from the trees that use them.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class Rescorer:
         if self.n_rounds == 0:
             return found
         rows = self._background.values
-        if rows.dtype == np.float32:  # which would round the values
+        if rows.dtype == np.float32:  # float32 would round the values
             rows = rows.astype(np.float64)
         step = max(1, rows_at_once // n_rows)
         for first in range(0, n_values, step):

@@ -76,7 +76,7 @@ class Inspections(ABC):
         n_points: int = 100,
         n_jobs: int | None = None,
     ) -> PartialDependence:
-        """Mean prediction as a function of each column.
+        """Compute the mean prediction as a function of each column.
 
         See :func:`hedgerow.inspection.partial_dependence`.  Raw scores are exact, for all
         columns in one pass over X.
@@ -108,7 +108,7 @@ class Inspections(ABC):
         n_points: int = 20,
         n_jobs: int | None = None,
     ) -> JointEffect:
-        """Mean prediction as a function of two columns.
+        """Compute the mean prediction as a function of two columns.
 
         See :func:`hedgerow.inspection.joint_dependence`.
         """
@@ -130,7 +130,7 @@ class Inspections(ABC):
         n_points: int = 100,
         n_jobs: int | None = None,
     ) -> IndividualCurves:
-        """Prediction for each row as a function of one column (ICE).
+        """Compute the prediction for each row as a function of one column (ICE).
 
         See :func:`hedgerow.inspection.individual_curves`.
         """
@@ -157,7 +157,7 @@ class Inspections(ABC):
         n_points: int = 40,
         n_jobs: int | None = None,
     ) -> PartialDependence:
-        """Accumulated local effects of numeric columns (ALE).
+        """Compute accumulated local effects of numeric columns (ALE).
 
         See :func:`hedgerow.inspection.accumulated_effects`.
         """
@@ -179,7 +179,7 @@ class Inspections(ABC):
         offset: Any = None,
         n_jobs: int | None = None,
     ) -> Interactions:
-        """Friedman's H of all pairs of columns; see :func:`hedgerow.inspection.interactions`."""
+        """Compute Friedman's H of all pairs; see :func:`hedgerow.inspection.interactions`."""
         from hedgerow.inspection import interactions
 
         model = self._inspected().model
@@ -221,7 +221,7 @@ class Inspections(ABC):
         Raises
         ------
         ParameterError
-            If ``kind`` is unknown, or rows are missing or given without effect.
+            If ``kind`` is unknown, or X and y are missing or have no effect.
         """
         from hedgerow.inspection import importance as home
 

@@ -212,7 +212,7 @@ def _part(values: AnyArray | None, rows: IntArray) -> AnyArray | None:
 def _query(task: str, qid: Any, n_rows: int) -> IntArray | None:
     if (task == "ranking") != (qid is not None):
         raise ParameterError(
-            "qid must be given for a ranking: the query of each row."
+            "a ranking model needs qid, the query of each row: pass qid."
             if task == "ranking"
             else "qid is for rankings: leave it out."
         )
