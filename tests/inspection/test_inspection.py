@@ -758,7 +758,7 @@ def test_wrong_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hedgerow.inspection.curves.MOST_BYTES", 1000)
     with pytest.raises(DataError, match=r"curves of 50 rows at \d+ values.*fewer rows"):
         booster.individual_curves(np.zeros((50, 4)), 0)
-    with pytest.raises(ParameterError, match="give X"):
+    with pytest.raises(ParameterError, match="pass X"):
         made("lines").booster.partial_dependence()
     with pytest.raises(ParameterError, match="holds categories"):
         made("categories").booster.accumulated_effects(made("categories").X, ["colour"])
