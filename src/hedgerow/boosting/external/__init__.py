@@ -1,1 +1,1 @@
-"""Rows that stay on disk: files, chunks of bins, and what a fit keeps of them."""
+"""External memory: training rows in files or in chunks on disk."""

@@ -1,6 +1,6 @@
-"""Training on data that are read batch by batch: from the survey to the model.
+"""Training on data read in batches: from the survey of targets to the model.
 
-See :mod:`hedgerow.boosting.external.external_sample` for who asks whom for what.
+See :mod:`hedgerow.boosting.external.external_sample` for the protocol.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from hedgerow.threads import resolve_threads
 
 
 class TargetSurvey:
-    """What a training has to know of the targets before rows are binned.
+    """Collects what training needs to know about the targets before rows are binned.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ class TargetSurvey:
     stopping : StoppingParams
     seed : int
     sets_aside : bool
-        Whether validation rows may be set aside.
+        Whether validation rows may be held out.
 
     Attributes
     ----------
     n_rows : int
-        Rows that count.
+        Number of rows of positive weight.
     largest : float
         Largest target, ``-inf`` before the first row.
     """
@@ -92,16 +92,16 @@ class TargetSurvey:
 
     @property
     def may_set_aside(self) -> bool:
-        """Whether some of the rows may be set aside."""
+        """Whether some of the rows may be held out."""
         return self._hold_out is not None
 
     def note(self, target: FloatArray) -> None:
-        """The next rows that count.
+        """Add the targets of the next rows of positive weight.
 
         Raises
         ------
         DataError
-            That names the first row whose target is outside the objective's domain.
+            With the number of the first row whose target is outside the objective's domain.
         """
         if len(target) == 0:
             return
@@ -119,12 +119,12 @@ class TargetSurvey:
         self.n_rows += len(target)
 
     def _check(self, target: FloatArray) -> None:
-        """Check targets, once there are enough to know the loss."""
+        """Check targets, once there are enough of them to make the loss."""
         if len(self._first) < TRIED:
             self._first = np.concatenate([self._first, target])[:TRIED]
         self._unchecked.append((self.n_rows, target))
         if self._objective is None and len(self._first) < TRIED:
-            self._unchecked[-1] = self.n_rows, target.copy()  # of fewer rows than are tried
+            self._unchecked[-1] = self.n_rows, target.copy()  # too few rows to make the loss
             return
         self._check_all()
 
@@ -137,12 +137,12 @@ class TargetSurvey:
         return self._objective
 
     def finish(self) -> tuple[Objective, Choose | None]:
-        """The objective, and which rows to set aside (None if none are).
+        """Return the objective, and a function that chooses held-out rows (None for none).
 
         Raises
         ------
         DataError
-            If a target is outside the domain, or no row can be set aside.
+            If a target is outside the domain, or no row can be held out.
         """
         objective = self._check_all()
         if self._strange is not None:
@@ -166,19 +166,19 @@ def fit_data(
     n_jobs: int | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Model:
-    """Train a model on data that are read batch by batch.
+    """Train a model on data that are read in batches.
 
     Parameters
     ----------
-    data : StoredData
+    data : ExternalData
     loss : LossSpec
     params : BoostParams
-    valid : Dataset, StoredData, or mapping from str to these, optional
+    valid : Dataset, ExternalData, or mapping from str to these, optional
         Validation rows.
     stopping, eval_metric, callbacks, progress, n_jobs
         As for :func:`hedgerow.boosting.external.fit_external.fit_external`.
     checkpoint : Checkpoint, optional
-        Record the rounds, and go on from those that an earlier run has recorded.
+        Records the rounds; the fit continues from rounds that an earlier run recorded.
     """
     requested, sets = stopping or StoppingParams(), named_valid(valid)
     n_threads = resolve_threads(n_jobs)
@@ -230,7 +230,7 @@ def binned(
     plan: StorePlan,
     stack: ExitStack,
 ) -> tuple[ExternalSample, dict[str, ExternalSample]]:
-    """Training rows, and validation rows by name: set aside or given.  ``stack`` closes them."""
+    """Return training rows, and validation rows by name; ``stack`` closes them."""
     samples = data.stored(plan)
     stack.callback(samples.close)
     train, validation = samples.train, {}
@@ -245,7 +245,7 @@ def binned(
 
 
 def _validation(valid: Dataset | ExternalData, plan: StorePlan) -> ExternalSamples:
-    """Validation rows in chunks; a table in memory is one chunk."""
+    """Return validation rows in chunks; a table in memory is one chunk."""
     if isinstance(valid, ExternalData):
         return valid.stored(plan)
     trained = plan.trained

@@ -1,20 +1,20 @@
-"""What a training asks of rows that are not a table in memory, and what it is given.
+"""Protocol between a training and rows that are not a table in memory.
 
 ::
 
-    train                         data (files, batches, parts of a cluster)
+    train                         data (files, batches, partitions of a cluster)
       |  survey(note) ----------->  reads all rows once; for each batch, in order,
-      |  note(targets) <----------  the targets of the rows that count
+      |  note(targets) <----------  passes the targets of the rows of positive weight
       |
-      |  chooses loss, number of outputs, and which rows to set aside
+      |  chooses the loss, the number of outputs, and the held-out rows
       |
       |  stored(plan) ----------->  fits bins to the training rows, bins all rows
-      |  StoredSamples <----------
+      |  ExternalSamples <--------
       v
-    fit_stored
+    fit_external
 
-Rows of weight 0 are left out before anything else: they have no number, no category
-and no part in the bins.
+Rows of weight 0 are dropped before anything else: they have no row number, and do not affect
+categories or bins.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
 Choose: TypeAlias = Callable[[int, FloatArray], npt.NDArray[np.bool_]]
-"""``choose(first_row, target)``: which of these rows are set aside for validation.
+"""``choose(first_row, target)``: which of these rows are held out for validation.
 
-``first_row`` is the number of the first of them among all rows that count, of all
+``first_row`` is the number of the first of these rows among all rows of positive weight of all
 ranks; ``target`` are their targets.  See :class:`hedgerow.boosting.validation.hold_out.HoldOut`.
 """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExternalSample:
-    """Rows in chunks: those of one rank.
+    """Rows of one rank, in chunks.
 
     Attributes
     ----------
     store : RowStore
-        Of rows whose weight is above 0.  Weights are in every chunk of every rank or in
-        none, and in none if all of them are 1.  Its ``first_row`` counts the rows of
-        the same sample (training rows, or validation rows) on the ranks before.
+        Rows of positive weight.  Either all chunks of all ranks have weights, or
+        none; none if all weights are 1.  Its ``first_row`` is the number of rows of
+        the same sample (training or validation rows) on earlier ranks.
     has_offset : bool, default=False
-        Whether chunks have offsets: all of them on every rank, or none.
+        Whether chunks have offsets: all chunks of all ranks, or none.
     query : int64 (n_rows,), or None
-        For rankings, the query of each row of this rank, numbered over all ranks.
+        For rankings, the query of each row of this rank; numbers are common to all ranks.
     """
 
     store: RowStore
@@ -64,18 +64,18 @@ class ExternalSample:
 
     @property
     def schema(self) -> Schema:
-        """Of the table, with the categories of training rows alone."""
+        """Schema of the table, with the categories of the training rows only."""
         return self.store.spec.schema
 
     @property
     def n_rows(self) -> int:
-        """Rows of this rank."""
+        """Number of rows of this rank."""
         return sum(self.store.chunk_sizes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExternalSamples:
-    """Training rows, and those that were set aside (None if none were)."""
+    """Training rows, and held-out rows (None if there are none)."""
 
     train: ExternalSample
     validation: ExternalSample | None = None
@@ -89,28 +89,31 @@ class ExternalSamples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StorePlan:
-    """How rows are to be binned and divided.
+    """Plan of the binning and division of rows.
 
     Attributes
     ----------
     params : BoostParams
-        As given by the user: ``max_bins``, ``max_bins_by_feature``, ``forced_bins``
-        (:func:`hedgerow.growing.limits.constraints.resolve_constraints` brings them in the
-        order of the columns), ``zero_as_missing``, ``seed`` and what is said of bundles.
+        As passed by the user: ``max_bins``, ``max_bins_by_feature``, ``forced_bins``
+        (:func:`hedgerow.growing.limits.constraints.resolve_constraints` puts them in column
+        order), ``zero_as_missing``, ``seed`` and the parameters of bundles.
     n_outputs : int
-        Raw scores of a row: room for them is part of a chunk's work, and offsets have
+        Number of raw scores of a row: chunks have space for them, and offsets have
         this many columns.
     keeps_probability : bool
-        Whether there is a probability for each raw score, too.
+        Whether chunks also have space for a probability for each raw score.
     set_aside : callable or None
-        Chooses validation rows; bins, categories and row numbers are those of the
-        others alone.  None: all rows are for training.
+        Chooses held-out rows; bins, categories and row numbers then come from the
+        others only.  None: all rows are for training.
+    trained : ExternalSample or None
+        Training rows that supply schema and bins, if these rows are for validation.
+        Validation rows are stored by row only.
     trained : StoredSample or None
         Training rows whose schema and bins these rows, for validation, are read with.
         Without ``by_column``: validation rows need only rows.
     n_threads : int
     objective : Objective or None
-        What constraints are checked against, with the schema.
+        Used to check constraints, with the schema.
     """
 
     params: BoostParams
@@ -124,33 +127,33 @@ class StorePlan:
 
 @runtime_checkable
 class ExternalData(Protocol):
-    """Rows that a training reads batch by batch, for :func:`hedgerow.train`."""
+    """Protocol of rows that :func:`hedgerow.train` reads in batches."""
 
     def survey(
         self, note: Callable[[FloatArray], None], params: BoostParams, sets_aside: bool
     ) -> None:
-        """Read all rows once; hand over the targets of those that count, in order.
+        """Read all rows once, and pass on the targets of those of positive weight, in order.
 
-        ``note`` is called for each batch with float64 (n_rows,), finite.  ``sets_aside``
-        says whether the plan may set rows aside: if not, this may be a part of the work
-        for it, with the same ``params``.
+        ``note`` is called for each batch with finite float64 (n_rows,).  ``sets_aside``
+        tells whether the plan may hold rows out: if not, this pass may already do part of
+        the plan's work, with the same ``params``.
         """
 
     def stored(self, plan: StorePlan) -> ExternalSamples:
-        """Bin the rows; the caller closes what is returned."""
+        """Bin the rows; the caller closes the result."""
 
 
 ValidRows: TypeAlias = "Dataset | ExternalData | Mapping[str, Dataset | ExternalData] | None"
-"""Validation rows: none, one set, or several by name, the first of which decides."""
+"""Validation rows: none, one set, or several by name; the first set decides."""
 
 
 def named_valid(valid: ValidRows) -> Mapping[str, Dataset | ExternalData]:
-    """The sets of validation rows by name.
+    """Return the sets of validation rows by name.
 
     Raises
     ------
     DataTypeError, ParameterError
-        For names that cannot be.
+        For invalid names.
     """
     if valid is None:
         return {}

@@ -1,4 +1,4 @@
-"""What rows that are read batch by batch cannot do."""
+"""Checks of options that rows read in batches do not support."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NEED_ALL_ROWS = (
 
 
 def check_trees(params: BoostParams) -> None:
-    """Refuse trees that only a table in memory grows.
+    """Reject trees that can only be grown on a table in memory.
 
     Raises
     ------
@@ -35,7 +35,7 @@ def check_trees(params: BoostParams) -> None:
 
 
 def check_bundles(params: BoostParams) -> None:
-    """Refuse what is decided on the whole table in memory."""
+    """Reject bundle options that need the complete table in memory."""
     if params.bundle_features is True or params.max_conflict_rate > 0.0:
         name = "bundle_features" if params.bundle_features is True else "max_conflict_rate"
         raise AllRowsNeededError(
@@ -46,9 +46,9 @@ def check_bundles(params: BoostParams) -> None:
 
 
 def check_parts(data: object, params: BoostParams, init_model: object = None) -> None:
-    """Refuse, before rows are read, what trees of rows in parts are known not to do.
+    """Before rows are read, reject options that trees on distributed rows do not support.
 
-    The rest is refused where it is found: it depends on the rows.
+    Later checks cover options that depend on the rows.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def check_parts(data: object, params: BoostParams, init_model: object = None) ->
 
 
 def check_backoff(table: AnyTable) -> None:
-    """Refuse validation rows at which prediction would stop within a tree."""
+    """Reject validation rows whose prediction would stop at an inner node."""
     if table.unseen and table.schema.unknown == "backoff":
         name = next(iter(table.unseen))
         raise DataError(

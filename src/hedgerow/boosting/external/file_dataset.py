@@ -1,13 +1,13 @@
-"""Data larger than memory for :func:`hedgerow.train`: ``Dataset.from_files``.
+"""Datasets larger than memory for :func:`hedgerow.train`: ``Dataset.from_files``.
 
 ::
 
-    survey     targets and weights of all rows (of files, no other columns are read)
-    stored     pass one: schema, levels, cuts, from the rows that are trained on
-               pass two: each batch to bins, bins to chunks on disk
+    survey     targets and weights of all rows (no other columns of files are read)
+    stored     pass one: schema, levels and cuts, from the training rows
+               pass two: each batch is binned, and bins are written to chunks on disk
 
-With several processes each has some of the parts, in order; what they find in pass one
-is put together by each of them in the same way, so they have the same cuts.
+With several processes each one has some of the parts, in order.  Each process merges the
+results of pass one in the same way, so all have the same cuts.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraint
 from hedgerow.params import BoostParams
 
 LEAST_MEMORY = 32 * 10**6
-"""The smallest limit: below, batches are too small to be worth the while."""
+"""The smallest memory limit: with less, batches are too small to be efficient."""
 
 _BATCH_SHARE = 1 / 16
 _SPOOL_SHARE = 1 / 16
 _TRAIN_SHARE, _VALIDATION_SHARE = 0.6, 0.2
-"""Of the memory limit; the rest is for what a fit holds beside its chunks."""
+"""Shares of the memory limit; the remainder is for what a fit holds besides its chunks."""
 
 
 @dataclass(slots=True)
 class _Counted:
-    """What the survey of targets has found."""
+    """Result of the survey of targets."""
 
     n_rows: int
     targets: Spool
@@ -74,14 +74,14 @@ class _Counted:
 class FileDataset(Dataset):
     """Rows in files or batches; made by ``Dataset.from_files`` and ``Dataset.from_batches``.
 
-    A :class:`hedgerow.boosting.external.external_sample.ExternalData`.
+    Implements :class:`hedgerow.boosting.external.external_sample.ExternalData`.
 
     Parameters
     ----------
     source : Source
-    asked : Asked
+    requested : ReadRequest
     memory_limit : int
-        Bytes.
+        Limit in bytes.
     cache_dir : sequence of str
         Folders for chunks.
     read_target : callable
@@ -119,7 +119,7 @@ class FileDataset(Dataset):
         self._names: tuple[str, ...] = ()
         self._types_known = False
 
-    # -- a table in memory it is not -------------------------------------------
+    # -- interface of Dataset ----------------------------------------------------
 
     def _repr_html_(self) -> str:
         from hedgerow.boosting.row_data.dataset_view import view_of_files
@@ -128,12 +128,12 @@ class FileDataset(Dataset):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns, once they are known: of files at once."""
+        """Names of the columns, once they are known; those of files are known at once."""
         return self.requested.feature_names or self._reader.features()
 
     @property
     def offset_names(self) -> tuple[str, ...]:
-        """Columns that are the offset."""
+        """Columns that hold the offset."""
         return self.source.roles.offset
 
     def table(
@@ -143,24 +143,24 @@ class FileDataset(Dataset):
         *,
         more_levels: bool = False,
     ) -> Any:
-        """Rows in files are no table in memory: raises ``DataError``."""
+        """Raise ``DataError``: rows in files are not a table in memory."""
         raise DataError(
             "rows that are read from files or batches are not held in memory, as is needed here: "
             "read them into a frame and give Dataset(X, y)."
         )
 
     def scan(self, read_target: ReadTarget) -> Iterator[Rows]:
-        """Rows with targets and weights alone, for a look at the targets."""
+        """Yield rows with targets and weights only."""
         self._find_types()
         room = int(_BATCH_SHARE * self.memory_limit)
         return RowReader(self.source, room, read_target).read(features=False)
 
     def read_targets_by(self, read_target: ReadTarget) -> None:
-        """Have targets read in another way from now on."""
+        """Use another function to parse targets from now on."""
         self._reader = RowReader(self.source, int(_BATCH_SHARE * self.memory_limit), read_target)
         self.close()
 
-    # -- StoredData --------------------------------------------------------------
+    # -- ExternalData --------------------------------------------------------------
 
     def survey(
         self,
@@ -168,9 +168,9 @@ class FileDataset(Dataset):
         params: BoostParams | None = None,
         sets_aside: bool = True,
     ) -> None:
-        """Read targets and weights, as ``ExternalData`` of ``external_sample`` describes them.
+        """Read targets and weights, as required by ``ExternalData`` of ``external_sample``.
 
-        Where no row is set aside or weighted, this is pass one already.
+        If no rows are held out or weighted, this is already pass one.
         """
         params = params or BoostParams()
         self.requested = replace(self.requested, zero_missing=bool(params.zero_as_missing))
@@ -224,7 +224,7 @@ class FileDataset(Dataset):
         return parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
 
     def _find_types(self) -> None:
-        """What columns of text hold is known from all files of all processes."""
+        """Infer the types of text columns from all files of all processes."""
         if self._has_types:
             return
         own = find_text_types(self.source.parts, int(_BATCH_SHARE * self.memory_limit))
@@ -243,7 +243,7 @@ class FileDataset(Dataset):
             return self._stored_like(plan)
         found, first_row = self._found(plan)
         params = resolve_bins(plan.params, found.schema)
-        if plan.objective is not None:  # before the longer pass
+        if plan.objective is not None:  # an error here saves the longer pass
             resolve_constraints(params, found.schema, plan.objective)
         spec = fit_bins(
             found.table,
@@ -261,7 +261,7 @@ class FileDataset(Dataset):
         return samples
 
     def close(self) -> None:
-        """Let go of what the survey has kept."""
+        """Release the results of the survey."""
         if self._counted is not None:
             self._counted.targets.close()
             if self._counted.weights is not None:
@@ -272,7 +272,7 @@ class FileDataset(Dataset):
     # -- pass one ------------------------------------------------------------------
 
     def _found(self, plan: StorePlan) -> tuple[Found, int]:
-        """Pass one over the training rows, and the number of those on the ranks before."""
+        """Run pass one over the training rows; also return their number on earlier ranks."""
         if self._survey is not None and plan.set_aside is None:
             survey, first = self._survey, 0
         else:
@@ -283,16 +283,16 @@ class FileDataset(Dataset):
                 survey.add(*_training_part(rows, chosen, self._weighted), rows.part.name)
             if self.communicator.size > 1:
                 survey = self._merged(survey, plan.params, n_total)
-        give_back_memory()  # what reading has left, before rows are copied
+        give_back_memory()  # release buffers of reading before rows are copied
         found = survey.finish()
-        # Ranks may have the columns in another order than the first one.
+        # Ranks may have the columns in a different order from the first rank.
         self._names, self._types_known = survey.names or (), survey.types_known
         self._survey = None
         give_back_memory()
         return found, first
 
     def _merged(self, own: Survey, params: BoostParams, n_total: int) -> Survey:
-        """The survey of the rows of all ranks, in their order; the same on each."""
+        """Return the merged survey of all ranks, in their order; it is the same on each rank."""
         merged = self._new_survey(params, 0, n_total)
         for message in self.communicator.allgather(own.to_bytes()):
             merged.merge(
@@ -315,7 +315,7 @@ class FileDataset(Dataset):
             survey.begin(self._reader.features(), batch.named, rows.part.types_known)
 
     def _training_rows(self, plan: StorePlan) -> tuple[int, int, float | None]:
-        """Training rows on the ranks before and of all ranks; the largest weight of all."""
+        """Return training rows on earlier ranks and on all ranks, and the largest weight."""
         counted = self._counted
         assert counted is not None
         largest, n_train, row = 0.0, 0, count_rows(counted.n_rows, self.communicator)[0]
@@ -329,14 +329,14 @@ class FileDataset(Dataset):
         first, total = count_rows(n_train, self.communicator)
         if counted.weights is None:
             return first, total, None
-        # Positive floats are in the order of their bits.
+        # Positive floats have the same order as their bits.
         bits = np.array([largest]).view(np.int64)
         return first, total, float(self.communicator.allreduce(bits, "max").view(np.float64)[0])
 
     def _divided(
         self, plan: StorePlan, n_outputs: int | None = None
     ) -> Iterator[tuple[Rows, npt.NDArray[np.bool_]]]:
-        """All rows, and of each batch which rows are set aside."""
+        """Yield all rows, and which rows of each batch are held out."""
         assert self._counted is not None
         row = count_rows(self._counted.n_rows, self.communicator)[0]
         for rows in self._reader.read(n_outputs=n_outputs):
@@ -346,11 +346,11 @@ class FileDataset(Dataset):
     # -- pass two ------------------------------------------------------------------
 
     def schema_for(self, plan: StorePlan) -> Schema:
-        """Pass one alone: the schema of the training rows, whose columns are to be sorted."""
+        """Run only pass one; return the schema of the training rows for sorted columns."""
         return sortable(self._pass_one(plan).table, plan.params.tree_method).schema
 
     def schema_of_rows(self, plan: StorePlan) -> Schema:
-        """Pass one alone: the schema of the training rows; no bins are asked for."""
+        """Run only pass one; return the schema of the training rows, without bins."""
         return self._pass_one(plan).table.schema
 
     def _pass_one(self, plan: StorePlan) -> Found:
@@ -361,9 +361,9 @@ class FileDataset(Dataset):
     def tables(
         self, schema: Schema, plan: StorePlan, is_strict: bool = False
     ) -> Iterator[tuple[AnyTable, Rows, npt.NDArray[np.bool_]]]:
-        """Pass two alone: all batches as numbers, with which of the rows are set aside.
+        """Run only pass two; yield all batches as numbers, with which rows are held out.
 
-        ``is_strict``: the rows are for validation, of a model with another data's schema.
+        ``is_strict``: the rows are validation rows, read with the schema of a model.
         """
         if is_strict:
             self._read_like(schema)
@@ -371,12 +371,12 @@ class FileDataset(Dataset):
 
     @property
     def n_counted(self) -> int:
-        """Rows of weight above 0, once they were surveyed."""
+        """Number of rows of positive weight, after the survey."""
         return 0 if self._counted is None else self._counted.n_rows
 
     @property
     def is_weighted(self) -> bool:
-        """Whether rows have weights other than 1, once they were surveyed."""
+        """Whether rows have weights other than 1, after the survey."""
         return self._weighted
 
     def _tables(
@@ -391,14 +391,14 @@ class FileDataset(Dataset):
             yield table, rows, chosen
 
     def _stored_like(self, plan: StorePlan) -> ExternalSamples:
-        """Bin the rows as those that a model is trained on."""
+        """Bin the rows with the bins of the training rows."""
         assert plan.trained is not None
         spec = plan.trained.store.spec
         self._read_like(spec.schema)
         return self._binned(spec, plan, 0, is_strict=True)
 
     def _read_like(self, schema: Schema) -> None:
-        """Read rows as those that a model with this schema is trained on."""
+        """Prepare to read rows with the schema of a model."""
         names = self._reader.features()
         if schema.named and self.requested.feature_names is None:
             check_same_names(names, schema.names)
@@ -437,7 +437,7 @@ class FileDataset(Dataset):
                 raise
 
     def _finished(self, sink: ChunkSink, first_row: int, plan: StorePlan) -> DiskStore:
-        """The store of a sink, from which chunks may be read at once."""
+        """Return the store of a sink, ready for reading chunks."""
         store = sink.finish(first_row)
         try:
             store.begin(plan.n_outputs, plan.keeps_probability)
@@ -455,7 +455,7 @@ class FileDataset(Dataset):
         wanted: npt.NDArray[np.bool_],
         n_threads: int,
     ) -> int:
-        """Hand some of the rows to a sink; how many they are."""
+        """Append the wanted rows to a sink; return their number."""
         places = np.flatnonzero(wanted)
         if len(places) == 0:
             return 0
@@ -481,7 +481,7 @@ class FileDataset(Dataset):
 
 
 def _chosen(plan: StorePlan, first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
-    """Which rows are set aside."""
+    """Return which rows are held out."""
     if plan.set_aside is None:
         return np.zeros(len(target), dtype=np.bool_)
     return plan.set_aside(first_row, target)
@@ -490,7 +490,7 @@ def _chosen(plan: StorePlan, first_row: int, target: FloatArray) -> npt.NDArray[
 def _training_part(
     rows: Rows, chosen: npt.NDArray[np.bool_], weighted: bool
 ) -> tuple[Batch, IntArray | None, FloatArray | None]:
-    """What :meth:`Survey.add` takes of a batch."""
+    """Return the arguments of :meth:`Survey.add` for a batch."""
     weight = rows.weight if weighted else None
     if not chosen.any():
         return rows.batch, rows.kept, weight

@@ -1,6 +1,6 @@
-"""Rows of a source with target, weight and offset, batch by batch.
+"""Rows of a source with target, weight and offset, in batches.
 
-Rows of weight 0 are absent: they are taken out here, before rows are numbered.
+Rows of weight 0 count as absent: they are dropped here, before rows are numbered.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from hedgerow.data.sources.paths import changed
 from hedgerow.errors import DataError, HedgerowError, ParameterError, StorageError
 
 ReadTarget: TypeAlias = Callable[[ReadColumn, str], FloatArray]
-"""Makes float64 of a target column with this name: numbers, or indices of classes."""
+"""Converts a target column of this name to float64: numbers, or class indices."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """The rows of a batch that count.
+    """The rows of positive weight of a batch.
 
     Attributes
     ----------
     part : Part
     batch : Batch
-        All of its rows.
+        The batch with all of its rows.
     kept : int64, or None
-        Places in the batch of those that count; None: all.
+        Indices in the batch of rows of positive weight; None: all rows.
     target : float64
-        Of the rows that count, like the next two.
+        Targets of the kept rows; the next three have the same rows.
     weight : float64, or None
     offset : float64 (n_outputs, n_rows), or None
     others : mapping from role to values
-        Queries, positions, groups and further targets, where features are read.
+        Queries, positions, groups and further targets, if features are read.
     """
 
     part: Part
@@ -57,18 +57,18 @@ class Rows:
 
 
 def numeric_target(column: ReadColumn, name: str) -> FloatArray:
-    """Targets as they stand; ``DataTypeError`` unless they are numbers."""
+    """Return numeric targets unchanged; raise ``DataTypeError`` for other types."""
     return vector_of(column, name, "target")
 
 
 class RowReader:
-    """Reads a source as often as it is asked to, and sees that it stays the same.
+    """Reads a source repeatedly, and checks that it does not change.
 
     Parameters
     ----------
     source : Source
     max_bytes : int
-        Memory for a batch.
+        Largest memory of a batch.
     read_target : callable
     """
 
@@ -87,24 +87,24 @@ class RowReader:
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """All columns of the first part; None before it is known."""
+        """All columns of the first part; None before they are known."""
         return self._columns
 
     def features(self) -> tuple[str, ...]:
-        """Names of the features; none for sparse rows."""
+        """Return the names of the features; none for sparse rows."""
         if not self._columns:
             return ()
         return self.source.roles.features_of(self._columns, self._first)
 
     def read(self, features: bool = True, n_outputs: int | None = None) -> Iterator[Rows]:
-        """All rows from the start.
+        """Yield all rows from the start.
 
         Parameters
         ----------
         features : bool, default=True
-            False: only targets and weights are needed.
+            False: read only targets and weights.
         n_outputs : int, optional
-            Read offsets, which have so many columns.
+            Read offsets with this many columns.
         """
         for number, part in enumerate(self.source.parts):
             n_rows, checksum = 0, 0
@@ -141,7 +141,7 @@ class RowReader:
             )
 
     def _look_at(self, batch: Batch, part: Part) -> None:
-        """Check the columns of a batch where its part could not tell them before."""
+        """Check the columns of a batch if its part could not list them before."""
         if batch.sparse is not None or part.column_names() is not None:
             return
         names = tuple(batch.columns)
@@ -218,7 +218,7 @@ class RowReader:
 
 
 def checked_weight(weight: FloatArray) -> FloatArray:
-    """Weights of a batch, all of which may be 0; see :func:`check_weight`."""
+    """Check the weights of a batch, which may all be 0; see :func:`check_weight`."""
     if not weight.any():
         return weight
     checked: Any = check_weight(weight, len(weight), "weight")

@@ -1,8 +1,8 @@
-"""What the result of a fit over rows in chunks depends on; see :mod:`.fingerprint`.
+"""Fingerprint of a fit on rows in chunks; see :mod:`hedgerow.boosting.resume.fingerprint`.
 
-The content is what the fit works with: cuts, bins, targets, weights and offsets, in the
-order of the rows.  Neither files and batches nor the division into chunks (the memory
-limit) has a part in it.  It takes one pass over the chunks, where each tree takes several.
+It covers the data of the fit: cuts, bins, targets, weights and offsets, in the order of
+the rows.  It depends neither on files and batches nor on the division into chunks (the memory
+limit).  It takes one pass over the chunks, while each tree takes several.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BINS = Uses(by_row=True, columns=(), reads=(), writes=())
 def external_contents(
     train: ExternalSample, validation: Mapping[str, ExternalSample]
 ) -> dict[str, str]:
-    """Digests of binned rows, and of those that were given or set aside, by name."""
+    """Return digests of binned training rows and, by name, of validation rows."""
     contents = {"columns": schema_digest(train.schema), "cuts": cuts_digest(train.store.spec)}
     contents |= _contents_of(train, "")
     for name, sample in validation.items():
@@ -36,7 +36,7 @@ def external_contents(
 
 
 def cuts_digest(spec: BinSpec) -> str:
-    """Digest of what makes bins of the values of all columns."""
+    """Return a digest of the cuts and category bins of all columns."""
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     for field in fields(spec):
         values = getattr(spec, field.name)
@@ -49,7 +49,7 @@ def cuts_digest(spec: BinSpec) -> str:
 def _contents_of(sample: ExternalSample, suffix: str) -> dict[str, str]:
     store = sample.store
     n_features = store.spec.n_features
-    # A digest for each tile of columns: rows follow each other within it.
+    # One digest for each tile of columns, because rows are contiguous within a tile.
     found: dict[str, hashlib.blake2b] = {}
 
     def add(name: str, values: AnyArray) -> None:

@@ -1,4 +1,4 @@
-"""What ``Dataset.from_files`` and ``Dataset.from_batches`` do."""
+"""Implementation of ``Dataset.from_files`` and ``Dataset.from_batches``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from hedgerow.errors import ParameterError, StorageError
 
 
 def make_folder(folder: str) -> None:
-    """Make a folder, and those above it, unless it is there.
+    """Create a folder and its parents, unless it exists.
 
     Raises
     ------
     StorageError
-        If it cannot be made, or there is something else in its place.
+        If it cannot be created, or something else has its name.
     """
     try:
         os.makedirs(folder, exist_ok=True)
@@ -35,14 +35,14 @@ def make_folder(folder: str) -> None:
 
 
 def cache_folders(cache_dir: Any) -> tuple[str, ...]:
-    """The folders for chunks, each writable; those that are not there are made.
+    """Return the folders for chunks, all writable; missing folders are created.
 
     Raises
     ------
     ParameterError
-        If it is no path or list of paths.
+        If ``cache_dir`` is neither a path nor a list of paths.
     StorageError
-        If a folder cannot be made, or nothing can be written in it.
+        If a folder cannot be created, or is not writable.
     """
     if cache_dir is None:
         return (tempfile.gettempdir(),)
@@ -72,7 +72,7 @@ def from_files(
     types_known: bool = False,
     read_target: ReadTarget = numeric_target,
 ) -> FileDataset:
-    """What :meth:`hedgerow.Dataset.from_files` does; ``types_known`` as for ``open_files``."""
+    """Implement :meth:`hedgerow.Dataset.from_files`; ``types_known`` as for ``open_files``."""
     return FileDataset(
         open_files(paths, roles, types_known=types_known),
         ReadRequest(roles, categorical_features, check_unknown(unknown_category)),
@@ -92,7 +92,7 @@ def from_batches(
     cache_dir: Any = None,
     memory_limit: Any = None,
 ) -> FileDataset:
-    """What :meth:`hedgerow.Dataset.from_batches` does."""
+    """Implement :meth:`hedgerow.Dataset.from_batches`."""
     names = None if feature_names is None else tuple(feature_names)
     return FileDataset(
         open_function(batches, roles),

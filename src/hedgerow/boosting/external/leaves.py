@@ -1,19 +1,19 @@
-"""Leaf values that are quantiles of what rows ask for, of rows in chunks and on ranks.
+"""Leaf values that are quantiles of residuals, for rows in chunks and on ranks.
 
-The values are those of :meth:`hedgerow.objectives.line_search.LeafRows.steps_by`, found
-without an order of the rows: of all leaves at once, digit by digit of the steps' keys
+The values equal those of :meth:`hedgerow.objectives.line_search.LeafRows.steps_by`, but are
+found without sorting rows: for all leaves at once, digit by digit of the keys of the steps
 (:mod:`hedgerow.kernels.tables.keys`), as in :mod:`hedgerow.objectives.global_sums`::
 
-    pass 1    weight of the rows of each leaf for each first digit; in each leaf the
-              digit in which the level is reached is chosen
-    pass 2    the same for the second digit of rows with the chosen first one ...
+    pass 1    weight of the rows of each leaf by the first digit; for each leaf, the
+              digit that reaches the level is chosen
+    pass 2    the same for the second digit, of rows with the chosen first digit ...
 
-Weights are counted in whole units, whose sums do not depend on an order.
+Weights are counted in integer units, so their sums do not depend on the order.
 
 Glossary
 --------
-rule    what a row asks for and counts (:class:`hedgerow.objectives.line_search.QuantileRule`)
-place   number of a leaf among the leaves of a tree
+rule    optimal step and weight of a row (:class:`hedgerow.objectives.line_search.QuantileRule`)
+place   index of a leaf among the leaves of a tree
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ _SIGN = np.uint64(1 << 63)
 _MOST_BITS = 16
 _LEAST_BITS = 4
 _MOST_CELLS = 1 << 22
-"""Cells of a histogram of digits (32 MB), all leaves together."""
+"""Largest number of cells of a digit histogram (32 MB), for all leaves together."""
 
 _RESIDUALS = Uses(by_row=False, columns=(), reads=("raw", "rows"), writes=())
 _TREE_ROWS = Uses(by_row=False, columns=(), reads=("rows",), writes=())
 
 _HALF = 23
-"""Weights are added up in two parts, each of which float64 holds exactly."""
+"""Number of low bits: weights are added in two parts, each of which float64 holds exactly."""
 
 
 class QuantileLoss(Objective, Protocol):
-    """A loss whose leaves are quantiles."""
+    """Protocol of a loss whose leaf values are quantiles."""
 
     def leaf_rule(self, output: int) -> QuantileRule:
-        """What the leaves of an output's trees are."""
+        """Return the rule of the leaf values of an output's trees."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Request:
-    """What is searched for in the leaves of a tree: ``place`` of each node, -1 if no leaf."""
+    """A search in the leaves of a tree; ``place`` is the leaf index of each node, or -1."""
 
     rule: QuantileRule
     output: int
@@ -75,14 +75,14 @@ class _Request:
 
 
 class LeafQuantiles:
-    """Searches the leaves of one fit.
+    """Finds the leaf values of the trees of one fit.
 
     Parameters
     ----------
     store : RowStore
-        Of the training rows.
+        Store of the training rows.
     grower : ChunkGrower
-        Has grown the last tree on them, and added no tree since.
+        The grower of the last tree, which has added no tree since.
     objective : Objective
         A :class:`QuantileLoss`.
     schema : Schema
@@ -112,9 +112,9 @@ class LeafQuantiles:
         self._unit = unit_of(total)
 
     def search(self, tree: GrownTree, output: int, params: BoostParams) -> GrownTree:
-        """The tree that was grown last, for ``output``, with its leaves' quantiles.
+        """Return the last tree, grown for ``output``, with the quantiles as leaf values.
 
-        ``params`` are resolved, and those of the round.
+        ``params`` are the resolved parameters of the round.
         """
         leaves = np.flatnonzero(tree.feature < 0)
         place = np.full(len(tree.left), -1, dtype=np.int64)
@@ -127,7 +127,7 @@ class LeafQuantiles:
         return with_steps(tree, leaves, steps, params, self._schema)
 
     def _unit_for(self, rule: QuantileRule) -> float:
-        """The unit of weights; where a rule changes these, that of the tree's rows."""
+        """Return the unit of weights; for the tree's rows only if the rule changes weights."""
         if rule.divisor is None:
             return self._unit
         total = ExactSum()
@@ -139,7 +139,7 @@ class LeafQuantiles:
         return unit_of(total)
 
     def _levels(self, requested: _Request) -> FloatArray:
-        """Level of each leaf: given, or the share of class 1, counted."""
+        """Return the level of each leaf: fixed, or the counted share of class 1."""
         if requested.rule.level is not None:
             return np.full(requested.n_leaves, requested.rule.level)
         sums = np.zeros((2, requested.n_leaves), dtype=np.int64)
@@ -150,7 +150,7 @@ class LeafQuantiles:
         return share_of(together[0], together[1])
 
     def _quantiles(self, requested: _Request) -> FloatArray | None:
-        """Quantile of each leaf."""
+        """Return the quantile of each leaf; None if the tree has no rows."""
         n_leaves = requested.n_leaves
         levels = self._levels(requested)
         bits = _bits_of(n_leaves, self._n_rows)
@@ -182,9 +182,9 @@ class LeafQuantiles:
         return found + 0.0
 
     def _digits(self, requested: _Request, prefix: AnyArray, left: int, step: int) -> IntArray:
-        """Weight up to each value of the next digit, of each leaf's rows with its prefix.
+        """Return, for each leaf's rows with its prefix, the weight up to each next digit.
 
-        ``left`` bits of the keys are still unknown, of which ``step`` are the digit.
+        ``left`` bits of the keys are still unknown; ``step`` of these form the digit.
         """
         n_cells = len(prefix) << step
         high, low = np.zeros(n_cells), np.zeros(n_cells)
@@ -203,9 +203,9 @@ class LeafQuantiles:
         return np.cumsum(sums, axis=1)
 
     def _keys_above(self, requested: _Request, keys: IntArray) -> tuple[IntArray, AnyArray]:
-        """The smallest key of each leaf above the given one, and whether there is one."""
+        """Return the smallest key of each leaf above ``keys``, and whether there is one."""
         lowest = np.iinfo(np.int64).min
-        found = np.full(len(keys), lowest, dtype=np.int64)  # complements: the order is turned
+        found = np.full(len(keys), lowest, dtype=np.int64)  # complements reverse the order
 
         for leaf, own, _, _ in self._rows(requested):
             above = own > keys[leaf]
@@ -214,9 +214,9 @@ class LeafQuantiles:
         return ~together, together != lowest
 
     def _rows(self, requested: _Request) -> Iterator[tuple[IntArray, IntArray, IntArray, AnyArray]]:
-        """Leaf, key of the step, weight in units and whether class 1 of the rows of each chunk.
+        """Yield, for the rows of each chunk: leaf, key of the step, weight in units, is class 1.
 
-        ``raw`` has all trees but the one that was grown last.
+        ``raw`` includes all trees except the last one.
         """
         rule = requested.rule
         for chunk in self._store.chunks(uses=_RESIDUALS):
@@ -232,6 +232,6 @@ class LeafQuantiles:
 
 
 def _bits_of(n_leaves: int, n_rows: int) -> int:
-    """Bits of a digit: more make fewer passes; a histogram is no larger than the rows."""
+    """Return the bits of a digit: more bits save passes; a histogram is at most as long as rows."""
     most = min(_MOST_CELLS, max(1 << 10, n_rows)) // max(1, n_leaves)
     return min(_MOST_BITS, max(_LEAST_BITS, most.bit_length() - 1))

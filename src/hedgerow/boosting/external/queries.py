@@ -1,22 +1,22 @@
-"""Rankings over rows in chunks and on ranks: whole queries, wherever their rows are.
+"""Rankings on rows in chunks and on ranks: complete queries, wherever their rows are.
 
-Rows stay where they are, with the numbers that they have among all rows.  A rank computes
-the derivatives of each query of which it has a row, and for that gets the scores of the
-rows that other ranks have of it, once a tree::
+Rows stay on their ranks, and keep their numbers among all rows.  A rank computes
+the derivatives of each query of which it has a row.  Once for each tree, it receives the
+scores of the other ranks' rows of these queries::
 
     rank 0   q0 q0 q0 q1 q1 q2        computes q0, q1, q2;  q2 with a row of rank 1
     rank 1   q2 q3 q3 q4 q4 q4        computes q2, q3, q4;  q2 with a row of rank 0
 
-So little is sent where rows of a query are neighbours, and nothing where no query is
-divided.  The rows of a query are in the order of the whole table, and random draws are
-keyed by numbers in it: derivatives have the same bits as with all rows in memory, on
-every rank.
+So ranks send little if rows of a query are adjacent, and nothing if no query is
+divided.  The rows of a query are in the order of the complete table, and random draws are
+seeded by row numbers of that table: derivatives have the same bits as with all rows in memory,
+on every rank.
 
 Glossary
 --------
 own      rows of this rank
-divided  rows of queries that several ranks have rows of
-others'  divided rows of other ranks, of queries that this rank has rows of
+divided  rows of queries that have rows on several ranks
+others'  divided rows of other ranks, of queries that have rows on this rank
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ class CompleteQueries:
 
     Parameters
     ----------
-    train : StoredSample
+    train : ExternalSample
+        Training rows with queries.
         With queries.
     objective : RankingLoss
     others : Communicator
-        Those that have other rows.
+        The ranks with the other rows.
     seed, n_threads : int
     """
 
@@ -90,11 +91,11 @@ class CompleteQueries:
             self._loss = objective.of_queries(queries, seed, n_threads).bound_to(target, None)
 
     def collect(self, chunk: Chunk) -> None:
-        """Note the raw scores of a chunk."""
+        """Record the raw scores of a chunk."""
         self._raw[0, self._places(chunk)] = chunk.work.raw[0]
 
     def fill(self, round_: int) -> None:
-        """Compute g and h of all rows at the scores that are noted."""
+        """Compute g and h of all rows at the recorded scores."""
         if self._exchanges:
             own = self._raw[0, self._sent].view(np.int64)
             everyone = gather_numbers(own, self._others).view(np.float64)
@@ -104,7 +105,7 @@ class CompleteQueries:
             self._loss.derivatives(rows, 0, self._derivatives[0], self._derivatives[1])
 
     def of_chunk(self, chunk: Chunk) -> FloatArray:
-        """G and h of the rows of a chunk, float64 (2, n_rows)."""
+        """Return g and h of the rows of a chunk, float64 (2, n_rows)."""
         return np.ascontiguousarray(self._derivatives[:, self._places(chunk)])
 
     def _places(self, chunk: Chunk) -> slice:
@@ -115,7 +116,7 @@ class CompleteQueries:
 def complete_queries(
     train: ExternalSample, objective: Objective, others: Communicator, seed: int, n_threads: int
 ) -> CompleteQueries | None:
-    """What computes the gradients of a ranking; None for other losses."""
+    """Return the gradient computation of a ranking; None for other losses."""
     if not isinstance(objective, RankingLoss):
         return None
     return CompleteQueries(train, objective, others, seed, n_threads)
@@ -129,16 +130,16 @@ def metrics_of_all(
     scored: bool,
     by_rows: bool,
 ) -> tuple[Metric, ...]:
-    """Metrics that know the queries of the rows of all ranks, in order; of other losses as given.
+    """Bind metrics of a ranking to the queries of all ranks' rows; leave others unchanged.
 
-    ``by_rows``: whether rows that a round leaves out are to be judged.
+    ``by_rows``: whether out-of-bag rows are to be scored.
 
     Raises
     ------
     DataError
-        If the queries of the rows that are watched are not given.
+        If the scored rows have no queries.
     ParameterError
-        If single rows are to be judged.
+        If single rows are to be scored.
     """
     if not isinstance(objective, RankingLoss):
         return tuple(metrics)
@@ -153,16 +154,16 @@ def metrics_of_all(
 
 
 def number_queries(parts: Sequence[Any], names: Sequence[str], others: Communicator) -> IntArray:
-    """Numbers of the queries of all rows of this rank: 0 for the first of all ranks, 1, ...
+    """Number the queries of all rows of this rank: 0 for the first of all ranks, 1, ...
 
-    Queries are the same if their values are, on whatever rank: numbers, text or dates.
+    Queries are equal if their values are, on any rank: numbers, text or dates.
 
     Parameters
     ----------
     parts : sequence of array-like
         One value for each row.
     names : sequence of str
-        Of the parts, for messages.
+        Names of the parts, for messages.
     others : Communicator
 
     Examples
@@ -192,7 +193,7 @@ def number_queries(parts: Sequence[Any], names: Sequence[str], others: Communica
 
 
 def _name_of(value: Any, where: str) -> str:
-    """A text that is the same for equal values, and for no others."""
+    """Return a text that is the same for equal values only."""
     if isinstance(value, str):
         return f"s{value}"
     if isinstance(value, bytes):
@@ -217,13 +218,13 @@ def _targets_of(sample: ExternalSample) -> FloatArray:
 
 
 def _divided(own: IntArray, others: Communicator) -> IntArray:
-    """Queries that several ranks have rows of."""
+    """Return the queries that have rows on several ranks."""
     found, counts = np.unique(gather_numbers(own, others), return_counts=True)
     return np.asarray(found[counts > 1])
 
 
 def _rows_by_query(query: IntArray, numbers: IntArray) -> QueryRows:
-    """Rows of each query in the order of the whole table."""
+    """Return the rows of each query in the order of the complete table."""
     rows = np.lexsort((numbers, query)).astype(np.int64)
     counts = np.bincount(first_seen(query[rows]))
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

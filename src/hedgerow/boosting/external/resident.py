@@ -1,10 +1,10 @@
-"""Rows in files that are read into memory, for what needs all of them at once.
+"""Rows in files that are read into memory, for options that need all rows at once.
 
-Growth in chunks (:mod:`hedgerow.boosting.external.fit_external`) knows most parameters.  The others
-look at all rows for each tree, or at each row many times: their rows are read as one table, with
-the schema that chunks have, and trained on as any table is.  So every parameter works for
-files, and where the rows are larger than the limit an error says what needs them, and how
-large they are.
+Growth in chunks (:mod:`hedgerow.boosting.external.fit_external`) supports most parameters.  The
+others need all rows for each tree, or each row many times.  For these, rows are read as one
+table, with the schema that chunks have, and training uses this table.  So every parameter works
+for files; if the rows exceed the limit, an error names the option that needs them and their
+size.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from hedgerow.boosting.external.file_dataset import FileDataset
 
 _BYTES_OF_A_CELL = 12
-"""Eight of a number, and its bins in two layouts with room for a sort."""
+"""Bytes of a value: eight for a number, and its bins in two layouts with space to sort."""
 
 
 class ResidentRows(Dataset):
-    """The rows of files as a table in memory.
+    """Rows of files as a table in memory.
 
     Parameters
     ----------
     data : FileDataset
     params : BoostParams
-        ``zero_as_missing`` and ``seed`` are used.
+        Only ``zero_as_missing`` and ``seed`` are used.
     why : str
-        What needs all rows, for the message where they are too large.
+        Text on what needs all rows, for the message if they are too large.
     """
 
     def __init__(self, data: FileDataset, params: BoostParams, why: str) -> None:
@@ -52,7 +52,7 @@ class ResidentRows(Dataset):
             unknown_category=requested.unknown,
         )
         self._data, self._why = data, why
-        # Files are not divided here, and bins are made of the table: trees have no part in it.
+        # Only the table is made here: it is divided and binned later, so trees do not matter.
         outputs = max(1, len(data.source.roles.offset))
         plain = BoostParams(zero_as_missing=params.zero_as_missing, seed=params.seed)
         self._plan = StorePlan(plain, outputs)
@@ -65,7 +65,7 @@ class ResidentRows(Dataset):
 
     @property
     def offset_names(self) -> tuple[str, ...]:
-        """Columns that are the offset."""
+        """Columns that hold the offset."""
         return self._data.offset_names
 
     def table(
@@ -80,7 +80,7 @@ class ResidentRows(Dataset):
         Raises
         ------
         ParameterError
-            If they take more memory than the limit.
+            If they need more memory than the limit.
         """
         if schema is None:
             if self._own is None:
@@ -101,7 +101,7 @@ class ResidentRows(Dataset):
     def targets(
         self, n_rows: int, objective: object = None, like: Targets | None = None
     ) -> Targets:
-        """The target of each row; see :meth:`hedgerow.Dataset.targets`."""
+        """Return the target of each row; see :meth:`hedgerow.Dataset.targets`."""
         if self.y is None:
             self.table()
         return super().targets(n_rows, objective, like)
@@ -109,7 +109,7 @@ class ResidentRows(Dataset):
     def _check_size(self) -> None:
         self._data.survey(lambda target: None, self._plan.params, sets_aside=False)
         n_rows, n_features = self._data.n_counted, len(self._data.feature_names)
-        size = n_rows * n_features * _BYTES_OF_A_CELL  # sparse rows are counted as they come
+        size = n_rows * n_features * _BYTES_OF_A_CELL  # sparse rows are counted during reading
         if size > self._data.memory_limit:
             raise self._too_large(f"{n_rows:,} rows of {n_features} columns", size)
 
@@ -121,7 +121,7 @@ class ResidentRows(Dataset):
         )
 
     def _read(self, schema: Schema, is_strict: bool) -> AnyTable:
-        """All rows by a schema; their targets, weights and offsets are kept, too."""
+        """Read all rows with a schema; also keep their targets, weights and offsets."""
         parts: list[AnyTable] = []
         targets, weights, offsets = [], [], []
         roles: dict[str, list[AnyArray]] = {}
@@ -152,12 +152,12 @@ class ResidentRows(Dataset):
 
 
 def in_memory(rows: Any, params: BoostParams, reason: AllRowsNeededError) -> Dataset:
-    """Rows of files as a Dataset in memory; a Dataset that is one stays as it is.
+    """Return rows of files as a Dataset in memory; leave other Datasets unchanged.
 
     Raises
     ------
     AllRowsNeededError
-        The reason, if the rows are no files that this process reads alone.
+        The reason, unless the rows are files that this process reads alone.
     """
     from hedgerow.boosting.external.file_dataset import FileDataset
 
@@ -181,13 +181,13 @@ def _joined(parts: list[FloatArray | None]) -> FloatArray:
 
 
 def _offset_of(parts: list[FloatArray | None]) -> FloatArray:
-    """Row by row, as users give it."""
+    """Concatenate offsets with one row for each row, as users pass them."""
     whole = np.concatenate([part for part in parts if part is not None], axis=1).T
     return np.ascontiguousarray(whole[:, 0] if whole.shape[1] == 1 else whole)
 
 
 def _stacked(parts: list[AnyTable], schema: Schema) -> AnyTable:
-    """Tables of the same columns, one below the other."""
+    """Concatenate tables with the same columns."""
     dense = [part for part in parts if isinstance(part, Table)]
     if dense:
         unseen: dict[str, int] = {}

@@ -1,14 +1,14 @@
-"""Raw scores of rows in chunks, and the scores that metrics make of them.
+"""Raw scores of rows in chunks, and metrics computed from them.
 
-Trees wait until the rows are visited: one pass over the chunks brings all scores up
-to date and evaluates them::
+Trees are queued until the rows are visited: one pass over the chunks updates all scores
+and evaluates them::
 
-    add(tree, ...)  add(tree, ...)       noted
-    visit()                              chunk 0: both trees, then what the caller does
+    add(tree, ...)  add(tree, ...)       queued
+    visit()                              chunk 0: both trees, then the caller's work
                                          chunk 1: ...
 
-Sums over rows are exact, so that neither chunks nor ranks leave a trace.  A metric that
-is no sum (the area under the ROC curve, a user's function) gets all rows on every rank.
+Sums over rows are exact, so they do not depend on chunks or ranks.  A metric that
+is not a sum (the area under the ROC curve, a user's function) gets all rows on every rank.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from hedgerow.objectives.beside import OffsetBatch, OffsetRows
 from hedgerow.objectives.global_sums import AllRows, Batch, merged
 
 MOST_GATHERED = 20_000_000
-"""Numbers (targets, weights and raw scores) that each rank holds for metrics that need all
-rows at once: 160 MB."""
+"""Largest count of numbers (targets, weights and raw scores) on each rank for metrics that need
+all rows at once: 160 MB."""
 
 _START = Uses(by_row=False, columns=(), reads=(), writes=("raw",))
 _ADD = Uses(by_row=True, columns=(), reads=("raw",), writes=("raw",))
 
 
 class ExternalScores:
-    """Raw scores of validation rows, in the chunks' work.
+    """Raw scores of validation rows, in the arrays of their chunks.
 
     Parameters
     ----------
-    sample : StoredSample
+    sample : ExternalSample
     base : float64 (n_outputs,)
     n_threads : int
     averages : bool, default=False
-        Whether the score is the start plus the *mean* of the trees of all rounds.
+        Whether the score is the start score plus the *mean* of the trees of all rounds.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class ExternalScores:
     def add(
         self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
     ) -> None:
-        """Add ``factor`` times the tree's value to each row; ``rows`` must be empty."""
+        """Add ``factor`` times the tree to the score of each row; ``rows`` must be empty."""
         assert len(rows) == 0
         self._waiting.append((tree.scaled(factor), output))
         self._n_added += 1
 
     def visit(self) -> Iterator[tuple[Chunk, FloatArray]]:
-        """Each chunk with its raw scores after the rounds so far; all must be visited."""
+        """Yield each chunk with its current raw scores; all chunks must be visited."""
         n_rounds = self._n_added // len(self._base)
         for chunk in self._store.chunks(uses=_ADD):
             raw = chunk.work.raw
@@ -88,16 +88,16 @@ class ExternalScores:
 
 
 class Tally:
-    """The scores of all rows, which come in parts.
+    """Metrics of all rows, which arrive in parts.
 
     Parameters
     ----------
     metrics : sequence of Metric
     objective : Objective
     rows : AllRows
-        What is scored.
+        The scored rows.
     n_rows : int
-        Of all ranks.
+        Number of rows of all ranks.
 
     Raises
     ------
@@ -120,7 +120,7 @@ class Tally:
         self._begin()
 
     def add(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> None:
-        """The next rows; ``raw`` has shape (n_outputs, n_rows)."""
+        """Add the next rows; ``raw`` has shape (n_outputs, n_rows)."""
         prediction = self._objective.predict(raw) if self._predicts else raw
         for place, metric in enumerate(self._summed):
             assert metric.sums is not None
@@ -132,7 +132,7 @@ class Tally:
             self._parts.append(raw.copy())
 
     def finish(self) -> dict[str, float]:
-        """The scores of all rows that came since the last call, by name."""
+        """Return the scores of all rows added since the last call, by name."""
         found = {}
         if self._summed:
             sums = merged(self._sums, self._rows.communicator)
@@ -164,10 +164,10 @@ class Tally:
         )
 
     def _targets(self) -> tuple[FloatArray, FloatArray | None]:
-        """Targets and weights of all rows, which stay the same."""
+        """Return targets and weights of all rows, which do not change."""
         if self._known is None:
             targets, weights = [], []
-            for target, weight in self._rows.batches():  # of a chunk: gone with the next one
+            for target, weight in self._rows.batches():  # arrays are reused by the next chunk
                 targets.append(target.copy())
                 if weight is not None:
                     weights.append(weight.copy())
@@ -177,7 +177,7 @@ class Tally:
 
     def _all_raw(self) -> FloatArray:
         n_outputs = self._objective.n_outputs
-        # A row's scores side by side: parts of ranks stand one behind the other then.
+        # One row's scores are adjacent, so parts of ranks can be concatenated.
         flat = self._gather([part.T.reshape(-1) for part in self._parts])
         return np.ascontiguousarray(flat.reshape(-1, n_outputs).T)
 
@@ -186,7 +186,7 @@ class Tally:
 
 
 def rows_of(sample: ExternalSample, communicator: Communicator) -> AllRows:
-    """The rows of a sample on all ranks, for means and quantiles."""
+    """Return the rows of a sample on all ranks, for means and quantiles."""
 
     def batches() -> Iterator[Batch]:
         for chunk in sample.store.chunks(uses=TARGETS_ONLY):
@@ -196,7 +196,7 @@ def rows_of(sample: ExternalSample, communicator: Communicator) -> AllRows:
 
 
 def offset_rows_of(sample: ExternalSample, communicator: Communicator) -> OffsetRows:
-    """The same with their offsets, which they must have."""
+    """Return the rows of a sample on all ranks with their offsets, which must exist."""
 
     def batches() -> Iterator[OffsetBatch]:
         for chunk in sample.store.chunks(uses=TARGETS_ONLY):

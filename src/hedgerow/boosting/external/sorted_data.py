@@ -1,17 +1,17 @@
-"""Exact search over rows that are read batch by batch: ``tree_method="exact"`` on files.
+"""Exact search on external memory: ``tree_method="exact"`` on files.
 
 ::
 
     pass one    schema
-    pass two    values, targets, weights, offsets of each row --> files, mapped as memory
-                values --> sorted columns on disk              data.column_files
-    rounds      those of rows in memory, on these arrays       boosting.fit
-                trees                                          growing.stored_exact
+    pass two    values, targets, weights, offsets of each row --> memory-mapped files
+                values --> sorted columns on disk              data.external.column_files
+    rounds      the loop of rows in memory, on these arrays    boosting.loop.fit
+                trees                                          growing.exact.external
 
-Columns are read from disk in order, and rows where trees are walked (validation rows, rows
-outside a sample).  What a fit keeps of each row beside them is in memory: raw scores and
-what the loss prepares, see :func:`bytes_of_a_row`.  The loop is that of rows in memory, so
-the model has the same bytes, with row sampling, DART and random forests too.
+Columns are read from disk in order, and rows for tree traversal (validation rows, rows
+outside a sample).  The other arrays of a fit are in memory: raw scores and
+arrays of the loss, see :func:`bytes_of_a_row`.  The loop is the one of rows in memory, so
+the model has the same bytes, also with row sampling, DART and random forests.
 """
 
 from __future__ import annotations
@@ -59,23 +59,23 @@ def sorted_rows(
     plan: StorePlan,
     valid: Mapping[str, Dataset | ExternalData],
 ) -> Iterator[tuple[Sample, Sample | None]]:
-    """Training rows on sorted columns on disk, and validation rows, for as long as a fit takes.
+    """Yield training rows with sorted columns on disk, and validation rows, during a fit.
 
     Parameters
     ----------
-    data : StoredData
+    data : ExternalData
         Surveyed; rows in files or batches.
     objective : Objective
     plan : StorePlan
         Its ``tree_method`` is ``"exact"``.
-    valid : mapping from str to Dataset or StoredData
-        Validation rows that are given.
+    valid : mapping from str to Dataset or ExternalData
+        Validation rows from the user.
 
     Raises
     ------
     ParameterError
-        For what needs the columns in memory, and where the memory limit is too small
-        for what is kept of each row; the message says what would do.
+        For options that need the columns in memory, and if the memory limit is too small
+        for the arrays of all rows; the message tells what to do.
     """
     if not isinstance(data, FileDataset):
         raise ParameterError(
@@ -94,9 +94,9 @@ def sorted_rows(
 
 
 def bytes_of_a_row(objective: Objective, params: BoostParams) -> int:
-    """Memory that exact growth keeps of each row, whatever the limit.
+    """Return the memory in bytes that exact growth needs for each row, whatever the limit.
 
-    Raw scores, what the loss prepares, one float64 of passing use, and in a line search the
+    It covers raw scores, arrays of the loss, one temporary float64 and, for a line search, the
     rows by leaf.
     """
     prepared = prepared_shape(objective, 1)[0]
@@ -105,7 +105,7 @@ def bytes_of_a_row(objective: Objective, params: BoostParams) -> int:
 
 
 class _RowFiles:
-    """Everything known of rows, in files of a folder."""
+    """Values, targets, weights and offsets of rows, in files of a folder."""
 
     def __init__(self, folder: ScratchFolder, name: str, stack: ExitStack) -> None:
         self._files = [
@@ -121,7 +121,7 @@ class _RowFiles:
     def append(
         self, table: AnyTable, rows: Rows, wanted: npt.NDArray[np.bool_], weighted: bool
     ) -> None:
-        """Some of the rows of a batch."""
+        """Append the wanted rows of a batch."""
         places = np.flatnonzero(wanted)
         if len(places) == 0:
             return
@@ -135,7 +135,7 @@ class _RowFiles:
             offset.append(rows.offset[:, places].T)
 
     def finish(self, schema: Schema) -> Sample:
-        """The rows, mapped."""
+        """Return the rows, memory-mapped."""
         values, target, weight, offset = (file.finish() for file in self._files)
         return Sample(
             MappedTable(values, schema),
@@ -146,7 +146,7 @@ class _RowFiles:
 
 
 class _SortedRows:
-    """Training rows, sorted, and those that were set aside."""
+    """Sorted training rows, and held-out rows."""
 
     def __init__(self, data: FileDataset, plan: StorePlan, stack: ExitStack) -> None:
         schema = data.schema_for(plan)
@@ -194,7 +194,7 @@ def _validation(
     stack: ExitStack,
     number: int,
 ) -> Sample:
-    """Validation rows that are given, read as the training rows; ``number`` is that of the set."""
+    """Return validation rows, read with the training schema; ``number`` is the index of the set."""
     schema = train.table.schema
     if not isinstance(valid, FileDataset):
         assert isinstance(valid, Dataset)
@@ -213,7 +213,7 @@ def _validation(
 
 
 def _ignored(target: FloatArray) -> None:
-    """Targets are checked by the fit."""
+    """Ignore targets: the fit checks them."""
 
 
 __all__ = ["bytes_of_a_row", "sortable", "sorted_rows"]

@@ -1,1 +1,1 @@
-"""What is asked of a model or of a fit beside its predictions."""
+"""Inspection of models and fits: split tables, memory, distributions, single rows."""

@@ -1,17 +1,17 @@
-"""Every set of categories that a node could have been split by, with its gain.
+"""Table of all category sets by which a node could have been split, with their gains.
 
-What :mod:`hedgerow.kernels.splits.category_split` tries, from the rows, in float64::
+The sets are those of :mod:`hedgerow.kernels.splits.category_split`, from rows, in float64::
 
-    few levels    each against all others
-    many          sort them by G / (H + cat_smooth), those of few rows as one;
-                  take 1, 2, ... of them from either end of the list, at most
-                  max_cat_threshold and half of it; both sides pay cat_l2 more
+    few levels    each one against all others
+    many          sort by G / (H + cat_smooth), with rare levels as one group;
+                  take 1, 2, ... groups from either end of the order, at most
+                  max_cat_threshold and half of them; cat_l2 is added for both sides
 
 Glossary
 --------
-group    levels that go the same way: those of one bin, or of all bins with fewer
-         than ``cat_smooth`` rows; missing values are one more bin
-cut k    the first k groups of the order on one side, the others on the other
+group    levels that go the same way: the levels of one bin, or of all bins with fewer
+         than ``cat_smooth`` rows; missing values are a separate bin
+cut k    the first k groups of the order on one side, the others on the other side
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hedgerow.params import BoostParams
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelSums:
-    """A category column in the rows of a node.
+    """Sums over the levels of a category column, for the rows of a node.
 
     Attributes
     ----------
@@ -38,9 +38,9 @@ class LevelSums:
         All levels of the column.
     level_bin : uint8, one per level
     g, h : float64, shape (n_bins,)
-        Sums by bin, the last that of missing values.
+        Sums by bin; the last bin is for missing values.
     n : int64, shape (n_bins,)
-        Rows by bin.
+        Number of rows by bin.
     """
 
     levels: Sequence[Any]
@@ -52,7 +52,7 @@ class LevelSums:
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """Bins on the left, what both sides pay more, and whether the search may take them."""
+    """A candidate set: bins on the left, extra penalty of both sides, and whether it is allowed."""
 
     bins: IntArray
     penalty: float
@@ -62,7 +62,7 @@ class _Tried:
 def sum_levels(
     levels: Sequence[Any], level_bin: BinArray, codes: IntArray, g: FloatArray, h: FloatArray
 ) -> LevelSums:
-    """Sums by bin; codes beyond the levels (unknown and missing) count as missing."""
+    """Sum by bin; codes beyond the levels (unknown and missing) count as missing."""
     n_bins = 2 + int(level_bin.max(initial=0))
     bins = np.append(level_bin, np.full(2, n_bins - 1, dtype=np.uint8))[codes]
     g_sums = np.bincount(bins, g, minlength=n_bins).astype(np.float64)
@@ -72,7 +72,7 @@ def sum_levels(
 
 
 def category_splits(node: LevelSums, params: BoostParams) -> dict[str, list[Any]]:
-    """The sets tried, as columns of :func:`hedgerow.boosting.inspect.split_table.split_table`."""
+    """Return candidates as columns of :func:`hedgerow.boosting.inspect.split_table.split_table`."""
     g, h, n = node.g.sum(), node.h.sum(), int(node.n.sum())
     parent = float(side_score(g, h, params))
     names = ("threshold", "left_levels", "missing", "n_left", "n_right", "g_left", "g_right",
@@ -91,7 +91,7 @@ def category_splits(node: LevelSums, params: BoostParams) -> dict[str, list[Any]
             and side[1] + params.reg_lambda + penalty > 0.0
             for side in sides
         )
-        if 2 * n_left >= n:  # levels without a row go with the larger part
+        if 2 * n_left >= n:  # levels without rows go with the larger side
             left |= node.n == 0
         missing = None if node.n[-1] == 0 else "left" if left[-1] else "right"
         values = (
@@ -105,12 +105,12 @@ def category_splits(node: LevelSums, params: BoostParams) -> dict[str, list[Any]
 
 
 def _sets_tried(node: LevelSums, params: BoostParams) -> Iterator[_Tried]:
-    """The sets of bins, in the order of the search."""
+    """Yield the candidate sets of bins, in the order of the search."""
     present = np.flatnonzero(node.n > 0)
     if len(present) < 2:
         return
     if len(present) <= params.max_cat_to_onehot:
-        # Two groups make one division, not two.
+        # Two groups give one split, not two.
         for bin_ in present[:1] if len(present) == 2 else present:
             yield _Tried(np.array([bin_]), 0.0, True)
         return
@@ -126,7 +126,7 @@ def _sets_tried(node: LevelSums, params: BoostParams) -> Iterator[_Tried]:
         front, back = cut <= most, len(order) - cut <= most
         if not front and not back:
             continue
-        # Seen from either end it is one division: on the left what the search would take.
+        # Both ends give the same split: show as left side the one that the search would take.
         forward = front and (from_front[cut] or not (back and from_back[len(order) - cut]))
         allowed = from_front[cut] if forward else from_back[len(order) - cut]
         side = order[:cut] if forward else order[cut:]
@@ -137,7 +137,7 @@ def _sorted_groups(groups: list[IntArray], node: LevelSums, smooth: float) -> li
     g = np.array([node.g[group].sum() for group in groups])
     below = np.array([node.h[group].sum() for group in groups]) + smooth
     key = np.divide(g, below, out=np.zeros(len(groups)), where=below > 0.0)
-    # As in the engine: of keys that agree in their upper bits the lower bin comes first.
+    # As in the kernel: among keys that agree in their upper bits, the lower bin comes first.
     half = 1 << (DROPPED_BITS - 1)
     bits = (key.view(np.int64) + half) >> DROPPED_BITS << DROPPED_BITS
     order = np.argsort(bits.view(np.float64), kind="stable")
@@ -145,9 +145,9 @@ def _sorted_groups(groups: list[IntArray], node: LevelSums, smooth: float) -> li
 
 
 def _passed(rows: list[int], fewest: int) -> list[bool]:
-    """For each number of groups from one end whether the search stops there to score a cut.
+    """Return, for each number of groups from one end, whether the search scores a cut there.
 
-    It does where ``fewest`` rows have been passed since it last did, and are left.
+    It does if at least ``fewest`` rows were passed since the last scored cut, and remain.
     """
     stops, passed, rest = [False], 0, sum(rows)
     for n in rows:
@@ -160,7 +160,7 @@ def _passed(rows: list[int], fewest: int) -> list[bool]:
 
 
 def side_score(g: Any, h: Any, params: BoostParams, penalty: float = 0.0) -> FloatArray:
-    """Twice the loss that a leaf takes away; see :mod:`hedgerow.kernels.splits.split`.
+    """Return twice the loss decrease by a leaf; see :mod:`hedgerow.kernels.splits.split`.
 
     ``penalty`` is added to ``reg_lambda``.
     """

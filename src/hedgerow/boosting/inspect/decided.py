@@ -1,4 +1,4 @@
-"""Predictions of classes that end where the class is decided; part of a booster."""
+"""Base class of boosters: class predictions that stop early once the class is decided."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EVERY = Interval(1, 2**31 - 1, integer=True)
 
 
 class DecidedPredictions(ABC):
-    """What a booster predicts by as many trees as decide."""
+    """Predictions that use only the trees needed to decide the class."""
 
     model: Model
     _predictor: Predictor
@@ -36,11 +36,11 @@ class DecidedPredictions(ABC):
     def _inputs(
         self, X: Any, n_jobs: int | None, reader: str
     ) -> tuple[AnyArray | SparseTable, int]:
-        """What the trees split of each row, and a number of threads."""
+        """Return the inputs of the trees for each row, and the number of threads."""
 
     @abstractmethod
     def _prediction(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
-        """What raw scores mean."""
+        """Convert raw scores to predictions."""
 
     def predict_decided(
         self,
@@ -52,28 +52,28 @@ class DecidedPredictions(ABC):
         n_jobs: int | None = None,
         offset: Any = None,
     ) -> npt.NDArray[Any]:
-        """Predict classes, and leave out later trees of rows whose class is clear by then.
+        """Predict classes, skipping later trees for rows whose class is already clear.
 
         Parameters
         ----------
         X, kind, n_jobs, offset
             As for :meth:`predict`; ``kind`` is not ``"leaf"``.
         margin : float > 0, default=10.0
-            A row is decided where its largest raw score is so far above the second, or, of
-            two classes, twice its raw score so far from 0 (LightGBM's
+            A row is decided if its largest raw score exceeds the second by this margin, or,
+            for two classes, if twice its raw score is this far from 0 (LightGBM's
             ``pred_early_stop_margin``).  With ``inf`` all trees are used.
         every : int >= 1, default=10
-            Rounds between two looks.
+            Number of rounds between two checks.
 
         Returns
         -------
         ndarray
-            As :meth:`predict`; scores of rows that no look decides are equal but for rounding.
+            As :meth:`predict`; scores of rows that stay undecided are equal except for rounding.
 
         Raises
         ------
         ParameterError
-            For a model that does not tell classes apart, or whose trees are not added up.
+            For a model that is not a classifier, or whose trees are not added up.
 
         Examples
         --------
@@ -128,7 +128,7 @@ def _rows_of(values: AnyArray | SparseTable, rows: AnyArray) -> AnyArray | Spars
 
 
 def _margins(raw: FloatArray) -> FloatArray:
-    """How far the likeliest class of each row is ahead."""
+    """Return the lead of the likeliest class of each row."""
     if len(raw) == 1:
         return np.asarray(2.0 * np.abs(raw[0]))
     two = np.partition(raw, len(raw) - 2, axis=0)[-2:]
@@ -136,7 +136,7 @@ def _margins(raw: FloatArray) -> FloatArray:
 
 
 class PredictionForms(SurvivalPredictions, DistributionPredictions, DecidedPredictions):
-    """All that a booster predicts of some models only."""
+    """All predictions of a booster that only some models support."""
 
 
 __all__ = ["DecidedPredictions", "PredictionForms"]

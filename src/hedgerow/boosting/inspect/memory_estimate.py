@@ -1,23 +1,23 @@
-"""How much memory a fit will take, before it begins.
+"""Memory estimate of a fit before it begins.
 
 ::
 
-    reading    columns of a frame one by one, and the table that they become
-    table      a copy, unless it is an array of one float type; early stopping divides
-               all rows into training and validation rows, which is one more;
-               ``early_stopping="cv"`` takes the rows of all folds of the bins instead
-    cuts       up to about 200,000 rows, by column, while cuts are looked for
+    reading    columns of a frame one by one, and the resulting table
+    table      a copy, unless it is an array of one float type; early stopping adds one
+               copy when it divides the rows into training and validation rows;
+               ``early_stopping="cv"`` takes the rows of all folds from the bins instead
+    cuts       up to about 200,000 rows, by column, during the search for cuts
     matrix     bins of the training rows by row and by column, of validation rows by row
-    gradients  of each row: g and h as integers, precise and packed, and its place
-    scores     targets, raw scores, probabilities where a loss keeps them, weights
+    gradients  of each row: g and h as integers, precise and packed, and its row index
+    scores     targets, raw scores, weights, and probabilities if the loss stores them
     histograms and trees
 
-Where ``tree_method`` sorts columns, "cuts" is what sorting takes, and "matrix" the sorted
+If ``tree_method`` sorts columns, "cuts" is the memory for sorting, and "matrix" is the sorted
 rows of each column, twice.
 
-The cuts are let go before gradients are there, so the peak is below the sum.  Not
-counted are the program itself, the user's own table, statistics of targets, and what a
-user's loss, metric or callback makes.
+The memory for cuts is released before gradients are allocated, so the peak is below the sum.
+The estimate excludes the program itself, the user's own table, target statistics, and
+memory used by user-defined losses, metrics or callbacks.
 """
 
 from __future__ import annotations
@@ -47,47 +47,47 @@ from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams
 from hedgerow.threads import resolve_threads
 
 _ROW_BYTES = 24
-"""Of the gradients: 8 of g and h, 8 packed, 4 of the place, 4 to move it."""
+"""Bytes of a row for gradients: 8 for g and h, 8 packed, 4 for its row index, 4 to move it."""
 
 _NODE_BYTES = 150
-"""A node in its tree, and in the model."""
+"""Bytes of a node in its tree and in the model."""
 
 _SORT_BYTES = 48
-"""Of a value while its column is sorted: keys, rows and both as one number, before and after."""
+"""Bytes of a value during sorting: keys, rows and both as one number, before and after."""
 
 _CODE_BYTES = 13
-"""Of a category while its column is read: codes in the frame's order and in that of the values."""
+"""Bytes of a category during reading: codes in the frame's order and in sorted order."""
 
 _ENCODED = ("Categorical", "Enum", "String", "Object")
 _NARROW = (*_ENCODED, "Boolean", "Float32", "Int8", "Int16", "UInt8", "UInt16")
-"""Kinds of columns that are read as float32."""
+"""Types of columns that are read as float32."""
 
 _OTHERS = ("objective", "eval_metric", "n_jobs", "random_state", *PARAMETERS)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Bytes that a fit takes beside the program and the user's own table.
+    """Memory in bytes of a fit, besides the program and the user's own table.
 
     Attributes
     ----------
     n_rows, n_features : int
     reading : int
-        While a frame is read, the copy that it becomes among it.
+        During reading of a frame, including its copy.
     table : int
-        Copies of the table: one to read it, one to set rows aside.
+        Copies of the table: one for reading, one for held-out rows.
     cuts : int
-        While cuts are looked for, or columns sorted.
+        During the search for cuts, or the sorting of columns.
     matrix : int
         Bins of training and validation rows, or sorted columns.
     gradients : int
     scores : int
-        With targets and weights.
+        Including targets and weights.
     histograms : int
     trees : int
-        Of all rounds that are asked for.
+        Of all requested rounds.
     peak : int
-        Most at one time.
+        Largest memory at one time.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class MemoryEstimate:
 
     @property
     def peak(self) -> int:
-        """Most at one time: cuts are let go before there are bins."""
+        """Largest memory at one time; cuts are released before bins exist."""
         later = self.total - self.cuts - self.reading
         return max(self.reading, self.table + self.cuts, later)
 
@@ -135,20 +135,20 @@ _PARTS = tuple(
 def estimate_memory(
     X: Any, params: Mapping[str, Any] | None = None, *, n_outputs: int = 1
 ) -> MemoryEstimate:
-    """Estimate how much memory a fit of a table in memory takes.
+    """Estimate the memory of a fit on a table in memory.
 
-    Nothing is allocated.  Rows in files take what ``memory_limit`` grants them.
+    Nothing is allocated.  Rows in files use at most their ``memory_limit``.
 
     Parameters
     ----------
     X : array, data frame, sparse matrix, or pair of ints
-        The table, or its shape ``(n_rows, n_features)``, which stands for an array of
+        The table, or its shape ``(n_rows, n_features)``, which means an array of
         float64.
     params : mapping, optional
-        As for :func:`hedgerow.train`.  With early stopping rows are set aside, which
+        As for :func:`hedgerow.train`.  With early stopping, rows are held out, which
         copies the table.
     n_outputs : int, default=1
-        Raw scores of a row: the number of classes, if there are more than two.
+        Number of raw scores of a row: the number of classes, if more than two.
 
     Returns
     -------
@@ -157,11 +157,11 @@ def estimate_memory(
     Raises
     ------
     ParameterError
-        For unknown parameters, and for ``tree_method="exact"`` or ``"approx"`` of a
-        sparse table or of categories, which a fit refuses, too.
+        For unknown parameters, and for ``tree_method="exact"`` or ``"approx"`` with a
+        sparse table or categories, which a fit rejects, too.
     DataError
-        If ``X`` has no shape; if it is sparse, unless ``bundle_features=False``: what its
-        rows take depends on the bundles that are found.
+        If ``X`` has no shape; if it is sparse, unless ``bundle_features=False``, because
+        the memory of a row depends on the bundles.
 
     Examples
     --------
@@ -182,13 +182,13 @@ def estimate_memory(
         n_aside = round(stopping.validation_fraction * n_rows)
     n_train = n_rows - n_aside
     leaves = most_leaves(trees, n_train)
-    # Of trees with one output a leaf there may be fewer threads.
+    # Trees with one output for each leaf may use fewer threads.
     n_threads = threads_for(resolve_threads(n_jobs), n_train, given.n_features, n_outputs)
     prepared = prepared_shape(objective, n_train)
     form = _binned if trees.tree_method == "hist" else _sorted
     form_bytes = form(given, trees, n_train, n_aside, leaves, n_threads)
     scores = 8 * (n_rows * (1 + sets_aside + n_outputs) + prepared[0] * prepared[1])
-    # Rows of folds are taken of the bins of all rows, or of the table if it is sorted.
+    # Rows of folds are taken from the bins of all rows, or from the table if it is sorted.
     n_copies = given.copies + (n_at_once if form is _sorted else not stopping.by_folds) * sets_aside
     matrix = form_bytes["matrix"] * n_at_once
     if trees.linear_leaves:  # values as floats, once for all rows, and again for each fold
@@ -218,7 +218,7 @@ def estimate_memory(
 def _binned(
     given: _Given, trees: BoostParams, n_train: int, n_aside: int, leaves: int, n_threads: int
 ) -> dict[str, int]:
-    """Cuts, bins and histograms."""
+    """Return the memory of cuts, bins and histograms."""
     n_tiles, _, width = tile_shape(given.n_features)
     n_looked_at = min(n_train, len(sampled_rows(min(n_train, _MOST_LOOKED_AT), 0)))
     n_bins = min(int(trees.max_bins), max(2, n_train))
@@ -234,7 +234,7 @@ def _binned(
 def _sorted(
     given: _Given, trees: BoostParams, n_train: int, n_aside: int, leaves: int, n_threads: int
 ) -> dict[str, int]:
-    """Sorting and sorted columns; there are no histograms, but the places of nodes in lists."""
+    """Return the memory of sorting, sorted columns and, in place of histograms, node offsets."""
     entries = ENTRY_BYTES * n_train * given.n_features
     at_once = min(COLUMNS_AT_ONCE, -(-given.n_features // n_threads))
     sorting = n_threads * n_train * (at_once * given.item + _SORT_BYTES)
@@ -246,24 +246,25 @@ def _sorted(
 
 
 _MOST_LOOKED_AT = 10**7
-"""Rows of which the sample for the cuts is drawn here: its size is about the same for more."""
+"""Largest number of rows from which the estimate draws the sample for cuts; with more rows the
+sample has about the same size."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What is known of a table.
+    """Properties of a table that determine its memory.
 
     Attributes
     ----------
     n_rows, n_features : int
     item : int
-        Bytes of a value.
+        Bytes of one value.
     copies : bool
         Whether reading copies it.
     reading : int
-        Bytes of a row while it is read.
+        Bytes of a row during reading.
     entries : float or None
-        Recorded entries of a row, if it is sparse.
+        Stored entries of a row, if the table is sparse.
     category : str or None
         Name of the first column of categories or text.
     """
@@ -278,13 +279,13 @@ class _Given:
 
     @property
     def bytes_of_row(self) -> int:
-        """Of a copy."""
+        """Bytes of a row in a copy."""
         if self.entries is not None:
             return math.ceil(self.entries * (self.item + 4)) + 8
         return self.n_features * self.item
 
     def check(self, trees: BoostParams) -> None:
-        """Raise for trees of which the memory is not known."""
+        """Raise an error for trees whose memory cannot be estimated."""
         if trees.tree_method != "hist":
             for what, found in (("sparse tables", self.entries), ("categories", self.category)):
                 if found is not None:
@@ -301,7 +302,7 @@ class _Given:
 
 
 def _shape_of(X: Any) -> _Given:
-    """What is known of a table before it is read."""
+    """Return the properties of a table before it is read."""
     if isinstance(X, tuple) and len(X) == 2 and all(_is_count(size) for size in X):
         return _Given(int(X[0]), int(X[1]))
     shape = getattr(X, "shape", None)
@@ -353,7 +354,7 @@ def _read_params(
     name = given.get("objective", "squared_error")
     requested = {name: given[name] for name in PARAMETERS if name in given}
     several = isinstance(name, str) and name in ("softmax", "one_vs_all")
-    # A function of the user's keeps g and h of each row, as other losses do that are not built in.
+    # A user-defined loss stores g and h of each row, like other losses without a kernel.
     objective = (
         make_objective(name, n_outputs if several else 1, parameters=requested)
         if isinstance(name, str)

@@ -1,4 +1,4 @@
-"""What a model of distributions says of rows: the distributions, and intervals."""
+"""Base class of boosters: predicted distributions and intervals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DistributionPredictions(ABC):
-    """What a :class:`hedgerow.Booster` says of models of distributions."""
+    """Predictions of a :class:`hedgerow.Booster` with a distributional objective."""
 
     _objective: Objective
 
@@ -24,10 +24,10 @@ class DistributionPredictions(ABC):
     def raw_scores(
         self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
     ) -> FloatArray:
-        """Raw scores of shape (n_outputs, n_rows)."""
+        """Return raw scores of shape (n_outputs, n_rows)."""
 
     def predict_distribution(self, X: Any, *, n_jobs: int | None = None) -> Distribution:
-        """The distribution of the target of each row.
+        """Return the predicted distribution of the target of each row.
 
         Parameters
         ----------
@@ -44,7 +44,7 @@ class DistributionPredictions(ABC):
         Raises
         ------
         ParameterError
-            If the objective learns no distribution.
+            If the objective does not learn a distribution.
 
         Examples
         --------
@@ -69,10 +69,10 @@ class DistributionPredictions(ABC):
     def predict_interval(
         self, X: Any, level: float = 0.9, *, n_jobs: int | None = None
     ) -> FloatArray:
-        """Central interval of the distribution of each row.
+        """Return the central interval of the distribution of each row.
 
-        It holds the target with probability ``level`` if the distribution is right;
-        :class:`hedgerow.ConformalRegressor` makes it right for exchangeable rows.
+        It contains the target with probability ``level`` if the distribution is correct;
+        :class:`hedgerow.ConformalRegressor` calibrates intervals for exchangeable rows.
 
         Parameters
         ----------

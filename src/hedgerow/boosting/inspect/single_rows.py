@@ -1,4 +1,4 @@
-"""Predictions of one row at a time, as services ask for them; part of a booster."""
+"""Base class of boosters: fast predictions of one row at a time, for services."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from hedgerow.params import PredictionKind
 
 _FLOATS = "df"
 _ROWS = (dict, list, np.ndarray)
-"""The common types of a row; others take longer to be recognised."""
+"""The common types of a row; the check for other types is slower."""
 
 
 class SingleRows:
-    """The quick ways of one model to raw scores of a single row.
+    """Fast computation of raw scores of single rows for one model.
 
     Parameters
     ----------
     model : Model
     predictor : Predictor
-        Of its forest.
+        Predictor of the model's forest.
     """
 
     def __init__(self, model: Model, predictor: Predictor) -> None:
@@ -44,13 +44,13 @@ class SingleRows:
         self._shape = self._scorer.shape
 
     def of_table(self, X: AnyArray) -> FloatArray | None:
-        """Raw scores of a table, if it is one row of floats and that is all that counts."""
+        """Return raw scores of a table of one row of floats; None if not applicable."""
         if self._takes_floats and X.shape == self._shape and X.dtype.char in _FLOATS:
             return self._scorer.of_floats(X)
         return None
 
     def of_row(self, row: Any) -> tuple[FloatArray, dict[str, int]] | None:
-        """Raw scores of a row, and its unseen categories; None if the general way is to do it."""
+        """Return raw scores and unseen categories of a row; None if the fast way does not apply."""
         if not self._takes_values:
             return None
         if isinstance(row, np.ndarray):
@@ -63,13 +63,13 @@ class SingleRows:
         values, unseen = read
         try:
             raw = self._scorer.of_values(values)
-        except struct.error:  # text among numbers
+        except struct.error:  # text in a numeric column
             return None
         return None if raw is None else (raw, unseen)
 
 
 class SingleRowPredictions(ABC):
-    """A booster that predicts one row."""
+    """Base class of boosters that predict one row."""
 
     model: Model
     _predictor: Predictor
@@ -81,26 +81,26 @@ class SingleRowPredictions(ABC):
 
     @abstractmethod
     def _check_kind(self, kind: str) -> None:
-        """Refuse a kind that is unknown, or not possible."""
+        """Raise an error if a kind is unknown, or not possible."""
 
     @abstractmethod
     def _prediction(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
-        """Turn raw scores, shape (n_outputs, n_rows), into predictions."""
+        """Convert raw scores, shape (n_outputs, n_rows), to predictions."""
 
     @once
     def _single(self) -> SingleRows:
         return SingleRows(self.model, self._predictor)
 
     def predict_one(self, row: Any, kind: PredictionKind = "value") -> Any:
-        """Predict one row: what ``predict([row], kind)[0]`` gives, to the bit, but sooner.
+        """Predict one row: the result of ``predict([row], kind)[0]``, bit for bit, but faster.
 
-        Threads may share the booster.  Rows of plain numbers, text and None are read as they
-        are, without making a table; any other (dates, frames) are predicted as a table.
+        Threads may share the booster.  Rows of plain numbers, text and None are read directly,
+        without making a table; other rows (dates, frames) are predicted as a table.
 
         Parameters
         ----------
         row : dict, list, tuple or array of shape (n_features,)
-            Values by name; or in the order of the columns in training.  None and NaN are
+            Values by name, or in the order of the training columns.  None and NaN are
             missing values.
         kind : {"value", "raw", "probability", "leaf"}, default="value"
             As for :meth:`predict`.
@@ -108,7 +108,7 @@ class SingleRowPredictions(ABC):
         Returns
         -------
         float, int, label, or ndarray of one axis
-            NumPy scalars.  The array where :meth:`predict` has a row of several numbers.
+            NumPy scalars; an array if :meth:`predict` returns several numbers for a row.
 
         Raises
         ------

@@ -1,16 +1,16 @@
-"""Every cut and set that a node could have been split by, with its gain.
+"""Table of all splits of a node that were possible, with their gains.
 
-What the growth of a tree looks at and throws away: for each feature, each cut
-and each way of missing values the sums of both sides and the gain of the
-split (Chen and Guestrin 2016, equation 7)::
+For each feature, each cut and each side of missing values, the table has the sums of both
+sides and the gain of the split, which tree growth computes and discards
+(Chen and Guestrin 2016, equation 7)::
 
     gain = 1/2 [score(L) + score(R) - score(node)] - gamma
 
-The gradients are those at the scores before the tree's round, so the table needs
-the rows that the model was trained on.  Trees grown on histograms had the choice
-of the cuts between bins: these are made anew from the rows.  All others are
-shown every cut midway between two neighbouring values of the node.  Category
-columns are shown the sets that :mod:`hedgerow.boosting.inspect.category_table` tells of.
+Gradients are computed at the scores before the tree's round, so the table needs
+the training rows of the model.  Trees grown on histograms could use only the cuts between
+bins: these are computed again from the rows.  For other trees the table has every cut
+midway between two neighbouring values of the node.  For category columns it has the
+sets of :mod:`hedgerow.boosting.inspect.category_table`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from hedgerow.objectives.precomputed import gradients_at
 from hedgerow.params import FIRST_ORDER, BoostParams, boost_params
 
 SplitTable = dict[str, list[Any]]
-"""Columns by name, all of one length."""
+"""Columns by name, all of the same length."""
 
 COLUMNS = (
     "feature", "threshold", "missing", "n_left", "n_right", "g_left", "g_right",
@@ -50,7 +50,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Node:
-    """The rows of a node: their keys by column, g and h, and their sums."""
+    """The rows of a node: their keys by column, with gradients g and hessians h."""
 
     keys: IntArray
     g: FloatArray
@@ -60,7 +60,7 @@ class _Node:
 def split_table(
     model: Model, objective: Objective, sample: Sample, tree: int, node: int
 ) -> SplitTable:
-    """All candidate splits of one node.
+    """Return all candidate splits of one node.
 
     Parameters
     ----------
@@ -70,27 +70,27 @@ def split_table(
     sample : Sample
         The training rows, read with the schema of the model.
     tree, node : int
-        As in the model; a leaf may be asked as well.
+        Indices in the model; the node may be a leaf.
 
     Returns
     -------
     dict of lists
-        ``feature`` (name), ``threshold`` (a row goes left if its value is not
-        above it; infinity sets missing values apart), ``missing`` ("left",
-        "right", or None where the node has no missing value of the feature),
+        ``feature`` (name), ``threshold`` (a row goes left if its value is at
+        most this; infinity separates missing values), ``missing`` ("left",
+        "right", or None if the node has no missing value of the feature),
         ``n_left``, ``n_right``, sums of gradients and hessians ``g_left``,
         ``g_right``, ``h_left``, ``h_right``, ``gain``, and ``allowed``: False
-        where ``min_samples_leaf`` or ``min_child_weight`` forbid the split, or
-        ``min_data_per_group`` that of categories.  If the model has category
+        if ``min_samples_leaf`` or ``min_child_weight`` forbid the split, or
+        ``min_data_per_group`` forbids a split by categories.  If the model has category
         columns, also ``left_levels``, the list of the levels that go left; it
-        is None for columns of numbers, and ``threshold`` for those of
-        categories, whose sets stand in the order of the search.
+        is None for numeric columns, while ``threshold`` is None for category
+        columns, whose sets are in the order of the search.
 
     Raises
     ------
     ParameterError
-        If there is no such tree or node, the trees were rescaled (DART), or
-        constraints decided about their splits.
+        If there is no such tree or node, if the trees were rescaled (DART), or if
+        constraints affected their splits.
     DataError
         If no row reaches the node.
     """
@@ -132,14 +132,14 @@ def split_table(
 
 
 def _names(has_categories: bool) -> tuple[str, ...]:
-    """Columns of the table; ``left_levels`` only where it says something."""
+    """Return the columns of the table; ``left_levels`` only with category columns."""
     return (*COLUMNS[:2], "left_levels", *COLUMNS[2:]) if has_categories else COLUMNS
 
 
 def _category_block(
     node: _Node, feature: int, column: Column, forest: Forest, params: BoostParams
 ) -> SplitTable:
-    """The sets of a category column, by the bins that its levels had in training."""
+    """Return the sets of a category column, by the bins of its levels in training."""
     assert forest.categories is not None
     codes = codes_of(node.keys[:, feature], len(column.levels))
     bins = forest.categories.bins_of(feature)
@@ -168,7 +168,7 @@ def _params_of(model: Model) -> BoostParams:
 
 
 def _rows_of(forest: Forest, table: AnyTable, model: Model, tree: int, node: int) -> AnyArray:
-    """Which rows reach the node."""
+    """Return which rows reach the node."""
     if not isinstance(tree, numbers.Integral) or not 0 <= tree < forest.n_trees:
         raise ParameterError(f"tree must be from 0 to {forest.n_trees - 1}; got {tree!r}.")
     chosen = forest.tree(tree)
@@ -177,7 +177,7 @@ def _rows_of(forest: Forest, table: AnyTable, model: Model, tree: int, node: int
         raise ParameterError(f"node must be from 0 to {n_nodes - 1}; got {node!r}.")
     below = np.zeros(n_nodes, dtype=bool)
     below[node] = True
-    for parent in np.flatnonzero(chosen.feature >= 0):  # parents stand before children
+    for parent in np.flatnonzero(chosen.feature >= 0):  # parents come before children
         below[chosen.left[parent]] |= below[parent]
         below[chosen.right[parent]] |= below[parent]
     rows = below[Predictor(chosen, model.schema.kinds).leaves(numbers_of(table))[:, 0]]
@@ -192,7 +192,7 @@ def _rows_of(forest: Forest, table: AnyTable, model: Model, tree: int, node: int
 def _gradients(
     model: Model, objective: Objective, sample: Sample, params: BoostParams, tree: int
 ) -> tuple[FloatArray, FloatArray]:
-    """G and h of every row at the scores before the tree's round."""
+    """Return gradients and hessians of every row at the scores before the tree's round."""
     if "position_bias" in model.training:
         raise ParameterError(
             "this model was trained with positions, whose biases before each round are not kept: "
@@ -219,7 +219,7 @@ def _keys(table: AnyTable) -> IntArray:
 
 
 def _bin_cuts(sample: Sample, params: BoostParams) -> list[IntArray]:
-    """Cuts between bins of each feature, as the training made them of these rows."""
+    """Return the cuts between bins of each feature, as the training computed them."""
     most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
     spec = fit_bins(sample.table, most_bins, sample.weight, params.seed, forced=forced)
     return [spec.cut_keys[a:b] for a, b in zip(spec.cut_start, spec.cut_start[1:], strict=False)]
@@ -233,7 +233,7 @@ def _splits(
     kind: str,
     params: BoostParams,
 ) -> SplitTable:
-    """The cuts of one feature with missing values on one side."""
+    """Return the cuts of one feature with missing values on one side."""
     keys = node.keys[:, feature]
     absent = keys == MISSING_KEY
     if missing == "left" and not absent.any():
@@ -255,9 +255,9 @@ def _splits(
     least = params.min_samples_leaf
     allowed = (n_left >= least) & (n_right >= least)
     allowed &= np.minimum(h_left, h_right) >= params.min_child_weight
-    kept = (places > 0) & (n_right > 0)  # the others set nothing apart
+    kept = (places > 0) & (n_right > 0)  # the others leave one side empty
     if missing == "left":
-        kept &= places < len(present)  # the mirror of "right" behind the last value
+        kept &= places < len(present)  # otherwise it mirrors the split "right" of missing values
     table = {
         "threshold": [t for t, keep in zip(thresholds, kept, strict=True) if keep],
         "missing": [missing if absent.any() else None] * int(kept.sum()),
@@ -276,14 +276,14 @@ def _splits(
 def _thresholds(
     present: IntArray, cuts: IntArray | None, kind: str, apart: bool
 ) -> tuple[list[Any], IntArray]:
-    """Thresholds, ascending, and how many of the sorted present values lie below each."""
+    """Return thresholds, ascending, and the number of sorted present values below each."""
     if cuts is None:
         last = np.flatnonzero(present[1:] > present[:-1])
         places = last + 1
         shown = _midpoints(present[last], present[places], kind)
     else:
         places = np.searchsorted(present, cuts, side="right")
-        # Cuts with no value of the node between them part its rows alike: show the first.
+        # Cuts without a node value between them give the same split: keep the first.
         first = np.concatenate([[True], places[1:] > places[:-1]]) if len(places) else places > 0
         places = places[first]
         shown = cuts[first].tolist() if kind == "int" else floats_of_keys(cuts[first]).tolist()

@@ -1,1 +1,1 @@
-"""Checkpoints, fits that go on, and leaf values for new rows."""
+"""Checkpoints, continued fits, and refitted leaf values."""

@@ -1,13 +1,13 @@
-"""A fit that can go on where it was stopped: what is kept of it, when, and for which fit.
+"""Checkpoints: a stopped fit continues from its recorded rounds.
 
 Glossary
 --------
-part         some rounds in a row (:class:`Rounds`); every write adds one, and the parts
-             of a fit follow each other without a gap
+part         successive rounds (:class:`Rounds`); every write adds one, and the parts
+             of a fit have no gaps
 checkpoint   all parts of one fit
-store        where parts are kept: a folder, or the memory of another process
-fingerprint  what the result of a fit depends on
-             (:mod:`hedgerow.boosting.resume.fingerprint`); a store holds one fit only
+store        location of parts: a folder, or the memory of another process
+fingerprint  everything that the result of a fit depends on
+             (:mod:`hedgerow.boosting.resume.fingerprint`); a store holds only one fit
 
 ::
 
@@ -15,14 +15,14 @@ fingerprint  what the result of a fit depends on
                                                                       |
     grown on <---- replay <---- Recorder.earlier <---- latest --------+
 
-Kept is what costs time to make again: the trees as they were grown, and the scores
-of each round.  The rest comes from the data in the same way as before.  Raw
-scores are not kept: the trees are added anew, each to each row, in the same order and
-with the same factors (of DART, too, whose rounds take trees out and put them
+Parts contain what is expensive to recompute: the trees as they were grown, and the scores
+of each round.  Everything else is derived from the data as before.  Raw
+scores are not stored: the trees are added again, each to each row, in the same order and
+with the same factors (also for DART, whose rounds subtract trees and add them
 back).  These are the same additions of the same floats, so the scores have the same
-bits, and with them every later tree, whatever the number of threads.
+bits, and so do all later trees, whatever the number of threads.
 
-Rows in memory, in files and on ranks are recorded by one loop
+Rows in memory, in files and on ranks share one loop
 (:mod:`hedgerow.boosting.loop.training_loop`).
 """
 
@@ -45,30 +45,30 @@ from hedgerow.growing.core.tree import GrownTree
 from hedgerow.params import CHECKPOINT_SECONDS
 
 _MOST_SHARE = 0.05
-"""Writes may take this share of the time: on a slow disk they become rarer."""
+"""Largest share of the time for writes: on a slow disk they become rarer."""
 
 _SECONDS_AFTER_FAILURE = 10.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rounds:
-    """Some rounds of a fit, in a row.
+    """Successive rounds of a fit.
 
     Attributes
     ----------
     first : int
-        Rounds before them.
+        Number of rounds before these.
     trees : tuple of GrownTree
-        Round after round, in a round ``num_parallel_tree`` times one for each output; as
+        Round by round, each with ``num_parallel_tree`` trees for each output, as
         they were grown, before a mode scales them.
     base_score : float64 (n_outputs,)
         Raw score before the first tree.
     scores : float64 (n_rounds, n_metrics)
-        Score of each metric after each round; no columns where none is watched.
+        Score of each metric after each round; no columns without metrics.
     improvement : float64 (n_rounds,)
-        See :class:`hedgerow.boosting.loop.rounds.BoostState`; NaN where nothing is noted.
+        See :class:`hedgerow.boosting.loop.rounds.BoostState`; NaN if not recorded.
     ended : bool, default=False
-        Whether the fit ended with the last of them, by early stopping or a callback.
+        Whether the fit ended with the last of these rounds, by early stopping or a callback.
     """
 
     first: int
@@ -84,7 +84,7 @@ class Rounds:
 
     @property
     def trees_per_round(self) -> int:
-        """As many in each; 0 where there is no round."""
+        """Number of trees in each round; 0 without rounds."""
         return len(self.trees) // max(1, self.n_rounds)
 
     @property
@@ -93,20 +93,20 @@ class Rounds:
 
     @property
     def end(self) -> int:
-        """Rounds up to the last of them."""
+        """Number of rounds up to the last of these."""
         return self.first + self.n_rounds
 
     def of_round(self, number: int) -> tuple[GrownTree, ...]:
-        """The trees of round ``number``, counted from the first of these."""
+        """Return the trees of round ``number``, counted from the first of these rounds."""
         return self.trees[number * self.trees_per_round : (number + 1) * self.trees_per_round]
 
     def goes_with(self, other: Rounds) -> bool:
-        """Whether both may be rounds of one fit."""
+        """Return whether both may be rounds of one fit."""
         shapes = [(len(r.base_score), r.scores.shape[1], r.trees_per_round) for r in (self, other)]
         return shapes[0] == shapes[1] and self.base_score.tobytes() == other.base_score.tobytes()
 
     def head(self, n_rounds: int) -> Rounds:
-        """The first ``n_rounds`` of them."""
+        """Return the first ``n_rounds`` of these rounds."""
         if n_rounds >= self.n_rounds:
             return self
         return replace(
@@ -118,17 +118,17 @@ class Rounds:
         )
 
     def check(self, base: FloatArray, n_features: int, n_columns: int) -> None:
-        """Raise ``StorageError`` unless they can be rounds of a fit of this shape.
+        """Raise ``StorageError`` unless a fit of this shape can have these rounds.
 
-        The checksum finds damage and the fingerprint other fits; this keeps walks down
-        the trees within the rows, whoever wrote the parts.
+        The checksum detects damage, and the fingerprint detects other fits; this check keeps
+        tree traversal within the columns, whatever the source of the parts.
 
         Parameters
         ----------
         base : float64 (n_outputs,)
         n_features : int
         n_columns : int
-            Of the binned matrix; 0 where trees are not grown on bins.
+            Number of columns of the binned matrix; 0 if trees are not grown on bins.
         """
         if self.base_score.tobytes() != base.tobytes():
             raise StorageError(
@@ -149,7 +149,7 @@ class Rounds:
 
 
 def joined(parts: Sequence[Rounds]) -> Rounds:
-    """One part of several that follow each other."""
+    """Join successive parts to one."""
     if len(parts) == 1:
         return parts[0]
     return Rounds(
@@ -163,50 +163,50 @@ def joined(parts: Sequence[Rounds]) -> Rounds:
 
 
 class CheckpointStore(Protocol):
-    """Where the parts of one fit are kept."""
+    """Protocol of locations that keep the parts of one fit."""
 
     def open(self) -> None:
-        """Claim the store before it is known which fit it is for; a second call does nothing.
+        """Claim the store before its fit is known; a second call does nothing.
 
         Raises
         ------
         StorageError
-            If it cannot be read or written, or another process is using it.
+            If it cannot be read or written, or if another process uses it.
         """
 
     def latest(self, fit: Fingerprint) -> Rounds | None:
-        """Claim the store for this fit; all rounds kept, the first of them number 0, or None.
+        """Claim the store for this fit; return all its rounds, from number 0, or None.
 
         Raises
         ------
         ParameterError
-            If it holds another fit; the message says what differs.
+            If it holds another fit; the message lists the differences.
         StorageError
-            If it cannot be read or written, or another process is using it.
+            If it cannot be read or written, or if another process uses it.
         """
 
     def save(self, part: Rounds) -> None:
-        """Keep more rounds, in full or not at all: they follow those kept before.
+        """Store more rounds, all or none; they follow the rounds stored before.
 
         Raises
         ------
         StorageError
-            If they cannot be kept; the same rounds, and more, may be given again.
+            If they cannot be stored; a later call may pass the same rounds with more.
         """
 
     def close(self) -> None:
-        """Give the store back; a second call does nothing."""
+        """Release the store; a second call does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where and how often a fit is to be recorded.
+    """Store and interval for recording a fit.
 
     Attributes
     ----------
     store : CheckpointStore
     every : float, default=10.0
-        Seconds between writes at least; 0: after every round.
+        Least number of seconds between writes; 0: write after every round.
     """
 
     store: CheckpointStore
@@ -214,10 +214,10 @@ class Checkpoint:
 
 
 class Recorder:
-    """Hands the rounds of a fit to a store.
+    """Passes the rounds of a fit to a store.
 
-    A failed write is a warning, and its rounds are written with the next ones: training
-    is not to be lost because it cannot be recorded.  Writes are at least ``every``
+    A failed write causes a warning, and its rounds are written with the next ones: training
+    must not fail because it cannot be recorded.  Writes are at least ``every``
     seconds apart and take at most about 5% of the time, unless ``every`` is 0.
 
     Parameters
@@ -225,12 +225,12 @@ class Recorder:
     checkpoint : Checkpoint
     fit : Fingerprint
     clock : callable, optional
-        Seconds from any start.
+        Returns seconds from any starting point.
 
     Attributes
     ----------
     earlier : Rounds or None
-        What an earlier run has left.
+        Rounds of an earlier run.
     """
 
     def __init__(
@@ -242,19 +242,19 @@ class Recorder:
         self._due = clock() + self._every
 
     def note(self, done: Rounds) -> None:
-        """Take rounds that are done; write them, and those before, if it is time."""
+        """Take completed rounds; write them, with earlier unwritten ones, if a write is due."""
         self._waiting.append(done)
         if done.ended or self._clock() >= self._due:
             self.write()
 
     def write(self, last: bool = False) -> None:
-        """Write the rounds that are not yet written; ``last`` if none will follow."""
+        """Write the unwritten rounds; ``last`` if none will follow."""
         if not self._waiting:
             return
         began = self._clock()
         pause = self._every
         try:
-            # An interrupt after this leaves them waiting: to write them twice does no harm.
+            # After an interrupt here they stay in the queue: writing them twice does no harm.
             self._store.save(joined(self._waiting))
             self._waiting = []
         except (OSError, MemoryError) as error:
@@ -274,9 +274,9 @@ class Recorder:
 
 @contextmanager
 def claiming(checkpoint: Checkpoint | None) -> Iterator[None]:
-    """Claim the store for the length of a long preparation, and of the fit.
+    """Claim the store during preparation and fit.
 
-    What is wrong with it is found before data are read and binned, not after.
+    Problems of the store show before data are read and binned, not after.
     """
     if checkpoint is None:
         yield
@@ -292,16 +292,16 @@ def claiming(checkpoint: Checkpoint | None) -> Iterator[None]:
 def recording(
     checkpoint: Checkpoint | None, describe: Callable[[], Fingerprint]
 ) -> Iterator[Recorder | None]:
-    """A recorder for the length of a fit; None without a checkpoint.
+    """Yield a recorder during a fit; None without a checkpoint.
 
-    What is not yet written is written at the end, also after an exception or an
-    interrupt, and the store is given back.
+    At the end, also after an exception or an interrupt, unwritten rounds are written and
+    the store is released.
 
     Parameters
     ----------
     checkpoint : Checkpoint or None
     describe : callable
-        Gives the fingerprint; only called where it is needed.
+        Returns the fingerprint; called only if needed.
     """
     if checkpoint is None:
         yield None
@@ -324,7 +324,7 @@ def one_round(
     improvement: float = math.nan,
     ended: bool = False,
 ) -> Rounds:
-    """Round ``number`` (0 for the first) as :meth:`Recorder.note` takes it.
+    """Return round ``number`` (0 for the first) as an argument of :meth:`Recorder.note`.
 
     Parameters
     ----------
@@ -333,11 +333,11 @@ def one_round(
         One for each output, as grown.
     base : float64 (n_outputs,)
     scores : sequence of float
-        Of each metric, in the order of the metrics.
+        Score of each metric, in the order of the metrics.
     improvement : float, default=NaN
-        Of the loss of the rows that the round left out.
+        Decrease of the out-of-bag loss.
     ended : bool, default=False
-        Whether the fit ends with it before ``n_estimators``.
+        Whether the fit ends with this round, before ``n_estimators``.
     """
     table = np.array(scores, dtype=np.float64).reshape(1, -1)
     return Rounds(number, tuple(trees), base, table, np.array([improvement]), ended)

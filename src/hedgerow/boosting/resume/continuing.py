@@ -1,29 +1,29 @@
-"""Going on from a model: more rounds on top of its trees, perhaps of other rows.
+"""Continued training: more rounds on top of a model's trees, possibly with other rows.
 
 Glossary
 --------
-start       the model that is gone on from; its trees stay as they are
-added rows  the rows of the new fit, whatever the model was trained on
+start       the model being continued; its trees do not change
+added rows  the rows of the new fit, whatever rows the model was trained on
 
 ::
 
-    new rows --- read by the columns of the model (levels that it does not know join)
+    new rows --- read with the columns of the model (unknown levels are added)
        |
        +--- raw scores: base score, offset, trees of the model in their order
        |
-       +--- bins: made anew from these rows; of categories no finer bin of the model is lost
+       +--- bins: computed from these rows; category bins stay at least as fine as the model's
        |
     rounds n, n + 1, ...  ->  trees of the model, then the new ones
 
-A model file keeps the cuts that its trees use, not all that there were, so cuts are made
-anew: of the same rows they are the same.  Trees of the model are walked by values, as in
-prediction.  Sampling and rounding are drawn by the number of the tree, which goes on, so
-50 rounds and then 50 more are 100 rounds at once, to the last bit.
+A model file keeps only the cuts that its trees use, so all cuts are computed
+again: the same rows give the same cuts.  Trees of the model are traversed by values, as in
+prediction.  Sampling and rounding are seeded by the number of the tree, which continues, so
+50 rounds and then 50 more equal 100 rounds at once, to the last bit.
 
-A split by category is a set of bins, and a model has one bin for each level.  Where new
-levels are added, sets of the old trees are written anew: a new level goes where a missing
-value goes.  A column that has more levels than bins keeps those of the model; its new
-levels join the bin of the rarest, or have one together.
+A split by category is a set of bins, and a model has one bin for each level.  If new
+levels are added, the sets of the old trees are rewritten: a new level goes where a missing
+value goes.  A column with more levels than bins keeps the bins of the model; its new
+levels join the bin of the rarest levels, or share a new one.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ from hedgerow.schedules import rate_text
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Start:
-    """A model to go on from.
+    """A model to continue.
 
     Attributes
     ----------
     model : Model
-        On the scale on which its trees were grown.
+        With raw scores as they were when its trees were grown.
     total : bool, default=False
-        Whether ``n_estimators`` counts the rounds of the model, too.
+        Whether ``n_estimators`` includes the rounds of the model.
     name : str, default="init_model"
-        What the user calls it, for messages.
+        The user's name of the argument, for messages.
     """
 
     model: Model
@@ -77,12 +77,12 @@ class Start:
         return self.model.forest
 
     def rounds_to_add(self, n_estimators: int) -> int:
-        """How many rounds are still to be done.
+        """Return the number of rounds to add.
 
         Raises
         ------
         ParameterError
-            If the model has more than are wanted.
+            If the model has more than ``n_estimators`` rounds.
         """
         if not self.total:
             return n_estimators
@@ -96,15 +96,15 @@ class Start:
         return n_estimators - done
 
     def with_strategy(self, params: BoostParams, objective: Objective) -> BoostParams:
-        """Settings whose trees can stand behind those of the model.
+        """Return parameters whose trees can follow the trees of the model.
 
-        With ``multi_strategy="auto"`` new trees are of the kind of the model's, if the other
-        settings allow it.
+        With ``multi_strategy="auto"`` new trees have the strategy of the model's trees, if the
+        other settings allow it.
 
         Raises
         ------
         ParameterError
-            If vectors are asked for behind trees of one output each.
+            If vector leaves are requested after trees of one output each.
         """
         if objective.n_outputs == 1 or self.forest.n_trees == 0:
             return params
@@ -121,19 +121,19 @@ class Start:
         return replace(params, multi_strategy=ONE_OUTPUT)
 
     def params_to_add(self, params: BoostParams) -> BoostParams:
-        """Settings of the rounds that are still to be done.
+        """Return the parameters of the rounds to add.
 
-        Of a sequence of learning rates for all rounds those of the last ones; a callable
-        goes on to count from the model's first round.
+        A sequence of learning rates for all rounds is cut to the last rounds; a callable
+        keeps counting from the model's first round.
         """
         n_rounds, rate = self.rounds_to_add(params.n_estimators), params.learning_rate
         kept = rate[-n_rounds:] if isinstance(rate, tuple) else rate
         return replace(params, n_estimators=n_rounds, learning_rate=kept)
 
     def rates_and(self, added: Any, n_rounds: int) -> Any:
-        """What the record of ``n_rounds`` rounds in all tells of their learning rates.
+        """Return the learning rates of all ``n_rounds`` rounds, for the record.
 
-        ``added`` is what it would tell of those that have been added alone: a number, or one
+        ``added`` is the record's value for the added rounds alone: a number, or one number
         for each round.
         """
         before = self.model.training.get("parameters", {}).get("learning_rate", added)
@@ -148,7 +148,7 @@ class Start:
         ]
 
     def check(self, objective: Objective, params: BoostParams, schema: Schema) -> None:
-        """Raise ``ParameterError`` unless rounds with these settings can be added."""
+        """Raise ``ParameterError`` unless rounds with these parameters can be added."""
         before = self.model.training.get("parameters", {}).get("boosting", "gbdt")
         for mode, whose in ((params.boosting, "this fit"), (before, "the model")):
             if mode != "gbdt":
@@ -197,7 +197,7 @@ class Start:
         assert schema.names == model.schema.names
 
     def identified(self, fit: Fingerprint, params: BoostParams) -> Fingerprint:
-        """The fingerprint of a fit that goes on from this model."""
+        """Return the fingerprint of a fit that continues this model."""
         forest, digest = self.forest, hashlib.blake2b(digest_size=20)
         arrays = [*node_arrays(forest).values(), forest.tree_start, forest.base_score]
         if forest.categories is not None:
@@ -210,7 +210,7 @@ class Start:
             digest.update(array_digest(array).encode())
         settings = dict(fit.settings)
         if callable(params.learning_rate) and not self.total:
-            most = forest.n_rounds + params.n_estimators  # it counts the rounds of the model, too
+            most = forest.n_rounds + params.n_estimators  # callables count the model's rounds too
             settings["learning_rate"] = rate_text(params.learning_rate, most)
         contents = {**fit.contents, self.name: digest.hexdigest()}
         return replace(fit, settings=settings, contents=contents)
@@ -223,7 +223,7 @@ def _loss_text(name: str, record: Mapping[str, Any]) -> str:
 
 
 def check_reading(schema: Schema, categorical: Any, unknown: Any, name: str) -> None:
-    """Refuse options of reading that contradict the columns of the model to continue."""
+    """Reject read options that contradict the schema of the model to continue."""
     chosen = chosen_columns(categorical, schema.names)
     had = np.array([kind == "category" for kind in schema.kinds])
     if chosen is not None and (chosen != had).any():
@@ -243,7 +243,7 @@ def check_reading(schema: Schema, categorical: Any, unknown: Any, name: str) -> 
 def with_known_levels(
     train: Sample, validation: Sample | None, known: Schema
 ) -> tuple[Sample, Sample | None]:
-    """Levels of the model, and those of rows that are trained on; no others."""
+    """Recode rows with the levels of the model plus the levels of the training rows."""
     if not known.has_categories:
         return train, validation
     assert isinstance(train.table, Table)  # sparse data hold no categories
@@ -258,9 +258,9 @@ def with_known_levels(
 
 
 def start_scores(forest: Forest, sample: Sample, n_threads: int) -> FloatArray:
-    """Raw scores, shape (n_outputs, n_rows), at which the first new tree is grown.
+    """Return raw scores, shape (n_outputs, n_rows), before the first new tree.
 
-    Added up as the fit of the model has done: base score, offset, tree by tree.
+    The order of additions is that of the model's fit: base score, offset, tree by tree.
     """
     raw = np.repeat(forest.base_score[:, None], sample.n_rows, axis=1)
     if sample.offset is not None:
@@ -274,7 +274,7 @@ def start_scores(forest: Forest, sample: Sample, n_threads: int) -> FloatArray:
 
 
 def keep_bins(spec: BinSpec, start: Model) -> BinSpec:
-    """The bins of these rows, such that levels in different bins of the model stay so."""
+    """Merge bins of these rows with the model's, so that no two of its bins are joined."""
     tables = start.forest.categories
     if tables is None:
         return spec
@@ -298,7 +298,7 @@ def keep_bins(spec: BinSpec, start: Model) -> BinSpec:
 
 
 def in_bins_of(spec: BinSpec, start: Model) -> Forest:
-    """The forest of the model, with sets in terms of bins that :func:`keep_bins` gave."""
+    """Return the forest of the model with its sets in the bins of :func:`keep_bins`."""
     forest, tables = start.forest, start.forest.categories
     if tables is None:
         return forest
@@ -319,14 +319,14 @@ def in_bins_of(spec: BinSpec, start: Model) -> Forest:
 
 
 def _sources(tables: CategoryTables, schema: Schema, spec: BinSpec, j: int) -> IntArray:
-    """Of each bin of column ``j`` that of the model which it is a part of; -1 for new levels."""
+    """Return, for each bin of column ``j``, the model's bin that contains it; -1 for new levels."""
     source = np.full(spec.n_bins(j), -1, dtype=np.int64)
     source[spec.bins_of(j)[_places(schema, spec.schema, j)]] = tables.bins_of(j)
     return source
 
 
 def _places(old: Schema, new: Schema, j: int) -> IntArray:
-    """Code in the new schema of each level that column ``j`` has in the old one."""
+    """Return the new schema's code of each level that column ``j`` has in the old schema."""
     levels = old.columns[j].levels
     if len(levels) == 0:
         return np.zeros(0, dtype=np.int64)
@@ -337,7 +337,7 @@ def _places(old: Schema, new: Schema, j: int) -> IntArray:
 
 
 def joined(first: Forest, more: Forest) -> Forest:
-    """Trees of one forest and then those of another, with the base score of the first."""
+    """Concatenate the trees of two forests, with the base score of the first."""
     fields = {
         name: np.concatenate([array, getattr(more, name)])
         for name, array in node_arrays(first).items()
@@ -362,7 +362,7 @@ def joined(first: Forest, more: Forest) -> Forest:
 
 
 def _joined_vectors(first: Forest, more: Forest) -> FloatArray | None:
-    """Vectors of both; None if no leaf holds one.  A forest of no trees fits any other."""
+    """Return the vectors of both; None without vectors.  A forest without trees fits any other."""
     vectors = [each.vectors for each in (first, more) if each.n_trees > 0]
     found = [each for each in vectors if each is not None]
     assert len(found) in (0, len(vectors)), "trees with vectors and trees without"

@@ -1,17 +1,17 @@
-"""What the result of a fit depends on, in a form that can be kept and compared.
+"""Fingerprint of a fit: all that its result depends on, in a form to store and compare.
 
 Glossary
 --------
 setting  a short text that can be shown: ``learning_rate`` is ``0.1``
-content  a digest of an array or a schema: equal or not, no more can be said
+content  a digest of an array or a schema: it only shows whether they are equal
 
-Left out is what has no part in a model: threads, callbacks, the progress bar, the
-time budget, which each run has anew, and
-``n_estimators``, for the trees of a fit do not depend on how many more follow.  A
-metric that the user wrote counts by its name; what it computes cannot be known.
+A fingerprint omits what does not affect the model: threads, callbacks, the progress bar, the
+time budget, which is new for each run, and
+``n_estimators``, since the trees of a fit do not depend on the number of later trees.  A
+user-defined metric is identified by name; its code cannot be compared.
 
-Blocks of an array have digests of their own, so that threads can share the work; the
-digest of an array does not depend on how many there are, nor on its strides.
+Blocks of an array have separate digests, so that threads can share the work; the
+digest of an array depends neither on the number of threads nor on its strides.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from hedgerow.threads import run_blocks
 _BLOCK_BYTES = 1 << 22
 _DIGEST_BYTES = 20
 _LONGEST = 200
-"""Longest text of a setting; of longer ones a digest is kept."""
+"""Longest text of a setting; longer texts are replaced by a digest."""
 
 _SOURCES = (
     "boosting",
@@ -59,12 +59,12 @@ _SOURCES = (
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a fit is.
+    """Settings and contents that identify a fit.
 
     Attributes
     ----------
     settings, contents : mapping from str to str
-        By the name under which the user knows them.
+        By the user's name for them.
     """
 
     settings: Mapping[str, str]
@@ -72,7 +72,7 @@ class Fingerprint:
 
     @property
     def digest(self) -> str:
-        """One text for all of it: equal for equal fits only."""
+        """One text for all entries: equal only for equal fits."""
         digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
         for part in (self.settings, self.contents):
             for name in sorted(part):
@@ -81,7 +81,7 @@ class Fingerprint:
         return digest.hexdigest()
 
     def differences(self, now: Fingerprint) -> list[str]:
-        """What differs between this fit, an earlier one, and that of now, in words."""
+        """Describe the differences between this earlier fit and the current one."""
         found = []
         for name in _names(self.settings, now.settings):
             before, after = self.settings.get(name, "unset"), now.settings.get(name, "unset")
@@ -109,23 +109,23 @@ def fingerprint(
     metrics: Sequence[Metric],
     sets: Sequence[str] = (),
 ) -> Fingerprint:
-    """The fingerprint of a fit.
+    """Return the fingerprint of a fit.
 
     Parameters
     ----------
     contents : mapping from str to str
-        Of the rows: :func:`contents_of`, or :func:`stored_contents
-        <hedgerow.boosting.external.fingerprint.stored_contents>` of chunks.
+        Digests of the rows: :func:`contents_of`, or :func:`external_contents
+        <hedgerow.boosting.external.fingerprint.external_contents>` for chunks.
     n_rows : int
-        Rows that were given.
+        Number of input rows.
     objective : Objective
     params : BoostParams
-        Resolved: without names of columns.
+        Resolved, with column positions instead of names.
     stopping : StoppingParams
     metrics : sequence of Metric
-        Those whose scores are kept.
+        Metrics whose scores are recorded.
     sets : sequence of str
-        Names of validation rows that stand one behind the other.
+        Names of the concatenated validation sets.
     """
     rows = {"rows": str(n_rows)} | ({"validation_sets": _text(list(sets))} if sets else {})
     return Fingerprint(settings_of(objective, params, stopping, metrics) | rows, contents)
@@ -134,7 +134,7 @@ def fingerprint(
 def contents_of(
     train: Sample, validation: Sample | None, metrics: Sequence[Metric], n_threads: int = 1
 ) -> dict[str, str]:
-    """Digests of rows in memory as the user gave them, before rows are set aside."""
+    """Return digests of rows in memory as passed by the user, before rows are held out."""
     contents = _contents_of(train, "", n_threads)
     if validation is not None:
         contents |= _contents_of(validation, "_val", n_threads)
@@ -150,8 +150,8 @@ def settings_of(
     stopping: StoppingParams,
     metrics: Sequence[Metric],
 ) -> dict[str, str]:
-    """All that is no data: versions, parameters, loss, metrics."""
-    plain = asdict(replace(params, learning_rate=1.0))  # a schedule has a text of its own
+    """Return all settings other than data: versions, parameters, loss, metrics."""
+    plain = asdict(replace(params, learning_rate=1.0))  # a schedule has a separate text
     requested = {name: value for name, value in plain.items() if name != "n_estimators"}
     named = {"random_state" if name == "seed" else name: value for name, value in requested.items()}
     texts = {
@@ -177,14 +177,14 @@ def settings_of(
 
 
 def _loss_texts(objective: Objective) -> dict[str, str]:
-    """Parameters of the loss; of one that the user wrote its name, for the code cannot be known."""
+    """Return the parameters of the loss, or the name of a user-defined loss."""
     if isinstance(objective, Linked):
         return {"loss": f"{objective.label!r} ({objective.link})"}
     return {name: _text(value) for name, value in parameters_of(objective).items()}
 
 
 def _text(value: Any) -> str:
-    """The same text for a NumPy number and a Python one."""
+    """Return the same text for a NumPy number and a Python number."""
     item: Callable[[], Any] | None = getattr(value, "item", None)
     return repr(value if item is None else item())
 
@@ -196,7 +196,7 @@ def _short(text: str) -> str:
 
 @functools.cache
 def _digest_of_sources() -> str:
-    """Digest of the program text that decides what a fit does: a version may have several."""
+    """Return a digest of the source files that affect fits: one version may have several."""
     digest = hashlib.blake2b(digest_size=6)
     package = Path(__file__).parents[2]
     for name in _SOURCES:
@@ -230,7 +230,7 @@ def _contents_of(sample: Sample, suffix: str, n_threads: int) -> dict[str, str]:
 
 
 def schema_digest(schema: Schema) -> str:
-    """Digest of names, kinds and levels of all columns."""
+    """Return a digest of names, kinds and levels of all columns."""
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     digest.update(repr((schema.named, schema.unknown, schema.zero_missing)).encode())
     for column in schema.columns:
@@ -240,7 +240,7 @@ def schema_digest(schema: Schema) -> str:
 
 
 def array_digest(array: AnyArray, n_threads: int = 1) -> str:
-    """Digest of type, shape and elements, whatever the strides.
+    """Return a digest of type, shape and elements, whatever the strides.
 
     Examples
     --------

@@ -1,19 +1,19 @@
-"""New leaf values for the trees of a model, from other rows.
+"""Refitting: new leaf values for the trees of a model, from other rows.
 
 ::
 
     for each tree, in order
-        g, h of all rows at the raw scores so far
+        g, h of all rows at the current raw scores
         new value of a leaf   the step of the loss on its rows, times the learning rate
         slopes of a leaf      likewise (:mod:`hedgerow.boosting.resume.refit_slopes`)
         value                 decay * old + (1 - decay) * new
         raw scores            plus these values
 
-The structure stays: which column, which cut, and with them gains, covers and counts, which
-tell of the rows that the trees were grown on.  The base score is mixed in the same way, with
-the best constant of the new rows, as trees would take long to make up for another mean.
-LightGBM's ``refit`` does the same but for two things: it has no base score of its own (it
-is in its first tree), and a leaf that no row reaches is drawn towards 0, where here it
+Columns and cuts of splits do not change, nor do gains, covers and counts, which
+describe the original training rows.  The base score is mixed in the same way with
+the best constant of the new rows, because trees would correct another mean only slowly.
+LightGBM's ``refit`` is the same except for two points: it has no separate base score (its
+first tree contains it), and a leaf without rows is shrunk towards 0, while here it
 keeps its value.
 """
 
@@ -57,19 +57,19 @@ _DECAY = Interval(0.0, 1.0)
 def refit(
     model: Model, objective: Objective, sample: Sample, decay: float, n_threads: int
 ) -> Model:
-    """The model with leaf values that are drawn towards those of other rows.
+    """Return the model with leaf values moved towards the values for other rows.
 
     Parameters
     ----------
     model : Model
     objective : Objective
-        Of the model.
+        Objective of the model.
     sample : Sample
         Read with the schema of the model.
     decay : float in [0, 1]
-        Share of the old values; 0 replaces them, 1 changes nothing.
+        Weight of the old values; 0 replaces them, 1 changes nothing.
     n_threads : int
-        The values do not depend on it.
+        The values do not depend on the number of threads.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def refit(
     Raises
     ------
     ParameterError
-        If the trees were not simply added up, or the loss is the user's.
+        If the trees were not simply added up, or the loss is user-defined.
     DataError
         If targets are outside the domain of the loss.
     """
@@ -97,7 +97,7 @@ def refit(
     values, slopes, raw = _values(model, objective, sample, params, float(decay), base, n_threads)
     forest = replace(model.forest, value=values, base_score=base, slopes=slopes)
     record = {**model.training, "refit": {"n_rows": sample.n_rows, "decay": float(decay)}}
-    for stale in ("history", "init_scores", "best_round", "out_of_bag"):  # of other leaf values
+    for stale in ("history", "init_scores", "best_round", "out_of_bag"):  # from old leaf values
         record.pop(stale, None)
     describe: Any = getattr(objective, "fit_record", None)
     if describe is not None:
@@ -142,7 +142,7 @@ def _params_of(model: Model, objective: Objective) -> BoostParams:
 
 
 def _rates_of(model: Model, rates: list[float]) -> dict[str, Any]:
-    """Settings with a learning rate for each round."""
+    """Return parameters with a learning rate for each round."""
     if len(rates) != model.forest.n_rounds:
         raise ParameterError(
             f"the model has {model.forest.n_rounds} rounds, but its record the learning rates of "
@@ -160,7 +160,7 @@ def _values(
     base: FloatArray,
     n_threads: int,
 ) -> tuple[FloatArray, Slopes | None, FloatArray]:
-    """Values and slopes of all nodes, and the raw scores of the rows with them."""
+    """Return values and slopes of all nodes, and the resulting raw scores of the rows."""
     forest, value = model.forest, model.forest.value.copy()
     raw = np.repeat(base[:, None], sample.n_rows, axis=1)
     if sample.offset is not None:
@@ -180,7 +180,7 @@ def _values(
     for number in range(forest.n_trees):
         round_, turn = divmod(number, forest.trees_per_round)
         output = turn % forest.n_outputs
-        if turn == 0:  # all trees of a round at the scores before it
+        if turn == 0:  # all trees of a round use the scores before the round
             gradients = [
                 gradients_at(bound, sample.target, sample.weight, raw, k, round_)
                 for k in range(forest.n_outputs)
@@ -210,7 +210,7 @@ def _values(
 def _stepped(
     tree: Forest, leaf: IntArray, g: FloatArray, h: FloatArray, sample: Sample, params: BoostParams
 ) -> tuple[FloatArray, AnyArray]:
-    """Newton (or gradient) step of every node times the learning rate; which have rows."""
+    """Return learning rate times Newton (or gradient) step of every node, and which have rows."""
     h = _hessians(h, sample, params)
     sums = [_sums(tree, leaf, part) for part in (g, h, np.ones(len(g)))]
     top, below = sums[0], sums[1] + params.reg_lambda
@@ -222,16 +222,16 @@ def _stepped(
 
 
 def _hessians(h: FloatArray, sample: Sample, params: BoostParams) -> FloatArray:
-    """Those that steps are made with: the weights, for steps along the gradient."""
+    """Return the hessians of the steps: the weights, for steps along the gradient."""
     if params.leaf_estimation not in FIRST_ORDER:
         return h
     return np.ones(len(h)) if sample.weight is None else sample.weight
 
 
 def _sums(tree: Forest, leaf: IntArray, part: FloatArray) -> FloatArray:
-    """Sum over the rows that pass through each node."""
+    """Return the sum over the rows that pass through each node."""
     sums: FloatArray = np.bincount(leaf, part, len(tree.feature)).astype(np.float64)
-    for node in np.flatnonzero(tree.feature >= 0)[::-1]:  # children stand behind their parents
+    for node in np.flatnonzero(tree.feature >= 0)[::-1]:  # children come after their parents
         sums[node] += sums[tree.left[node]] + sums[tree.right[node]]
     return sums
 
@@ -245,7 +245,7 @@ def _searched(
     output: int,
     params: BoostParams,
 ) -> tuple[FloatArray, AnyArray]:
-    """The best step of each leaf times the learning rate, means of leaves above them."""
+    """Return learning rate times the best step of each leaf; inner nodes get means of leaves."""
     order = np.argsort(leaf, kind="stable")
     reached, starts = np.unique(leaf[order], return_index=True)
     mass = np.ones(sample.n_rows) if sample.weight is None else sample.weight

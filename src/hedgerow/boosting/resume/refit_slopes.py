@@ -1,4 +1,4 @@
-"""New slopes for the leaves of a model, beside :mod:`hedgerow.boosting.resume.refit`."""
+"""New slopes for linear leaves, for :mod:`hedgerow.boosting.resume.refit`."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from hedgerow.params import BoostParams
 
 
 class RefittedSlopes:
-    """The slopes of a model, of which one tree after the other gets new ones.
+    """Slopes of a model that are refitted tree by tree.
 
-    The columns of a leaf stay; slopes, centers and bounds become
-    ``decay * old + (1 - decay) * new``, as values do.  A leaf of fewer rows than two for
-    each term, and two more, keeps the old ones.
+    The columns of a leaf do not change; slopes, centers and bounds become
+    ``decay * old + (1 - decay) * new``, as values do.  A leaf with fewer than two rows for
+    each term plus two more keeps the old ones.
 
     Parameters
     ----------
     slopes : Slopes
-    numbers : float64 (n_rows, n_features), column by column
+    numbers : float64 (n_rows, n_features), Fortran order
         Values of the new rows.
     decay : float
     longest : float
-        The most that the terms of a leaf add before the learning rate.
+        Largest contribution of the terms of a leaf, before the learning rate.
 
     Attributes
     ----------
     slopes : Slopes
-        As far as they have been refitted.
+        The slopes, refitted for the trees processed so far.
     """
 
     def __init__(self, slopes: Slopes, numbers: FloatArray, decay: float, longest: float) -> None:
@@ -53,9 +53,9 @@ class RefittedSlopes:
     def of_tree(
         self, nodes: slice, leaf: IntArray, g: FloatArray, h: FloatArray, params: BoostParams
     ) -> FloatArray:
-        """Refit the tree of some ``nodes``; what its terms then add for each row.
+        """Refit the tree of ``nodes``; return the contribution of its terms to each row.
 
-        ``leaf`` is that of each row, with the gradients ``g`` and ``h``.
+        ``leaf`` is the leaf of each row, with gradients ``g`` and hessians ``h``.
         """
         part = part_of_slopes(self.slopes, nodes.start, nodes.stop)
         assert part is not None
@@ -74,7 +74,7 @@ class RefittedSlopes:
         return lines_at((np.zeros(len(count)), part, self._numbers), leaf)
 
     def _mix(self, part: Slopes, terms: LeafTerms) -> None:
-        """Write the new terms into those of the tree, which are a view of all."""
+        """Mix the new terms into the slopes of the tree, a view of all slopes."""
         fitted = np.flatnonzero(terms.count > 0)
         places = np.arange(TERMS) < terms.count[fitted, None]
         at = (part.start[fitted, None] + np.arange(TERMS))[places]
@@ -86,7 +86,7 @@ class RefittedSlopes:
 
 
 def _terms_of(slopes: Slopes, n_rows: IntArray) -> LeafTerms:
-    """The columns of all nodes, none where there are too few rows."""
+    """Return the columns of all nodes, none for nodes with too few rows."""
     count = np.diff(slopes.start)
     terms = empty_terms(len(count))
     terms.column[np.arange(TERMS) < count[:, None]] = slopes.column

@@ -1,4 +1,4 @@
-"""New leaf values from new rows; part of a booster."""
+"""Base class of boosters: refitting of leaf values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hedgerow.objectives import Objective
 
 
 class Refitting(ABC):
-    """A booster whose leaves may be given new values."""
+    """Base class of boosters whose leaves may be refitted."""
 
     model: Model
     _schema: Schema
@@ -24,16 +24,16 @@ class Refitting(ABC):
 
     @abstractmethod
     def __init__(self, model: Model, classes: AnyArray | None = None) -> None:
-        """Make a booster of a model."""
+        """Make a booster from a model."""
 
     @property
     @abstractmethod
     def offset_columns(self) -> tuple[str, ...]:
-        """Columns of a table that are added to the raw scores; no features."""
+        """Columns of a table that are added to the raw scores and are not features."""
 
     @abstractmethod
     def _threads(self, n_rows: int, n_jobs: int | None) -> int:
-        """Threads for so many rows."""
+        """Return the number of threads for this many rows."""
 
     def refit(
         self,
@@ -46,19 +46,19 @@ class Refitting(ABC):
         qid: Any = None,
         n_jobs: int | None = None,
     ) -> Self:
-        """A model with the same trees, whose leaf values are drawn towards those of new rows.
+        """Return a model with the same trees and leaf values moved towards those of new rows.
 
         Parameters
         ----------
         X : array, data frame or list of rows, shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
-            As for :class:`Dataset`; classes by label where the booster knows ``classes``,
-            else by index.
+            As for :class:`Dataset`; class labels if the booster knows ``classes``,
+            else class indices.
         sample_weight : array-like of shape (n_rows,), optional
-            Not negative.
+            Non-negative.
         decay : float in [0, 1], default=0.9
-            Share of the old values: ``decay * old + (1 - decay) * new``; 0 replaces them.
-            As ``decay_rate`` of LightGBM's ``refit``.
+            Weight of the old values: ``decay * old + (1 - decay) * new``; 0 replaces them.
+            Same as ``decay_rate`` of LightGBM's ``refit``.
         offset : array-like, optional
             As for :meth:`predict`.
         qid : array-like of shape (n_rows,), optional
@@ -68,13 +68,13 @@ class Refitting(ABC):
         Returns
         -------
         Booster
-            A new one.  Columns and cuts of its splits, gains and covers are those of this
-            one; leaves that no row reaches keep their values.  See docs/continue.md.
+            A new booster with the same columns, cuts, gains and covers;
+            leaves without new rows keep their values.  See docs/continue.md.
 
         Raises
         ------
         ParameterError
-            For random forests, DART, monotone constraints, and losses of your own.
+            For random forests, DART, monotone constraints, and user-defined losses.
         DataError, DataTypeError
             If X or y does not fit the model.
 
@@ -93,7 +93,7 @@ class Refitting(ABC):
             y = indices_of(column_of(y, "y"), self._classes, "y", "the model")
         given = Dataset(X, y, sample_weight, self.offset_columns or offset, qid=qid)
         if self.offset_columns and offset is not None:
-            offset_of_rows(self.model, X, offset)  # says why not
+            offset_of_rows(self.model, X, offset)  # raises an error that explains why
         table = given.table(self._schema)
         target = given.target(table.n_rows, self.model.objective)
         sample = given.sample(table, target, self._objective.n_outputs)

@@ -1,1 +1,1 @@
-"""Held-out rows, folds, and when a fit stops."""
+"""Validation rows, folds, early stopping and the time budget."""

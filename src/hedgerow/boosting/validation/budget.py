@@ -1,20 +1,20 @@
-"""A fit that ends in time: ``time_budget``.
+"""Time budget of a fit: ``time_budget``.
 
 ::
 
     began                                       now                      began + budget
       | reading | binning | compiling | round | round |  ... next round | assembling  |
 
-A round begins only if it can be expected to end, and the model to be put together,
-before the budget is spent; the first round always does.  What a round takes is what
-the longest of the last few has taken, less the time in which kernels were compiled or
-loaded, which happens once.  What putting the model together takes is tried once half
-of the time for rounds is over: there are then about as many rounds as are to come, and so
-little to guess.  It is tried again should there be four times as many after all (the first
-may have compiled kernels), so that all trials cost less than the model at the end.
+A round begins only if that round and the assembly of the model are expected to end
+before the budget is spent; the first round always begins.  The expected time of a round is
+the longest of the last few rounds, minus one-time compilation or loading of kernels.  The
+assembly time is measured by a trial once half of the time for rounds is over: about half of
+the rounds are done by then, so the estimate extrapolates little.  The trial is repeated if
+there are four times as many rounds (the first one may have compiled kernels), so all trials
+together cost less than the final assembly.
 
-A clock decides how many rounds there are, so models may differ from run to run; with
-the same number of rounds they have the same trees.
+The clock decides the number of rounds, so models may differ from run to run; models with
+the same number of rounds have the same trees.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.compile.kernels import compile_seconds
 
 _LAST = 3
-"""Rounds whose times tell that of the next one."""
+"""Number of latest rounds whose times predict the next one."""
 
 _TRIAL_FACTOR = 4
 
 
 class Budget:
-    """Seconds that a fit may take.
+    """Time that a fit may take.
 
     Parameters
     ----------
     seconds : float
     began : float
-        When the fit began, in the seconds of ``clock``.
+        Start time of the fit, as ``clock``.
     compiled : callable
-        Gives the seconds so far in which kernels were compiled.
+        Returns the seconds spent on compiling kernels so far.
     clock : callable, optional
-        Seconds from any start.
+        Returns seconds from any starting point.
     """
 
     def __init__(
@@ -63,18 +63,18 @@ class Budget:
         self.begin_rounds()
 
     def begin_rounds(self) -> None:
-        """Note that a round begins now."""
+        """Record that a round begins now."""
         self._mark = self._clock(), self._compiled()
 
     def is_spent(self, n_rounds: int, assemble: Callable[[], object]) -> bool:
-        """Whether there is no time for another round; call it after each.
+        """Return whether there is no time for another round; call it after each round.
 
         Parameters
         ----------
         n_rounds : int
-            Rounds done.
+            Number of rounds done.
         assemble : callable
-            Puts the model of these rounds together.
+            Assembles the model of these rounds.
         """
         now, compiled = self._clock(), self._compiled()
         self._times.append(max(0.0, now - self._mark[0] - (compiled - self._mark[1])))
@@ -88,15 +88,15 @@ class Budget:
         return self._mark[0] + max(self._times) + self._assembly * (n_rounds + 1) >= self._end
 
     def deadline(self, share: float) -> Callable[[], bool]:
-        """Tell whether a share of what is left now is spent."""
+        """Return a function that tells whether a share of the remaining time is spent."""
         now = self._clock()
         until = now + share * (self._end - now)
         return lambda: self._clock() >= until
 
     def short_of_a_step(self, share: float, at_once: int) -> Callable[[], bool]:
-        """Tell, after each step of several fits, whether the next would not end in time.
+        """Return a function that tells, after each step of several fits, if time is too short.
 
-        Time is a share of what is left now; ``at_once`` steps are done at the same time.
+        The time is a share of the remaining time; ``at_once`` steps run at the same time.
         """
         until = self._clock() + share * (self._end - self._clock())
         steps: deque[float] = deque(maxlen=_LAST * at_once)
@@ -111,13 +111,13 @@ class Budget:
         return is_short
 
     def late_but_for(self, seconds: float) -> Callable[[], bool]:
-        """Tell whether no more than ``seconds`` are left."""
+        """Return a function that tells whether at most ``seconds`` are left."""
         return lambda: self._clock() + seconds >= self._end
 
 
 @contextmanager
 def budget_of(stopping: StoppingParams) -> Iterator[Budget | None]:
-    """The budget of a fit for as long as it goes on; None without ``time_budget``."""
+    """Yield the budget of a fit while it runs; None without ``time_budget``."""
     if stopping.time_budget is None:
         yield None
         return

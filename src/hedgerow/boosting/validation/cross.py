@@ -1,23 +1,23 @@
-"""The folds of a table grown abreast: a round of each, then the next.
+"""Cross-validation folds that grow side by side: one round of each, then the next round.
 
 Glossary
 --------
-test rows       rows of a fold that its trees are not grown on; they are scored after
+test rows       rows of a fold on which its trees are not grown; they are scored after
                 each round, by their bins
-pooled score    mean of the scores of all folds after as many rounds, each with the mass
-                of its test rows; for the loss that is the loss of all rows
-mass            sum of weights; for rankings of the queries
+pooled score    mean of the scores of all folds after the same number of rounds, weighted
+                by the mass of the test rows; for the loss this is the loss of all rows
+mass            sum of weights; for rankings, of the weights of queries
 
 ::
 
-    fold 0   round 1   round 2   round 3 ...        free threads take the fold that is
-    fold 1   round 1   round 2   round 3 ...        furthest behind; small folds are
-    fold 2   round 1   round 2   ...                grown by one thread each
-               |         |
-               v         v
-             score of all folds: go on or stop      (or each fold stops by itself)
+    fold 0   round 1   round 2   round 3 ...        a free thread takes the fold with the
+    fold 1   round 1   round 2   round 3 ...        fewest rounds; small folds are grown
+    fold 2   round 1   round 2   ...                by one thread each
+                |         |
+                v         v
+              score of all folds: continue or stop   (or each fold stops separately)
 
-A fold is a fit of its own; how many are grown at the same time changes no bit of it.
+Each fold is a separate fit; the number of folds grown at the same time changes no bit.
 """
 
 from __future__ import annotations
@@ -50,39 +50,41 @@ from hedgerow.params import BoostParams
 from hedgerow.threads import take_turns
 
 _CELLS_ABREAST = 45_000
-"""Values of a table whose folds two threads grow faster than one.
+"""Smallest table, in values, whose folds two threads grow faster than one.
 
-A round of fewer is mostly Python, which one thread at a time may run.  Speed-up of two threads, on
-tables of the comparison: 0.6 with 8,000 values, 0.9 with 35,000, 1.3 with 52,000, 1.5 with 76,000.
+Rounds of smaller tables are mostly Python code, which one thread at a time may run.  Speed-up of
+two threads, on tables of the comparison: 0.6 with 8,000 values, 0.9 with 35,000, 1.3 with 52,000,
+1.5 with 76,000.
 """
 
 _RECENT_BYTES = 32_000_000
-"""Scores that a fold keeps; of many test rows those of the best round may be added up again."""
+"""Largest memory for recent scores of a fold; with many test rows, scores of the best round may
+have to be recomputed."""
 
 _SHARE_OF_ROUNDS = 0.95
-"""Of a time budget; putting models and predictions together takes the rest."""
+"""Share of a time budget for rounds; assembly of models and predictions take the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldStopping:
-    """When folds end.
+    """Stopping rule of the folds.
 
     Attributes
     ----------
     limits : tuple of patience and min_delta, or None
         None: all rounds are done.
     pooled : bool
-        All folds have as many rounds, those with the best pooled score.
+        Whether all folds keep the same number of rounds, chosen by the pooled score.
     best : BestRound or None
-        Looks for it; None: one by ``limits``.
+        Tracker of the best round; None: one made from ``limits``.
     by_out_of_bag : bool
-        Each fold is judged by the rows that its rounds leave out.
+        Whether each fold stops by its out-of-bag loss.
     is_late : callable
-        Whether the folds have no more time; asked after each round of a fold.  Without early
-        stopping, and where they are judged together, all keep as many rounds.
+        Tells, after each round of a fold, whether time is over.  Without early stopping, and
+        with a pooled score, all folds then keep the same number of rounds.
     may_end : callable
-        Asked at an interrupt, once all folds have done a round: whether it ends folds that
-        are judged together as if they were late.
+        Tells, at an interrupt after one round of all folds, whether it ends folds with a
+        pooled score in the same way as time.
     """
 
     limits: tuple[int, float] | None = None
@@ -96,7 +98,7 @@ class FoldStopping:
 def in_time(
     stopping: FoldStopping, budget: Budget, folds: Sequence[Fold], n_refit: int, n_threads: int
 ) -> FoldStopping:
-    """The same within a budget; a fit of ``n_refit`` rows and as many rounds is to follow."""
+    """Return the rule with a time limit that leaves time for a refit on ``n_refit`` rows."""
     n_grown = sum(len(fold.train) for fold in folds)
     share = _SHARE_OF_ROUNDS * n_grown / (n_grown + n_refit)
     late = budget.short_of_a_step(share, min(n_threads, len(folds)))
@@ -105,26 +107,26 @@ def in_time(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GrownFold:
-    """A fold when all is done.
+    """A fold after its last round.
 
     Attributes
     ----------
     forest : Forest
         Up to the best round.
     inputs : Inputs or None
-        What the trees split; also statistics that no tree asks.
+        Inputs of the trees, including statistics that no tree uses.
     n_copies : int
     raw : float64 (n_outputs, n_test)
-        Raw scores of the test rows by the forest.
+        Raw scores of the test rows, from the forest.
     watch : Watch
         With the scores after each round.
     params : BoostParams
     n_rows : int
-        Rows that the trees were grown on.
+        Number of rows on which the trees were grown.
     mass : float
-        Of the test rows.
+        Mass of the test rows.
     scores : dict from str to float
-        Of the test rows by the forest; metrics by name.
+        Scores of the test rows, from the forest, by name of the metric.
     """
 
     forest: Forest
@@ -140,19 +142,19 @@ class GrownFold:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GrownFolds:
-    """All folds.
+    """All folds after their last round.
 
     Attributes
     ----------
     folds : list of GrownFold
     best : BestRound or None
-        The best round by the pooled score, where that decides.
+        The best round by the pooled score, if that decides.
     curves : dict from str to list of float
-        Pooled score of each metric after each round that all folds did.
+        Pooled score of each metric after each round that all folds completed.
     interrupted : bool
-        Whether an interrupt has ended them.
+        Whether an interrupt ended the folds.
     late : bool
-        Whether they had no more time.
+        Whether the time limit ended the folds.
     """
 
     folds: list[GrownFold]
@@ -180,27 +182,27 @@ def grow_folds(
     ----------
     rows : FoldRows
     folds : sequence of Fold
-        Each with rows of both kinds.
+        Each with training and test rows.
     objective : Objective
     params : BoostParams
         Resolved.
     stopping : FoldStopping
     metrics : sequence of Metric
-        The first decides.
+        The first one decides.
     n_threads : int, default=1
-        Folds grown at the same time at most; what is left over goes to each of them.  Folds of
-        few rows and columns are grown one after the other, by one thread.
+        Largest number of folds grown at the same time; spare threads are shared among them.
+        Small folds are grown one after another, by one thread.
     weigh : callable, optional
         Changes the weights of a fold's rows.
     keep_trees : bool, default=True
-        False: the forests have no trees, only what they start from.
+        False: forests keep no trees, only the base score.
     of_train : sequence of Metric, optional
-        For the rows that trees are grown on, whose scores each fold then has as well.
+        Metrics for the training rows of each fold, in addition to its test rows.
 
     Raises
     ------
     LossError
-        That names the fold.
+        With the number of the fold.
     """
     if rows.sample.n_rows * rows.sample.table.schema.n_features < _CELLS_ABREAST:
         n_threads = 1
@@ -228,7 +230,7 @@ def grow_folds(
 
 
 def pooled_curves(folds: Sequence[GrownFold]) -> dict[str, list[float]]:
-    """Mean over the folds of each score after each round, by mass."""
+    """Return the mean of each score over the folds, weighted by mass, after each round."""
     masses = [fold.mass for fold in folds]
     curves = [fold.watch.history.get(fold.watch.rows, {}) for fold in folds]
     return {
@@ -238,7 +240,7 @@ def pooled_curves(folds: Sequence[GrownFold]) -> dict[str, list[float]]:
 
 
 def pooled(scores: Sequence[float], masses: Sequence[float]) -> float:
-    """Mean of the scores of folds, with their masses."""
+    """Return the mean of scores of folds, weighted by mass."""
     if not all(map(math.isfinite, scores)):
         return float(np.mean(scores))
     weighted = math.fsum(score * mass for score, mass in zip(scores, masses, strict=True))
@@ -247,7 +249,7 @@ def pooled(scores: Sequence[float], masses: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Shared:
-    """What all folds have in common."""
+    """Arguments that all folds share."""
 
     rows: FoldRows
     objective: Objective
@@ -261,9 +263,9 @@ class _Shared:
 
 
 class _Recent:
-    """Raw scores of the test rows after the latest rounds, from the best one on.
+    """Raw scores of the test rows after the latest rounds, starting with the best one.
 
-    Folds go on for a while behind their best round.  To add its scores up again from the trees
+    Folds continue for a while after their best round.  Recomputing its scores from the trees
     took a sixteenth of the time of the fits of small tables.
     """
 
@@ -271,22 +273,22 @@ class _Recent:
         self._first, self._raw = 1, deque[FloatArray]()
 
     def note(self, raw: FloatArray, best: int) -> None:
-        """Copy the scores after the next round; those before round ``best`` are not needed."""
+        """Copy the scores after the next round; drop those before round ``best``."""
         self._raw.append(raw.copy())
         while self._first < best or len(self._raw) * raw.nbytes > _RECENT_BYTES:
             self._raw.popleft()
             self._first += 1
 
     def after(self, n_rounds: int) -> FloatArray | None:
-        """The scores after so many rounds, if they are still there."""
+        """Return the scores after ``n_rounds`` rounds, or None if they were dropped."""
         place = n_rounds - self._first
         return self._raw[place] if 0 <= place < len(self._raw) else None
 
 
 class _FoldFit:
-    """The fit of one fold, a round at a time.  Its rows are there while it lasts.
+    """The fit of one fold, one round at a time; it holds the fold's rows while it lasts.
 
-    ``best_round``, of all folds so far, is for others to set.
+    The owner sets ``best_round``, the best round of all folds so far.
     """
 
     def __init__(self, shared: _Shared, number: int, fold: Fold) -> None:
@@ -300,7 +302,7 @@ class _FoldFit:
         self.mass = 0.0
 
     def advance(self) -> bool:
-        """Do a round; True if it was the last."""
+        """Run a round; return True if it was the last."""
         try:
             if self._states is None:
                 self._states = self._begin()
@@ -358,11 +360,11 @@ class _FoldFit:
         interrupted: bool = False,
         late: bool = False,
     ) -> GrownFold:
-        """The forest and the scores, and no more work.
+        """Return the forest and the scores, and end the fit.
 
-        ``best`` is that of the pooled score; ``n_common`` are the rounds that all folds have in
-        common, None where each ends by itself.  What an interrupted round has left is not
-        looked at.
+        ``best`` is the best round by the pooled score.  ``n_common`` is the number of rounds
+        that all folds keep, None if each fold stops separately.  The remains of an interrupted
+        round are ignored.
         """
         state, data, watch = self._state, self._data, self._watch
         assert state is not None
@@ -377,7 +379,7 @@ class _FoldFit:
         if not interrupted and (watch.best is not None or kept == state.n_rounds):
             watch.note_forest(state)
         if data.train.n_rows < 2 * data.params.min_samples_leaf:
-            kept = 0  # no tree has a split
+            kept = 0  # too few rows for a split
         raw = np.ascontiguousarray(self._scores_after(kept, interrupted))
         assert self._rows is not None
         scored = self._rows.scored[0].score(watch.objective, raw)
@@ -390,9 +392,9 @@ class _FoldFit:
         return grown
 
     def _scores_after(self, n_rounds: int, interrupted: bool) -> FloatArray:
-        """Raw scores of the test rows by the first ``n_rounds`` rounds alone.
+        """Return raw scores of the test rows from the first ``n_rounds`` rounds alone.
 
-        If a round was ``interrupted``, a part of it may be in the scores that are kept up.
+        If a round was ``interrupted``, the current scores may include a part of it.
         """
         state, recent = self._state, self._recent.after(n_rounds)
         assert state is not None
@@ -406,7 +408,7 @@ class _FoldFit:
         return scores.raw
 
     def close(self) -> None:
-        """End the threads of the grower, and let go of the rows."""
+        """End the threads of the grower, and release the rows."""
         if self._states is not None:
             self._states.close()
         self._states = self._state = self._data = self._rows = None
@@ -424,7 +426,7 @@ def _mass(data: FoldData) -> float:
 
 @dataclass(slots=True, eq=False)
 class _Pool:
-    """Looks for the best round of all folds."""
+    """Finds the best round of all folds."""
 
     fits: list[_FoldFit]
     metric: Metric
@@ -441,12 +443,12 @@ class _Pool:
 
     @property
     def n_common(self) -> int | None:
-        """Rounds that all folds have in common; None where each ends by itself."""
+        """Number of rounds that all folds keep; None if each fold stops separately."""
         by_itself = self.best is None and not (self.late and self.stopping.limits is None)
         return None if by_itself else self.n_rounds
 
     def note_rounds(self) -> bool:
-        """Note the rounds that all folds have done; True if none is to follow."""
+        """Record the rounds that all folds have completed; return True if all should end."""
         if self.best is None:
             self.n_rounds = min(len(fit.curve) for fit in self.fits)
         elif self._observe(self.best):
@@ -455,7 +457,7 @@ class _Pool:
         return self.late
 
     def _observe(self, best: BestRound) -> bool:
-        """Look at the rounds that all folds have done since; True if patience is at its end."""
+        """Observe newly completed rounds of all folds; return True if patience is exhausted."""
         while all(len(fit.curve) > self.n_rounds for fit in self.fits):
             scores = [fit.curve[self.n_rounds] for fit in self.fits]
             self.n_rounds += 1
@@ -467,9 +469,9 @@ class _Pool:
         return False
 
     def end_complete_rounds(self) -> bool:
-        """Look again at all rounds that all folds have done; False if there is none.
+        """Observe all rounds that all folds completed again; return False if there are none.
 
-        An interrupt may have come while they were looked at.
+        An interrupt may have come during the first observation.
         """
         if self.best is None:
             return False

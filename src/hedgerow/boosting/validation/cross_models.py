@@ -1,4 +1,4 @@
-"""What becomes of grown folds: a model of each, and one of all."""
+"""Models of cross-validation: one of each fold, their average, and a refit on all rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hedgerow.params import BoostParams
 def fold_model(
     rows: FoldRows, fold: Fold, grown: GrownFold, params: BoostParams, n_threads: int
 ) -> Model:
-    """The model of one fold, as a fit of its rows gives it; ``params`` are those of all."""
+    """Return the model of one fold, as a fit on its rows would; ``params`` are for all rows."""
     record = record_of(grown.n_rows, params, grown.watch)
     record |= _of_loss(rows, fold, grown, n_threads)
     forest, inputs = grown.forest, grown.inputs
@@ -40,7 +40,7 @@ def _of_loss(rows: FoldRows, fold: Fold, grown: GrownFold, n_threads: int) -> di
 
 
 def average_model(rows: FoldRows, folds: GrownFolds, params: BoostParams, n_threads: int) -> Model:
-    """One model whose raw score is the mean of those of the folds."""
+    """Return one model whose raw score is the mean of the raw scores of the fold models."""
     grown = folds.folds
     forests = [fold.forest for fold in grown]
     inputs = [fold.inputs for fold in grown if fold.inputs is not None]
@@ -70,7 +70,7 @@ def refit_model(
     n_jobs: int | None,
     clock: StoppingParams,
 ) -> Model:
-    """A model of all rows with ``n_rounds`` rounds, fewer if ``clock`` has no time for them."""
+    """Return a model of all rows with ``n_rounds`` rounds, or fewer if the time runs out."""
     sample = rows.sample
     if weigh is not None:
         sample, _ = weigh(sample, sample)
@@ -90,11 +90,11 @@ def refit_model(
 
 
 def _stopped_by(folds: Sequence[GrownFold]) -> StoppedBy:
-    """What ended the first fold, or the budget if it ended any."""
+    """Return why the first fold ended, or ``"time_budget"`` if that ended any fold."""
     reasons: list[StoppedBy] = [fold.watch.stopped_by for fold in folds]
     return "time_budget" if "time_budget" in reasons else reasons[0]
 
 
 def rounds_of(folds: Sequence[GrownFold]) -> list[int]:
-    """Number of rounds in the forest of each fold."""
+    """Return the number of rounds in the forest of each fold."""
     return [fold.forest.n_rounds for fold in folds]

@@ -1,12 +1,12 @@
-"""The number of rounds found by cross-validation, for a fit on all rows.
+"""Early stopping by cross-validation: the number of rounds for a fit on all rows.
 
-``early_stopping="cv"``: the rows are divided into five folds, whose models grow side by side
-until the loss of all test rows together stops falling.  The model is then trained on all
-rows, for the best number of rounds, or for fewer and larger ones.  No row is lost to
-validation, and every row takes part in the decision.
+``early_stopping="cv"`` divides the rows into five folds, whose models grow side by side
+until the loss of all test rows together stops falling.  Then the model is trained on all
+rows, with the best number of rounds, or with fewer rounds of a larger learning rate.  No row
+is lost to validation, and every row contributes to the decision.
 
-An interrupt (Ctrl-C) ends the folds, once each has done a round: the model of all rows then
-has the number of rounds that was best so far.
+An interrupt (Ctrl-C) ends the folds once each has completed a round: the model of all rows
+then has the best number of rounds so far.
 """
 
 from __future__ import annotations
@@ -44,32 +44,32 @@ from hedgerow.params import BoostParams
 
 _STILL_FALLING = 0.8
 _FURTHER = 2.0
-"""Factor on the number of rounds of the model if the time of the folds ran out while their curve
-was still falling: the best round was in the last fifth."""
+"""Factor on the rounds of the model if time ran out while the validation curve still fell, which
+means that the best round was in the last fifth."""
 
 _UNTESTED_ROUNDS = 100
-"""Rounds where automatic folds cannot be drawn: of each class there is one row, say."""
+"""Number of rounds if folds cannot be drawn, for example with one row of each class."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChosenRounds:
-    """What the folds have told.
+    """Result of early stopping by cross-validation.
 
     Attributes
     ----------
     params : BoostParams
-        Those that were best; with a time budget the learning rate may follow the clock.
+        The best parameters; with a time budget the learning rate may follow the clock.
     n_rounds : int
     curves : dict from str to list of float
         Score of all test rows after each round of the folds, by metric.
     rows : FoldRows
         The rows, binned if all folds had the same bins.
     record : dict from str to Any
-        How they were asked.
+        Settings of the folds, for the training record.
     interrupted : bool
-        Whether an interrupt has ended them.
+        Whether an interrupt ended the folds.
     fold_rate : float
-        With rates that follow the clock: the one of the folds.
+        Learning rate of the folds, if the model's rates follow the clock; else NaN.
     """
 
     params: BoostParams
@@ -81,13 +81,13 @@ class ChosenRounds:
     fold_rate: float = math.nan
 
     def record_with(self, rates: Sequence[float] | float) -> dict[str, Any]:
-        """How they were asked; the stride is that beside the model's ``rates``."""
+        """Return the record; its stride compares the folds with the model's ``rates``."""
         if math.isnan(self.fold_rate):
             return self.record
         return {**self.record, "stride": round(self.fold_rate / float(np.mean(rates)), 3)}
 
     def stopped_by(self, n_estimators: int) -> StoppedBy:
-        """What has ended a fit of as many rounds, of ``n_estimators`` at most."""
+        """Return why a fit with this number of rounds ends, given ``n_estimators``."""
         if self.interrupted:
             return "interrupt"
         return "early_stopping" if self.n_rounds < n_estimators else "rounds"
@@ -117,7 +117,7 @@ def choose_rounds(
     n_threads: int,
     budget: Budget | None = None,
 ) -> ChosenRounds:
-    """Find the number of rounds.
+    """Choose the number of rounds.
 
     Parameters
     ----------
@@ -128,22 +128,22 @@ def choose_rounds(
         Resolved.
     stopping : StoppingParams
     metrics : sequence of Metric
-        The first decides.
+        The first one decides.
     n_threads : int
     budget : Budget, optional
-        The folds take their share of it.
+        The folds use a share of it.
 
     Raises
     ------
     DataError
-        If there is one row, or one query, only.
+        If there is only one row, or one query.
 
     Warns
     -----
     InterruptedFitWarning
-        If an interrupt has ended the folds.
+        If an interrupt ended the folds.
     FoldsWarning
-        If folds that are looked at with caution contradict each other.
+        If the folds of a cautious choice contradict each other.
     """
     rows = FoldRows(train, objective, of_folds(params, stopping.stride), n_threads)
     stratify = task_of(objective) in ("two classes", "classes")
@@ -168,7 +168,7 @@ def choose_rounds(
 def _divided(
     sample: Sample, n_folds: int, stratify: bool, seed: int
 ) -> tuple[list[Fold], npt.NDArray[np.uint64] | None]:
-    """The folds, and a number that rows share which are one observation; None: each is one."""
+    """Return folds, and keys that equal observations share; None: each row is one observation."""
     groups = sample.query if sample.group is None else sample.group.view(np.int64)
     if sample.query is not None:
         return lists_in_any_order(draw_folds(sample.target, n_folds, False, seed, groups), seed), (
@@ -192,13 +192,13 @@ def _found(
     alike: npt.NDArray[np.uint64] | None,
     record: dict[str, Any],
 ) -> ChosenRounds:
-    """What the best settings of a contest speak for; rows of a number in ``alike`` are one."""
+    """Derive rounds and rate from the selected parameters; ``alike`` are observation keys."""
     best, grown, interrupted = contest.best, contest.best.grown, contest.interrupted
     most = best.params.n_estimators
     fewest = min(len(fold.train) for fold in folds)
     telling = interrupted or fewest >= 2 * best.params.min_samples_leaf
     if grown.best is None or not telling:
-        # Folds without a split tell nothing of the rounds of all rows.
+        # Folds too small for a split show nothing about the rounds for all rows.
         return ChosenRounds(best.params, most, grown.curves, best.rows, record)
     n_seen = len(next(iter(grown.curves.values())))
     n_rounds = grown.best.round * stopping.stride
@@ -225,10 +225,10 @@ def _found(
 
 
 def times_larger(n_rounds: int, stopping: StoppingParams) -> float:
-    """By how much the steps of a model are larger, which would have so many rounds otherwise.
+    """Return the factor on the learning rate of a model that otherwise needs ``n_rounds``.
 
-    Small steps are worth their time where few rounds do.  Where many are needed, larger ones
-    learn as well: `docs/defaults-experiments.md` has the figures.
+    Small learning rates are worth their time if few rounds suffice.  If many are needed, larger
+    rates learn as well: `docs/defaults-experiments.md` has the figures.
 
     Examples
     --------
@@ -243,14 +243,14 @@ def times_larger(n_rounds: int, stopping: StoppingParams) -> float:
 
 
 def _likely(n_rounds: float, part: float, rate: float) -> float:
-    """Rounds that a curve without an end speaks for; ``n_rounds`` are best, after a part of it."""
+    """Extrapolate ``n_rounds``, the best so far, if the curve was still falling at the end."""
     if part < _STILL_FALLING:
         return n_rounds
     return max(_FURTHER * n_rounds, SHORT_PATH / rate)
 
 
 def _paced(chosen: ChosenRounds, stopping: StoppingParams, seconds_a_round: float) -> ChosenRounds:
-    """As far as before, in rounds as small as there is time for until the budget is spent."""
+    """Keep the total step length, but use rounds as small as the remaining time allows."""
     assert stopping.time_budget is not None
     assert stopping.finest_rate is not None
     params = chosen.params

@@ -1,16 +1,16 @@
-"""The rows of all folds, read and binned once.
+"""Rows of all folds, read and binned once.
 
-Cuts come from the values of all rows, also of those that a fold tests (their targets
-have no part in them), and so do the categories that are known::
+Cuts come from the values of all rows, including the test rows of each fold (but not their
+targets), and so do the known categories::
 
     table  --cuts, bins-->  BinnedMatrix      once
                               |  |  |
                               v  v  v         rows of a fold, one byte a value
                               0  1  2
 
-What is made of targets is made for each fold by itself: target statistics, and with
-them bins of these; weights of classes.  Sorted columns (``tree_method="exact"``,
-``"approx"``) are sorted for each fold.
+Encodings by the target are made separately for each fold: target statistics with their
+bins, and class weights.  Sorted columns (``tree_method="exact"``, ``"approx"``) are
+sorted for each fold.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ _OF_TREES = (
     "grow_policy",
     "max_cat_to_onehot",
 )
-"""Settings that change nothing of the rows that trees are grown on."""
+"""Parameters that do not affect the form of the rows for the grower."""
 
 Weigh: TypeAlias = "Callable[[Sample, Sample], tuple[Sample, Sample]]"
-"""Weights the rows of a fold, given those to train on and those to test."""
+"""Function that weights the training and test rows of a fold."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoldData:
-    """One fold as a fit takes it.
+    """One fold in the form for a fit.
 
     Attributes
     ----------
     train, test : Sample
-        One row for each of the user's; tables may be without columns.
+        One row for each input row; tables may be without columns.
     encoded : Sample
-        The rows to train on with target statistics and as often as they are there.
+        The training rows with target statistics and copies.
     seen, unseen : TrainingData
     inputs : Inputs or None
     params : BoostParams
-        With what is asked of columns as what is asked of the inputs.
+        With per-column settings mapped to the inputs.
     """
 
     train: Sample
@@ -85,7 +85,7 @@ class FoldData:
 
 
 class FoldRows:
-    """All rows, and what is made of them once for all folds.
+    """All rows, with preparations that all folds share.
 
     Parameters
     ----------
@@ -93,15 +93,15 @@ class FoldRows:
         Without rows of weight 0.
     objective : Objective
     params : BoostParams
-        Resolved: without names of columns.
+        Resolved, with column positions instead of names.
     n_threads : int
 
     Attributes
     ----------
     given, sample : Sample
-        The rows; the latter with the categories that occur.
+        The rows; ``sample`` has only the categories that occur.
     matrix : BinnedMatrix or None
-        None if each fold has a form of its own.
+        None if each fold needs its own form.
     params : BoostParams
     """
 
@@ -126,7 +126,7 @@ class FoldRows:
             self._kept = _bins_of_kept(self.sample, encoded, params, n_threads)
 
     def for_trees(self, params: BoostParams) -> FoldRows:
-        """The rows for trees of other settings; read again only if these ask for another form."""
+        """Return the rows for other parameters; prepare again only if their form differs."""
         if form_of(params) != form_of(self.params):
             return FoldRows(self.given, self._objective, params, self._n_threads)
         other = copy(self)
@@ -134,13 +134,13 @@ class FoldRows:
         return other
 
     def whole(self) -> TrainingData | None:
-        """All rows, if they stand here as a fit takes them."""
+        """Return all rows in the form for a fit, if it is shared by all folds."""
         if self.matrix is None:
             return None
         return _data(self.sample, self.matrix, self._numbers)
 
     def fold(self, fold: Fold, weigh: Weigh | None = None, n_threads: int = 1) -> FoldData:
-        """The rows of one fold."""
+        """Return the rows of one fold."""
         train = _weighted(self._part(fold.train), fold.train_weight)
         test = _weighted(self._part(fold.test), fold.test_weight)
         if weigh is not None:
@@ -151,7 +151,7 @@ class FoldRows:
             seen = _data(train, self.matrix.take(fold.train), self._take_numbers(fold.train))
             seen = replace(seen, sums=self._sums)
             rows: BinnedMatrix | AnyTable = self.matrix.take(fold.test, columns=False)
-            if self.matrix.n_lost > 0:  # bundles do not hold all of their values
+            if self.matrix.n_lost > 0:  # conflicts in bundles lost some values
                 rows = self.sample.table.take(fold.test)
             unseen = _data(test, rows, self._take_numbers(fold.test))
             return FoldData(train, test, train, seen, unseen, None, self.params)
@@ -165,15 +165,15 @@ class FoldRows:
         return FoldData(train, test, encoded.train, seen, others, encoded.inputs, params)
 
     def take(self, rows: IntArray) -> Sample:
-        """Some of the rows, with their values."""
+        """Return some of the rows, with their values."""
         return self.sample.take(rows)
 
     def _take_numbers(self, rows: IntArray) -> FloatArray | None:
-        # Column by column, as the kernels are compiled for: an index in brackets would turn it.
+        # Fortran order, for which the kernels are compiled; indexing in brackets would change it.
         return None if self._numbers is None else np.take(self._numbers.T, rows, axis=1).T
 
     def _part(self, rows: IntArray) -> Sample:
-        """Some of the rows; without values where the matrix has them."""
+        """Return some of the rows, without values if the matrix has them."""
         if self.matrix is None:
             return self.sample.take(rows)
         bare = Table(np.empty((self.sample.n_rows, 0)), self.sample.table.schema)
@@ -181,7 +181,7 @@ class FoldRows:
 
 
 def form_of(params: BoostParams) -> list[Any]:
-    """What settings say of the form of rows: all but those of the shape of trees."""
+    """Return the parameters that determine the form of the rows for the grower."""
     return [getattr(params, f.name) for f in fields(params) if f.name not in _OF_TREES]
 
 
@@ -202,7 +202,7 @@ def _data(
 def _bins_of_kept(
     sample: Sample, encoded: Encoded, params: BoostParams, n_threads: int
 ) -> BinSpec | None:
-    """Cuts of the columns that no statistic replaces, from all rows; None without any."""
+    """Return cuts of the columns without statistics, from all rows; None without such columns."""
     assert encoded.inputs is not None
     assert isinstance(sample.table, Table)
     kept = list(encoded.inputs.kept)
@@ -219,7 +219,7 @@ def _bins_of_kept(
 def _with_statistics(
     kept: BinSpec, encoded: Encoded, params: BoostParams, n_threads: int
 ) -> BinSpec:
-    """Cuts of the inputs of a fold: those of kept columns, and of its own statistics."""
+    """Combine the cuts of kept columns with cuts of the fold's own statistics."""
     table = encoded.train.table
     assert isinstance(table, Table)
     n_kept = kept.n_features

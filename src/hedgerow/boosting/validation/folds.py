@@ -1,20 +1,19 @@
-"""Which rows are tested by which fold.
+"""Assignment of rows to cross-validation folds.
 
 Glossary
 --------
-fold    a division of the rows into those that trees are grown on and those that are
-        tested: rows of neither kind are allowed
-group   rows that are never divided: all are grown on, or all are tested
+fold    a division into training rows and test rows; rows may be in neither
+group   rows that are never divided: all are training rows, or all are test rows
 
-Folds of Hedgerow's own are drawn by a hash of seed and row number (of groups: of the
-number of the group), as the rows that early stopping sets aside.  The rows of each
-class, in the order of their hashes, go to the folds in turn::
+Hedgerow draws folds by a hash of seed and row number (for groups: of the group
+number), like the rows held out for early stopping.  The rows of each
+class, in hash order, go to the folds in turn::
 
     class       a a a a a a a b b b c
     fold        0 1 2 0 1 2 0 1 2 0 -     three folds; one row of a class is not tested
 
 A row may stand for several observations (:mod:`hedgerow.boosting.automatic.repeats`).  These go
-to the folds one by one, so that a fold tests a part of the row's weight, and trains on the rest.
+to the folds one by one, so a fold tests a part of the row's weight and trains on the remainder.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from hedgerow.errors import DataError
 from hedgerow.metrics.queries import first_seen
 
 FOLD_STREAM = 3
-"""Stream of :mod:`hedgerow.kernels.primitives.hashing` for the choice of folds."""
+"""Stream of :mod:`hedgerow.kernels.primitives.hashing` that assigns rows to folds."""
 
 ORDER_STREAM = 4
-"""Likewise for the order of tested rows."""
+"""Stream of the same module for the order of test rows."""
 
 NOT_TESTED = -1
 
@@ -45,16 +44,16 @@ _ROW = "row (or one of each class)"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold:
-    """Rows to grow trees on, and rows to test them on.
+    """Training and test rows of a fold.
 
     Attributes
     ----------
     train, test : int64
-        Row numbers; one is in both only if its weight is divided.
+        Row numbers; a row is in both only if its weight is divided.
     train_weight, test_weight : float64, or None
-        Weights of these rows; None: those of the table.
+        Weights of these rows; None: the weights of the sample.
     n_tested : int64 (n_test,), or None
-        Observations that each tested row stands for; None: one each.
+        Number of observations of each test row; None: one each.
     """
 
     train: IntArray
@@ -78,16 +77,16 @@ def draw_folds(
     ----------
     target : array of shape (n_rows,)
     n_folds : int
-        At least 2; no more are made than there are rows, or groups.
+        At least 2; limited by the number of rows or groups.
     stratify : bool
         Spread each class evenly.  The only row of a class is in no test set.
-        Of no meaning with ``groups``.
+        Ignored with ``groups``.
     seed : int
     groups : int64 (n_rows,), optional
         A number for each group.
     keys : uint64 (n_rows,), optional
-        The same for copies of a row (:func:`hedgerow.boosting.row_data.row_keys.row_keys`), which
-        are then in the same fold, whatever their class; the order of the rows is of no meaning.
+        Equal for copies of a row (:func:`hedgerow.boosting.row_data.row_keys.row_keys`), which
+        then are in the same fold, whatever their class; the order of the rows does not matter.
 
     Returns
     -------
@@ -97,7 +96,7 @@ def draw_folds(
     Raises
     ------
     DataError
-        If there is one row, or one group, only.
+        If there is only one row, or one group.
 
     Examples
     --------
@@ -116,7 +115,7 @@ def draw_folds(
 
 
 def deal_observations(sample: Sample, n_folds: int, stratify: bool, repeats: Repeats) -> list[Fold]:
-    """Divide the observations into ``n_folds`` folds, where a row may stand for several.
+    """Divide observations into ``n_folds`` folds; a row may stand for several observations.
 
     Parameters
     ----------
@@ -125,7 +124,7 @@ def deal_observations(sample: Sample, n_folds: int, stratify: bool, repeats: Rep
     stratify : bool
         As in :func:`draw_folds`.
     repeats : Repeats
-        With the observations.
+        With the observations of the rows.
 
     Returns
     -------
@@ -151,10 +150,10 @@ def deal_observations(sample: Sample, n_folds: int, stratify: bool, repeats: Rep
 
 
 def lists_in_any_order(folds: list[Fold], seed: int) -> list[Fold]:
-    """The same folds, whose tested rows are in the order of their hashes.
+    """Return the folds with their test rows in hash order.
 
-    Rows with the same score stay in the order that they have.  In a table that was sorted by
-    relevance this would be the right one, and a model without trees the best.
+    Rows with equal scores keep their order.  In a table sorted by relevance, the original
+    order would be the right one, and a model without trees would be the best.
     """
     n_rows = 1 + max(int(fold.test.max()) for fold in folds)
     hashes = hash_rows(seed, ORDER_STREAM, n_rows)
@@ -162,7 +161,7 @@ def lists_in_any_order(folds: list[Fold], seed: int) -> list[Fold]:
 
 
 def _folds_by(number: IntArray, n_folds: int) -> list[Fold]:
-    """Folds that test the rows of their number, and train on all others."""
+    """Return folds that test the rows of their number, and train on all others."""
     return [Fold(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(n_folds)]
 
 
@@ -178,7 +177,7 @@ def _enough(n_folds: int, what: str) -> int:
 def _dealt(
     target: FloatArray, n_folds: int, stratify: bool, hashes: npt.NDArray[np.uint64]
 ) -> IntArray:
-    """Rows in the order of their hashes, of one class after the other, dealt out in turn."""
+    """Deal rows out to folds in turn, in hash order, one class after another."""
     order = np.lexsort((hashes, target)) if stratify else np.argsort(hashes, kind="stable")
     if stratify:
         _, label, n_rows = np.unique(target, return_inverse=True, return_counts=True)
@@ -191,9 +190,9 @@ def _dealt(
 def _folds_of_copies(
     target: FloatArray, n_folds: int, stratify: bool, keys: npt.NDArray[np.uint64]
 ) -> IntArray:
-    """Rows dealt out as :func:`_dealt` does, but copies as one row, of the first of their classes.
+    """Deal rows out as :func:`_dealt`; copies count as one row, of their lowest class.
 
-    A class that has one row, or copies of one, is in no test set.
+    A class with one row, or copies of one row, is in no test set.
     """
     values, row = np.unique(keys, return_inverse=True)
     row = row.reshape(-1)
@@ -211,7 +210,7 @@ def _folds_of_copies(
 
 
 def _folds_of_groups(codes: IntArray, n_folds: int, seed: int) -> IntArray:
-    """The largest groups first, each to the fold with the fewest rows."""
+    """Assign groups, largest first, each to the fold with the fewest rows."""
     sizes = np.bincount(codes)
     hashes = hash_rows(seed, FOLD_STREAM, len(sizes))
     fewest = [(0, k) for k in range(min(n_folds, len(sizes)))]

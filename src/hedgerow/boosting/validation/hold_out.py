@@ -1,16 +1,16 @@
-"""Which rows are set aside for validation, told while rows pass by once.
+"""Choice of held-out validation rows in one pass over the rows.
 
-They are of each class the share with the smallest hashes of their numbers; of a ranking
-whole queries.  To know the largest of these hashes it would take all hashes of a class, or
-only those near where it must lie::
+Of each class, the share of rows with the smallest hashes of their row numbers is held out;
+for rankings, complete queries are held out.  The largest held-out hash is a quantile of all
+hashes of a class; only the hashes near its expected position must be kept::
 
     hashes of a class, as shares of 1        fraction
     0 .......................................[....|....]...................... 1
       counted                                 kept        dropped
 
-Hashes are spread evenly, so after ``n`` rows the share that is below the fraction
-strays from it by some standard deviations of ``sqrt(fraction (1 - fraction) / n)``.
-What is kept is a few times ``sqrt(n)`` hashes.
+Hashes are uniform, so after ``n`` rows the share of hashes below the fraction
+deviates from it by a few standard deviations of ``sqrt(fraction (1 - fraction) / n)``.
+A few times ``sqrt(n)`` hashes are kept.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from hedgerow.errors import DataError
 
 _DEVIATIONS = 12.0
 _ROWS = 100.0
-"""Half of the width that is kept: this many standard deviations and this many rows.  That
-the border is outside has a probability below 1e-30."""
+"""Half of the width that is kept: this many standard deviations plus this many rows.  The
+probability that the quantile is outside is below 1e-30."""
 
 _ALL = 2.0**64
 
 
 @dataclass(slots=True, eq=False)
 class _Class:
-    """What is known of the hashes of a class."""
+    """Counts and kept hashes of a class."""
 
     n_rows: int = 0
     n_below: int = 0
@@ -63,16 +63,16 @@ class _Class:
 
 
 class HoldOut:
-    """Sees all rows once, and knows then which of them to set aside.
+    """Sees all rows once, and then knows which rows to hold out.
 
     Parameters
     ----------
     fraction : float in (0, 1)
     stratify : bool
-        Take this share of each class; a class never goes to validation whole.
+        Hold out this share of each class; at least one row of a class stays in training.
     seed : int
     first_row : int, default=0
-        Rows that count on the ranks before this one.
+        Number of counted rows on the ranks before this one.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class HoldOut:
         self._classes: dict[float, _Class] = {}
 
     def add(self, target: FloatArray) -> None:
-        """The next rows."""
+        """Add the next rows."""
         hashes = hash_rows(self._seed, VALIDATION_STREAM, len(target), self._next_row)
         self._next_row += len(target)
         for value in np.unique(target).tolist() if self._stratify else [0.0][: len(target)]:
@@ -98,12 +98,12 @@ class HoldOut:
             self._classes.setdefault(value, _Class()).add(chosen, self._fraction)
 
     def finish(self, communicator: Communicator | None = None) -> Chosen:
-        """What to set aside, given the rows of all ranks.
+        """Return the held-out rows, from the rows of all ranks.
 
         Raises
         ------
         DataError
-            If no row can be set aside.
+            If no row can be held out.
         """
         communicator = Alone() if communicator is None else communicator
         values = self._values_of_all(communicator)
@@ -134,8 +134,8 @@ class HoldOut:
 
 
 def _limit(known: _Class, count: int, communicator: Communicator) -> int:
-    """The ``count``-th smallest hash of a class, 0 for a count of 0."""
-    # Borders as int64, the lower half of the 64 bits aside: allreduce takes no others.
+    """Return the ``count``-th smallest hash of a class, or 0 for a count of 0."""
+    # Limits as int64 without the lowest of the 64 bits: allreduce takes only int64.
     lows = communicator.allreduce(np.array([known.low >> 1, -(known.high >> 1)]), "max")
     known.narrow(2 * int(lows[0]) + 2, -2 * int(lows[1]))
     n_below = int(communicator.allreduce(np.array([known.n_below], dtype=np.int64))[0])
@@ -153,20 +153,20 @@ def _limit(known: _Class, count: int, communicator: Communicator) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
-    """Tells of each row whether it is set aside; see :class:`HoldOut`.
+    """Function that selects the held-out rows; see :class:`HoldOut`.
 
     Attributes
     ----------
     values : float64 (n_classes,)
-        Targets, ascending; of no meaning without ``stratify``.
+        Targets, ascending; unused without ``stratify``.
     limits : uint64 (n_classes,)
-        Largest hash that is set aside.
+        Largest held-out hash.
     counts : int64 (n_classes,)
-        Rows that are set aside.
+        Number of held-out rows.
     stratify : bool
     seed : int
     n_rows : int
-        Of all ranks.
+        Number of rows of all ranks.
     """
 
     values: FloatArray
@@ -178,11 +178,11 @@ class Chosen:
 
     @property
     def n_validation(self) -> int:
-        """Rows of all ranks that are set aside."""
+        """Number of held-out rows of all ranks."""
         return int(self.counts.sum())
 
     def __call__(self, first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
-        """Which of the rows from number ``first_row`` on are set aside."""
+        """Return which of the rows, numbered from ``first_row``, are held out."""
         hashes = hash_rows(self.seed, VALIDATION_STREAM, len(target), first_row)
         if not self.stratify:
             return np.asarray(hashes <= self.limits[0])
@@ -201,7 +201,7 @@ def split_rows(
     fraction : float in (0, 1)
         Share of the rows for validation: at least one, at most all but one.
     stratify : bool
-        Take this share of each class; a class never goes to validation whole.
+        Hold out this share of each class; at least one row of a class stays in training.
     seed : int
 
     Returns
@@ -212,7 +212,7 @@ def split_rows(
     Raises
     ------
     DataError
-        If no row can be set aside.
+        If no row can be held out.
     """
     hold_out = HoldOut(fraction, stratify, seed)
     hold_out.add(target)
@@ -223,16 +223,16 @@ def split_rows(
 def queries_aside(
     query: IntArray, stopping: StoppingParams, seed: int, others: Communicator
 ) -> npt.NDArray[np.bool_] | None:
-    """Which rows of this rank are set aside for early stopping: whole queries, or None.
+    """Return which rows of this rank are held out for early stopping: complete queries, or None.
 
-    A query is chosen by a hash of seed and its place in the order in which queries first
-    occur: at least one, at most all but one.
+    Queries are chosen by a hash of the seed and their index in order of first occurrence: at
+    least one, at most all but one.
 
     Parameters
     ----------
     query : int64 (n_rows,)
-        Number of each row's query; ascending as queries first occur among the rows of all
-        ranks, of which some may have been left out.
+        Query number of each row, ascending in order of first occurrence among the rows of all
+        ranks; some numbers may be missing.
     stopping : StoppingParams
     seed : int
     others : Communicator
@@ -240,11 +240,11 @@ def queries_aside(
     Raises
     ------
     DataError
-        If there is only one query, and rows must be set aside.
+        If there is only one query, but rows must be held out.
     """
     if stopping.by_out_of_bag or not stopping.is_on(count_rows(len(query), others)[1], False):
         return None
-    # Numbers ascend as queries first occur; those whose rows have weight 0 are not there.
+    # Numbers ascend in order of first occurrence; queries whose rows have weight 0 are missing.
     there = np.unique(gather_numbers(np.unique(query), others))
     first = _first_rows(query, there, others)
     place = np.empty(len(there), dtype=np.int64)
@@ -262,7 +262,7 @@ def queries_aside(
 
 
 def _first_rows(query: IntArray, there: IntArray, others: Communicator) -> IntArray:
-    """Number of the first row of each query, among those of all ranks."""
+    """Return the number of the first row of each query, among the rows of all ranks."""
     before, _ = count_rows(len(query), others)
     found = np.full(len(there), -(2**62), dtype=np.int64)
     own, first = np.unique(query, return_index=True)

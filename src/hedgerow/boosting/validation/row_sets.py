@@ -1,16 +1,16 @@
-"""Several sets of validation rows, each with a name: ``{"new": (X, y), "old": (X, y)}``.
+"""Named sets of validation rows: ``{"new": (X, y), "old": (X, y)}``.
 
-They stand one behind the other in one sample, so that nothing but what scores them has to
-know of them::
+All sets are concatenated in one sample, so only the code that scores them handles them
+separately::
 
     rows    0 .. 99   first set     decides early stopping
-            100 .. 149   second     has curves of its own
+            100 .. 149   second     has its own curves
             ...
 
 Glossary
 --------
-set      validation rows with a name, under which history has their scores
-part     the rows of one set in the sample that holds all of them
+set      validation rows with a name, which their scores have in the history
+part     the rows of one set in the sample of all sets
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from hedgerow.data import AnyTable, SparseTable, Table
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 
 ONLY = "validation"
-"""Name of validation rows that have none of their own."""
+"""Name of validation rows without a name."""
 
 TRAINING = "train"
 _TAKEN = (TRAINING, "out_of_bag", "cv")
-"""Names that history has for other rows."""
+"""Names that the history reserves for other rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValidationRows:
-    """One set of validation rows, as the user gave it.
+    """One set of validation rows, as passed by the user.
 
     Attributes
     ----------
     name : str
     X, y, weight, offset, qid : any
     is_only : bool
-        Whether it came as ``X_val`` and ``y_val``, not by name.
+        Whether it was passed as ``X_val`` and ``y_val``, without a name.
     """
 
     name: str
@@ -57,7 +57,7 @@ class ValidationRows:
     is_only: bool = False
 
     def called(self, argument: str) -> str:
-        """What an argument is called in messages: ``"y_val"``, or ``"y of X_val['new']"``."""
+        """Return the name of an argument in messages: ``"y_val"`` or ``"y of X_val['new']"``."""
         if self.is_only:
             return f"{argument}_val"
         return f"{argument} of X_val[{self.name!r}]"
@@ -70,27 +70,28 @@ def validation_sets(
     offset_val: Any = None,
     qid_val: Any = None,
 ) -> tuple[ValidationRows, ...]:
-    """The sets of validation rows among the arguments of ``fit``.
+    """Return the sets of validation rows in the arguments of ``fit``.
 
     Parameters
     ----------
     X_val : table, or mapping from str to (X, y), (X, y, weight) or Dataset
     y_val, sample_weight_val, offset_val, qid_val : array-like, optional
-        For a table; a mapping holds them itself.
+        For a table; the values of a mapping contain them.
 
     Returns
     -------
-    tuple of GivenRows
-        The first decides early stopping; empty without validation rows.
+    tuple of ValidationRows
+        The first one decides early stopping; empty without validation rows.
 
     Raises
     ------
     DataError, DataTypeError
-        If something is there without that which it belongs to.
+        If an argument is passed without the argument that it belongs to.
 
     Examples
     --------
-    >>> [rows.name for rows in given_sets({"new": ([[1.0]], [2.0]), "old": ([[2.0]], [1.0])}, None)]
+    >>> sets = {"new": ([[1.0]], [2.0]), "old": ([[2.0]], [1.0])}
+    >>> [rows.name for rows in validation_sets(sets, None)]
     ['new', 'old']
     """
     beside = {"sample_weight_val": sample_weight_val, "offset_val": offset_val, "qid_val": qid_val}
@@ -133,7 +134,7 @@ def _given(name: str, value: Any) -> ValidationRows:
 
 
 def check_set_names(sets: Mapping[Any, Any]) -> None:
-    """Raise unless the names of validation sets are texts that nothing else has.
+    """Raise an error unless the names of validation sets are non-empty, unreserved texts.
 
     Raises
     ------
@@ -151,12 +152,12 @@ def check_set_names(sets: Mapping[Any, Any]) -> None:
 
 
 def stacked(samples: Mapping[str, Sample]) -> Sample | None:
-    """All sets in one sample; None if there are none.
+    """Concatenate all sets in one sample; return None if there are none.
 
     Raises
     ------
     DataError
-        If some are sparse, or have offsets or queries, and others not.
+        If only some of them are sparse, or have offsets or queries.
     """
     if not samples:
         return None
@@ -193,7 +194,7 @@ def _joined_offsets(parts: list[Sample]) -> FloatArray | None:
 
 
 def _joined_queries(parts: list[Sample]) -> Any:
-    """Queries of a set are none of another, whatever they are called."""
+    """Renumber queries so that sets have no query in common."""
     if parts[0].query is None:
         return None
     found, first = [], 0
@@ -205,12 +206,12 @@ def _joined_queries(parts: list[Sample]) -> Any:
 
 
 def stack_tables(tables: list[AnyTable]) -> AnyTable:
-    """Tables with one schema, one behind the other.
+    """Concatenate tables with one schema.
 
     Raises
     ------
     DataError
-        If some are sparse and others not.
+        If only some of them are sparse.
 
     Examples
     --------
@@ -237,9 +238,9 @@ def stack_tables(tables: list[AnyTable]) -> AnyTable:
 
 
 def parts_of(sample: Sample) -> list[tuple[str, slice, Sample]]:
-    """Name, place and rows of each set; of rows without sets these are the only ones.
+    """Return name, range and rows of each set; rows without sets count as one set.
 
-    The values of dense tables are views of those of the sample.
+    Values of dense tables are views of the values of the sample.
     """
     if sample.sets is None:
         return [(ONLY, slice(0, sample.n_rows), sample)]

@@ -1,11 +1,11 @@
-"""When to stop, and on which rows to decide it.
+"""Early stopping: its parameters, and the tracker of the best round.
 
 Glossary
 --------
 watched score   first metric on the validation rows
 best round      round with the best watched score; the model keeps the trees up
                 to it
-patience        rounds in a row without improvement after which the fit ends
+patience        number of successive rounds without improvement that ends the fit
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from hedgerow.metrics import Metric
 from hedgerow.params import BoostParams, Interval
 
 MANY_ROWS = 10_000
-"""``early_stopping="auto"`` sets rows aside if there are more than these."""
+"""``early_stopping="auto"`` holds rows out if there are more rows than this."""
 
 VALIDATION_STREAM = 2
-"""Stream of :mod:`hedgerow.kernels.primitives.hashing` for the choice of validation rows."""
+"""Stream of :mod:`hedgerow.kernels.primitives.hashing` that chooses validation rows."""
 
 CLOCK_FIELDS = ("time_budget", "began")
-"""Settings that say how long a run may take, not what it computes."""
+"""Parameters that limit the time of a run, but not its computation."""
 
 _FRACTION = Interval(0.0, 1.0, low_open=True, high_open=True)
 _PATIENCE = Interval(1, 10_000_000, integer=True)
@@ -41,58 +41,59 @@ _SECONDS = Interval(0.0, math.inf, low_open=True, high_open=True)
 
 @dataclass(frozen=True, slots=True)
 class StoppingParams:
-    """Settings of early stopping.
+    """Parameters of early stopping.
 
     Attributes
     ----------
     early_stopping : bool, "auto", "oob" or "cv"
-        ``"auto"``: if validation rows are given, or there are more than 10,000 rows.
-        ``"oob"``: by the rows that each round leaves out; none is set aside.
-        ``"cv"``: by fits of five folds, after which all rows are trained on.
+        ``"auto"``: True if there are validation rows, or more than 10,000 rows.
+        ``"oob"``: by the rows that each round leaves out; no rows are held out.
+        ``"cv"``: by fits of five folds, followed by a fit on all rows.
     validation_fraction : float in (0, 1)
-        Share of the rows that is set aside if no validation rows are given.
+        Share of the rows held out if there are no validation rows.
     patience : int
-        Rounds in a row without improvement after which the fit ends.
+        Number of successive rounds without improvement that ends the fit.
     min_delta : float
-        An improvement is a change of the watched score by more than this.
+        Smallest change of the watched score that counts as an improvement (exclusive).
     folds : tuple of two int
-        For ``"cv"``: into how many folds rows are divided, and of how many of them the
-        rows are tested.
+        For ``"cv"``: number of folds that the rows are divided into, and number of these
+        folds that are trained and tested.
     rounds_factor : float >= 1
-        For ``"cv"``: rounds of the model that sees all rows, for each that the folds, which
-        see fewer, have found best; never more than ``n_estimators``.
+        For ``"cv"``: rounds of the model on all rows per best round of the folds, which have
+        fewer rows; the result never exceeds ``n_estimators``.
     stride : float >= 1
         For ``"cv"``: learning rate of the folds over that of the model.  One round of the folds
         equals ``stride`` rounds of the model; ``patience`` is in rounds of the model.
     easy_rounds : int >= 1 or None
-        For ``"cv"``: a model of n rounds, more than these, has the square root of
-        ``n * easy_rounds`` instead, whose steps are larger in proportion, but no larger than
-        those of the folds.  None: it has all n.
+        For ``"cv"``: a model of n rounds, more than these, gets the square root of
+        ``n * easy_rounds`` rounds instead.  Its learning rate grows in proportion, up to
+        the rate of the folds.  None: it keeps all n.
     least_patience : int >= 1 or None
         For ``"cv"`` with ``is_cautious``: patience at the first round, which grows by a fifth
-        of the rounds up to ``patience``.  None: it is ``patience`` from the start.
+        of the rounds, up to ``patience``.  None: ``patience`` from the start.
     alternatives : tuple of BoostParams
-        For ``"cv"``: other settings of the trees, of which the folds choose the best.
+        For ``"cv"``: other tree parameters, from which the folds select the best.
     lead : float or None
-        Standard errors by which an alternative is to be ahead; None: it is taken if it is ahead.
+        Required lead of a candidate, in standard errors; None: any lead is enough.
     plain : BoostParams or None
-        For ``"cv"``: the plain settings, which the folds try last, and on the first fold alone if
-        the best settings are better there.
+        For ``"cv"``: the plain parameters, which the folds try last; only on the first fold if
+        the best parameters are better there.
     finest_rate : float > 0 or None
-        For ``"cv"`` with a time budget: the model goes as far as the folds have found best, with
-        learning rates that follow the clock (:mod:`hedgerow.boosting.automatic.budget_schedule`),
-        and this is the smallest.  None: rate and rounds are those of a fit without a budget.
+        For ``"cv"`` with a time budget: smallest learning rate of the model.  The model keeps
+        the best total step length of the folds, with learning rates that follow the clock
+        (:mod:`hedgerow.boosting.automatic.budget_schedule`).  None: rate and rounds of a fit
+        without a budget.
     is_cautious : bool
-        For ``"cv"``: take fewer rounds where the gain on the tested rows may be chance.
+        For ``"cv"``: use fewer rounds if the gain on the test rows may be due to chance.
     time_budget : float > 0 or None
-        Seconds that the fit may take from ``began`` on, see
+        Seconds that the fit may take from ``began``, see
         :mod:`hedgerow.boosting.validation.budget`.
     train_scores : bool
-        Whether the training rows are scored after each round, beside validation rows or
-        without.  They decide nothing.
+        Whether the training rows are scored after each round, with or without validation
+        rows.  These scores do not affect the fit.
     began : float
-        When the fit began, in the seconds of :func:`time.monotonic`: make these
-        settings first.
+        Start time of the fit, as :func:`time.monotonic`: create this object
+        first.
     """
 
     early_stopping: bool | Literal["auto", "oob", "cv"] = "auto"
@@ -140,7 +141,7 @@ class StoppingParams:
 
     @property
     def by_out_of_bag(self) -> bool:
-        """Whether the rows that a round leaves out decide."""
+        """Whether the out-of-bag loss decides."""
         return isinstance(self.early_stopping, str) and self.early_stopping == "oob"
 
     @property
@@ -149,7 +150,7 @@ class StoppingParams:
         return isinstance(self.early_stopping, str) and self.early_stopping == "cv"
 
     def check_without_table(self, where: str) -> None:
-        """Raise ``ParameterError`` for what needs a table in memory; rows are ``where``."""
+        """Raise ``ParameterError`` for options that need a table in memory; rows are ``where``."""
         if self.by_folds:
             raise AllRowsNeededError(
                 f"early_stopping='cv' divides a table in memory into folds, but the rows are "
@@ -157,7 +158,7 @@ class StoppingParams:
             )
 
     def is_on(self, n_rows: int, has_validation: bool) -> bool:
-        """Whether a fit of ``n_rows`` rows stops early."""
+        """Return whether a fit of ``n_rows`` rows stops early."""
         if isinstance(self.early_stopping, str) and self.early_stopping == "auto":
             return has_validation or n_rows > MANY_ROWS
         return bool(self.early_stopping)
@@ -165,21 +166,21 @@ class StoppingParams:
 
 @dataclass(frozen=True, slots=True)
 class Rising:
-    """What :class:`BestRound` needs of a metric, for a number that should rise."""
+    """Metric of :class:`BestRound` for a number that should rise."""
 
     def improves(self, score: float, best: float, min_delta: float = 0.0) -> bool:
-        """Whether ``score`` is above ``best`` by more than ``min_delta``."""
+        """Return whether ``score`` exceeds ``best`` by more than ``min_delta``."""
         return score - best > min_delta
 
 
 @dataclass(slots=True)
 class BestRound:
-    """The best round so far, and whether patience is at its end.
+    """Tracker of the best round so far and of patience.
 
     Parameters
     ----------
     metric : Metric or Rising
-        Of the watched score.
+        Metric of the watched score.
     patience, min_delta
         As in :class:`StoppingParams`.
     """
@@ -193,11 +194,11 @@ class BestRound:
     _reference_round: int = field(default=0, repr=False)
 
     def again(self) -> BestRound:
-        """The same before the first round."""
+        """Return a tracker with the same parameters, before the first round."""
         return BestRound(self.metric, self.patience, self.min_delta)
 
     def observe(self, n_rounds: int, score: float) -> bool:
-        """Note the score after ``n_rounds`` rounds; True if the fit should end."""
+        """Record the score after ``n_rounds`` rounds; return True if the fit should end."""
         if math.isnan(self.score) or self.metric.improves(score, self.score):
             self.round, self.score = n_rounds, score
         if math.isnan(self._reference) or self.metric.improves(
@@ -208,7 +209,7 @@ class BestRound:
 
 
 def hash_rows(seed: int, stream: int, n_rows: int, first_row: int = 0) -> npt.NDArray[np.uint64]:
-    """:func:`~hedgerow.kernels.primitives.hashing.hash64` of ``n_rows`` numbers from a row on."""
+    """Return :func:`~hedgerow.kernels.primitives.hashing.hash64` of successive row numbers."""
     step = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
         start = mix(np.array([seed], dtype=np.uint64) + step)
@@ -217,7 +218,7 @@ def hash_rows(seed: int, stream: int, n_rows: int, first_row: int = 0) -> npt.ND
 
 
 def hash_numbers(seed: int, stream: int, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """:func:`hash_rows` of any numbers: ``hash_rows(s, t, n)`` is that of ``0, 1, ... n - 1``."""
+    """Return :func:`hash_rows` of any numbers; ``hash_rows(s, t, n)`` hashes ``0, ..., n - 1``."""
     step = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
         start = mix(np.array([seed], dtype=np.uint64) + step)
@@ -226,7 +227,7 @@ def hash_numbers(seed: int, stream: int, numbers: npt.NDArray[np.uint64]) -> npt
 
 
 def mix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """:func:`hedgerow.kernels.primitives.hashing.mix64` of each number."""
+    """Return :func:`hedgerow.kernels.primitives.hashing.mix64` of each number."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))
