@@ -673,10 +673,10 @@ def test_parts_of_another_fit_are_not_taken(tmp_path) -> None:
     run(other, tmp_path / "other")
     name = parts_of(tmp_path / "one")[0]
     (tmp_path / "one" / name).write_bytes((tmp_path / "other" / name).read_bytes())
-    with pytest.warns(HedgerowWarning, match=f"{name} is of another fit. Training .* round 0"):
+    with pytest.warns(HedgerowWarning, match=f"{name} belongs to another fit. Training .* round 0"):
         assert run(one, tmp_path / "one") == run(one)
     (tmp_path / "other" / FIT_FILE).unlink()
-    with pytest.raises(ParameterError, match=r"rounds of another fit .* no record of what it is"):
+    with pytest.raises(ParameterError, match=r"rounds of another fit .* no description of that fit"):
         run(one, tmp_path / "other")
 
 

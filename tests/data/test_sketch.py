@@ -300,7 +300,7 @@ def test_cuts_of_equal_weights_are_as_few_as_possible():
 
 @pytest.mark.parametrize("eps", [0.0, -0.1, 1.5, np.nan, True])
 def test_cuts_refuse_eps_out_of_range(eps):
-    with pytest.raises(ParameterError, match="eps must lie above the error"):
+    with pytest.raises(ParameterError, match="eps must be above the error"):
         QuantileSketch.of([1, 2, 3]).cuts(eps)
 
 
@@ -557,7 +557,7 @@ def test_contradictory_arrays_are_refused_from_code_and_from_bytes(place, array,
 def test_bounds_that_cross_or_a_total_of_nothing_are_refused():
     crossed = [1, 2], [0.0, 5.0], [1.0, 3.0], [1.0, 0.0]
     nothing = [1], [0.0], [0.0], [0.0]
-    for arrays, words in ((crossed, "above rank_high"), (nothing, "total must be above 0")):
+    for arrays, words in ((crossed, "exceed rank_high"), (nothing, "total must be positive")):
         with pytest.raises(DataError, match=words):
             QuantileSketch(*(np.array(part) for part in arrays))
     with pytest.raises(TypeError, match="safe"):

@@ -3,12 +3,12 @@
 ::
 
     array, frame, list, dict, ...
-        |  table.read_table      frames.py: frames;  rows.py, objects.py: Python objects;
-        |                        columns.py: numbers;  levels.py, categories.py: categories
+        |  reading.table         frames.py: frames;  rows.py, objects.py: Python objects;
+        |                        columns.py: numbers;  categories/: category levels and codes
         v
-    Table  --- bins.fit_bins -->  BinSpec
+    Table  --- fit_bins ------->  BinSpec
         |                            |
-        +----- matrix.bin_table -----+--->  BinnedMatrix (uint8)
+        +--------- bin_table --------+--->  BinnedMatrix (uint8)
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Schema:
         Treatment of unknown categories, which are not among the levels of their column.
         ``"missing"``: as a missing value.  ``"backoff"``: as the code ``n_levels``, a
         category that no training row has.  ``"error"``: raise.  ``"split"``: as the code
-        ``n_levels``, for which each split states a side.  ``"missing"`` if there are no
+        ``n_levels``, for which each split has a side.  Always ``"missing"`` without
         category columns.
     zero_missing : bool, default=False
         Whether 0 means missing, in every table that is read with this schema.
@@ -131,9 +131,9 @@ def with_more_levels(schema: Schema, levels: Mapping[str, Sequence[Level]]) -> S
     ----------
     schema : Schema
     levels : mapping from name to levels
-        New levels, ignored for other columns and if their type is not that of the
-        column.  A column does not change if it would have more levels than a model can
-        have.
+        New levels; ignored for other columns and if their type differs from the type of the
+        column.  A column does not change if it would exceed the maximum number of levels of
+        a model.
 
     Returns
     -------

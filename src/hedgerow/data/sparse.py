@@ -177,7 +177,7 @@ def read_any(
     schema, reader, categorical, unknown, names
         As for :func:`hedgerow.data.read_table`; sparse columns hold numbers only.
     zero_missing : bool, default=False
-        Treat 0 as missing.  Ignored if there is a ``schema``, which has this option, too.
+        Treat 0 as missing.  Ignored with a ``schema``, which has its own such option.
     more_levels : bool, default=False
         Add new categories to the levels of ``schema``; see
         :func:`hedgerow.data.reading.table.read_more_levels`.

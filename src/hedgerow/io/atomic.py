@@ -28,20 +28,21 @@ def write_atomically(
 ) -> None:
     """Replace the content of ``path`` by the concatenation of ``parts``.
 
-    An existing file keeps its permissions.  A symbolic link stays and its target is
-    replaced: whoever names a file means that.  Without ``follow_links`` the link itself is
-    replaced, for names of our own in a folder that others may write to.
+    An existing file keeps its permissions.  A symbolic link stays, and its target is
+    replaced, as users expect of a path that they name.  Without ``follow_links`` the link
+    itself is replaced; this is for names chosen by this library in a folder where others may
+    write.
 
     Raises
     ------
     OSError
-        Of the type and number that the system gave, with ``path`` as its file
-        name; the old file is then intact and no temporary file is left.
+        Error of the system, with its type and number, and ``path`` as the file name.  The
+        old file is then intact, and no temporary file remains.
     """
     shown = os.fspath(path)
     try:
         _replace(os.path.realpath(shown) if follow_links else os.path.abspath(shown), parts)
-    except StorageError:  # of another file, which the parts are made from
+    except StorageError:  # from reading the file that provides the parts
         raise
     except OSError as error:
         if error.errno is None:
@@ -94,10 +95,10 @@ def _write_all(descriptor: int, data: memoryview) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    """Make the renaming itself survive a power cut, where the system can.
+    """Flush the folder, if the system can, so that the renaming survives a power cut.
 
-    The new file is in its place and whole by now, so a failure is no failed
-    save: after a power cut the old file or the new one would be there.
+    The new file is complete and in place at this point, so a failure here is not a failed
+    save: after a power cut either the old file or the new one exists.
     """
     if not hasattr(os, "O_DIRECTORY"):  # Windows
         return

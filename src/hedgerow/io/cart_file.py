@@ -1,10 +1,10 @@
-"""The file of a single tree (CART): as safe to read as that of a boosted model.
+"""The file format of a single tree (CART), as safe to read as the file of a boosted model.
 
-The container is that of :mod:`hedgerow.io.container`; ``format`` is ``"hedgerow cart"``, and
-the arrays are those of :class:`hedgerow.model.cart_tree.CartTree`::
+The container is :mod:`hedgerow.io.container`.  ``format`` is ``"hedgerow cart"``, and the
+arrays are the fields of :class:`hedgerow.model.cart_tree.CartTree`::
 
     metadata   format, schema_version, schema, estimator (class, parameters, classes)
-    arrays     one entry for each node; value: as many as outputs; the categories of all nodes
+    arrays     one entry per node; value: one per node and output; the categories of all nodes
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ _DTYPES: dict[str, np.dtype[np.generic]] = {
     "missing_left": _U8,
     "category_left": _U8,
 }
-"""Element type of every array, widest first, as they stand in a file."""
+"""Element type of every array in the order of the file, widest first."""
 
 _PER_NODE = tuple(name for name in _DTYPES if not name.startswith(("category", "value")))
 
 
 def tree_to_bytes(tree: CartTree, estimator: Mapping[str, Any]) -> bytes:
-    """The content of a file: equal for equal trees.
+    """Return the content of a file; equal trees have equal bytes.
 
     Parameters
     ----------
     tree : CartTree
     estimator : mapping
-        JSON-like record that :func:`tree_from_bytes` returns beside the tree.
+        JSON-like record that :func:`tree_from_bytes` returns together with the tree.
 
     Raises
     ------
@@ -72,12 +72,12 @@ def tree_to_bytes(tree: CartTree, estimator: Mapping[str, Any]) -> bytes:
 
 
 def save_tree(tree: CartTree, path: str | os.PathLike[str], estimator: Mapping[str, Any]) -> None:
-    """Write a tree to a file, in full or not at all."""
+    """Write a tree to a file atomically."""
     write_atomically(path, [tree_to_bytes(tree, estimator)])
 
 
 def load_tree(path: str | os.PathLike[str]) -> tuple[CartTree, dict[str, Any]]:
-    """Read a file from any source, trusted or not.
+    """Read a file, which need not be trusted.
 
     Raises
     ------
@@ -96,12 +96,12 @@ def load_tree(path: str | os.PathLike[str]) -> tuple[CartTree, dict[str, Any]]:
 
 
 def tree_from_bytes(data: bytes) -> tuple[CartTree, dict[str, Any]]:
-    """The tree of a file's content, and the record of its estimator.
+    """Return the tree and the record of its estimator from the content of a file.
 
     Raises
     ------
     ModelFormatError
-        For any bytes that are no valid file.
+        If the bytes are not a valid file.
     """
     length = container.header_length(data[:SNIFF_BYTES], len(data))
     start = data[: container.LENGTH_BYTES + length]
@@ -140,7 +140,7 @@ def _tree_of(arrays: dict[str, AnyArray], metadata: Mapping[str, str]) -> CartTr
         raise ModelFormatError("the tree has no nodes.")
     n_values, rest = divmod(len(arrays["value"]), n_nodes)
     if rest or n_values == 0:
-        raise ModelFormatError("value must hold as many numbers for each node.")
+        raise ModelFormatError("value must have the same number of entries for each node.")
     arrays["value"] = arrays["value"].reshape(n_nodes, n_values)
     return CartTree(**arrays, schema=schema_of_text(metadata["schema"], 1))
 
@@ -148,8 +148,8 @@ def _tree_of(arrays: dict[str, AnyArray], metadata: Mapping[str, str]) -> CartTr
 def check_tree(tree: CartTree) -> None:
     """Raise ``ModelFormatError`` unless it is safe to predict with a tree.
 
-    Kernels walk its arrays without bounds checks: children stand behind their parent, and
-    every node but the root has exactly one, so walks end.
+    Kernels walk the arrays without bounds checks.  Children come after their parent, and
+    every node except the root has exactly one parent, so every walk ends.
     """
     n_nodes = len(tree.feature)
     for name in _PER_NODE:
@@ -162,7 +162,7 @@ def check_tree(tree: CartTree) -> None:
     for name in ("value", "impurity", "weighted_n_node_samples"):
         _require(np.isfinite(getattr(tree, name)), f"{name} must be finite")
     _require(tree.n_node_samples >= 0, "n_node_samples must not be negative")
-    _require(tree.weighted_n_node_samples >= 0, "weights of nodes must not be negative")
+    _require(tree.weighted_n_node_samples >= 0, "weighted_n_node_samples must not be negative")
     _check_categories(tree, inner)
 
 
@@ -172,7 +172,7 @@ def _check_children(tree: CartTree, inner: npt.NDArray[np.bool_]) -> None:
         child = getattr(tree, name)
         _require(child[~inner] == -1, f"{name} must be -1 in a leaf")
         behind = (child[inner] > nodes[inner]) & (child[inner] < n_nodes)
-        _require(behind, f"{name} must stand behind its parent")
+        _require(behind, f"{name} must come after its parent")
     both = np.concatenate([tree.children_left[inner], tree.children_right[inner]])
     parents = np.bincount(both, minlength=n_nodes)
     _require(parents[1:] == 1, "every node but the root must have one parent")
@@ -183,16 +183,16 @@ def _check_categories(tree: CartTree, inner: npt.NDArray[np.bool_]) -> None:
     start, n_seen = tree.category_start, len(tree.category)
     _require(len(start) == len(inner) + 1, "category_start must have one entry more than nodes")
     _require(len(tree.category_left) == n_seen, "each category must have a side")
-    _require((start[0] == 0) & (start[-1] == n_seen), "category_start must span all")
+    _require((start[0] == 0) & (start[-1] == n_seen), "category_start must span all categories")
     sizes = np.diff(start)
-    _require(sizes >= 0, "category_start must not fall")
+    _require(sizes >= 0, "category_start must not decrease")
     _require(sizes[~inner] == 0, "a leaf must have no categories")
     _require(tree.category_left <= 1, "category_left must be 0 or 1")
     if n_seen > 1:
         first = np.zeros(n_seen + 1, dtype=np.bool_)
         first[start] = True
         rises = tree.category[1:] > tree.category[:-1]
-        _require(rises | first[1:-1], "the categories of a node must rise")
+        _require(rises | first[1:-1], "the categories of a node must ascend")
 
 
 def _require(holds: Any, rule: str) -> None:

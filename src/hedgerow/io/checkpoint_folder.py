@@ -59,7 +59,7 @@ def checkpoint_at(
     Raises
     ------
     ParameterError
-        If one of them is no path or no number of seconds, or the second has no effect.
+        If ``path`` is no path, ``every`` is no number of seconds, or ``every`` has no effect.
     """
     number = isinstance(every, numbers.Real) and not isinstance(every, bool)
     if not number or not 0.0 <= every < math.inf:
@@ -86,7 +86,7 @@ class CheckpointFolder:
     Parameters
     ----------
     path : str
-        Made, with its parents, when a fit begins.
+        Path of the folder, which is created with its parents when a fit begins.
     """
 
     def __init__(self, path: str) -> None:
@@ -161,27 +161,27 @@ class CheckpointFolder:
             kept = fit_from_bytes(self._read(FIT_FILE))
         except OtherFitError as error:
             raise ParameterError(
-                f"checkpoint folder {self.path!r}: {error} Go on with that version; to start "
+                f"checkpoint folder {self.path!r}: {error} Continue with that version; to start "
                 "anew, remove the folder or name another."
             ) from None
         except ModelFormatError:
-            return False  # every part names its fit, too
+            return False  # every part also names its fit
         if kept.digest == fit.digest:
             return True
         if not any(map(_PART.fullmatch, names)):
-            return False  # it ended before a round was kept: there is nothing to lose
+            return False  # the other fit ended before it saved a round: nothing is lost
         found = kept.differences(fit)
         shown = "; ".join(found[:_MOST_SHOWN])
         more = f"; and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
         raise ParameterError(
-            f"checkpoint folder {self.path!r} holds another fit: {shown}{more}. To go on with that "
-            "one, fit as before; to start anew, remove the folder or name another."
+            f"checkpoint folder {self.path!r} holds another fit: {shown}{more}. To continue "
+            "that fit, fit as before; to start anew, remove the folder or name another."
         )
 
     def _read_parts(
         self, names: list[str], described: bool
     ) -> tuple[list[Rounds], set[str], list[str]]:
-        """Return the consecutive parts from the first round, their names, and what is wrong."""
+        """Return the consecutive parts from the first round, their names, and the faults."""
         parts: list[Rounds] = []
         used: set[str] = set()
         faults = []
@@ -201,14 +201,14 @@ class CheckpointFolder:
             try:
                 part = self._read_part(name, end, -last)
                 if parts and not part.goes_with(parts[0]):
-                    raise ModelFormatError("its shape is that of other rounds")
+                    raise ModelFormatError("its shape differs from the rounds before it")
             except OtherFitError:
                 if not described:
                     raise ParameterError(
                         f"checkpoint folder {self.path!r} holds rounds of another fit ({name}), "
-                        "and no record of what it is: remove the folder, or name another."
+                        "and no description of that fit: remove the folder, or name another."
                     ) from None
-                faults.append(f"{name} is of another fit")
+                faults.append(f"{name} belongs to another fit")
             except ModelFormatError as error:
                 faults.append(f"{name} is damaged ({str(error).rstrip('.')})")
             else:
@@ -220,7 +220,7 @@ class CheckpointFolder:
     def _read_part(self, name: str, first: int, end: int) -> Rounds:
         part = rounds_from_bytes(self._read(name), self._fit)
         if (part.first, part.end) != (first, end):
-            raise ModelFormatError("its rounds are not those of its name")
+            raise ModelFormatError("its rounds do not match its name")
         return part
 
     def _read(self, name: str) -> bytes:

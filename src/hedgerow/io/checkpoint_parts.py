@@ -64,18 +64,18 @@ class OtherFitError(ModelFormatError):
 
 
 def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
-    """A part of the fit whose fingerprint has the digest ``fit``.
+    """Convert a part of a fit, whose fingerprint has the digest ``fit``, to bytes.
 
     Parameters
     ----------
     part : Rounds
-        Of one round at least.
+        Part with at least one round.
     fit : str
 
     Returns
     -------
     list of bytes
-        To be written one after another.
+        Consecutive parts of the file.
     """
     trees = part.trees
     sizes = [len(tree.feature) for tree in trees]
@@ -108,12 +108,12 @@ def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
 
 
 def rounds_from_bytes(data: bytes | memoryview, fit: str) -> Rounds:
-    """Inverse of :func:`rounds_to_bytes`.
+    """Read a part of a fit from the result of :func:`rounds_to_bytes`.
 
     Raises
     ------
     OtherFitError
-        If they are rounds of another fit or version.
+        If the rounds belong to another fit or version.
     ModelFormatError
         If the bytes are damaged or of another format.
     """
@@ -165,7 +165,7 @@ def fit_to_bytes(fit: Fingerprint) -> list[bytes | memoryview]:
 
 
 def fit_from_bytes(data: bytes | memoryview) -> Fingerprint:
-    """Inverse of :func:`fit_to_bytes`; errors are those of :func:`rounds_from_bytes`."""
+    """Read a fingerprint; errors as for :func:`rounds_from_bytes`."""
     header, _ = _open(data, FIT_FORMAT, ("contents", "settings"))
     if header.entries:
         raise ModelFormatError("there are arrays in the description of a fit.")

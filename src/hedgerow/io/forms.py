@@ -97,20 +97,21 @@ class ModelForms(ABC):
         return model_document(self.model, classes)
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """The model as JSON: for other programs to read, and to predict with.
+        """Return the model as JSON, from which other programs can predict.
 
-        It holds all that predictions take; see :mod:`hedgerow.io.json_form` for its keys and
-        what they mean.  To read the model back, use :meth:`save` or :meth:`to_bytes`.
+        The text has everything that predictions need; see :mod:`hedgerow.io.json_form` for its
+        keys.  Hedgerow does not read it: to load the model again, use :meth:`save` or
+        :meth:`to_bytes`.
 
         Parameters
         ----------
         indent : int, optional
-            Spaces for each level; None: no line breaks.
+            Spaces per level; None means no line breaks.
 
         Raises
         ------
         ParameterError
-            For a model with target statistics, whose trees split no columns of the table.
+            For a model with target statistics, whose trees split columns not in the table.
 
         Examples
         --------
@@ -125,7 +126,7 @@ class ModelForms(ABC):
 
     @property
     def attributes(self) -> Mapping[str, str]:
-        """Texts that users note of the model (:meth:`set_attributes`); the file keeps them.
+        """Texts about the model set by :meth:`set_attributes`; model files keep them.
 
         Examples
         --------
@@ -138,16 +139,17 @@ class ModelForms(ABC):
         return MappingProxyType(dict(self.model.training.get(ATTRIBUTES, {})))
 
     def set_attributes(self, **texts: str | None) -> None:
-        """Note texts; None removes one.  They have no part in predictions.
+        """Store texts about the model by name.  They do not affect predictions.
 
         Parameters
         ----------
         **texts : str or None
+            Texts by name; None removes a text.
 
         Raises
         ------
         DataTypeError
-            If a value is no text.
+            If a value is neither text nor None.
         """
         for name, text in texts.items():
             if text is not None and not isinstance(text, str):

@@ -48,7 +48,7 @@ def model_document(model: Model, classes: list[Any] | None = None) -> dict[str, 
     Raises
     ------
     ParameterError
-        For a model with target statistics, whose inputs are no columns of the table.
+        For a model with target statistics, whose inputs are not columns of the table.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def _nodes(forest: Forest, schema: Schema) -> list[dict[str, Any]]:
         else:
             known["threshold"] = _number(numbers[node])
         if forest.vectors is None:
-            known["value"] = _number(float(forest.value[node]))  # where "backoff" ends a walk
+            known["value"] = _number(float(forest.value[node]))  # "backoff" may stop here
         else:
             known["values"] = [_number(value) for value in forest.vectors[node].tolist()]
     return found

@@ -129,7 +129,7 @@ def check_levels(schema: Schema) -> None:
         elif len(column.levels):
             raise ModelFormatError(f"column {place} has levels, but no categories.")
         if column.rounding != "none" and (column.kind != "category" or _is_text(column.levels)):
-            raise ModelFormatError(f"column {place} rounds numbers, but has no whole levels.")
+            raise ModelFormatError(f"column {place} rounds numbers, but has no integer levels.")
 
 
 def _is_text(levels: Sequence[Level]) -> bool:

@@ -26,20 +26,20 @@ _BUSY = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 
 class FileLock:
-    """Held from its making until :meth:`release`.
+    """A lock that is held from its construction until :meth:`release`.
 
     Parameters
     ----------
     path : str
-        A file, made where it is not there, and left there.
+        Path of the lock file, which is created if necessary and never deleted.
 
     Raises
     ------
     StorageError
-        If another process, or another part of this one, holds it.
+        If another process, or another part of this process, holds the lock.
     OSError
-        If the file cannot be made, or is a link or a device: what is written to it would go
-        elsewhere.
+        If the file cannot be created, or is a link or a device, so that writing to it would
+        change another file.
     """
 
     def __init__(self, path: str) -> None:
@@ -62,11 +62,11 @@ class FileLock:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             with contextlib.suppress(OSError):
-                _give_back(descriptor)  # also of a forked child that has the file open
+                _give_back(descriptor)  # also releases the lock of forked children
             os.close(descriptor)
 
     def _note_holder(self) -> None:
-        """Write the owner into the file, for error messages of others; ignore failures."""
+        """Write the owner into the file, for error messages of other processes; ignore failures."""
         assert self._descriptor is not None
         with contextlib.suppress(OSError):
             os.ftruncate(self._descriptor, 0)

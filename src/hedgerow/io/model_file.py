@@ -85,7 +85,7 @@ def save_model(
     Raises
     ------
     OSError
-        From the system, with ``path``.  An existing file then stays intact.
+        Error of the system, with ``path``.  An existing file then stays intact.
     ModelFormatError
         If the model is inconsistent, or its header is too large.
     DataTypeError

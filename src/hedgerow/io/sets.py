@@ -2,8 +2,8 @@
 
 ::
 
-    category_set   the bins that go left, four 64-bit words a set; with the policy "split"
-                   for unknown categories bin 254 is that of such a category
+    category_set   the bins that go left, four 64-bit words per set; with the policy "split",
+                   bin 254 is for unknown categories
     level_bin      bin of each level, column after column
 """
 
@@ -46,7 +46,7 @@ def read_sets(arrays: Mapping[str, AnyArray], schema: Schema) -> CategoryTables 
     if not schema.has_categories and len(words) == 0 and len(arrays["level_bin"]) == 0:
         return None
     if len(words) % _WORDS:
-        raise ModelFormatError("category_set must hold four words a set.")
+        raise ModelFormatError("category_set must hold four words per set.")
     sets = words.view(np.uint64).reshape(-1, _WORDS)
     in_sets = schema.unknown == "split"
     return CategoryTables(sets, arrays["level_bin"], level_start_of(schema), in_sets)
@@ -73,7 +73,7 @@ def check_sets(forest: Forest, schema: Schema) -> None:
     if bins.dtype != np.uint8 or bins.shape != (tables.level_start[-1],):
         raise ModelFormatError("level_bin must have one entry per level.")
     if tables.unknown_in_sets != (schema.unknown == "split"):
-        raise ModelFormatError("sets do not say of unknown categories what the schema does.")
+        raise ModelFormatError("sets and schema disagree on unknown categories.")
     free = MISSING_BIN if tables.unknown_in_sets else UNKNOWN_BIN
     if (bins >= UNKNOWN_BIN).any() or (tables.sets[:, -1] >> np.uint64(free % 64)).any():
         raise ModelFormatError(f"bins of levels must lie below {UNKNOWN_BIN}.")

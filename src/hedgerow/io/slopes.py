@@ -3,13 +3,13 @@
 =================  =========  =====================================================
 array              elements
 =================  =========  =====================================================
-``slope_start``    nodes + 1  where the terms of each node begin, then their number
-``slope_column``   terms      column whose value is multiplied
-``slope``          terms      by what
-``slope_center``   terms      what is subtracted before
-``slope_low``      nodes      lowest sum of terms that is added; minus infinity for a line
-                              without bounds, whose centers are what it adds if a number is NaN
-``slope_high``     nodes      highest one
+``slope_start``    nodes + 1  first term of each node, then the number of terms
+``slope_column``   terms      column of the term
+``slope``          terms      factor of the term
+``slope_center``   terms      number subtracted from the value of the column
+``slope_low``      nodes      lower bound of the sum of terms; minus infinity for a leaf without
+                              bounds, which adds its center instead if a value is NaN
+``slope_high``     nodes      upper bound of the sum of terms
 =================  =========  =====================================================
 """
 
@@ -27,7 +27,7 @@ from hedgerow.model.forest import Forest
 
 _I64, _F64, _I32 = (np.dtype(t) for t in (np.int64, np.float64, np.int32))
 _NAMES = ("slope_start", "slope_column", "slope", "slope_center", "slope_low", "slope_high")
-"""In the order of the fields of :class:`Slopes`."""
+"""Names of the arrays in the order of the fields of :class:`Slopes`."""
 
 SLOPE_DTYPES: dict[str, np.dtype[np.generic]] = dict(
     zip(_NAMES, (_I64, _I32, _F64, _F64, _F64, _F64), strict=True)
@@ -35,12 +35,12 @@ SLOPE_DTYPES: dict[str, np.dtype[np.generic]] = dict(
 
 
 def slope_arrays(slopes: Slopes | None) -> dict[str, AnyArray]:
-    """Return the arrays by name; no arrays without slopes."""
+    """Return the arrays by name; empty for None."""
     return {} if slopes is None else dict(zip(_NAMES, slopes, strict=True))
 
 
 def read_slopes(arrays: Mapping[str, AnyArray]) -> Slopes | None:
-    """Inverse of :func:`slope_arrays`; nothing is checked."""
+    """Build slopes from the arrays without checking them."""
     return Slopes(*(arrays[name] for name in _NAMES)) if "slope" in arrays else None
 
 
@@ -65,7 +65,7 @@ def check_slopes(forest: Forest) -> None:
     if (start[1:] - start[:-1] > np.where(unbounded, forest.n_features, TERMS)).any():
         raise ModelFormatError(f"slope_start gives a leaf more than {TERMS} terms.")
     if ((start[1:] > start[:-1]) & (forest.feature >= 0)).any():
-        raise ModelFormatError("slope_start gives terms to a node that is no leaf.")
+        raise ModelFormatError("slope_start gives terms to a node that is not a leaf.")
     if not ((slopes.column >= 0) & (slopes.column < forest.n_features)).all():
         raise ModelFormatError("slope_column must be positions of columns.")
     for name in ("slope", "slope_center"):

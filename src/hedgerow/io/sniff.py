@@ -25,7 +25,7 @@ _PICKLE_PROTOCOLS = (2, 3, 4, 5)
 
 
 def looks_like(start: bytes) -> str | None:
-    """Name the likely type of a file that begins with ``start``; None if it is not known."""
+    """Name the likely type of a file that begins with ``start``; None if unknown."""
     if not start:
         return "an empty file"
     for magic, name in _MAGIC:

@@ -6,8 +6,8 @@
     statistic_value   values of the keys, class after class, statistic after statistic
     statistic_prior   value of all other keys, one for each class of each statistic
 
-The record says which columns are kept as they are, and of each statistic its
-columns, its classes and the number of its keys.
+The record lists the columns used directly, and for each statistic its columns, its classes
+and the number of its keys.
 """
 
 from __future__ import annotations

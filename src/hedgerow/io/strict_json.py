@@ -1,15 +1,15 @@
-"""JSON with fixed bounds: the same value gives the same text, and no text can do harm.
+"""Canonical JSON with fixed bounds, which is safe to read from any source.
 
-Python's ``json`` accepts more than the standard (NaN, duplicate keys, numbers
-of any length) and can be made to recurse or to allocate without bound.  Here
+Python's ``json`` accepts more than the standard (NaN, duplicate keys, numbers of any length),
+and hostile input makes it recurse or allocate without bound.  In this module
 
 * :func:`encode` writes canonical ASCII: sorted keys, no spaces, shortest floats;
-* :func:`decode` first counts values and nesting in one vectorised pass over
-  the bytes, so that what ``json`` then builds is bounded, and refuses
-  duplicate keys, NaN, infinities and numbers beyond 64 bits.
+* :func:`decode` first counts values and nesting in one vectorised pass over the bytes, which
+  bounds the objects that ``json`` then builds, and rejects duplicate keys, NaN, infinities
+  and numbers beyond 64 bits.
 
-Non-finite floats, which a training record may hold (a loss that diverged),
-are written as ``{"$float": "nan"}``, ``"inf"`` or ``"-inf"``.
+A training record may hold non-finite floats (of a loss that diverged).  They are written as
+``{"$float": "nan"}``, ``"inf"`` or ``"-inf"``.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def encode(value: Any, name: str) -> str:
-    """Canonical JSON of plain values, NumPy numbers and arrays.
+    """Convert plain values, NumPy numbers and arrays to canonical JSON.
 
     Parameters
     ----------
     value : object
         None, bool, number, string, or lists, tuples, arrays and mappings of these.
     name : str
-        What the value is, for error messages.
+        Name of the value in error messages.
 
     Returns
     -------
@@ -56,9 +56,9 @@ def encode(value: Any, name: str) -> str:
     Raises
     ------
     DataTypeError
-        If a value of another type is inside, or a number beyond 64 bits.
+        If ``value`` holds an object of another type, or a number beyond 64 bits.
     ModelFormatError
-        If there are more values than a file may hold.
+        If the text would exceed the bounds.
     """
     plain = _plain(value, name, 1)
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -71,7 +71,7 @@ def encode(value: Any, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The most that a text may hold, and whether it may name NaN and infinities."""
+    """Bounds of a text, and whether it may have NaN and infinities."""
 
     values: int = MAX_VALUES
     containers: int = MAX_CONTAINERS
@@ -83,9 +83,9 @@ OURS = Bounds()
 
 
 def decode(text: bytes | str, name: str, bounds: Bounds = OURS) -> Any:
-    """Inverse of :func:`encode`; anything unusual is a ``ModelFormatError``.
+    """Read JSON; raise ``ModelFormatError`` for anything that :func:`encode` does not write.
 
-    ``bounds`` are wider for files that other programs write.
+    Files written by other programs have wider ``bounds``.
     """
     try:
         data = text.encode("ascii") if isinstance(text, str) else text
@@ -97,12 +97,12 @@ def decode(text: bytes | str, name: str, bounds: Bounds = OURS) -> Any:
             parse_float=_float,
             parse_constant=_any_constant if bounds.constants else _constant,
         )
-    except (ValueError, RecursionError) as error:  # UnicodeError is a ValueError too
+    except (ValueError, RecursionError) as error:  # UnicodeError is a ValueError
         raise ModelFormatError(f"{name} cannot be read as JSON: {error}") from None
 
 
 def _plain(value: Any, name: str, depth: int) -> Any:
-    """``value`` in the types that JSON knows, or an error that names the place."""
+    """Convert ``value`` to types of JSON; errors name the position in the value."""
     if depth > MAX_DEPTH:
         raise DataTypeError(f"{name} is nested more than {MAX_DEPTH} levels deep.")
     if isinstance(value, np.ndarray | np.generic):
@@ -133,11 +133,11 @@ def _plain_mapping(value: Mapping[Any, Any], name: str, depth: int) -> dict[str,
 
 
 def _check_bounds(data: bytes, bounds: Bounds = OURS) -> None:
-    """Bound nesting, containers and values before anything is built.
+    """Check nesting, containers and values before any object is built.
 
-    Outside of strings a backslash is no JSON, so escapes can be dropped first:
-    pairs of backslashes, then escaped quotes.  What is left of the quotes
-    alternately opens and closes strings.
+    JSON has no backslashes outside of strings, so escapes can be removed first: pairs of
+    backslashes, then escaped quotes.  The remaining quotes alternately open and close
+    strings.
     """
     bare = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     letters = np.frombuffer(bare, dtype=np.uint8)

@@ -227,5 +227,5 @@ def _group_rows(schema: Any) -> int:
 def _bytes_of(kind: Any) -> int:
     try:
         return max(1, kind.bit_width // 8)
-    except ValueError:  # texts and lists have no width
+    except ValueError:  # texts and lists have no fixed width
         return _TEXT_BYTES

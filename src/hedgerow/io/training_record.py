@@ -1,10 +1,10 @@
-"""The training record of a model: what each of its entries may be.
+"""Validation of the training record of a model.
 
-A record tells how a model was trained, and views show it: learning curves, parameters,
-folds.  A file may come from anywhere, so every entry that any part of the library reads
-has a rule here.  Entries without a rule are kept and read by nothing.
+A record describes how a model was trained, for display: learning curves, parameters, folds.
+Files need not be trusted, so every entry that any part of the library reads has a rule in this
+module.  Entries without a rule are kept but never read.
 
-Entries that predictions depend on have further rules, which need the forest
+Entries on which predictions depend have further rules, which need the forest
 (:mod:`hedgerow.io.validate`).
 """
 
@@ -22,7 +22,7 @@ from hedgerow.model.model import AVERAGED
 from hedgerow.params import check_each
 
 _Rule: TypeAlias = tuple[Callable[[Any], bool], str]
-"""Whether a value is right, and in words what it must be."""
+"""Test of a value, and a description of valid values for error messages."""
 
 _MOST = 2**63 - 1
 
@@ -39,7 +39,7 @@ def is_number(value: object) -> bool:
 
 def is_finite(value: object) -> bool:
     """Whether a value is a finite number."""
-    if isinstance(value, numbers.Integral):  # perhaps of hundreds of digits
+    if isinstance(value, numbers.Integral):  # may have hundreds of digits
         return is_number(value) and -_MOST <= value <= 2 * _MOST  # type: ignore[operator]
     return is_number(value) and math.isfinite(value)  # type: ignore[arg-type]
 
@@ -72,7 +72,7 @@ def _maps_to(value: Any, rule: Callable[[Any], bool]) -> bool:
 
 
 def _is_history(value: Any) -> bool:
-    """Curves by rows and metric; out-of-bag rows have one of their own."""
+    """Check curves by validation set and metric; out-of-bag rows need "improvement"."""
     if not _maps_to(value, lambda curves: _maps_to(curves, lambda of: all_of(of, is_number))):
         return False
     return "improvement" in value.get("out_of_bag", ("improvement",))
@@ -133,7 +133,7 @@ _RULES: dict[str, _Rule] = {
         "an object of objects of numbers",
     ),
     "out_of_bag": (lambda value: _maps_to(value, is_number), "an object of numbers"),
-    "folds": (_is_folds, "an object that tells of folds"),
+    "folds": (_is_folds, "an object with results of folds"),
     "refit": (_is_refit, "an object with n_rows and decay"),
 }
 

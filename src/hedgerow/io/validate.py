@@ -151,7 +151,7 @@ def _check_tree_start(forest: Forest) -> None:
     if forest.n_outputs < 1 or forest.n_parallel < 1 or forest.n_trees % forest.trees_per_round:
         several = f" with {forest.n_parallel} trees in a round" if forest.n_parallel != 1 else ""
         raise ModelFormatError(
-            f"{forest.n_trees} trees cannot be shared out to {forest.n_outputs} outputs"
+            f"{forest.n_trees} trees cannot be divided among {forest.n_outputs} outputs"
             f"{several} evenly."
         )
 
@@ -165,7 +165,7 @@ def _check_children(forest: Forest, inner: IntArray) -> None:
     for name in ("left", "right"):
         child = root + getattr(forest, name)[inner]
         if not ((child > inner) & (child < end)).all():
-            raise ModelFormatError(f"{name} must lie behind its node, in the same tree.")
+            raise ModelFormatError(f"{name} must come after its node, in the same tree.")
         # No child may repeat within one array, so the uint8 counts cannot overflow.
         once = np.zeros(len(parents), dtype=np.uint8)
         once[child] = 1
@@ -190,8 +190,8 @@ def _check_schema(schema: Schema, n_features: int) -> None:
 def _check_thresholds(forest: Forest, schema: Schema) -> None:
     """Check that a threshold is the key of a present value of its column.
 
-    Category columns have sets instead (:mod:`hedgerow.io.sets`).  No value has the key -1,
-    which would be that of -0.0, because -0.0 compares as 0.0.
+    Category columns have sets instead (:mod:`hedgerow.io.sets`).  No value has the key -1 of
+    -0.0, because -0.0 compares as 0.0.
     """
     is_int = np.array([column.kind == "int" for column in schema.columns], dtype=np.bool_)
     is_set = np.array([column.kind == "category" for column in schema.columns], dtype=np.bool_)
@@ -249,7 +249,7 @@ def _check_offset_columns(model: Model) -> None:
     if not texts or len(set(names)) != model.forest.n_outputs or len(names) != len(set(names)):
         raise ModelFormatError("training: offset_columns must be one name for each output.")
     if not model.schema.named or not set(names).isdisjoint(model.schema.names):
-        raise ModelFormatError("training: offset_columns must be columns beside the features.")
+        raise ModelFormatError("training: offset_columns must not be features.")
 
 
 def _check_baseline(model: Model) -> None:

@@ -79,7 +79,7 @@ class BinSpec:
     Attributes
     ----------
     cut_keys : int64
-        Ascending keys of the cuts of feature 0, then those of feature 1, ...
+        Ascending keys of the cuts of feature 0, then of feature 1, ...
     cut_start : int64, shape (n_features + 1,)
         Cuts of feature ``j`` are ``cut_keys[cut_start[j] : cut_start[j + 1]]``.
     schema : Schema

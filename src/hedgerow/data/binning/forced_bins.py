@@ -87,7 +87,7 @@ def share_bins(mass: FloatArray, n_values: IntArray, max_bins: int) -> IntArray:
         heavy = np.where(room > 0, mass, 0.0)
         share = left * (heavy / heavy.sum())
         added = np.minimum(np.floor(share + _TOLERANCE).astype(np.int64), room)
-        if not added.any():  # less than one each: the largest shares first, ties by position
+        if not added.any():  # no share reaches one bin: largest shares first, ties by position
             order = np.argsort(-np.round(share, 9), kind="stable")
             added[order[: min(left, int((room > 0).sum()))]] = 1
         n_bins += added

@@ -92,7 +92,7 @@ class BinnedMatrix:
 
     @property
     def stride(self) -> int:
-        """Histogram bins of each column; the last is that of missing values."""
+        """Histogram bins of each column; the last one is for missing values."""
         return self.spec.stride if self.layout is None else self.layout.stride
 
     @property

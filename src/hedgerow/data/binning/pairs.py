@@ -21,7 +21,7 @@ from hedgerow.kernels.histograms.pairs import PAIR_STRIDE, put_in_pairs
 from hedgerow.threads import run_blocks
 
 FEWEST_ROWS = 100_000
-"""Smaller fits save less time than compiling the stages a second time, for pairs, takes.
+"""Fewest rows for which pairs save more time than compiling the stages for pairs takes.
 
 40 trees of 28 columns: pairs save nothing of 0.09 s with 30,000 rows, 17% of 0.3 s with 100,000,
 and 18% of 0.7 s with 300,000; compiling the stages takes many seconds.

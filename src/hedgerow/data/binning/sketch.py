@@ -2,13 +2,13 @@
 
 Glossary
 --------
-key       the int64 that stands for a value (:mod:`hedgerow.kernels.tables.keys`): float32,
-          float64, int64 and dates are one kind of number here
-rank      sum of the weights of the smaller values, ``r-(y)``; with the value's own
-          weight it is ``r+(y) = r-(y) + w(y)``
-summary   a few of the values; for each a lower bound of ``r-``, an upper bound of
-          ``r+`` and a lower bound of ``w``
-error     ``epsilon``: no value at all, kept or not, has a rank that is less certain than
+key       the int64 that represents a value (:mod:`hedgerow.kernels.tables.keys`), so that
+          float32, float64, int64 and dates are handled alike
+rank      sum of the weights of the smaller values, ``r-(y)``; including the weight of the
+          value itself it is ``r+(y) = r-(y) + w(y)``
+summary   a few of the values, each with a lower bound of ``r-``, an upper bound of ``r+``
+          and a lower bound of ``w``
+error     ``epsilon``: the uncertainty of the rank of every value, kept or not, is at most
           ``epsilon`` times the total weight
 
 ::
@@ -18,15 +18,16 @@ error     ``epsilon``: no value at all, kept or not, has a rank that is less cer
     r+ at most       h0             h1                  h2
     value y between x1 and x2:   l1 + w1  <=  r-(y) = r+(y)  <=  h2 - w2
 
-*Merging* adds the bounds of two summaries at every value that either of them keeps; the
-error of the result is the larger of the two.  *Pruning* to ``size`` keeps the values
-nearest to the ranks ``0, 1/size, 2/size, ... 1`` of the total and adds at most ``1/size``.
-Both are those of appendix A of "XGBoost: A Scalable Tree Boosting System" (KDD 2016).
+*Merging* adds the bounds of two summaries at every value that either of them keeps.  The
+error of the result is the larger of the two errors.  *Pruning* to ``size`` keeps the values
+nearest to the ranks ``0, 1/size, 2/size, ... 1`` of the total, and adds at most ``1/size`` to
+the error.  Both operations are defined in appendix A of "XGBoost: A Scalable Tree Boosting
+System" (KDD 2016).
 
-Numbers are float64.  Sums of whole weights up to 2**53 are exact.  Other sums are rounded
-outwards, lower bounds down and upper bounds up, so that the bounds hold for the real
-numbers too, and ``error`` counts the rounding in.  Everything is additions in a fixed
-order: the same input gives the same bytes on any machine.
+Numbers are float64.  Sums of integer weights up to 2**53 are exact.  Other sums are rounded
+outwards, lower bounds down and upper bounds up, so the bounds also hold for real numbers, and
+``error`` includes the rounding.  All additions have a fixed order, so the same input gives
+the same bytes on every machine.
 """
 
 from __future__ import annotations
@@ -55,41 +56,41 @@ from hedgerow.data.binning.summary import (
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
 from hedgerow.kernels.tables.sketch import add_down, add_up, fit_weights, nearest
 
-_BLOCK_ROWS: Final = 8  # rows of a block for each value kept: fewer merges and prunings
+_BLOCK_ROWS: Final = 8  # rows of a block per kept value; more rows need fewer merges
 _SMALLEST_BLOCK: Final = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class QuantileSketch:
-    """Bounds of the ranks of all values of a weighted column, from a few of them.
+    """Bounds of the ranks of all values of a weighted column, derived from a few values.
 
-    Made by :meth:`of`, :class:`SketchBuilder` or :meth:`from_bytes`.  It never changes:
-    :meth:`merge` and :meth:`prune` give new sketches, and the arrays are read-only
-    copies.  Two sketches are equal if they hold the same numbers.
+    :meth:`of`, :class:`SketchBuilder` and :meth:`from_bytes` make sketches.  A sketch is
+    immutable: :meth:`merge` and :meth:`prune` return new sketches, and the arrays are
+    read-only copies.  Two sketches are equal if they hold the same numbers.
 
     Attributes
     ----------
     value : int64, shape (n_values,)
-        Ascending keys of the values kept, the smallest and the largest of the column
-        among them; ``hedgerow.kernels.tables.keys.floats_of_keys`` turns those of a float
-        column into numbers.
+        Ascending keys of the kept values, including the smallest and the largest of the
+        column.  ``hedgerow.kernels.tables.keys.floats_of_keys`` converts keys of a float
+        column to numbers.
     rank_low : float64, shape (n_values,)
-        At most the weight of all smaller values.
+        Lower bound of the weight of all smaller values.
     rank_high : float64, shape (n_values,)
-        At least the weight of all smaller and equal values.
+        Upper bound of the weight of all smaller and equal values.
     weight : float64, shape (n_values,)
-        At most the weight of the values equal to this one.
+        Lower bound of the weight of the values equal to this one.
 
     Raises
     ------
     DataError
-        If the arrays are not a summary: not ascending, not of one length, or bounds
-        that contradict each other.
+        If the arrays are not a summary: values do not ascend, lengths differ, or bounds
+        contradict each other.
 
     Notes
     -----
-    A sketch of an int64 column and one of a float column cannot be told apart: merge
-    only sketches of the same column.
+    Sketches of int64 columns and of float columns cannot be distinguished: merge only
+    sketches of the same column.
 
     Examples
     --------
@@ -119,16 +120,15 @@ class QuantileSketch:
 
     @classmethod
     def of(cls, values: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> QuantileSketch:
-        """Make the summary of a column that keeps every different value.
+        """Make a summary that keeps every distinct value of a column.
 
         Parameters
         ----------
         values : array of float32, float64 or int64, shape (n,)
-            Floats in any order; NaN is missing.  Integers are keys, and
-            ``MISSING_KEY`` is missing.  Missing values are left out.
+            Floats in any order, with NaN for missing values; or integer keys, with
+            ``MISSING_KEY`` for missing values.  Missing values are ignored.
         weights : array of numbers, shape (n,), optional
-            From 0 to ``MOST_WEIGHT``; all 1 without it.  A value of weight 0 counts
-            as absent.
+            From 0 to ``MOST_WEIGHT``; 1 by default.  A value of weight 0 is ignored.
 
         Returns
         -------
@@ -138,9 +138,9 @@ class QuantileSketch:
         Raises
         ------
         DataError
-            A weight is negative, infinite, NaN or too large, or the shapes differ.
+            If a weight is negative, infinite, NaN or too large, or the shapes differ.
         DataTypeError
-            Another type of values or weights.
+            If values or weights have another type.
         """
         values, weights = read_column(values, weights)
         return cls(*summarize(*present(values, weights)))
@@ -161,18 +161,18 @@ class QuantileSketch:
 
     @property
     def total(self) -> float:
-        """Weight of the whole column, rounded up where its sum is not exact."""
+        """Weight of the column, rounded up if its sum is not exact."""
         return float(self.rank_high[-1]) if len(self) else 0.0
 
     @property
     def min(self) -> int:
-        """Key of the smallest value; ``DataError`` if there is none."""
+        """Key of the smallest value; raises ``DataError`` if there are no values."""
         self._require_values("min")
         return int(self.value[0])
 
     @property
     def max(self) -> int:
-        """Key of the largest value; ``DataError`` if there is none."""
+        """Key of the largest value; raises ``DataError`` if there are no values."""
         self._require_values("max")
         return int(self.value[-1])
 
@@ -180,8 +180,8 @@ class QuantileSketch:
     def error(self) -> float:
         """The bound ``epsilon``, from 0 to 1, relative to the total weight.
 
-        Found from the bounds themselves, so it is often better than the sum of the
-        ``1/size`` of all prunings.
+        It is computed from the bounds, so it is often smaller than the sum of ``1/size``
+        over all prunings.
         """
         if not len(self):
             return 0.0
@@ -208,8 +208,8 @@ class QuantileSketch:
         -------
         rank_low, rank_high, weight : float64, shape of ``keys``
             For each value a lower bound of ``r-``, an upper bound of ``r+`` and a lower
-            bound of its weight; ``rank_high - rank_low - weight`` is at most
-            ``error * total`` (beside rounding).
+            bound of its weight.  ``rank_high - rank_low - weight`` is at most
+            ``error * total``, except for rounding.
 
         Examples
         --------
@@ -231,13 +231,14 @@ class QuantileSketch:
         return low, high, np.where(kept, self.weight[here], 0.0)
 
     def merge(self, other: QuantileSketch) -> QuantileSketch:
-        """Make the summary of both columns together.
+        """Return the summary of both columns together.
 
-        It keeps every value that one of them keeps; its ``error`` is at most the larger
-        of the two (and one rounding, where sums are not exact).  The *bound* does not
-        depend on the order of several merges; the values kept after prunings in between
-        do.
-        ``DataError`` if the total is beyond 1e300.
+        It keeps every value that either sketch keeps.  Its ``error`` is at most the larger
+        of the two errors, plus one rounding if sums are not exact.  The *bound* does not
+        depend on the order of merges.  The kept values do, if sketches are pruned between
+        merges.
+
+        Raises ``DataError`` if the total exceeds 1e300.
         """
         if not len(self) or not len(other):
             return other if len(other) else self
@@ -251,20 +252,20 @@ class QuantileSketch:
         return QuantileSketch(keys, low, high, weight)
 
     def prune(self, size: int) -> QuantileSketch:
-        """Keep at most ``size + 1`` values; adds at most ``1 / size`` to ``error``.
+        """Keep at most ``size + 1`` values, which adds at most ``1 / size`` to ``error``.
 
         The smallest and the largest value are kept.  A sketch that is small enough is
-        returned as it is.
+        returned unchanged.
 
         Parameters
         ----------
         size : int, from 1 to 2**24
-            ``ParameterError`` if it is something else.
+            Raises ``ParameterError`` for other values.
         """
         size = checked_size(size)
         if len(self) <= size + 1:
             return self
-        # Relative to a power of two near the total: tiny totals would lose bits.
+        # Scale by a power of two near the total, because tiny totals would lose bits.
         _, exponent = np.frexp(self.total)
         low, high, weight = (np.ldexp(array, -int(exponent)) for array in self._summary[1:])
         ranks = high[-1] * (np.arange(1, size) / size)
@@ -275,7 +276,7 @@ class QuantileSketch:
         return QuantileSketch(value[kept], low[kept], high[kept], weight[kept])
 
     def query(self, rank: npt.ArrayLike) -> IntArray:
-        """Find the kept values nearest to the given ranks.
+        """Find the kept values nearest to some ranks.
 
         Parameters
         ----------
@@ -290,7 +291,7 @@ class QuantileSketch:
         Raises
         ------
         DataError
-            If no value was seen.
+            If the sketch has no values.
         ParameterError
             If a rank is out of range.
 
@@ -313,20 +314,20 @@ class QuantileSketch:
     def cuts(self, eps: float) -> IntArray:
         """Propose candidates for splits whose ranks lie less than ``eps`` apart.
 
-        With ``r(z)`` the weight of the values below ``z`` relative to the total, every
-        two neighbours have ``r(s[j + 1]) - r(s[j]) < eps``, unless ``s[j]`` alone weighs
-        ``eps - error`` or more; such a value is followed at once by the next value kept.
+        Let ``r(z)`` be the weight of the values below ``z`` relative to the total.  Then
+        ``r(s[j + 1]) - r(s[j]) < eps`` for all neighbours, unless ``s[j]`` alone weighs
+        ``eps - error`` or more.  The next kept value follows such a value directly.
 
         Parameters
         ----------
         eps : float
-            Above ``error``, at most 1; otherwise ``ParameterError``.
+            Above ``error``, at most 1.  Raises ``ParameterError`` for other values.
 
         Returns
         -------
         int64
-            Ascending keys, the first is ``min`` and the last ``max``; none if no value
-            was seen.  As few as the bounds allow: at most about ``2 / (eps - error)``.
+            Ascending keys, from ``min`` to ``max``; empty if the sketch has no values.
+            There are as few as the bounds allow: at most about ``2 / (eps - error)``.
 
         Examples
         --------
@@ -336,7 +337,7 @@ class QuantileSketch:
         """
         if isinstance(eps, bool) or not self.error < eps <= 1:
             raise ParameterError(
-                f"eps must lie above the error of the sketch, {self.error!r}, and be at most 1, "
+                f"eps must be above the error of the sketch, {self.error!r}, and at most 1; "
                 f"got {eps!r}; a sketch of larger size has a smaller error."
             )
         if not len(self):
@@ -351,20 +352,20 @@ class QuantileSketch:
         return self.value[chosen]
 
     def to_bytes(self) -> bytes:
-        """Write the sketch, 24 bytes and 32 for each value, the same on every machine.
+        """Serialize the sketch to 24 bytes plus 32 per value, the same on every machine.
 
-        Little-endian: the magic ``HRSKETCH``, version (uint32), CRC-32 of all that follows
-        (uint32), number of values (uint64), and the arrays ``value``, ``rank_low``,
+        Little-endian: the magic ``HRSKETCH``, version (uint32), CRC-32 of all following
+        bytes (uint32), number of values (uint64), and the arrays ``value``, ``rank_low``,
         ``rank_high``, ``weight``.
         """
         return pack(self._summary)
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> QuantileSketch:
-        """Read what :meth:`to_bytes` wrote.
+        """Read a sketch from the result of :meth:`to_bytes`.
 
-        Any bytes give a valid sketch or ``ModelFormatError``; no code is run and no more
-        memory used than a few times the length of ``data``.
+        Other bytes raise ``ModelFormatError``.  Reading runs no code, and uses at most a few
+        times the length of ``data`` in memory.
         """
         if not isinstance(data, bytes | bytearray | memoryview):
             raise DataTypeError(f"a sketch is read from bytes, got {type(data).__name__}.")
@@ -389,23 +390,23 @@ class QuantileSketch:
 
 
 class SketchBuilder:
-    """Sketch a column that arrives in chunks, in little memory.
+    """Builder of the sketch of a column that arrives in chunks, in little memory.
 
     ::
 
         rows --> block of 8 * size rows --of--> summary --prune--> level 0
                                       two of level k --merge, prune--> one of level k + 1
 
-    Holds one block of rows and at most one pruned summary for each level: ``n`` rows
+    The builder holds one block of rows and at most one pruned summary per level: ``n`` rows
     need about ``8 * size + (size + 1) * log2(n / (8 * size))`` entries.  The result
-    depends on the rows and their order, not on how they were cut into chunks.
+    depends on the rows and their order, not on the division into chunks.
 
     Parameters
     ----------
     size : int, at least 1
         The sketch keeps at most ``size + 1`` values.  Its error is at most
-        ``(1 + number of levels) / size``, about ``(log2(n / size) - 1) / size``;
-        0 (beside rounding) while there are no more than ``size + 1`` different values.
+        ``(1 + number of levels) / size``, about ``(log2(n / size) - 1) / size``.  It is 0,
+        except for rounding, while there are at most ``size + 1`` distinct values.
 
     Raises
     ------
@@ -434,23 +435,23 @@ class SketchBuilder:
 
     @property
     def size(self) -> int:
-        """The ``size`` that was asked for."""
+        """The parameter ``size``."""
         return self._size
 
     @property
     def n_held(self) -> int:
-        """Rows and kept values that are held in memory now."""
+        """Number of rows and kept values in memory."""
         return self._n_waiting + sum(len(level) for level in self._levels if level is not None)
 
     def add(self, values: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> None:
-        """Take a chunk of any length, as :meth:`QuantileSketch.of` does.
+        """Add a chunk of any length; parameters and errors as for :meth:`QuantileSketch.of`.
 
-        A chunk that is refused leaves the builder as it was.
+        An invalid chunk leaves the builder unchanged.
         """
         values, weights = read_column(values, weights)
         start = 0
         while start < len(values):
-            # Each part fits even if nothing in it is missing.
+            # Each part fits even if it has no missing values.
             part = slice(start, start + len(self._keys) - self._n_waiting)
             keys, some = present(values[part], None if weights is None else weights[part])
             end = self._n_waiting + len(keys)
@@ -463,7 +464,7 @@ class SketchBuilder:
             start = part.stop
 
     def finish(self) -> QuantileSketch:
-        """Make the sketch of all rows so far; more may be added afterwards."""
+        """Return the sketch of all rows so far; more rows may be added afterwards."""
         sketch = self._block()
         for level in self._levels:
             if level is not None:
@@ -475,7 +476,7 @@ class SketchBuilder:
         return QuantileSketch(*summarize(self._keys[rows], self._weights[rows]))
 
     def _carry(self, summary: QuantileSketch) -> None:
-        """Add one to a binary counter whose digits are summaries."""
+        """Add a summary to the levels, like a carry in a binary counter."""
         for place, level in enumerate(self._levels):
             if level is None:
                 self._levels[place] = summary

@@ -1,6 +1,6 @@
-"""The four arrays of a quantile summary: made of rows, checked, written as bytes.
+"""The four arrays of a quantile summary: construction, validation and serialization.
 
-What the arrays mean stands in :mod:`hedgerow.data.binning.sketch`, whose classes call all of this.
+The classes in :mod:`hedgerow.data.binning.sketch` use these functions and define the arrays::
 
     rows  --read_column, present-->  keys, weights  --summarize-->  arrays  --pack-->  bytes
                                                        check(arrays)  <--unpack--  any bytes
@@ -24,7 +24,7 @@ Summary: TypeAlias = tuple[IntArray, FloatArray, FloatArray, FloatArray]
 """``value``, ``rank_low``, ``rank_high``, ``weight``."""
 
 MOST_WEIGHT: Final = 1e280
-"""Largest weight of one value: as many as fit in memory can be added."""
+"""Largest weight of a value: the sum over all rows that fit in memory is finite."""
 
 _MOST_TOTAL: Final = 1e300
 _LARGEST_SIZE: Final = 2**24
@@ -37,7 +37,7 @@ _DTYPES: Final = ("<i8", "<f8", "<f8", "<f8")
 
 
 def checked_size(size: int) -> int:
-    """Check the size to which a sketch is pruned."""
+    """Return the size of a pruned sketch; raise ``ParameterError`` if it is invalid."""
     whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
     if not whole or not 1 <= size <= _LARGEST_SIZE:
         raise ParameterError(
@@ -50,7 +50,7 @@ def checked_size(size: int) -> int:
 def read_column(
     values: npt.ArrayLike, weights: npt.ArrayLike | None
 ) -> tuple[AnyArray, FloatArray | None]:
-    """Check a whole chunk of values and weights before any of it is used."""
+    """Validate all values and weights of a chunk, and return them as arrays."""
     column = np.asarray(values)
     if column.dtype not in (np.float32, np.float64, np.int64):
         raise DataTypeError(
@@ -73,13 +73,13 @@ def read_column(
     if not fine.all():
         row = int(np.argmin(fine))
         raise DataError(
-            f"weights must lie from 0 to {MOST_WEIGHT}, got {float(masses[row])!r} in row {row}."
+            f"weights must be from 0 to {MOST_WEIGHT}, got {float(masses[row])!r} in row {row}."
         )
     return column, masses
 
 
 def present(values: AnyArray, weights: FloatArray | None) -> tuple[IntArray, FloatArray]:
-    """Find keys and weights of the values that are not missing and weigh something."""
+    """Return the keys and weights of the present values with positive weight."""
     keys: IntArray = values if values.dtype == np.int64 else keys_of_floats(values)
     weights = np.ones(len(keys)) if weights is None else weights
     there = (keys != MISSING_KEY) & (weights > 0)
@@ -87,10 +87,10 @@ def present(values: AnyArray, weights: FloatArray | None) -> tuple[IntArray, Flo
 
 
 def summarize(keys: IntArray, weights: FloatArray) -> Summary:
-    """Make the summary that keeps all keys, which are in any order; weights are positive."""
+    """Make a summary that keeps all keys, from keys in any order with positive weights."""
     if not len(keys):
         return keys, weights, weights, weights
-    order = np.argsort(keys, kind="stable")  # equal keys too are added in a fixed order
+    order = np.argsort(keys, kind="stable")  # also fixes the order in which equal keys are added
     keys, weights = keys[order], weights[order]
     start = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
     stop = np.append(start[1:], len(keys))
@@ -102,14 +102,14 @@ def summarize(keys: IntArray, weights: FloatArray) -> Summary:
 
 
 def check(summary: Summary) -> None:
-    """Raise ``DataError`` unless the arrays hold all that a summary promises."""
+    """Raise ``DataError`` unless the arrays are a valid summary."""
     value, low, high, weight = summary
     if any(array.shape != (value.size,) for array in summary):
         raise DataError("the arrays of a sketch must be flat and of one length.")
     if not len(value):
         return
-    # Comparisons with NaN are false.  Sums are compared as real numbers: `weight` is a
-    # float64 that is not above a difference exactly if it is not above that rounded down.
+    # Comparisons with NaN are false.  Sums are compared as real numbers: the float64 `weight`
+    # is at most a difference if and only if it is at most the difference rounded down.
     with np.errstate(invalid="ignore", over="ignore"):
         rules = {
             "value must ascend, without MISSING_KEY": (value[1:] > value[:-1]).all()
@@ -118,14 +118,14 @@ def check(summary: Summary) -> None:
             f"ranks and weights must lie from 0 to {_MOST_TOTAL}": all(
                 ((array >= 0) & (array <= _MOST_TOTAL)).all() for array in (low, high, weight)
             ),
-            "the total must be above 0": low[-1] + weight[-1] > 0,
-            "rank_low + weight must not be above the next rank_low": (
+            "the total must be positive": low[-1] + weight[-1] > 0,
+            "rank_low + weight must not exceed the next rank_low": (
                 weight[:-1] <= add_down(low[1:], -low[:-1])
             ).all(),
-            "rank_high + weight of the next must not be above the next rank_high": (
+            "rank_high plus the next weight must not exceed the next rank_high": (
                 weight <= add_down(high, -np.append(0.0, high[:-1]))
             ).all(),
-            "rank_low + weight must not be above rank_high": (weight <= add_down(high, -low)).all(),
+            "rank_low + weight must not exceed rank_high": (weight <= add_down(high, -low)).all(),
         }
     broken = [rule for rule, holds in rules.items() if not holds]
     if broken:
@@ -133,7 +133,7 @@ def check(summary: Summary) -> None:
 
 
 def pack(summary: Summary) -> bytes:
-    """Write the arrays as :meth:`hedgerow.data.binning.sketch.QuantileSketch.to_bytes` says."""
+    """Serialize the arrays; :meth:`hedgerow.data.binning.sketch.QuantileSketch.to_bytes`."""
     arrays = [array.astype(dtype).tobytes() for array, dtype in zip(summary, _DTYPES, strict=True)]
     count = len(summary[0]).to_bytes(8, "little")
     payload = b"".join(arrays)
@@ -141,7 +141,7 @@ def pack(summary: Summary) -> bytes:
 
 
 def unpack(data: bytes) -> Summary:
-    """Read what :func:`pack` wrote, or raise ``ModelFormatError``; not yet checked."""
+    """Read the result of :func:`pack` without validating it; raise ``ModelFormatError``."""
     if not data.startswith(_MAGIC):
         raise ModelFormatError(f"not a quantile sketch: it must begin with {_MAGIC!r}.")
     if len(data) < _HEADER.size:

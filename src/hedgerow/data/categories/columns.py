@@ -175,7 +175,7 @@ def _text_levels(texts: Texts, codes: IntArray, name: str) -> tuple[Sequence[Lev
 def codes_of(column: PlainOrEncoded, schema: Schema, j: int) -> IntArray:
     """Return the code of each row among the levels of column ``j``.
 
-    The code of a missing value is -1, that of an unknown category -2.
+    A missing value has the code -1, an unknown category -2.
 
     Raises
     ------
@@ -218,7 +218,7 @@ def value_at(column: PlainOrEncoded, row: int) -> Any:
 def code_column(codes: IntArray, n_levels: int, unknown: UnknownPolicy) -> AnyArray:
     """Convert codes to floats: NaN for missing values, ``n_levels`` for unknown categories.
 
-    With ``unknown="missing"`` unknown categories are NaN, too.
+    With ``unknown="missing"`` unknown categories are also NaN.
     """
     dtype = np.float32 if n_levels <= _FLOAT32_CODES else np.float64
     column = codes.astype(dtype)
@@ -227,7 +227,7 @@ def code_column(codes: IntArray, n_levels: int, unknown: UnknownPolicy) -> AnyAr
     return column
 
 
-# ---- which columns --------------------------------------------------------------
+# ---- selection of columns -------------------------------------------------------
 
 
 def check_unknown(unknown: object) -> UnknownCategory:

@@ -1,8 +1,8 @@
-"""Reduce the levels of a table to those of its training rows, or recode them.
+"""Reduce the levels of a table to the levels of its training rows, or recode them.
 
 A table is read before the rows with weight 0 and the validation rows are removed.  This
-module then drops the levels that no longer occur, and all but the most frequent if there
-are too many.
+module then drops the levels that no longer occur.  If too many levels remain, it keeps the
+most frequent ones.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def drop_unused_levels(
 
 
 def recode(table: Table, schema: Schema, unknown: UnknownPolicy | None = None) -> Table:
-    """Convert the category codes of a table to those of another schema.
+    """Convert the category codes of a table to the codes of another schema.
 
     Parameters
     ----------

@@ -39,8 +39,8 @@ FrameLibrary: TypeAlias = 'Literal["pandas", "polars", "pyarrow"] | None'
 class Frame:
     """An eager narwhals frame and its column names.
 
-    ``named`` is False if the columns only have numbers, like those of a pandas frame made
-    from an array.
+    ``named`` is False if the columns have only numbers, like the columns of a pandas frame
+    made from an array.
     """
 
     native: Any

@@ -142,8 +142,8 @@ def _feature_names(file: TableFile, schema: Schema, keys: Sequence[str]) -> tupl
         if len(rest) == schema.n_features:
             return rest
         raise DataError(
-            f"{file.path} has {len(rest)} columns, but the model, which knows no names, has "
-            f"{schema.n_features}: leave out what is no feature."
+            f"{file.path} has {len(rest)} columns, but the model, which has no column names, has "
+            f"{schema.n_features}: leave out columns that are not features."
         )
     shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
     hint = did_you_mean(missing[0], names)

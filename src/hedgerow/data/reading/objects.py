@@ -92,7 +92,7 @@ def sort_of(kind: type) -> str | None:
     """Return "text", "durations", "dates", "times" or "numbers"; None for other types."""
     if issubclass(kind, str) or kind.__name__ in _TEXT_TYPES:
         return "text"
-    if issubclass(kind, (dt.timedelta, np.timedelta64)):  # timedelta64 is an np.number, too
+    if issubclass(kind, (dt.timedelta, np.timedelta64)):  # timedelta64 is also an np.number
         return "durations"
     if issubclass(kind, (dt.date, np.datetime64)):
         return "dates"

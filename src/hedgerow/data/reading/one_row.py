@@ -75,7 +75,8 @@ class RowReader:
 
         Returns
         -------
-        values : see :meth:`hedgerow.model.one_row.RowScorer.of_values`
+        values : list or tuple
+            See :meth:`hedgerow.model.one_row.RowScorer.of_values`.
         unseen : dict
             1 for each column with an unknown category.
         None

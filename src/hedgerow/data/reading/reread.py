@@ -110,7 +110,7 @@ class ColumnsOf(Mapping[str, AnyArray]):
             known = found.values[np.maximum(found.codes, 0)]
             return np.asanyarray(np.ma.MaskedArray(known, mask=found.codes < 0))
         texts = np.array([*found.values, None], dtype=object)
-        return np.asarray(texts[found.codes])  # -1 picks the last
+        return np.asarray(texts[found.codes])  # -1 is the index of the last entry
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._table.schema.names)

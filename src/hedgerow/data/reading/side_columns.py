@@ -59,12 +59,12 @@ def take_columns(X: Any, names: Sequence[str], role: str) -> tuple[Any, FloatArr
 
 
 def without_columns(X: Any, names: Sequence[str]) -> Any:
-    """Remove the columns ``names`` from a table, as far as it has them."""
+    """Remove the columns ``names`` from a table, if it has them."""
     return _split(X, names, None)[0]
 
 
 def _split(X: Any, names: Sequence[str], role: str | None) -> tuple[Any, dict[str, Any]]:
-    """Return the other columns, and those of ``names`` that exist."""
+    """Return the other columns, and the existing columns among ``names``."""
     if not is_sparse(X):
         if is_named(X):
             table = named_columns(X)

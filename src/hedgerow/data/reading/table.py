@@ -291,7 +291,7 @@ def _as_array(X: Any) -> AnyArray:
     try:
         array: AnyArray = np.asarray(X)
         if array.dtype.kind == "U" and not isinstance(X, np.ndarray):
-            # NumPy turned the numbers beside text into text, too: keep them apart.
+            # NumPy converts numbers beside text to text: keep their types.
             return np.asarray(X, dtype=object)
         return array
     except (ValueError, TypeError) as error:

@@ -16,7 +16,7 @@ sort    the first of these that can represent all texts of a column::
 
 In a column that compares as integers, every integer is exact, also among decimals and
 missing values.  So the value of a row does not depend on the rows that are read with it.
-Arrow converts what it can.  Python converts the remainder, and everything if Arrow is not
+Arrow converts most texts.  Python converts the others, and all of them if Arrow is not
 installed, to the same numbers.
 """
 
@@ -84,7 +84,7 @@ class ParsedTexts:
         keys[rounded <= -limit] = MISSING_KEY + 1
         for row, number in self.exact.items():
             keys[row] = number
-        return np.ma.MaskedArray(keys, np.isnan(self.values))  # the text "nan" is missing, too
+        return np.ma.MaskedArray(keys, np.isnan(self.values))  # the text "nan" is also missing
 
 
 def parse_texts(texts: Any) -> ParsedTexts:
