@@ -1,8 +1,8 @@
 """Hedgerow: gradient-boosted decision trees in 100% Python.
 
-The public names stand in this module.  Each is loaded from its home on first
-use (PEP 562), so ``import hedgerow`` takes a few milliseconds and loads
-neither Numba nor scikit-learn.
+This module lists the public names.  A name is imported on first use (PEP 562), so
+``import hedgerow`` takes a few milliseconds and loads neither Numba nor
+scikit-learn.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name on first use and keep it."""
+    """Import a public name on first use, and keep it."""
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -161,7 +161,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Public names, the special ones, and the modules that are loaded: no helpers of this file."""
+    """Return public names, special names and imported modules, without helpers of this file."""
     modules = [name for name, value in globals().items() if isinstance(value, ModuleType)]
     special = [name for name in globals() if name.startswith("__")]
     return sorted({*__all__, *modules, *special})

@@ -1,6 +1,6 @@
-"""Parameters of research interest, which estimators take in one mapping, ``advanced``.
+"""Parameters of research interest, which estimators take in the mapping ``advanced``.
 
-The functions of training, such as :func:`hedgerow.train`, take them beside the others, too::
+Functions such as :func:`hedgerow.train` also take them directly::
 
     HedgerowClassifier(max_leaves=15, advanced={"statistics_order": 1})
     train({"max_leaves": 15, "statistics_order": 1}, dataset)
@@ -20,7 +20,7 @@ ADVANCED_NAMES: tuple[str, ...] = (
 
 
 def read_advanced(advanced: Any, ordinary: Collection[str]) -> dict[str, Any]:
-    """Return the parameters in ``advanced``, whose names have been checked.
+    """Return the parameters in ``advanced``, with checked names.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def _hint(name: object, value: object, ordinary: Collection[str]) -> str:
 
 
 def flat(params: Mapping[str, Any], ordinary: Collection[str]) -> dict[str, Any]:
-    """Return the parameters of a function, with those in ``advanced`` beside the others.
+    """Return the parameters of a function, with the entries of ``advanced`` as ordinary ones.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def grouped(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def advanced_hint(name: str) -> str:
-    """Return the way to pass an advanced parameter to an estimator.
+    """Return text that shows how to pass an advanced parameter to an estimator.
 
     Examples
     --------

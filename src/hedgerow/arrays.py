@@ -1,15 +1,15 @@
-"""Names and dtypes of the arrays that the parts of Hedgerow hand to each other.
+"""Names and dtypes of the arrays that the parts of Hedgerow exchange.
 
-Fixed-width everywhere: a model trained on one platform is the same bytes on
+All dtypes have a fixed width: a model trained on one platform has the same bytes on
 any other.
 
 Glossary
 --------
-bin      the small integer that stands for a value in training (``uint8``)
-key      the 64-bit integer that stands for a value in comparisons: its order
-         is the order of the values, also at adjacent floats, infinities and
-         wide integers (see :mod:`hedgerow.kernels.tables.keys`)
-cut      a threshold between two bins: a value goes left if ``key <= cut``
+bin      small integer that represents a value in training (``uint8``)
+key      64-bit integer that represents a value in comparisons: its order
+         is the order of the values, also for adjacent floats, infinities and
+         64-bit integers (see :mod:`hedgerow.kernels.tables.keys`)
+cut      threshold between two bins: a value goes left if ``key <= cut``
 missing  NaN, null, NaT: the largest bin of a feature's stride, or ``MISSING_KEY``
 """
 
@@ -30,11 +30,11 @@ MISSING_KEY = np.iinfo(np.int64).min
 MISSING_KEY_32 = np.iinfo(np.int32).min
 
 CACHE_LINE = 64
-"""Bytes in a cache line; hot arrays start at a multiple of it."""
+"""Size of a cache line in bytes; hot arrays start at a multiple of it."""
 
 
 def aligned_empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
-    """Uninitialised C-ordered array whose first byte lies on a cache line."""
+    """Return an uninitialised C-ordered array whose first byte is at the start of a cache line."""
     dtype = np.dtype(dtype)
     n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     block = np.empty(n_bytes + CACHE_LINE, dtype=np.uint8)
@@ -43,7 +43,7 @@ def aligned_empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArra
 
 
 def aligned_zeros(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
-    """Like :func:`aligned_empty`, filled with zeros."""
+    """Return an array as :func:`aligned_empty`, filled with zeros."""
     array = aligned_empty(shape, dtype)
     array.fill(0)
     return array

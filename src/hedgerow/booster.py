@@ -354,7 +354,7 @@ class Booster(
         return boosting
 
     def _check_stages(self) -> None:
-        """Raise if a subset of the rounds is not a model of its own."""
+        """Raise an error if the first rounds of the model are not a model."""
         if AVERAGED in self.model.training:
             raise ParameterError(
                 "this model is the mean of several models, whose trees follow one another: its "

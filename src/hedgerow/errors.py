@@ -1,12 +1,12 @@
-"""Errors that users of Hedgerow may want to catch, and texts that are safe to show.
+"""Errors and warnings of Hedgerow, and functions that make text safe to show.
 
-Every message names the column, row or parameter, what was given, what is
-allowed and what to do.  Errors about arguments are also ``ValueError`` or
-``TypeError``, so that code written for scikit-learn keeps working.
+Every message names the column, row or parameter, its value, the allowed
+values, and what to do.  Errors about arguments are also ``ValueError`` or
+``TypeError``, so code written for scikit-learn keeps working.
 
-Names and values come from files that others may have written: as text they could steer a
-terminal (move the cursor, set its title, turn the direction of writing).  Every message
-goes through :func:`printable`, and every line that the command line prints.
+Names and values may come from files by other people, and such text could control a
+terminal: move the cursor, set the title, reverse the direction of writing.  Every message
+and every line of the command line therefore passes through :func:`printable`.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from collections.abc import Iterable
 
 
 class HedgerowError(Exception):
-    """Base of all errors raised on purpose by Hedgerow."""
+    """Base class of all errors that Hedgerow raises on purpose."""
 
     def __str__(self) -> str:
         return printable(super().__str__())
 
 
 class ParameterError(HedgerowError, ValueError):
-    """A parameter is unknown, out of range, or has no effect beside another."""
+    """A parameter is unknown, out of range, or has no effect with the other parameters."""
 
 
 class UnknownNameError(ParameterError, TypeError):
-    """An argument that a constructor or a method does not have, as Python's own TypeError."""
+    """A constructor or method has no such argument; also a ``TypeError``, as in Python."""
 
 
 class AllRowsNeededError(ParameterError):
-    """What is asked for looks at all rows at once, and these are read part by part.
+    """An option needs all rows at once, but the rows are read in parts.
 
-    Rows of files are then read into memory if they fit
+    Rows in files are then read into memory if they fit
     (:mod:`hedgerow.boosting.external.resident`).
     """
 
 
 class DataError(HedgerowError, ValueError):
-    """The table, target or weights cannot be used as they are."""
+    """The table, target or weights cannot be used."""
 
 
 class DataTypeError(HedgerowError, TypeError):
@@ -47,48 +47,48 @@ class DataTypeError(HedgerowError, TypeError):
 
 
 class ModelFormatError(HedgerowError, ValueError):
-    """The bytes given to a loader are not a valid Hedgerow model."""
+    """The bytes passed to a loader are not a valid Hedgerow model."""
 
 
 class LossError(HedgerowError, ValueError):
-    """A user-written objective or metric returned something unusable."""
+    """A user-defined objective or metric returned an unusable value."""
 
 
 class HedgerowWarning(UserWarning):
-    """Base of all warnings of Hedgerow: one filter shows, hides or raises them all."""
+    """Base class of all warnings of Hedgerow: one filter shows, hides or raises them all."""
 
 
 class InterruptedFitWarning(HedgerowWarning):
-    """An interrupt (Ctrl-C) ended a fit: its model holds the rounds up to then."""
+    """An interrupt (Ctrl-C) ended a fit: its model has the completed rounds."""
 
 
 class FoldsWarning(HedgerowWarning):
-    """The folds of early stopping contradict each other, so what they choose is doubtful."""
+    """The folds of early stopping contradict each other, so their choice is doubtful."""
 
 
 class CommunicationError(HedgerowError, RuntimeError):
-    """Another process of a training is lost, does not answer, or sends what is not expected."""
+    """Another process of a training is lost, does not answer, or sends unexpected data."""
 
 
 class StorageError(HedgerowError, OSError):
-    """A file that a training reads or writes is unreadable, has changed, or the disk is full."""
+    """A file of a training is unreadable, has changed, or the disk is full."""
 
 
 class CompilationError(HedgerowError, RuntimeError):
-    """Code would have to be compiled, but must not be, or Numba is not installed.
+    """Code needs compilation, but compilation is off or Numba is not installed.
 
     Attributes
     ----------
     could_be_built : bool
-        Whether built code of the package could have done it; False for losses of the
-        user's, and for kernels that only tests call by themselves.
+        Whether the built libraries of the package could contain the code; False for
+        user-defined losses, and for kernels that only tests call directly.
     """
 
     could_be_built = True
 
 
 def printable(text: str) -> str:
-    r"""Return a text in which what cannot be seen is spelled out, but for spaces and line breaks.
+    r"""Return the text with non-printable characters escaped, except for line breaks.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def printable(text: str) -> str:
 
 
 def shown_name(name: str) -> str:
-    """Return a name that cannot break a line or steer a terminal."""
+    """Return a name that can neither break a line nor control a terminal."""
     return name if name and name.isprintable() else ascii(name)
 
 

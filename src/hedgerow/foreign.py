@@ -1,4 +1,4 @@
-"""Models of other libraries in memory: ``from_lightgbm``, ``from_xgboost``, and so on."""
+"""Conversion of models of other libraries in memory: ``from_lightgbm``, ``from_xgboost``, ..."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hedgerow.convert.objects import (
 
 
 def from_sklearn(model: Any) -> Booster:
-    """Make a booster of a fitted model of scikit-learn.
+    """Convert a fitted scikit-learn model to a booster.
 
     Parameters
     ----------
@@ -28,14 +28,14 @@ def from_sklearn(model: Any) -> Booster:
     Returns
     -------
     Booster
-        Each row reaches the same leaf of each tree, and classes have their labels.
+        Each row reaches the same leaf in each tree, and classes keep their labels.
 
     Raises
     ------
     ParameterError
-        If it is of another class, or has what no model here can express.
+        If the model has another class, or a property that Hedgerow models lack.
     NotFittedError
-        If it is not fitted.
+        If the model is not fitted.
 
     Examples
     --------
@@ -49,13 +49,13 @@ def from_sklearn(model: Any) -> Booster:
 
 
 def from_lightgbm(model: Any, n_rounds: int | None = None) -> Booster:
-    """Make a booster of a model of LightGBM.
+    """Convert a LightGBM model to a booster.
 
     Parameters
     ----------
     model : lightgbm.Booster or fitted estimator of LightGBM
     n_rounds : int, optional
-        Rounds to take; by default the best of an early stopping, or all.
+        Number of rounds to convert; default: the best round of early stopping, or all.
 
     Returns
     -------
@@ -64,21 +64,22 @@ def from_lightgbm(model: Any, n_rounds: int | None = None) -> Booster:
     Raises
     ------
     ParameterError
-        If it is something else.
+        If ``model`` is something else.
     ModelFormatError
-        If it has what no model here can express; the message names it.
+        If the model has a property that Hedgerow models lack; the message names it.
     """
     return _booster(read_lightgbm_model(model, n_rounds))
 
 
 def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
-    """Make a booster of a model of XGBoost.
+    """Convert an XGBoost model to a booster.
 
     Parameters
     ----------
     model : xgboost.Booster or fitted estimator of XGBoost
     n_rounds : int, optional
-        Rounds to take; by default those that the estimator predicts with, of a booster all.
+        Number of rounds to convert; default: the rounds that the estimator predicts with; for
+        a booster all rounds.
 
     Returns
     -------
@@ -87,21 +88,21 @@ def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
     Raises
     ------
     ParameterError
-        If it is something else.
+        If ``model`` is something else.
     ModelFormatError
-        If it has what no model here can express; the message names it.
+        If the model has a property that Hedgerow models lack; the message names it.
     """
     return _booster(read_xgboost_model(model, n_rounds))
 
 
 def from_catboost(model: Any, pool: Any = None) -> Booster:
-    """Make a booster of a model of CatBoost.
+    """Convert a CatBoost model to a booster.
 
     Parameters
     ----------
     model : fitted model of CatBoost
     pool : catboost.Pool, optional
-        Training rows: the model knows categories by their hashes alone.
+        Training rows, because the model stores only hashes of categories.
 
     Returns
     -------
@@ -110,9 +111,9 @@ def from_catboost(model: Any, pool: Any = None) -> Booster:
     Raises
     ------
     ParameterError
-        If it is something else.
+        If ``model`` is something else.
     ModelFormatError
-        If it has what no model here can express; the message names it.
+        If the model has a property that Hedgerow models lack; the message names it.
     """
     return _booster(read_catboost_model(model, pool))
 

@@ -1,4 +1,4 @@
-"""Attributes that are computed when they are first asked for, without a lock."""
+"""Attributes that are computed on first use, without a lock."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ T = TypeVar("T")
 
 
 class once(Generic[T]):
-    """An attribute that is computed at its first use and kept in the object.
+    """An attribute that is computed on first use and stored in the object.
 
-    As ``functools.cached_property``, which until Python 3.11 holds a lock that all objects
-    of a class share while it computes: a child that is forked meanwhile would wait for it
-    for ever.  Here two threads may compute the same value at once; both get the first one.
+    Similar to ``functools.cached_property``, which up to Python 3.11 holds one lock for all
+    objects of a class while it computes: a child process forked meanwhile would wait for the
+    lock forever.  Here two threads may compute a value at the same time; both get the first one.
 
     Parameters
     ----------
     function : callable
-        Gives the same value whenever it is called.
+        Returns the same value on every call.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:

@@ -86,8 +86,8 @@ class Interval:
 class BoostParams:
     """Validated parameters of tree growing and boosting.
 
-    Names and meanings are those of :class:`hedgerow.HedgerowClassifier`.  The automatic
-    choice of parameters by the data has been made before.  Parameters that name columns
+    Names and meanings are those of :class:`hedgerow.HedgerowClassifier`.  Parameters that
+    depend on the data are already chosen.  Parameters that name columns
     keep the user's form until the table is known
     (:func:`hedgerow.growing.limits.constraints.resolve_constraints`).  A sequence of
     learning rates becomes a tuple.
@@ -238,7 +238,7 @@ class BoostParams:
             )
 
     def _trees_differ(self) -> bool:
-        """Whether trees of one round are grown on different rows or columns."""
+        """Return whether trees of one round are grown on different rows or columns."""
         rows = self.subsample
         if self.sampling == "goss":
             rows = self.goss_top_rate + self.goss_other_rate
@@ -301,7 +301,7 @@ def check_each(values: Mapping[str, Any]) -> None:
 
 
 def _is_default(value: Any, default: Any) -> bool:
-    """Whether a parameter has its default value; arrays are not compared with None."""
+    """Return whether a parameter has its default value; arrays are not compared with None."""
     return value is default or (default is not None and bool(value == default))
 
 

@@ -1,7 +1,7 @@
-"""Objectives and metrics by the names that LightGBM, XGBoost and CatBoost have for them.
+"""Objectives and metrics by their names in LightGBM, XGBoost and CatBoost.
 
-The tables translate whole parameter sets (:mod:`hedgerow.convert.settings`), and they let an
-error name the objective or metric that was meant.
+The tables serve to translate parameter sets (:mod:`hedgerow.convert.settings`), and to name
+the intended objective or metric in errors.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ _METRICS = {
 
 
 def objective_hint(word: object, known: Collection[str]) -> str:
-    """A sentence with a leading space: what a peer's objective is here, or the nearest name.
+    """Return a sentence on the Hedgerow name of a peer's objective, or on the nearest name.
 
     Examples
     --------
@@ -140,12 +140,12 @@ def objective_hint(word: object, known: Collection[str]) -> str:
 
 
 def metric_hint(word: object, known: Collection[str]) -> str:
-    """A sentence with a leading space: what a peer's metric is here, or the nearest name."""
+    """Return a sentence on the Hedgerow name of a peer's metric, or on the nearest name."""
     return _hint(word, known, _METRICS)
 
 
 def _key(text: str, library: str) -> str:
-    """The key of a table: CatBoost's words know no case, and may carry parameters behind ':'."""
+    """Return the key of a table; CatBoost's names ignore case, and parameters follow ':'."""
     return text.lower().partition(":")[0] if library == "CatBoost" else text
 
 

@@ -1,4 +1,4 @@
-"""Trials that Optuna ends early: a callback of a fit."""
+"""Pruning of Optuna trials, as a callback of a fit."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from hedgerow.metrics.catalogue import METRICS
 
 
 class OptunaPruning:
-    """Tell a trial the score of each round, and end the fit if the trial is pruned.
+    """Report the score of each round to a trial, and end the fit if the trial is pruned.
 
-    Give it as ``callbacks`` to an estimator, or to :func:`hedgerow.train`.  The fit needs
+    Pass it as ``callbacks`` to an estimator, or to :func:`hedgerow.train`.  The fit needs
     validation rows.  A pruned fit raises ``optuna.TrialPruned``, which Optuna expects, and leaves
-    the estimator as it was.
+    the estimator unchanged.
 
     Parameters
     ----------
     trial : optuna.trial.Trial
     metric : str, optional
-        Name of the score; by default the only one, or the first of several.
+        Name of the score; default: the only one, or the first of several.
     rows : str, default="validation"
-        Rows whose score counts, by their name in ``evals_result_``.
+        Name in ``evals_result_`` of the rows to score.
     every : int, default=1
-        Report each so many rounds.
+        Number of rounds between two reports.
 
     Raises
     ------
     ParameterError
-        During the fit, if there is no such score, or the study looks for the other end of it
+        During the fit, if there is no such score, or if the study has the wrong direction
         (a study that minimises ``"auc"``).
 
     Examples
@@ -92,7 +92,7 @@ class OptunaPruning:
     def _check_direction(self, name: str) -> None:
         metric = METRICS.get(name)
         if metric is None and name != "loss":
-            return  # of the user's own: not known
+            return  # a user-defined metric: its direction is not known
         higher = metric is not None and metric.higher_is_better
         wanted = "MAXIMIZE" if higher else "MINIMIZE"
         if self._trial.study.direction.name != wanted:

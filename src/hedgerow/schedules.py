@@ -1,15 +1,15 @@
-"""Learning rates that change from round to round.
+"""Learning rate schedules.
 
 ``learning_rate`` of an estimator is a number, a sequence of ``n_estimators`` numbers,
-or a callable of the rounds done before: 0 for the first round.  A callable gives the
-same number whenever it is asked for the same round, as it is asked more than once, and
-a fit that is resumed asks again.
+or a callable of the number of previous rounds, which is 0 for the first round.  A callable must
+return the same number on every call for the same round: it is called more than once, also when a
+fit resumes.
 
 Glossary
 --------
 rate      factor on the values of the trees of a round
-schedule  what gives the rate of each round; the classes here are schedules that a
-          model file of an estimator can hold, as it can hold numbers and sequences
+schedule  function that returns the rate of each round; a model file of an estimator can
+          hold the schedules of this module, as well as numbers and sequences
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hedgerow.errors import ParameterError
 LearningRate: TypeAlias = "float | Sequence[float] | Callable[[int], float]"
 
 _LONGEST = 12
-"""Rates that a message or a fingerprint shows in full."""
+"""Largest number of rates that a message or a fingerprint shows in full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +50,22 @@ class Constant:
         _check(self, positive=("rate",))
 
     def __call__(self, rounds_before: int) -> float:
-        """The rate after ``rounds_before`` rounds."""
+        """Return the rate after ``rounds_before`` rounds."""
         return self.rate
 
 
 @dataclass(frozen=True, slots=True)
 class ExponentialDecay:
-    """``start * factor ** rounds_before``, but never less than ``lowest``.
+    """``start * factor ** rounds_before``, but at least ``lowest``.
 
     Parameters
     ----------
     start : float > 0
         Rate of the first round.
     factor : float in (0, 1]
-        Of the rate of one round to that before it.
+        Ratio of the rates of successive rounds.
     lowest : float > 0, default=1e-4
-        Below this trees change nothing that matters, and cost as much as others.
+        With lower rates trees have no noticeable effect, but the same cost.
 
     Examples
     --------
@@ -82,15 +82,15 @@ class ExponentialDecay:
         _check(self, positive=("start", "factor", "lowest"), most_one=("factor",))
 
     def __call__(self, rounds_before: int) -> float:
-        """The rate after ``rounds_before`` rounds."""
+        """Return the rate after ``rounds_before`` rounds."""
         return float(max(self.lowest, self.start * self.factor**rounds_before))
 
 
 @dataclass(frozen=True, slots=True)
 class CosineDecay:
-    """From ``start`` to ``end`` along half a wave of the cosine, then ``end``.
+    """From ``start`` to ``end`` along half a period of the cosine, then ``end``.
 
-    The rate stays near ``start`` for a while, falls, and comes to ``end`` gently
+    The rate stays near ``start`` for a while, falls, and approaches ``end`` slowly
     (Loshchilov and Hutter 2017, without restarts).
 
     Parameters
@@ -98,7 +98,7 @@ class CosineDecay:
     start, end : float > 0
         Rates of the first round and from round ``n_rounds`` on.
     n_rounds : int >= 2
-        Rounds from one to the other, both counted; usually ``n_estimators``.
+        Number of rounds from ``start`` to ``end``, both included; usually ``n_estimators``.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class CosineDecay:
             )
 
     def __call__(self, rounds_before: int) -> float:
-        """The rate after ``rounds_before`` rounds."""
+        """Return the rate after ``rounds_before`` rounds."""
         if rounds_before >= self.n_rounds - 1:
             return self.end
         share = 0.5 + 0.5 * math.cos(math.pi * rounds_before / (self.n_rounds - 1))
@@ -129,7 +129,7 @@ class CosineDecay:
 
 @dataclass(frozen=True, slots=True)
 class StepDecay:
-    """The rate times ``factor`` after every ``every`` rounds, but never less than ``lowest``.
+    """The rate is multiplied by ``factor`` every ``every`` rounds, but is at least ``lowest``.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class StepDecay:
         Rate of the first rounds.
     factor : float in (0, 1]
     every : int >= 1
-        Rounds of each rate.
+        Number of rounds with the same rate.
     lowest : float > 0, default=1e-4
 
     Examples
@@ -157,7 +157,7 @@ class StepDecay:
         _check(self, positive=positive, most_one=("factor",), counts=("every",))
 
     def __call__(self, rounds_before: int) -> float:
-        """The rate after ``rounds_before`` rounds."""
+        """Return the rate after ``rounds_before`` rounds."""
         return float(max(self.lowest, self.start * self.factor ** (rounds_before // self.every)))
 
 
@@ -174,7 +174,7 @@ def _check(
     most_one: Sequence[str] = (),
     counts: Sequence[str] = (),
 ) -> None:
-    """Refuse parameters of a schedule that are out of range."""
+    """Raise ``ParameterError`` if a parameter of a schedule is out of range."""
     for name in (*positive, *counts):
         value = getattr(schedule, name)
         whole = name in counts
@@ -190,19 +190,19 @@ def _check(
 
 
 def is_number(rate: object) -> bool:
-    """Whether a learning rate is one number for all rounds."""
+    """Return whether a learning rate is one number for all rounds."""
     return not callable(rate) and not isinstance(rate, (Sequence, np.ndarray))
 
 
 def read_rate(rate: Any, n_estimators: int) -> Any:
-    """A learning rate as parameters hold it: a sequence becomes a tuple of floats.
+    """Return a learning rate as parameters store it: a sequence becomes a tuple of floats.
 
-    What can be known before the first round is checked here.
+    Checks that do not need the rounds are made here.
 
     Raises
     ------
     ParameterError
-        If a sequence has another length than there are rounds, or a rate is not
+        If the length of a sequence differs from the number of rounds, or a rate is not
         a finite number above 0.
     """
     if callable(rate) or is_number(rate) or isinstance(rate, str | bytes):
@@ -217,7 +217,7 @@ def read_rate(rate: Any, n_estimators: int) -> Any:
 
 
 def rate_at(rate: Any, rounds_before: int, n_first: int = 0) -> float:
-    """The rate of the round after ``rounds_before`` others.
+    """Return the rate of the round after ``rounds_before`` others.
 
     Parameters
     ----------
@@ -225,14 +225,14 @@ def rate_at(rate: Any, rounds_before: int, n_first: int = 0) -> float:
         From :func:`read_rate`.
     rounds_before : int
     n_first : int, default=0
-        How many of them are of a model that the fit goes on from: a callable counts them,
-        a sequence has the rates of the others.
+        Number of rounds of the model being continued: a callable counts them,
+        while a sequence has only the rates of the other rounds.
 
     Raises
     ------
     ParameterError
-        If a callable gives something else than a finite number above 0; the message
-        says for which round.
+        If a callable returns anything but a finite number above 0; the message
+        names the round.
     """
     if callable(rate):
         return _checked(rate(rounds_before), rounds_before)
@@ -250,17 +250,17 @@ def _checked(value: Any, rounds_before: int) -> float:
 
 
 def rate_record(rate: Any, n_rounds: int, n_first: int = 0) -> Any:
-    """What a model's record tells: the number, or the rates of its rounds after ``n_first``."""
+    """Return the record of a rate: the number, or the rates of the rounds after ``n_first``."""
     if is_number(rate):
         return rate
     return [rate_at(rate, number, n_first) for number in range(n_first, n_rounds)]
 
 
 def rate_text(rate: Any, n_estimators: int) -> str:
-    """What tells one learning rate from another, for fits that are resumed.
+    """Return text that identifies a learning rate, for fits that resume.
 
-    A schedule of this module has one text however many rounds are asked for; of a
-    sequence, or a callable whose code cannot be known, the rates of all rounds count.
+    A schedule of this module has the same text for any number of rounds; a
+    sequence, or a callable of unknown code, is identified by the rates of all rounds.
     """
     if is_number(rate) or isinstance(rate, tuple(SCHEDULES.values())):
         return repr(getattr(rate, "item", lambda: rate)())
@@ -272,7 +272,7 @@ def rate_text(rate: Any, n_estimators: int) -> str:
 
 
 def schedule_record(schedule: Schedule) -> list[Any]:
-    """A schedule as JSON: its name, then its parameters in order."""
+    """Return a schedule as JSON: its name, then its parameters in order."""
     values = asdict(schedule)
     plain = [getattr(values[field.name], "item", None) for field in fields(schedule)]
     given = [values[field.name] for field in fields(schedule)]
@@ -283,12 +283,12 @@ def schedule_record(schedule: Schedule) -> list[Any]:
 
 
 def schedule_of_record(record: Any) -> Schedule:
-    """The schedule that :func:`schedule_record` has described.
+    """Return the schedule of a record from :func:`schedule_record`.
 
     Raises
     ------
     ValueError
-        If the record describes none.
+        If the record is not that of a schedule.
     """
     if not isinstance(record, list) or not record or record[0] not in SCHEDULES:
         raise ValueError("no schedule of a learning rate")

@@ -66,14 +66,14 @@ def train(
     params : mapping or None
         Parameters of :class:`hedgerow.HedgerowRegressor` by name, those of ``advanced`` also
         directly; ``seed`` is another name of ``random_state``.  A parameter that is
-        ``"auto"`` there has a plain default here, such as 100 rounds, and does not depend
-        on the data.  ``objective`` is one of the losses for regression (default
+        directly; ``seed`` is another name of ``random_state``.  A parameter that is
+        ``"auto"`` there has a fixed default here, such as 100 rounds, which does not depend
         ``"squared_error"``); ``"logistic"``, ``"exponential"``, ``"focal"`` or ``"hinge"``
         for targets 0 and 1; ``"softmax"`` or ``"one_vs_all"`` for targets 0, 1, ... K - 1;
         or a custom loss (:mod:`hedgerow.objectives.custom.losses`).
-    dataset : Dataset or StoredData
+    dataset : Dataset or ExternalData
         Training rows with ``y``.
-    valid : Dataset, StoredData, or mapping from str to these, optional
+    valid : Dataset, ExternalData, or mapping from str to these, optional
         Validation rows for learning curves and early stopping.  With several named sets,
         each has its own curves, and early stopping uses the first.  A set that is
         ``dataset`` itself means ``train_scores=True``.

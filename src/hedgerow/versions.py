@@ -1,4 +1,4 @@
-"""What a report of a defect should say of the machine and of the packages."""
+"""Versions of packages and properties of the machine, for bug reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACKAGES = (
 
 
 def versions() -> dict[str, str]:
-    """Names and versions of all that matters to a fit; None stands for what is not there.
+    """Return the versions of everything that matters to a fit; None for missing packages.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def versions() -> dict[str, str]:
 
 
 def show_versions() -> None:
-    """Print :func:`versions`, for a report of a defect.
+    """Print :func:`versions`, for a bug report.
 
     Examples
     --------

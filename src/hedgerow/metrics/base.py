@@ -107,6 +107,6 @@ class Metric:
     built_in: bool = False
 
     def improves(self, score: float, best: float, min_delta: float = 0.0) -> bool:
-        """Whether ``score`` is better than ``best`` by more than ``min_delta``."""
+        """Return whether ``score`` is better than ``best`` by more than ``min_delta``."""
         gain = score - best if self.higher_is_better else best - score
         return gain > min_delta

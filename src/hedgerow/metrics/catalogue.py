@@ -46,7 +46,7 @@ def _mean(
     from_raw: bool = False,
     then: Callable[[float], float] = float,
 ) -> Metric:
-    """A mean over rows, transformed by ``then``."""
+    """Return the metric for a mean over rows, transformed by ``then``."""
     sums = Mean(values, then)
     function = OfCountedRows(name, MeanOf(values, then), from_raw)
     return Metric(name, function, higher, tasks, from_raw, sums, what, built_in=True)
@@ -62,7 +62,7 @@ def _whole(
     from_raw: bool = False,
     sums: RowSums | None = None,
 ) -> Metric:
-    """A score that needs all rows at once, unless it has ``sums``."""
+    """Return the metric for a score that needs all rows at once, unless it has ``sums``."""
     counted = OfCountedRows(name, function, from_raw)
     return Metric(name, counted, higher, tasks, from_raw, sums, what, built_in=True)
 

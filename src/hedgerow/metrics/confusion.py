@@ -91,13 +91,16 @@ class ClassScores:
 
 
 def balanced_accuracy(table: FloatArray) -> float:
-    """Mean recall of the classes that occur."""
+    """Return the mean recall of the classes that occur."""
     true = table.sum(axis=1)
     return float((table.diagonal()[true > 0.0] / true[true > 0.0]).mean())
 
 
 def matthews(table: FloatArray) -> float:
-    """Correlation of true and predicted class (Matthews 1975, Gorodkin 2004); 0 by chance."""
+    """Return the correlation of true and predicted class; 0 by chance.
+
+    Matthews 1975; Gorodkin 2004 for more than two classes.
+    """
     total, true, predicted = table.sum(), table.sum(axis=1), table.sum(axis=0)
     together = table.diagonal().sum() * total - (true * predicted).sum()
     spread = (total**2 - (true**2).sum()) * (total**2 - (predicted**2).sum())
@@ -105,7 +108,7 @@ def matthews(table: FloatArray) -> float:
 
 
 def kappa(table: FloatArray) -> float:
-    """Agreement beyond chance (Cohen 1960)."""
+    """Return the agreement beyond chance (Cohen 1960)."""
     total = table.sum()
     chance = (table.sum(axis=1) * table.sum(axis=0)).sum() / total
     seen = table.diagonal().sum()

@@ -9,8 +9,8 @@ ROC      share of the class over share of the others; its area, the AUC, is the 
 PR       precision (share of the class among the rows so far) over recall (share of
          the class so far)
 
-One sort of the rows and cumulative sums.  Without weights all sums are whole numbers, so the
-order of equal scores does not matter; with weights the sort is stable.
+The rows are sorted once, and cumulative sums follow.  Without weights all sums are integers, so
+the order of equal scores does not matter; with weights the sort is stable.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ class Curve:
         return 0.5 * total / float(self.inside[-1] * self.outside[-1])
 
     def average_precision(self) -> float:
-        """Mean of the precision over the recall, in steps, as in scikit-learn."""
+        """Return the mean of the precision over the recall, in steps, as in scikit-learn."""
         precision = self.inside[1:] / (self.inside[1:] + self.outside[1:])
         return float((np.diff(self.inside) * precision).sum() / self.inside[-1])
 
     def precision_recall_area(self) -> float:
-        """Area under the PR curve with interpolation, as in XGBoost.
+        """Return the area under the PR curve with interpolation, as in XGBoost.
 
         Between two points both kinds of rows arrive evenly (Davis and Goadrich 2006), so
         precision is ``x / (a x + b)`` of the recall x.
@@ -96,7 +96,7 @@ class Curve:
         return float(((high - low - np.where(bent, b / a * log, 0.0)) / a).sum())
 
     def largest_gap(self) -> float:
-        """Largest distance of the two shares (Kolmogorov-Smirnov)."""
+        """Return the largest distance of the two shares (Kolmogorov-Smirnov)."""
         gaps = self.inside / self.inside[-1] - self.outside / self.outside[-1]
         return float(np.abs(gaps).max())
 
@@ -105,15 +105,15 @@ Summary = Callable[[Curve], float]
 
 
 def gini_of(curve: Curve) -> float:
-    """``2 AUC - 1``: 0 by chance, 1 for a perfect order."""
+    """Return ``2 AUC - 1``: 0 by chance, 1 for a perfect order."""
     return 2.0 * curve.area() - 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class OneAgainstRest:
-    """A number of the curve of each class against all others, and their mean.
+    """A summary of the curve of each class against all others, averaged over the classes.
 
-    For two classes, only that of the second class.
+    For two classes, only the curve of the second class.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class OneAgainstOne:
     """Mean AUC of all pairs of classes (Hand and Till 2001).
 
     The AUC of a pair is the mean of two: its rows by the probability of one class, and by
-    that of the other.
+    the probability of the other.
 
     Attributes
     ----------
@@ -223,7 +223,7 @@ def mean_of_pairs(
     weight: FloatArray | None,
     by_weight: bool,
 ) -> float:
-    """Mean over the pairs of classes of ``of_pair(one, other, rows, weight of rows)``."""
+    """Return the mean over class pairs of ``of_pair(one, other, rows, weight of rows)``."""
     rows_of = [np.flatnonzero(y_true == number) for number in range(n_classes)]
     for number, rows in enumerate(rows_of):
         if len(rows) == 0:

@@ -45,7 +45,7 @@ class _OfRaw:
 
 
 def distribution_metric(name: str, objective: Any) -> Metric:
-    """``"nll"`` or ``"crps"`` of an objective with distributions, from raw scores."""
+    """Return ``"nll"`` or ``"crps"`` of an objective with distributions, from raw scores."""
     values = _OfRaw(name, objective)
     function = OfCountedRows(name, MeanOf(values), from_raw=True)
     return Metric(name, function, from_raw=True, sums=Mean(values), built_in=True)

@@ -18,11 +18,11 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
 
 _LEAST = 1e-12
-"""Predicted shares are kept this far from 0 and 1, as in LightGBM."""
+"""Distance of predicted shares from 0 and 1, at least, as in LightGBM."""
 
 
 def brier_scores(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """Squared errors of the probabilities of each row; for two classes, of the second class."""
+    """Return squared errors of each row's probabilities; for two classes, of the second class."""
     if prediction.shape[1] == 2:
         return np.asarray((prediction[:, 1] - y_true) ** 2)
     chosen = prediction[np.arange(len(y_true)), y_true.astype(np.intp)]
@@ -75,20 +75,20 @@ def _check_shares(y_true: FloatArray, name: str) -> None:
 
 
 def cross_entropies(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """``-y log m - (1 - y) log(1 - m)`` of each row, for shares y."""
+    """Return ``-y log m - (1 - y) log(1 - m)`` of each row, for shares y."""
     _check_shares(y_true, "cross_entropy")
     inside = np.clip(prediction, _LEAST, 1.0 - _LEAST)
     return np.asarray(-y_true * np.log(inside) - (1.0 - y_true) * np.log1p(-inside))
 
 
 def divergences(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """Kullback-Leibler divergence of each row: cross-entropy minus that of a perfect prediction."""
+    """Return each row's Kullback-Leibler divergence: excess cross-entropy over the optimum."""
     own = xlogy(y_true, y_true) + xlog1py(1.0 - y_true, -y_true)
     return np.asarray(cross_entropies(y_true, prediction) + own)
 
 
 def hinge_losses(y_true: FloatArray, raw: FloatArray) -> FloatArray:
-    """``max(0, 1 - margin)`` of each row, for raw scores of shape (n_outputs, n_rows)."""
+    """Return ``max(0, 1 - margin)`` of each row, for raw scores of shape (n_outputs, n_rows)."""
     if len(raw) == 1:
         return np.asarray(np.maximum(0.0, 1.0 - (2.0 * y_true - 1.0) * raw[0]))
     if len(raw) == 2:

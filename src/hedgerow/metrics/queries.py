@@ -49,7 +49,7 @@ def first_seen(query: IntArray) -> IntArray:
 
 
 def check_labels(target: FloatArray, name: str, n_gains: int | None, first_row: int = 0) -> None:
-    """Raise ``DataError`` unless targets are whole numbers >= 0, each with a gain."""
+    """Raise ``DataError`` unless targets are integers >= 0, each with a gain."""
     most = MOST_LABEL if n_gains is None else n_gains - 1
     outside = ~((target >= 0.0) & (target <= most)) | (target != np.floor(target))
     if not outside.any():
@@ -68,7 +68,7 @@ def check_labels(target: FloatArray, name: str, n_gains: int | None, first_row: 
 
 
 def gains_of(target: FloatArray, label_gain: tuple[float, ...] | None) -> FloatArray:
-    """Return the gain of each label: ``2**label - 1``, or as given."""
+    """Return the gain of each label: ``2**label - 1``, or its entry in ``label_gain``."""
     if label_gain is None:
         return np.asarray(np.exp2(target) - 1.0)
     return np.array(label_gain, dtype=np.float64)[target.astype(np.intp)]

@@ -51,13 +51,13 @@ def _check_pair(
 
 
 def poisson_deviances(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """``2 (y log(y / m) - y + m)`` of each row."""
+    """Return ``2 (y log(y / m) - y + m)`` of each row."""
     _check_pair(y_true, prediction, "poisson_deviance", zero_target=True)
     return np.asarray(2.0 * (xlogy(y_true, y_true / prediction) - y_true + prediction))
 
 
 def gamma_deviances(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """``2 (y / m - log(y / m) - 1)`` of each row."""
+    """Return ``2 (y / m - log(y / m) - 1)`` of each row."""
     _check_pair(y_true, prediction, "gamma_deviance", zero_target=False)
     ratio = y_true / prediction
     return np.asarray(2.0 * (ratio - np.log(ratio) - 1.0))
@@ -65,7 +65,7 @@ def gamma_deviances(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class TweedieDeviances:
-    """Values of each row, for a power between 1 and 2."""
+    """Tweedie deviance of each row, for a power between 1 and 2."""
 
     power: float
 
@@ -78,7 +78,7 @@ class TweedieDeviances:
 
 @dataclass(frozen=True, slots=True)
 class PinballLosses:
-    """Values of each row, for a quantile level."""
+    """Pinball loss of each row, for a quantile level."""
 
     level: float
 
@@ -111,13 +111,13 @@ class HuberLosses:
 
 
 def percentage_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """``|y - m| / |y|`` of each row; the float64 epsilon replaces a target of 0."""
+    """Return ``|y - m| / |y|`` of each row; the float64 epsilon replaces a target of 0."""
     size = np.maximum(np.abs(y_true), np.finfo(np.float64).eps)
     return np.asarray(np.abs(y_true - prediction) / size)
 
 
 def squared_log_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """``(log(1 + y) - log(1 + m))**2`` of each row."""
+    """Return ``(log(1 + y) - log(1 + m))**2`` of each row."""
     _require(y_true > -1.0, y_true, "msle", "targets above -1")
     _require(prediction > -1.0, prediction, "msle", "predictions above -1")
     return np.asarray((np.log1p(y_true) - np.log1p(prediction)) ** 2)
@@ -146,13 +146,13 @@ class PseudoHuberLosses:
 
 
 def log_cosh_losses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """``log(cosh(r))`` of each row."""
+    """Return ``log(cosh(r))`` of each row."""
     size = np.abs(y_true - prediction)
     return np.asarray(size + np.log1p(np.exp(-2.0 * size)) - np.log(2.0))
 
 
 def symmetric_percentage_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """``2 |y - m| / (|y| + |m|)`` of each row; 0 where both are 0."""
+    """Return ``2 |y - m| / (|y| + |m|)`` of each row; 0 if both are 0."""
     below = np.abs(y_true) + np.abs(prediction)
     out = np.zeros(len(y_true))
     return np.asarray(
@@ -161,18 +161,18 @@ def symmetric_percentage_errors(y_true: FloatArray, prediction: FloatArray) -> F
 
 
 def poisson_losses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """``m - y log m`` of each row: the part of the likelihood that depends on m, as in LightGBM."""
+    """Return ``m - y log m`` of each row: the likelihood's part with m, as in LightGBM."""
     _check_pair(y_true, prediction, "poisson", zero_target=True)
     return np.asarray(prediction - xlogy(y_true, prediction))
 
 
 def poisson_likelihoods(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """Negative log-likelihood of each count, as in XGBoost."""
+    """Return the negative log-likelihood of each count, as in XGBoost."""
     return np.asarray(poisson_losses(y_true, prediction) + gammaln(y_true + 1.0))
 
 
 def gamma_likelihoods(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """``y / m + log m`` of each row: an exponential distribution, as in both libraries."""
+    """Return ``y / m + log m`` of each row: exponential likelihood, as in both libraries."""
     _check_pair(y_true, prediction, "gamma_nloglik", zero_target=False)
     return np.asarray(y_true / prediction + np.log(prediction))
 
@@ -192,21 +192,21 @@ class TweedieLikelihoods:
 def largest_error(
     y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
 ) -> float:
-    """Largest absolute error of a row; weights have no effect."""
+    """Return the largest absolute error of a row; weights have no effect."""
     return float(np.abs(y_true - prediction).max())
 
 
 def median_error(
     y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
 ) -> float:
-    """Median of the absolute errors."""
+    """Return the median of the absolute errors."""
     return weighted_quantile(np.abs(y_true - prediction), 0.5, weight)
 
 
 def explained_variance(
     y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
 ) -> float:
-    """1 minus the variance of the errors over that of the targets."""
+    """Return 1 minus the ratio of the variance of the errors to that of the targets."""
     errors = y_true - prediction
 
     def variance(values: FloatArray) -> float:
@@ -258,8 +258,8 @@ def _explained(left: float, all_: float) -> float:
 def weighted_quantile(values: FloatArray, level: float, weight: FloatArray | None) -> float:
     """Return the smallest value whose cumulative weight reaches the share ``level``.
 
-    If it reaches the level exactly, the mean of this and the next value: the median of 1, 2,
-    3, 4 is 2.5.
+    If the cumulative weight equals the level exactly, return the mean of this and the next
+    value: the median of 1, 2, 3, 4 is 2.5.
 
     Examples
     --------
@@ -277,10 +277,10 @@ def weighted_quantile(values: FloatArray, level: float, weight: FloatArray | Non
 
 
 def skill_of_pinball(level: float) -> Skill:
-    """Relative reduction of the pinball loss against the best constant."""
+    """Return the skill score of the pinball loss against the best constant."""
     return Skill(PinballLosses(level), QuantileOf(level))
 
 
 def skill_of_tweedie(power: float) -> Skill:
-    """Relative reduction of the deviance against the best constant."""
+    """Return the skill score of the Tweedie deviance against the best constant."""
     return Skill(TweedieDeviances(power), weighted_mean)

@@ -45,7 +45,7 @@ def is_scorer(item: object) -> bool:
 
 
 def scorer_names() -> list[str]:
-    """Names that scikit-learn knows."""
+    """Return the names of scikit-learn's scorers."""
     from sklearn.metrics import get_scorer_names
 
     return list(get_scorer_names())
@@ -57,9 +57,9 @@ def scorer_metric(item: Any, objective: Objective, task: Task) -> Metric:
     Parameters
     ----------
     item : str or callable
-        A name that scikit-learn knows, or a scorer.
+        A name of a scikit-learn scorer, or a scorer.
     objective : Objective
-        Turns raw scores into predictions.
+        Converts raw scores to predictions.
     task : Task
 
     Raises
@@ -134,7 +134,7 @@ class ScorerOf:
 
 
 def _stand_in(raw: FloatArray, objective: Objective, task: Task) -> Any:
-    """The substitute for the model: X has one column, the number of the row.
+    """Return the substitute for the model; its X has one column, the number of the row.
 
     scikit-learn is imported late, because most fits do not need it.
     """

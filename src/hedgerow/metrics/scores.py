@@ -69,50 +69,50 @@ class Explained:
 
 
 def squared_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """Squared error of each row."""
+    """Return the squared error of each row."""
     return np.asarray((y_true - prediction) ** 2)
 
 
 def absolute_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """Absolute error of each row."""
+    """Return the absolute error of each row."""
     return np.asarray(np.abs(y_true - prediction))
 
 
 def log_losses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """``-log(probability of the true class)`` of each row; see :func:`logloss`."""
+    """Return ``-log(probability of the true class)`` of each row; see :func:`logloss`."""
     chosen = prediction[np.arange(len(y_true)), y_true.astype(np.intp)]
     return np.asarray(-np.log(np.maximum(chosen, np.finfo(float).eps)))
 
 
 def hits(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """1 for each row whose most probable class is the true one, 0 for the others."""
+    """Return 1 for each row whose most probable class is the true one, else 0."""
     return (prediction.argmax(axis=1) == y_true).astype(np.float64)
 
 
 def misses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """1 minus :func:`hits`."""
+    """Return 1 minus :func:`hits`."""
     return 1.0 - hits(y_true, prediction)
 
 
 def rmse(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
-    """Root of the mean squared error; 0 is perfect."""
+    """Return the root of the mean squared error; 0 is perfect."""
     return math.sqrt(weighted_mean(squared_errors(y_true, prediction), weight))
 
 
 def mae(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
-    """Mean absolute error; 0 is perfect."""
+    """Return the mean absolute error; 0 is perfect."""
     return weighted_mean(absolute_errors(y_true, prediction), weight)
 
 
 def r2(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
-    """Explained share of the variance; 1 is perfect, 0 is the mean of ``y_true``."""
+    """Return the explained share of the variance; 1 is perfect, 0 is the mean of ``y_true``."""
     center = AllRows.of(y_true, weight).center()
     explained = Explained()
     return explained.finish(*explained.sums(y_true, prediction, weight, center))
 
 
 def logloss(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
-    """Mean of ``-log(probability of the true class)``; 0 is perfect.
+    """Return the mean of ``-log(probability of the true class)``; 0 is perfect.
 
     Parameters
     ----------
@@ -126,10 +126,10 @@ def logloss(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | Non
 
 
 def accuracy(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
-    """Share of the rows whose most probable class is the true one."""
+    """Return the share of the rows whose most probable class is the true one."""
     return weighted_mean(hits(y_true, prediction), weight)
 
 
 def error(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
-    """Share of the rows whose most probable class is not the true one."""
+    """Return the share of the rows whose most probable class is not the true one."""
     return weighted_mean(misses(y_true, prediction), weight)

@@ -1,4 +1,4 @@
-"""Metrics of risks and times of events that may be censored."""
+"""Metrics of survival models: risks and event times that may be censored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hedgerow.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Concordance:
-    """Harrell's C: share of the pairs whose order in time the prediction gets right.
+    """Harrell's C: share of the comparable pairs that the prediction orders correctly.
 
     A pair can be compared if its earlier time is an event.  Equal predictions
     count half, and pairs of events at the same time are left out.

@@ -26,7 +26,10 @@ class MeanOfTargets:
     def __call__(
         self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
     ) -> float:
-        """Both arrays have shape (n_rows, n_targets); raw scores (n_targets, n_rows)."""
+        """Return the mean score.
+
+        Both arrays have shape (n_rows, n_targets); raw scores have shape (n_targets, n_rows).
+        """
         return mean_of(
             self.function(np.ascontiguousarray(y_true[:, k]), self._of(k, prediction), weight)
             for k in range(self.objective.n_outputs)
@@ -40,6 +43,6 @@ class MeanOfTargets:
 
 
 def of_targets(single: Metric, objective: SeveralTargets) -> Metric:
-    """Return the metric of several targets from that of one."""
+    """Return the metric of several targets made from the metric of one target."""
     function = MeanOfTargets(single.function, objective, single.from_raw)
     return replace(single, function=function, sums=None)

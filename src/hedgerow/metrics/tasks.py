@@ -22,6 +22,6 @@ def task_of(objective: Objective) -> Task:
 
 
 def scored_as(objective: Objective) -> Task:
-    """Return the kind of predictions for metrics; predictions of several numbers have few."""
+    """Return the kind of predictions for metrics; few metrics take several numbers per row."""
     known: Task = getattr(objective, "scored_as", task_of(objective))
     return known

@@ -65,7 +65,7 @@ class CategoryTables:
     unknown_in_sets: bool = False
 
     def bins_of(self, feature: int) -> npt.NDArray[np.uint8]:
-        """Bin of each level of ``feature``."""
+        """Return the bin of each level of ``feature``."""
         return self.level_bin[self.level_start[feature] : self.level_start[feature + 1]]
 
 

@@ -276,7 +276,7 @@ def walk_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> WalkTabl
 
 
 def _holds_numbers(forest: Forest) -> bool:
-    """Whether leaves are plain numbers, not vectors or linear functions."""
+    """Return whether leaves are plain numbers, not vectors or linear functions."""
     return forest.vectors is None and forest.slopes is None
 
 

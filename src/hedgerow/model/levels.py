@@ -85,7 +85,7 @@ def level_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> LevelTa
 
 
 def _is_symmetric(splits: Splits) -> bool:
-    """Whether all nodes at the same depth of a tree have the same split."""
+    """Return whether all nodes at the same depth of a tree have the same split."""
     for level in splits.levels:
         _, first, same = np.unique(splits.tree[level], return_index=True, return_inverse=True)
         leader = level[first][same]

@@ -54,7 +54,7 @@ class Model:
 
 
 def has_foreign_rules(model: Model) -> bool:
-    """Whether prediction needs a rule that only imported models have."""
+    """Return whether prediction needs a rule that only imported models have."""
     schema, slopes = model.schema, model.forest.slopes
     kept = () if model.inputs is None else model.inputs.kept
     return (

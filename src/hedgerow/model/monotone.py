@@ -302,7 +302,7 @@ def _least_and_most(forest: Forest, value: FloatArray, sign: int) -> tuple[Float
 
 
 def _turns(slopes: Slopes, column: int, sign: int) -> bool:
-    """Whether a leaf has a slope against the direction."""
+    """Return whether a leaf has a slope against the direction."""
     return bool((sign * slopes.slope[slopes.column == column] < 0.0).any())
 
 
