@@ -7,7 +7,7 @@ estimator, or loads one to predict, skips some 80 modules and half of the import
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -76,6 +76,7 @@ _FITTED = (
 )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class HedgerowEstimator(
     FitHooks,
     ModelFiles,
@@ -84,151 +85,87 @@ class HedgerowEstimator(
     BoostedExplanations,
     InspectionPictures,
 ):
-    """Base of the boosted classifier, regressor and ranker."""
+    """Base of the boosted classifier, regressor and ranker.
 
-    booster_: Booster
-    n_features_in_: int
-    feature_names_in_: npt.NDArray[np.object_]
-    n_iter_: int
-    best_iteration_: int | None
-    evals_result_: dict[str, dict[str, list[float]]]
-    stopped_by_: str | None
+    Parameters are fields of a dataclass: each stands once, and the signatures that
+    scikit-learn, ``help()`` and editors read are made of them.
+    """
+
+    booster_: Booster = field(init=False)
+    n_features_in_: int = field(init=False)
+    feature_names_in_: npt.NDArray[np.object_] = field(init=False)
+    n_iter_: int = field(init=False)
+    best_iteration_: int | None = field(init=False)
+    evals_result_: dict[str, dict[str, list[float]]] = field(init=False)
+    stopped_by_: str | None = field(init=False)
 
     _objectives: ClassVar[tuple[str, ...]]
     _loss_parameters: ClassVar[tuple[str, ...]]
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int | Auto = "auto",
-        learning_rate: LearningRate | Auto = "auto",
-        max_leaves: int | Auto | None = "auto",
-        max_depth: int | None = None,
-        min_samples_leaf: int | Auto = "auto",
-        min_child_weight: float = 1e-3,
-        reg_lambda: float | Auto = "auto",
-        reg_alpha: float = 0.0,
-        gamma: float = 0.0,
-        max_delta_step: float = 0.0,
-        subsample: float | Auto = "auto",
-        sampling: Sampling = "uniform",
-        goss_top_rate: float = 0.2,
-        goss_other_rate: float = 0.1,
-        colsample_bytree: float = 1.0,
-        colsample_bylevel: float = 1.0,
-        colsample_bynode: float | Auto = "auto",
-        max_bins: int | Auto = "auto",
-        grow_policy: GrowPolicy | Auto = "auto",
-        tree_method: TreeMethod = "hist",
-        boosting: Boosting = "gbdt",
-        leaf_estimation: LeafEstimation = "auto",
-        multi_strategy: MultiStrategy = "auto",
-        drop_rate: float = 0.1,
-        skip_drop: float = 0.5,
-        max_drop: int = 50,
-        num_parallel_tree: int = 1,
-        oob_score: bool = False,
-        zero_as_missing: bool = False,
-        bundle_features: bool | Literal["auto"] = "auto",
-        categorical_features: CategoricalFeatures = "auto",
-        unknown_category: UnknownCategory = "missing",
-        max_cat_to_onehot: int | Auto = "auto",
-        max_cat_threshold: int = 32,
-        cat_smooth: float = 10.0,
-        cat_l2: float = 10.0,
-        min_data_per_group: int | Auto = "auto",
-        target_statistics: TargetStatistics = "auto",
-        linear_leaves: bool | Auto = "auto",
-        linear_lambda: float = 1.0,
-        monotone_constraints: MonotoneConstraints = None,
-        interaction_constraints: InteractionConstraints = None,
-        monotone_penalty: float = 0.0,
-        feature_penalties: ByFeature = None,
-        feature_weights: ByFeature = None,
-        extra_trees: bool = False,
-        path_smooth: float = 0.0,
-        forced_splits: ForcedSplits = None,
-        max_bins_by_feature: ByFeature = None,
-        forced_bins: ForcedBins = None,
-        advanced: Mapping[str, object] | None = None,
-        objective: OwnObjective = "auto",
-        eval_metric: EvalMetric = None,
-        early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
-        validation_fraction: float = 0.1,
-        patience: int | Auto = "auto",
-        min_delta: float = 0.0,
-        train_scores: bool = False,
-        time_budget: float | None = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        callbacks: Callback | Sequence[Callback] | None = None,
-        progress: bool = False,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaves = max_leaves
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.min_child_weight = min_child_weight
-        self.reg_lambda = reg_lambda
-        self.reg_alpha = reg_alpha
-        self.gamma = gamma
-        self.max_delta_step = max_delta_step
-        self.subsample = subsample
-        self.sampling = sampling
-        self.goss_top_rate = goss_top_rate
-        self.goss_other_rate = goss_other_rate
-        self.colsample_bytree = colsample_bytree
-        self.colsample_bylevel = colsample_bylevel
-        self.colsample_bynode = colsample_bynode
-        self.max_bins = max_bins
-        self.grow_policy = grow_policy
-        self.tree_method = tree_method
-        self.boosting = boosting
-        self.leaf_estimation = leaf_estimation
-        self.multi_strategy = multi_strategy
-        self.drop_rate = drop_rate
-        self.skip_drop = skip_drop
-        self.max_drop = max_drop
-        self.num_parallel_tree = num_parallel_tree
-        self.oob_score = oob_score
-        self.zero_as_missing = zero_as_missing
-        self.bundle_features = bundle_features
-        self.categorical_features = categorical_features
-        self.unknown_category = unknown_category
-        self.max_cat_to_onehot = max_cat_to_onehot
-        self.max_cat_threshold = max_cat_threshold
-        self.cat_smooth = cat_smooth
-        self.cat_l2 = cat_l2
-        self.min_data_per_group = min_data_per_group
-        self.target_statistics = target_statistics
-        self.linear_leaves = linear_leaves
-        self.linear_lambda = linear_lambda
-        self.monotone_constraints = monotone_constraints
-        self.interaction_constraints = interaction_constraints
-        self.monotone_penalty = monotone_penalty
-        self.feature_penalties = feature_penalties
-        self.feature_weights = feature_weights
-        self.extra_trees = extra_trees
-        self.path_smooth = path_smooth
-        self.forced_splits = forced_splits
-        self.max_bins_by_feature = max_bins_by_feature
-        self.forced_bins = forced_bins
-        self.advanced = advanced
-        self.objective = objective
-        self.eval_metric = eval_metric
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.min_delta = min_delta
-        self.train_scores = train_scores
-        self.time_budget = time_budget
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.progress = progress
+    n_estimators: int | Auto = "auto"
+    learning_rate: LearningRate | Auto = "auto"
+    max_leaves: int | Auto | None = "auto"
+    max_depth: int | None = None
+    min_samples_leaf: int | Auto = "auto"
+    min_child_weight: float = 1e-3
+    reg_lambda: float | Auto = "auto"
+    reg_alpha: float = 0.0
+    gamma: float = 0.0
+    max_delta_step: float = 0.0
+    subsample: float | Auto = "auto"
+    sampling: Sampling = "uniform"
+    goss_top_rate: float = 0.2
+    goss_other_rate: float = 0.1
+    colsample_bytree: float = 1.0
+    colsample_bylevel: float = 1.0
+    colsample_bynode: float | Auto = "auto"
+    max_bins: int | Auto = "auto"
+    grow_policy: GrowPolicy | Auto = "auto"
+    tree_method: TreeMethod = "hist"
+    boosting: Boosting = "gbdt"
+    leaf_estimation: LeafEstimation = "auto"
+    multi_strategy: MultiStrategy = "auto"
+    drop_rate: float = 0.1
+    skip_drop: float = 0.5
+    max_drop: int = 50
+    num_parallel_tree: int = 1
+    oob_score: bool = False
+    zero_as_missing: bool = False
+    bundle_features: bool | Literal["auto"] = "auto"
+    categorical_features: CategoricalFeatures = "auto"
+    unknown_category: UnknownCategory = "missing"
+    max_cat_to_onehot: int | Auto = "auto"
+    max_cat_threshold: int = 32
+    cat_smooth: float = 10.0
+    cat_l2: float = 10.0
+    min_data_per_group: int | Auto = "auto"
+    target_statistics: TargetStatistics = "auto"
+    linear_leaves: bool | Auto = "auto"
+    linear_lambda: float = 1.0
+    monotone_constraints: MonotoneConstraints = None
+    interaction_constraints: InteractionConstraints = None
+    monotone_penalty: float = 0.0
+    feature_penalties: ByFeature = None
+    feature_weights: ByFeature = None
+    extra_trees: bool = False
+    path_smooth: float = 0.0
+    forced_splits: ForcedSplits = None
+    max_bins_by_feature: ByFeature = None
+    forced_bins: ForcedBins = None
+    advanced: Mapping[str, object] | None = None
+    objective: OwnObjective = "auto"
+    eval_metric: EvalMetric = None
+    early_stopping: bool | Literal["auto", "oob", "cv"] = "auto"
+    validation_fraction: float = 0.1
+    patience: int | Auto = "auto"
+    min_delta: float = 0.0
+    train_scores: bool = False
+    time_budget: float | None = None
+    warm_start: bool = False
+    n_jobs: int | None = None
+    random_state: int | np.random.RandomState | None = None
+    callbacks: Callback | Sequence[Callback] | None = None
+    progress: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

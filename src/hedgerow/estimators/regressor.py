@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.sample import Sample, check_vector, check_weight
 from hedgerow.boosting.row_data.event_times import read_times
 from hedgerow.boosting.row_data.groups import read_groups
@@ -27,29 +25,15 @@ from hedgerow.boosting.row_data.targets import (
     same_targets,
 )
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
-from hedgerow.data import Schema, UnknownCategory, read_any
-from hedgerow.data.categories.columns import CategoricalFeatures
+from hedgerow.data import Schema, read_any
 from hedgerow.errors import DataError
-from hedgerow.estimators.base import Auto, EvalMetric, HedgerowEstimator, OwnObjective
+from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
 from hedgerow.objectives import Objective, make_objective, objective_for
 from hedgerow.params import (
     CHECKPOINT_SECONDS,
-    Boosting,
-    ByFeature,
-    ForcedBins,
-    ForcedSplits,
-    GrowPolicy,
-    InteractionConstraints,
-    LeafEstimation,
-    MonotoneConstraints,
-    MultiStrategy,
-    Sampling,
-    TargetStatistics,
-    TreeMethod,
 )
-from hedgerow.schedules import LearningRate
 
 if TYPE_CHECKING:
     from hedgerow.objectives.distributions.predicted import Distribution
@@ -57,6 +41,7 @@ if TYPE_CHECKING:
 
 
 @shared_texts
+@dataclass(kw_only=True, eq=False, repr=False)
 class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     """Gradient-boosted decision trees for regression.
 
@@ -130,152 +115,12 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         *("aft_distribution", "aft_scale"),
     )
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int | Auto = "auto",
-        learning_rate: LearningRate | Auto = "auto",
-        max_leaves: int | Auto | None = "auto",
-        max_depth: int | None = None,
-        min_samples_leaf: int | Auto = "auto",
-        min_child_weight: float = 1e-3,
-        reg_lambda: float | Auto = "auto",
-        reg_alpha: float = 0.0,
-        gamma: float = 0.0,
-        max_delta_step: float = 0.0,
-        subsample: float | Auto = "auto",
-        sampling: Sampling = "uniform",
-        goss_top_rate: float = 0.2,
-        goss_other_rate: float = 0.1,
-        colsample_bytree: float = 1.0,
-        colsample_bylevel: float = 1.0,
-        colsample_bynode: float | Auto = "auto",
-        max_bins: int | Auto = "auto",
-        grow_policy: GrowPolicy | Auto = "auto",
-        tree_method: TreeMethod = "hist",
-        boosting: Boosting = "gbdt",
-        leaf_estimation: LeafEstimation = "auto",
-        multi_strategy: MultiStrategy = "auto",
-        drop_rate: float = 0.1,
-        skip_drop: float = 0.5,
-        max_drop: int = 50,
-        num_parallel_tree: int = 1,
-        oob_score: bool = False,
-        zero_as_missing: bool = False,
-        bundle_features: bool | Literal["auto"] = "auto",
-        categorical_features: CategoricalFeatures = "auto",
-        unknown_category: UnknownCategory = "missing",
-        max_cat_to_onehot: int | Auto = "auto",
-        max_cat_threshold: int = 32,
-        cat_smooth: float = 10.0,
-        cat_l2: float = 10.0,
-        min_data_per_group: int | Auto = "auto",
-        target_statistics: TargetStatistics = "auto",
-        linear_leaves: bool | Auto = "auto",
-        linear_lambda: float = 1.0,
-        monotone_constraints: MonotoneConstraints = None,
-        interaction_constraints: InteractionConstraints = None,
-        monotone_penalty: float = 0.0,
-        feature_penalties: ByFeature = None,
-        feature_weights: ByFeature = None,
-        extra_trees: bool = False,
-        path_smooth: float = 0.0,
-        forced_splits: ForcedSplits = None,
-        max_bins_by_feature: ByFeature = None,
-        forced_bins: ForcedBins = None,
-        advanced: Mapping[str, object] | None = None,
-        objective: OwnObjective = "auto",
-        eval_metric: EvalMetric = None,
-        quantile: float | Sequence[float] | None = None,
-        delta: float | None = None,
-        expectile: float | None = None,
-        tweedie_power: float | None = None,
-        aft_distribution: TimeDistribution | None = None,
-        aft_scale: float | None = None,
-        early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
-        validation_fraction: float = 0.1,
-        patience: int | Auto = "auto",
-        min_delta: float = 0.0,
-        train_scores: bool = False,
-        time_budget: float | None = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        callbacks: Callback | Sequence[Callback] | None = None,
-        progress: bool = False,
-    ) -> None:
-        super().__init__(
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            max_leaves=max_leaves,
-            max_depth=max_depth,
-            min_samples_leaf=min_samples_leaf,
-            min_child_weight=min_child_weight,
-            reg_lambda=reg_lambda,
-            reg_alpha=reg_alpha,
-            gamma=gamma,
-            max_delta_step=max_delta_step,
-            subsample=subsample,
-            sampling=sampling,
-            goss_top_rate=goss_top_rate,
-            goss_other_rate=goss_other_rate,
-            colsample_bytree=colsample_bytree,
-            colsample_bylevel=colsample_bylevel,
-            colsample_bynode=colsample_bynode,
-            max_bins=max_bins,
-            grow_policy=grow_policy,
-            tree_method=tree_method,
-            boosting=boosting,
-            leaf_estimation=leaf_estimation,
-            multi_strategy=multi_strategy,
-            drop_rate=drop_rate,
-            skip_drop=skip_drop,
-            max_drop=max_drop,
-            num_parallel_tree=num_parallel_tree,
-            oob_score=oob_score,
-            zero_as_missing=zero_as_missing,
-            bundle_features=bundle_features,
-            categorical_features=categorical_features,
-            unknown_category=unknown_category,
-            max_cat_to_onehot=max_cat_to_onehot,
-            max_cat_threshold=max_cat_threshold,
-            cat_smooth=cat_smooth,
-            cat_l2=cat_l2,
-            min_data_per_group=min_data_per_group,
-            target_statistics=target_statistics,
-            linear_leaves=linear_leaves,
-            linear_lambda=linear_lambda,
-            monotone_constraints=monotone_constraints,
-            interaction_constraints=interaction_constraints,
-            monotone_penalty=monotone_penalty,
-            feature_penalties=feature_penalties,
-            feature_weights=feature_weights,
-            extra_trees=extra_trees,
-            path_smooth=path_smooth,
-            forced_splits=forced_splits,
-            max_bins_by_feature=max_bins_by_feature,
-            forced_bins=forced_bins,
-            advanced=advanced,
-            objective=objective,
-            eval_metric=eval_metric,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            patience=patience,
-            min_delta=min_delta,
-            train_scores=train_scores,
-            time_budget=time_budget,
-            warm_start=warm_start,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            callbacks=callbacks,
-            progress=progress,
-        )
-        self.quantile = quantile
-        self.delta = delta
-        self.expectile = expectile
-        self.tweedie_power = tweedie_power
-        self.aft_distribution = aft_distribution
-        self.aft_scale = aft_scale
+    quantile: float | Sequence[float] | None = None
+    delta: float | None = None
+    expectile: float | None = None
+    tweedie_power: float | None = None
+    aft_distribution: TimeDistribution | None = None
+    aft_scale: float | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

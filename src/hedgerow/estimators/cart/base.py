@@ -1,4 +1,4 @@
-"""What CARTClassifier and CARTRegressor share: parameters, reading of data, use of the tree."""
+"""The base class of CARTClassifier and CARTRegressor: parameters, data, use of the tree."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import numbers
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -58,16 +59,17 @@ _RANGES = {
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CartEstimator(
     CartViews, CartFiles, TreeExplanations, NamedArguments, BaseEstimator, InspectionPictures
 ):
     """Base of :class:`CARTClassifier` and :class:`CARTRegressor`."""
 
-    tree_: CartTree
-    n_features_in_: int
-    feature_names_in_: npt.NDArray[np.object_]
-    max_features_: int
-    n_outputs_: int
+    tree_: CartTree = field(init=False)
+    n_features_in_: int = field(init=False)
+    feature_names_in_: npt.NDArray[np.object_] = field(init=False)
+    max_features_: int = field(init=False)
+    n_outputs_: int = field(init=False)
 
     _criteria: ClassVar[tuple[str, ...]]
     _fitted: ClassVar[tuple[str, ...]] = (
@@ -75,38 +77,20 @@ class CartEstimator(
         "n_outputs_",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        *,
-        criterion: str,
-        max_depth: int | None,
-        min_samples_split: int | float,
-        min_samples_leaf: int | float,
-        min_weight_fraction_leaf: float,
-        max_features: MaxFeatures,
-        random_state: int | np.random.RandomState | None,
-        max_leaf_nodes: int | None,
-        min_impurity_decrease: float,
-        ccp_alpha: float,
-        categorical_features: Sequence[int | str] | None,
-        n_jobs: int | None,
-        splitter: str,
-        monotonic_cst: MonotoneConstraints,
-    ) -> None:
-        self.criterion = criterion
-        self.splitter = splitter
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_features = max_features
-        self.random_state = random_state
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.ccp_alpha = ccp_alpha
-        self.categorical_features = categorical_features
-        self.n_jobs = n_jobs
-        self.monotonic_cst = monotonic_cst
+    criterion: str = "gini"
+    max_depth: int | None = None
+    min_samples_split: int | float = 2
+    min_samples_leaf: int | float = 1
+    min_weight_fraction_leaf: float = 0.0
+    max_features: MaxFeatures = None
+    random_state: int | np.random.RandomState | None = None
+    max_leaf_nodes: int | None = None
+    min_impurity_decrease: float = 0.0
+    ccp_alpha: float = 0.0
+    categorical_features: Sequence[int | str] | None = None
+    n_jobs: int | None = None
+    splitter: str = "best"
+    monotonic_cst: MonotoneConstraints = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -116,7 +100,7 @@ class CartEstimator(
         return tags
 
     def _inspected(self) -> Inspected:
-        """The tree as a model whose raw scores are predictions, or probabilities."""
+        """Return the tree as a model whose raw scores are predictions or probabilities."""
         check_is_fitted(self)
         outputs, names = self._explained_outputs()
         forest, schema = forest_of(self.tree_, outputs)
@@ -127,7 +111,7 @@ class CartEstimator(
     # -- parameters ----------------------------------------------------------
 
     def _params(self, table: Table, n_classes: int) -> CartParams:
-        """Parameters, validated and resolved for a table."""
+        """Validate the parameters and resolve them for a table."""
         if self.criterion not in self._criteria:
             hint = did_you_mean(str(self.criterion), self._criteria)
             raise ParameterError(
@@ -159,19 +143,19 @@ class CartEstimator(
         )
 
     def _signs(self, schema: Schema, n_classes: int) -> IntArray | None:
-        """1 for each column that predictions may not fall with, -1 for the opposite."""
+        """Return 1 for each increasing column, -1 for each decreasing one, and 0 for the others."""
         signs = read_signs(self.monotonic_cst, schema, "monotonic_cst")
         if signs is None:
             return None
         if n_classes > 2:
             raise ParameterError(
-                f"monotonic_cst orders a number or the chance of one of two classes, but y has "
-                f"{n_classes} classes: leave it out."
+                f"monotonic_cst supports regression and two classes, but y has {n_classes} "
+                "classes: leave it out."
             )
         if CRITERIA[self.criterion] not in (GINI, SQUARED_ERROR, POISSON):
             raise ParameterError(
-                f"monotonic_cst is for means, which criterion={self.criterion!r} does not compare: "
-                "use 'gini', 'squared_error' or 'poisson'."
+                f"monotonic_cst does not support criterion={self.criterion!r}: use 'gini', "
+                "'squared_error' or 'poisson'."
             )
         return np.array(signs, dtype=np.int64)
 
@@ -183,15 +167,15 @@ class CartEstimator(
         return None if value is None else int(value)
 
     def _rows(self, name: str, low: int, n_rows: int) -> int:
-        """A number of rows, given as such or as a share of all."""
+        """Return a parameter that is a number or a fraction of rows as a number of rows."""
         value = getattr(self, name)
         share = Interval(0.0, 1.0, low_open=True, high_open=low == 1)
         if value in Interval(low, UNLIMITED, integer=True):
             return int(value)
         if isinstance(value, numbers.Integral) or value not in share:
             raise ParameterError(
-                f"{name} must be an integer of at least {low}, or {share} (a share of the rows); "
-                f"got {value!r}."
+                f"{name} must be an integer of at least {low}, or {share} (a fraction of the "
+                f"rows); got {value!r}."
             )
         return math.ceil(value * n_rows)
 
@@ -210,12 +194,12 @@ class CartEstimator(
             return max(1, int(value * n_features))
         raise ParameterError(
             f"max_features must be 'sqrt', 'log2', None, an integer from 1 to the number of "
-            f"features ({n_features}), or a number greater than 0 and at most 1 (a share of "
-            f"them); got {value!r}."
+            f"features ({n_features}), or a number greater than 0 and at most 1 (a "
+            f"fraction of them); got {value!r}."
         )
 
     def _categorical(self, schema: Schema) -> AnyArray:
-        """1 for each categorical column."""
+        """Return 1 for each categorical column and 0 for the others."""
         chosen = np.zeros(schema.n_features, dtype=np.uint8)
         given = self.categorical_features
         if given is None:
@@ -238,15 +222,15 @@ class CartEstimator(
             else:
                 hint = did_you_mean(str(column), schema.names if schema.named else ())
                 raise ParameterError(
-                    f"categorical_features names {column!r}, which is not a column of X: give "
-                    f"column indices, or names where X is a frame with names.{hint}"
+                    f"categorical_features names {column!r}, which is not a column of X: use "
+                    f"column indices, or names if X is a frame with column names.{hint}"
                 )
         return chosen
 
     # -- training ------------------------------------------------------------
 
     def _adopt(self, sample: CartSample, n_classes: int, **more: Any) -> Self:
-        """Train, and take the tree as one's own in one step."""
+        """Train a tree, and set all fitted attributes in one assignment."""
         schema = sample.table.schema
         params = self._params(sample.table, n_classes)
         n_threads = resolve_threads(self.n_jobs)
@@ -269,9 +253,12 @@ class CartEstimator(
     def _check_together(
         self, sample: CartSample, params: CartParams, categorical: AnyArray
     ) -> None:
-        """Raise ``ParameterError`` for what does not go together."""
+        """Raise ``ParameterError`` for parameters that exclude each other."""
         if params.sign is not None and (params.sign[categorical == 1] != 0).any():
-            raise ParameterError("monotonic_cst names a column of categories, which has no order.")
+            raise ParameterError(
+                "monotonic_cst names a categorical column, whose categories have no order: leave "
+                "the column out of monotonic_cst."
+            )
         if sample.target.ndim == 1:
             return
         if CRITERIA[self.criterion] not in (GINI, SQUARED_ERROR):
@@ -290,7 +277,7 @@ class CartEstimator(
                 )
 
     def cost_complexity_pruning_path(self, X: Any, y: Any, sample_weight: Any = None) -> Bunch:
-        """Values of ``ccp_alpha`` at which the pruned tree changes.
+        """Return the values of ``ccp_alpha`` at which the pruned tree changes.
 
         Parameters
         ----------
@@ -300,8 +287,8 @@ class CartEstimator(
         Returns
         -------
         sklearn.utils.Bunch
-            ``ccp_alphas``: the alphas, ascending, the first one 0;
-            ``impurities``: impurity of all leaves of the tree that each leaves.
+            ``ccp_alphas``: the values, ascending from 0; ``impurities``: total impurity of
+            the leaves of the tree that each value gives.
         """
         from sklearn.base import clone
 
@@ -319,7 +306,7 @@ class CartEstimator(
         return dense_table(read_any(X, schema, reader=type(self).__name__))
 
     def apply(self, X: Any) -> IntArray:
-        """Leaf that each row reaches.
+        """Return the leaf that each row reaches.
 
         Parameters
         ----------
@@ -328,7 +315,7 @@ class CartEstimator(
         Returns
         -------
         ndarray of int64, shape (n_rows,)
-            Number of the node in ``tree_``.
+            Index of the node in ``tree_``.
         """
         return self._leaves(X)
 
@@ -337,7 +324,7 @@ class CartEstimator(
         return self.tree_.apply(table, resolve_threads(self.n_jobs))
 
     def decision_path(self, X: Any) -> csr_matrix:
-        """The nodes that each row passes.
+        """Return the nodes on the path of each row.
 
         Parameters
         ----------
@@ -346,7 +333,7 @@ class CartEstimator(
         Returns
         -------
         scipy.sparse.csr_matrix of int64, shape (n_rows, n_nodes)
-            1 where the row passes the node, the root and the leaf among them.
+            1 where a node is on the path of the row, including the root and the leaf.
         """
         from scipy.sparse import csr_matrix
 
@@ -369,20 +356,20 @@ class CartEstimator(
         return csr_matrix((np.ones(len(column), dtype=np.int64), column, start), shape=shape)
 
     def get_depth(self) -> int:
-        """Splits on the longest way from the root to a leaf."""
+        """Return the number of splits on the longest path from the root to a leaf."""
         check_is_fitted(self, "tree_")
         return self.tree_.max_depth
 
     def get_n_leaves(self) -> int:
-        """Number of leaves."""
+        """Return the number of leaves."""
         check_is_fitted(self, "tree_")
         return self.tree_.n_leaves
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """Share of each feature in the impurity decrease of all splits.
+        """Fraction of the total impurity decrease due to splits of each feature.
 
-        Shape (n_features,); the sum is 1, or 0 if there is no split.
+        The shape is (n_features,), and the sum is 1, or 0 if there is no split.
         """
         check_is_fitted(self, "tree_")
         return self.tree_.feature_importances()
@@ -397,38 +384,36 @@ class CartEstimator(
         outer: bool = False,
         backend: FrameLibrary = "pandas",
     ) -> Any:
-        """Every candidate cut of every feature at a node, with its score.
+        """Return every candidate cut of every feature at a node, with its score.
 
         Parameters
         ----------
         node : int
-            Number of the node in ``tree_``; 0 is the root.
+            Index of the node in ``tree_``; 0 is the root.
         X, y, sample_weight
-            Rows as for :meth:`fit`; those that reach the node count.
+            Rows, as for :meth:`fit`.  Only rows that reach the node are used.
         outer : bool, default=False
-            Also the cuts before the first and behind the last value, which
-            divide nothing.
+            Include the cuts below the lowest and above the highest value, which divide
+            nothing.
         backend : {"pandas", "polars", "pyarrow"} or None, default="pandas"
-            Library of the frame, which must be installed; None for a dict of
-            lists.
+            Library of the frame, which must be installed; None returns a dict of lists.
 
         Returns
         -------
         data frame, one row per cut
-            ``feature`` (name of the column), ``kind`` (``"<="``, or ``"=="`` for
-            a category against the rest), ``cut`` (threshold or category; the
-            middle of two neighbouring values, rounded down for 64-bit integers;
-            infinity if it parts present from missing values),
-            ``missing_left``, ``n_left``, ``n_right``, ``score`` (impurity of the
-            sides, weighted by their shares) and ``decrease`` (that of the node
-            minus the score).
+            ``feature`` (name of the column), ``kind`` (``"<="``, or ``"=="`` for one
+            category against all others), ``cut`` (threshold or category), ``missing_left``,
+            ``n_left``, ``n_right``, ``score`` (mean impurity of the children, weighted by
+            their fractions of the rows) and ``decrease`` (impurity of the node minus the
+            score).  A threshold is the middle of two neighbouring values, rounded down for
+            64-bit integers, or infinity if it separates present from missing values.
 
         Raises
         ------
         ParameterError
-            If there is no such node.
+            If the tree has no such node.
         DataError
-            If no row reaches it.
+            If no row reaches the node.
         """
         table = self._read(X)
         if node not in Interval(0, self.tree_.node_count - 1, integer=True):
@@ -436,7 +421,9 @@ class CartEstimator(
                 f"node must be an integer from 0 to {self.tree_.node_count - 1}; got {node!r}."
             )
         if self.n_outputs_ > 1:
-            raise ParameterError("split_table is for trees of one target.")
+            raise ParameterError(
+                f"split_table supports one target, but this tree has {self.n_outputs_} targets."
+            )
         target, n_classes = self._target(y, table.n_rows)
         sample = CartSample(table, target, self._weight(sample_weight, target, table.n_rows))
         reached = self.tree_.apply(table, resolve_threads(self.n_jobs))
@@ -448,15 +435,15 @@ class CartEstimator(
 
     @abstractmethod
     def _target(self, y: Any, n_rows: int) -> tuple[FloatArray, int]:
-        """Targets as numbers, and how many classes there are (0 in regression)."""
+        """Return the targets as numbers, and the number of classes (0 in regression)."""
 
     def _weight(self, weight: Any, target: FloatArray, n_rows: int) -> FloatArray | None:
-        """Weights with everything that is multiplied to them."""
+        """Return the row weights, multiplied by class weights if there are any."""
         return check_weight(weight, n_rows)
 
 
 def columns_of(y: Any) -> list[AnyArray] | None:
-    """The columns of a table of targets; None if y is a single target."""
+    """Return the columns of a table of targets; None if y is a single target."""
     if not has_columns(y):
         return None
     table: AnyArray = y.toarray() if hasattr(y, "toarray") else np.asarray(y)
@@ -464,7 +451,7 @@ def columns_of(y: Any) -> list[AnyArray] | None:
 
 
 def dense_table(table: AnyTable) -> Table:
-    """The table with all of its values: columns are sorted whole, recorded or not."""
+    """Return the table in dense form, because whole columns are sorted."""
     if not isinstance(table, SparseTable):
         return table
     return Table(table.dense(np.arange(table.n_features)), table.schema)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,15 +16,15 @@ from hedgerow.boosting.row_data.targets import has_columns, one_column, read_tar
 from hedgerow.data import Table, read_any
 from hedgerow.errors import DataError, ParameterError, shown_name
 from hedgerow.estimators import labels
-from hedgerow.estimators.cart.base import CartEstimator, MaxFeatures, columns_of, dense_table
+from hedgerow.estimators.cart.base import CartEstimator, columns_of, dense_table
 from hedgerow.estimators.cart.training import CartSample
 from hedgerow.estimators.classifier import ClassWeight
-from hedgerow.params import MonotoneConstraints
 
 LARGEST_SPREAD = 1e100
 """Largest difference of regression targets, because impurities contain their squares."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CARTClassifier(ClassifierMixin, CartEstimator):
     """A decision tree for classification.
 
@@ -114,8 +114,8 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
     8
     """
 
-    classes_: Any
-    n_classes_: Any
+    classes_: Any = field(init=False)
+    n_classes_: Any = field(init=False)
 
     _criteria: ClassVar[tuple[str, ...]] = ("gini", "entropy", "log_loss")
 
@@ -125,59 +125,24 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
         tags.classifier_tags.multi_label = tags.target_tags.multi_output = several
         return tags
 
-    def __init__(
-        self,
-        *,
-        criterion: str = "gini",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: MaxFeatures = None,
-        class_weight: ClassWeight = None,
-        random_state: int | np.random.RandomState | None = None,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        ccp_alpha: float = 0.0,
-        categorical_features: Sequence[int | str] | None = None,
-        n_jobs: int | None = None,
-        splitter: str = "best",
-        monotonic_cst: MonotoneConstraints = None,
-    ) -> None:
-        super().__init__(
-            criterion=criterion,
-            max_depth=max_depth,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            min_weight_fraction_leaf=min_weight_fraction_leaf,
-            max_features=max_features,
-            random_state=random_state,
-            max_leaf_nodes=max_leaf_nodes,
-            min_impurity_decrease=min_impurity_decrease,
-            ccp_alpha=ccp_alpha,
-            categorical_features=categorical_features,
-            n_jobs=n_jobs,
-            splitter=splitter,
-            monotonic_cst=monotonic_cst,
-        )
-        self.class_weight = class_weight
+    class_weight: ClassWeight = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Grow a tree on X and y.
 
-        A fit that fails or is interrupted leaves the estimator as it was.
+        A fit that fails or is interrupted leaves the estimator unchanged.
 
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
-            Numbers; NaN, null and ``None`` are missing values, infinities are
-            values.  Of a sparse matrix all values are held in memory.
+            Numbers.  NaN, null and ``None`` are missing values; infinities are ordinary
+            values.  A sparse matrix is converted to dense form.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
-            Labels: text, integers, booleans, or whole floats.  Of several columns each
-            has classes of its own, and a cut is judged by the mean of their Gini indices;
+            Labels: text, integers, booleans, or floats that are integers.  Each of several
+            columns has its own classes, and the mean of their Gini indices scores a split;
             ``classes_``, ``n_classes_`` and ``predict_proba`` are then lists.
         sample_weight : array-like of shape (n_rows,), optional
-            Not negative; a row of weight 0 counts as absent.
+            Weights >= 0; a row of weight 0 is ignored.
 
         Returns
         -------
@@ -186,10 +151,10 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
         Raises
         ------
         DataError, ParameterError
-            (``ValueError``) if data or a parameter cannot be used; the message
-            names the column, row or parameter.
+            (``ValueError``) for invalid data or parameters; the message names the column,
+            row or parameter.
         DataTypeError
-            (``TypeError``) for text, objects.
+            (``TypeError``) for columns of text or objects.
         """
         reader = type(self).__name__
         table = dense_table(read_any(X, reader=reader, categorical=None))
@@ -298,6 +263,7 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
         return labels.weights_by_class(checked, target, by_class)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CARTRegressor(RegressorMixin, CartEstimator):
     """A decision tree for regression.
 
@@ -356,13 +322,13 @@ class CARTRegressor(RegressorMixin, CartEstimator):
     n_features_in_, n_outputs_ : int
         Number of features, and of columns of y.
     feature_names_in_ : ndarray of str, shape (n_features,)
-        Names of the columns; only if X was a frame with names.
+        Names of the columns, if X was a frame with column names.
     max_features_ : int
-        Features that are drawn at each node.
+        Number of features evaluated at each node.
     feature_importances_ : ndarray of shape (n_features,)
-        Shares in the error decrease of all splits.
+        Fraction of the total error decrease due to splits of each feature.
     tree_ : hedgerow.model.cart_tree.CartTree
-        The tree itself.
+        The fitted tree.
 
     Notes
     -----
@@ -387,56 +353,23 @@ class CARTRegressor(RegressorMixin, CartEstimator):
         tags.target_tags.multi_output = self.criterion in ("squared_error", "friedman_mse")
         return tags
 
-    def __init__(
-        self,
-        *,
-        criterion: str = "squared_error",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: MaxFeatures = None,
-        random_state: int | np.random.RandomState | None = None,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        ccp_alpha: float = 0.0,
-        categorical_features: Sequence[int | str] | None = None,
-        n_jobs: int | None = None,
-        splitter: str = "best",
-        monotonic_cst: MonotoneConstraints = None,
-    ) -> None:
-        super().__init__(
-            criterion=criterion,
-            max_depth=max_depth,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            min_weight_fraction_leaf=min_weight_fraction_leaf,
-            max_features=max_features,
-            random_state=random_state,
-            max_leaf_nodes=max_leaf_nodes,
-            min_impurity_decrease=min_impurity_decrease,
-            ccp_alpha=ccp_alpha,
-            categorical_features=categorical_features,
-            n_jobs=n_jobs,
-            splitter=splitter,
-            monotonic_cst=monotonic_cst,
-        )
+    criterion: str = "squared_error"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Grow a tree on X and y.
 
-        A fit that fails or is interrupted leaves the estimator as it was.
+        A fit that fails or is interrupted leaves the estimator unchanged.
 
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
-            Numbers; NaN, null and ``None`` are missing values, infinities are
-            values.  Of a sparse matrix all values are held in memory.
+            Numbers.  NaN, null and ``None`` are missing values; infinities are ordinary
+            values.  A sparse matrix is converted to dense form.
         y : array-like of shape (n_rows,) or (n_rows, n_targets)
-            Finite numbers, not negative for ``"poisson"``.  With several targets a cut
-            is judged by the mean of their squared errors.
+            Finite numbers, not negative for ``"poisson"``.  With several targets, the mean
+            of their squared errors scores a split.
         sample_weight : array-like of shape (n_rows,), optional
-            Not negative; a row of weight 0 counts as absent.
+            Weights >= 0; a row of weight 0 is ignored.
 
         Returns
         -------
@@ -445,10 +378,10 @@ class CARTRegressor(RegressorMixin, CartEstimator):
         Raises
         ------
         DataError, ParameterError
-            (``ValueError``) if data or a parameter cannot be used; the message
-            names the column, row or parameter.
+            (``ValueError``) for invalid data or parameters; the message names the column,
+            row or parameter.
         DataTypeError
-            (``TypeError``) for text, objects.
+            (``TypeError``) for columns of text or objects.
         """
         table = dense_table(read_any(X, reader=type(self).__name__, categorical=None))
         target, _ = self._target(y, table.n_rows)
@@ -457,7 +390,7 @@ class CARTRegressor(RegressorMixin, CartEstimator):
         return self._adopt(CartSample(table, target, weight, n_columns), 0)
 
     def predict(self, X: Any) -> FloatArray:
-        """Mean (median, with the absolute error) of the leaf of each row.
+        """Predict the mean of the leaf of each row; with ``"absolute_error"`` the median.
 
         Parameters
         ----------
@@ -482,17 +415,17 @@ class CARTRegressor(RegressorMixin, CartEstimator):
         return self._checked(check_vector(column_or_1d(one_column(y), warn=True), n_rows, "y")), 0
 
     def _checked(self, target: FloatArray) -> FloatArray:
-        """A target that sums can be made of without a loss."""
+        """Check the range of a target, and its sign for ``"poisson"``; return the target."""
         outside = ~(np.abs(target - target[0]) <= LARGEST_SPREAD)
         if outside.any():
             row = int(np.argmax(outside))
             raise DataError(
-                f"y must lie within {LARGEST_SPREAD:g} of each other, but row 0 has "
-                f"{target[0]:g} and row {row} has {target[row]:g}: divide the target by a factor."
+                f"values of y may differ by at most {LARGEST_SPREAD:g}, but row 0 has "
+                f"{target[0]:g} and row {row} has {target[row]:g}: divide y by a factor."
             )
         if self.criterion == "poisson" and (target.min() < 0.0 or not target.any()):
             raise DataError(
-                "criterion='poisson' needs targets that are not negative, with a sum above 0; the "
-                f"least is {target.min():g}."
+                "criterion='poisson' needs values of y that are not negative, with a sum above 0; "
+                f"the smallest value is {target.min():g}."
             )
         return target

@@ -332,18 +332,9 @@ def search_list_node(
     sorted_columns: Sorted,
 ) -> None:
     """Find the best split of ``node`` in columns ``span``."""
-    settings, scalars, lists, choice = (
-        state.settings,
-        state.scalars,
-        sorted_columns.lists,
-        sorted_columns.choice,
-    )
-    row, quantized, found = (
-        state.tree.table[node],
-        state.rows.quantized,
-        state.search.found[thread, child],
-    )
-    units = units_of(scalars, settings.constant_hessian, 0)
+    settings, lists, choice = state.settings, sorted_columns.lists, sorted_columns.choice
+    row, quantized = state.tree.table[node], state.rows.quantized
+    units = units_of(state.scalars, settings.constant_hessian, 0)
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
     limits = limits_of(sums, units, state.rules)
     bounds = bounds_of(options.constraints, node, sums, units, state.rules)
@@ -382,7 +373,7 @@ def search_list_node(
         n_present = place[1] - place[0]
     cut = (best.feature, best.n_present, n_present)
     left = NodeSums(best.g_left, best.h_left, best.n_left)
-    note_cut(found, score, cut, best.missing_left, left, sums.n)
+    note_cut(state.search.found[thread, child], score, cut, best.missing_left, left, sums.n)
 
 
 @kernel(inner=True)
