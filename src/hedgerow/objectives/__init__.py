@@ -64,8 +64,8 @@ def make_objective(
     Raises
     ------
     ParameterError
-        If the name is unknown, a value is out of range, or the objective does not have
-        a given parameter.
+        If the name is unknown, a value is out of range, or the objective does not have one of
+        the parameters.
     """
     if not isinstance(name, str) or name not in OBJECTIVES:
         known = ", ".join(map(repr, OBJECTIVES))

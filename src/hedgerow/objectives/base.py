@@ -28,15 +28,15 @@ class Objective(Protocol):
     name : str
         Name in the public API and in the model file.
     kernel_id : int
-        Which derivatives the compiled gradient pass computes
+        Number of the compiled derivatives in the gradient pass
         (:mod:`hedgerow.objectives.derivatives`).
     n_outputs : int
         Raw scores per row.
     constant_hessian : bool
         True if h is the row's weight, whatever the raw score.
     second_order : bool
-        True if h is the second derivative.  Otherwise it is zero almost
-        everywhere and leaf values come from a line search.
+        True if h is the second derivative.  Otherwise the second derivative is zero almost
+        everywhere, and leaf values come from a line search.
     level : float
         The quantile level; other objectives ignore it.
     """
@@ -70,10 +70,10 @@ class Objective(Protocol):
         """Return the raw score per output that minimises the weighted loss of a constant."""
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """The same for rows in batches and on ranks; the bits do not depend on the batches."""
+        """Return the initial score of rows in batches and on ranks; batches do not affect bits."""
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        """Predictions, (n_rows,) or (n_rows, classes), for raw scores (n_outputs, n_rows)."""
+        """Return predictions, (n_rows,) or (n_rows, classes), of raw scores (n_outputs, n_rows)."""
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         """Return the weighted mean loss, from exact sums."""
@@ -86,7 +86,7 @@ class Objective(Protocol):
 
 
 def both_classes(positive: FloatArray) -> FloatArray:
-    """Return the probabilities of both classes, shape (n_rows, 2), from those of class 1."""
+    """Return the probabilities of both classes, (n_rows, 2), from the probability of class 1."""
     found = np.empty((len(positive), 2))
     np.subtract(1.0, positive, out=found[:, 0])
     found[:, 1] = positive
@@ -94,9 +94,9 @@ def both_classes(positive: FloatArray) -> FloatArray:
 
 
 def longest_line(objective: Objective) -> float:
-    """Return the limit on what the terms of a linear leaf add to a raw score, before the rate.
+    """Return the limit on the linear terms of a leaf, before the learning rate.
 
-    Infinite except for objectives with a log link, whose steps would go too far.
+    The limit is infinite except for objectives with a log link, whose steps would be too long.
     """
     single = getattr(objective, "single", objective)
     return float(getattr(single, "longest_line", math.inf))

@@ -15,11 +15,11 @@ the residual ``y - raw``    the best constant for the residuals, in closed form
 a mean, with a log link     logarithm of the ratio of two sums
 classes (softmax)           iterative proportional fitting: predicted shares become the
                             shares of the classes
-order only (Cox, ranking)   0: constants change nothing
-several raw scores          one output after the other, until no constant moves
+order only (Cox, ranking)   0: a constant changes nothing
+several raw scores          one output after the other, until no constant changes
 any other                   root of the mean first derivative, between
-                            ``plain - largest offset`` and ``plain - smallest``, where
-                            ``plain`` is the best constant without the offset
+                            ``plain - largest offset`` and ``plain - smallest offset``,
+                            where ``plain`` is the best constant without the offset
 ==========================  ===========================================================
 
 All sums are exact, so the bits do not depend on batches, ranks or threads.
@@ -92,7 +92,7 @@ class OffsetRows:
         return OffsetRows(batches, self.communicator)
 
     def means(self, values: Callable[[LossRows], Sequence[FloatArray]], n: int) -> list[float]:
-        """Weighted mean of each of the ``n`` arrays that ``values`` returns for the rows.
+        """Return the weighted mean of each of the ``n`` arrays that ``values`` returns.
 
         The raw scores of the rows are their offsets.
         """
@@ -219,10 +219,10 @@ def by_ratio(
     parts: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]],
     least: float,
 ) -> FloatArray:
-    """Return the constant of a loss with a log link: log of the falling over the rising part.
+    """Return the log of the ratio of falling to rising part, the constant of a log link.
 
     ``parts(target, raw)`` returns the rising and the falling part of the first derivative;
-    a constant c multiplies their ratio by ``exp(c)``.
+    a constant c multiplies the ratio of the two parts by ``exp(c)``.
     """
     smallest, largest = rows.extent(0)
     middle = 0.5 * smallest + 0.5 * largest  # so that exponentials do not overflow

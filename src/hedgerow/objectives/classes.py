@@ -75,7 +75,7 @@ class Focal(RowLoss):
 
     ``a`` is ``focal_alpha`` for class 1 and ``1 - focal_alpha`` for class 0; without it 1.
     With ``focal_gamma=0`` it is the logistic loss.  It is not convex, so leaf values and initial
-    score are found where the mean derivative is 0; for a constant there is one such place.
+    score are roots of the mean derivative; for a constant there is exactly one root.
     """
 
     name: ClassVar[str] = "focal"
@@ -118,7 +118,7 @@ class Focal(RowLoss):
         return both_classes(expit(raw[0]))
 
     def _parts(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, ...]:
-        """Sign, factor a (1 - p)**gamma, p, log p and 1 - p."""
+        """Return sign, factor a (1 - p)**gamma, p, log p and 1 - p."""
         sign = np.where(target > 0.0, 1.0, -1.0)
         of_one, of_zero = self._factors()
         q = expit(-sign * raw)
@@ -177,7 +177,7 @@ class Hinge(RowLoss):
         return np.asarray(np.maximum(0.0, 1.0 - np.where(target > 0.0, raw[0], -raw[0])))
 
     def leaf_rule(self, output: int) -> QuantileRule:
-        """The derivative is minus the weight of class 1 far below, and rises at each margin."""
+        """Return the rule: the derivative rises at margins, from minus the weight of class 1."""
         return QuantileRule(_steps_to_margins, None)
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
@@ -186,7 +186,7 @@ class Hinge(RowLoss):
 
 @dataclass(frozen=True, slots=True)
 class OneVsAll(RowLoss):
-    """K logistic losses; probabilities are those of the K models divided by their sum."""
+    """K logistic losses; the K probabilities are divided by their sum."""
 
     name: ClassVar[str] = "one_vs_all"
     task: ClassVar[Task] = "classes"
@@ -213,7 +213,7 @@ class OneVsAll(RowLoss):
         return np.array([_log_odds(share) for share in rows.shares(self.n_outputs).tolist()])
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        # Relative to the largest, so that tiny probabilities do not all become 0.
+        # Divide by the largest first, so that tiny probabilities do not all become 0.
         log_p = log_expit(raw)
         share = np.exp(log_p - log_p.max(axis=0))
         return np.ascontiguousarray((share / _added(share)).T)
@@ -243,7 +243,7 @@ def _steps_to_margins(target: FloatArray, raw: FloatArray) -> FloatArray:
 
 
 def _added(values: FloatArray) -> FloatArray:
-    """Sum each column row by row; the order of NumPy's sum depends on the number of columns."""
+    """Sum each column row by row, as the order of NumPy's sum depends on the number of columns."""
     total = values[0].copy()
     for row in values[1:]:
         total += row

@@ -1,13 +1,12 @@
 """First and second derivatives of the losses, compiled.
 
-The gradient pass calls :func:`derivatives` for one block of rows that fits in
-the first-level cache; it writes g and h of each row.  A softmax needs the
-scores of all classes: :func:`class_probabilities` turns them into
-probabilities once per round, before the first of the round's trees changes a
-score.
+The gradient pass calls :func:`derivatives` for one block of rows that fits in the first-level
+cache.  The function writes g and h of each row.  A softmax needs the scores of all classes:
+:func:`class_probabilities` turns them into probabilities once per round, before the first tree
+of the round changes a score.
 
-Only these few losses are compiled into every fit.  All others are ``PRECOMPUTED``: their g
-and h are computed before the pass, which reads them
+Only the losses in this module are compiled into every fit.  All others are ``PRECOMPUTED``:
+the gradient pass reads g and h that were computed before it
 (:mod:`hedgerow.objectives.precomputed`).
 """
 
@@ -32,7 +31,7 @@ FARTHEST_MARGIN = 200.0
 """Margins of the exponential loss are clipped here: e**200 is 7e86."""
 
 SMALLEST_HESSIAN = 1e-16
-"""Keeps the hessian of a saturated probability above zero."""
+"""Least hessian: the hessian of a saturated probability stays above zero."""
 
 
 class LossData(NamedTuple):
@@ -41,9 +40,9 @@ class LossData(NamedTuple):
     target       float64 (n_rows,); a class index for classification
     weight       float64 (n_rows,), or empty: every weight is 1
     raw          float64 (n_outputs, n_rows)
-    probability  float64 (n_outputs, n_rows) for softmax; for a loss whose derivatives
-                 are given (2, n_rows): g and h of the output whose tree is grown, or
-                 (2 * n_outputs, n_rows): those of all outputs; else empty
+    probability  float64 (n_outputs, n_rows) for softmax.  For a loss with precomputed
+                 derivatives (2, n_rows): g and h of the output whose tree is grown; or
+                 (2 * n_outputs, n_rows): g and h of all outputs.  Otherwise empty
     level        quantile level
     """
 
@@ -59,7 +58,7 @@ def class_probabilities(data: LossData, start: int, stop: int, block: FloatArray
     """Write the softmax of the raw scores of rows ``start`` to ``stop``.
 
     ``block`` is scratch space of shape (2, rows of a block).  Classes are the
-    outer loop, so that the inner one runs over consecutive rows.
+    outer loop, so that the inner loop runs over consecutive rows.
     """
     top, total = block[0], block[1]
     n = np.uint64(stop - start)
@@ -109,7 +108,7 @@ def derivatives(
         raw = data.raw[output]
         for i in range(n):
             sign = 2.0 * target[first + i] - 1.0
-            # Beyond it squares of sums would not be finite.
+            # Beyond the limit, squares of sums would not be finite.
             e = exponential(min(-sign * raw[first + i], FARTHEST_MARGIN))
             g[i] = -sign * e
             h[i] = e

@@ -9,7 +9,7 @@ from hedgerow.errors import DataError
 from hedgerow.params import Interval
 
 LARGEST_SPREAD = 1e140
-"""Beyond this, a gain, which is the square of a sum of gradients, is not finite."""
+"""Largest difference of targets: beyond it gains, squares of sums of gradients, overflow."""
 
 
 LARGEST = 1e100
@@ -47,7 +47,7 @@ def check_two_classes(target: FloatArray, name: str, first_row: int = 0) -> None
 def check_spread(
     target: FloatArray, name: str, first_row: int = 0, origin: float | None = None
 ) -> None:
-    """Raise ``DataError`` if a target is farther than ``LARGEST_SPREAD`` from that of row 0.
+    """Raise ``DataError`` if a target differs from row 0 by more than ``LARGEST_SPREAD``.
 
     ``target`` starts at row ``first_row``; ``origin`` is the target of row 0
     if ``target`` does not contain it.

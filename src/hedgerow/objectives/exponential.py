@@ -48,7 +48,7 @@ class Exponential:
         return np.array([0.5 * (np.log(rate) - np.log1p(-rate))])
 
     def slopes(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """First and second derivative of each row."""
+        """Return the first and second derivative of each row."""
         sign = np.where(target > 0.0, 1.0, -1.0)
         size = np.exp(np.clip(-sign * raw, -_FAR, _FAR))
         return -sign * size, size
@@ -65,7 +65,7 @@ class Exponential:
         return np.asarray(np.exp(np.minimum(-margin, _FAR)))
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Half the log of the ratio of the sums of exp(-s raw) of both classes."""
+        """Return half the log of the ratio of the sums of exp(-s raw) of both classes."""
         positive = leaves.target > 0.0
         raw = np.clip(leaves.raw[output], -_FAR, _FAR)
         up = leaves.sums(np.where(positive, np.exp(-raw), 0.0))

@@ -1,14 +1,14 @@
-"""Means, shares and quantiles over all rows of a fit, wherever they are.
+"""Means, shares and quantiles over all rows of a fit, in batches and on ranks.
 
-Rows may come in batches (chunks of a table larger than memory) and be spread over
-ranks.  Nothing here depends on how: sums are exact (:mod:`hedgerow.kernels.primitives.exact_sum`),
-and a quantile is found by counting::
+Rows may come in batches (chunks of a table larger than memory) and be spread over ranks.  No
+result depends on the division of the rows: sums are exact
+(:mod:`hedgerow.kernels.primitives.exact_sum`), and a quantile is found by counting::
 
     key of a value, 64 bits     0x3FF0 | 0000 | 0000 | 0000
-    pass 1                      weight of the rows for each of 65536 first digits:
-                                the digit in which the level is reached is chosen
-    passes 2, 3, 4              the same for the next digits of the rows that have the
-                                digits chosen so far
+    pass 1                      weight of the rows for each of 65536 first digits; the digit
+                                at which the cumulative weight reaches the level is chosen
+    passes 2, 3, 4              weight for each next digit, of the rows that have the digits
+                                chosen so far
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LAST = np.uint64(2**_DIGIT - 1)
 _SIGN = np.uint64(1 << 63)
 _LOWEST = np.iinfo(np.int64).min
 _PLAY = Fraction(1, 10**12)
-"""A level is a decimal fraction, and float64 is not: what is this near has reached it."""
+"""Tolerance in comparisons with a level, because float64 cannot represent decimal fractions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +50,7 @@ class AllRows:
     Attributes
     ----------
     batches : callable
-        Gives the rows of this rank, from the first to the last, each time it is called.
+        Returns an iterator over the rows of this rank, in order, at each call.
     communicator : Communicator
     """
 
@@ -59,11 +59,11 @@ class AllRows:
 
     @staticmethod
     def of(target: FloatArray, weight: FloatArray | None) -> AllRows:
-        """Rows that stand in memory, all of them."""
+        """Make an object for rows in memory."""
         return AllRows(lambda: [(target, weight)], Alone())
 
     def mean(self, values: Callable[[FloatArray], FloatArray] | None = None) -> float:
-        """Weighted mean of ``values(target)``, by default of the targets."""
+        """Return the weighted mean of ``values(target)``, by default of the targets."""
         above, below = ExactSum(), ExactSum()
         for target, weight in self.batches():
             chosen = target if values is None else values(target)
@@ -73,7 +73,7 @@ class AllRows:
         return above.over(below)
 
     def center(self) -> float:
-        """Weighted mean of the targets, without error where all are the same."""
+        """Return the weighted mean of the targets; exact if all targets are equal."""
         first, weighted = ExactSum(), False
         n_rows = ExactSum()
         for target, weight in self.batches():
@@ -82,20 +82,21 @@ class AllRows:
         first, n_rows = merged([first, n_rows], self.communicator)
         weighted = bool(self.communicator.allreduce(np.array([weighted], np.int64), "max")[0])
         middle = first.over(n_rows)
-        # With weights products are rounded: those of differences are no larger than need be.
+        # Products with weights are rounded; products of differences have smaller errors.
         return middle + self.mean(lambda target: target - middle) if weighted else middle
 
     def shares(self, n_classes: int) -> FloatArray:
-        """Share of the weight that each of the classes 0, 1, ... has."""
+        """Return the share of each of the classes 0, 1, ... in the total weight."""
         digits, limbs = self._sums(lambda target: (None, target.astype(np.int64)), n_classes)
         masses = [total_of(digits[:, k], limbs) for k in range(n_classes)]
         total = sum(masses, ExactSum())
         return np.array([mass.over(total) for mass in masses])
 
     def quantile(self, level: float) -> float:
-        """Smallest target up to which there is ``level`` of the weight.
+        """Return the smallest target at which the cumulative weight reaches ``level`` of the total.
 
-        Midway to the next target where it is just reached.  Never -0.0.
+        If the cumulative weight equals the level, it is the midpoint to the next target.  The
+        result is never -0.0.
         """
         prefix, below, goal, limit = 0, 0, Fraction(0), Fraction(0)
         for number in range(_PASSES):
@@ -132,8 +133,8 @@ class AllRows:
         return found + 0.0
 
     def _key_above(self, key: int) -> int | None:
-        """The smallest key above ``key``; None if there is none."""
-        smallest = _LOWEST  # of the complement, whose order is the reverse
+        """Return the smallest key above ``key``; None if there is none."""
+        smallest = _LOWEST  # the complement of a key has the reverse order
         for target, _ in self.batches():
             keys = keys_of_floats(target)
             above = keys[keys > key]
@@ -147,9 +148,9 @@ class AllRows:
         groups: Callable[[FloatArray], tuple[IntArray | None, IntArray]],
         n_groups: int,
     ) -> tuple[IntArray, tuple[int, ...]]:
-        """Weight of each group: digits and their places, see ``total_of``.
+        """Return the weight of each group as digits and limbs, see ``total_of``.
 
-        ``groups`` gives rows (None: all) for targets, and the group of each.
+        ``groups`` takes targets, and returns row positions (None: all rows) and their groups.
         """
         counts = np.zeros(n_groups, dtype=np.int64)
         sums, weighted = GroupSums(n_groups), False
@@ -172,14 +173,14 @@ class AllRows:
 
 
 def merged(sums: Sequence[ExactSum], communicator: Communicator) -> list[ExactSum]:
-    """The sums of all ranks."""
+    """Return the sums over all ranks."""
     arrays = np.stack([total.to_array() for total in sums])
     together = communicator.allreduce(arrays.reshape(-1)).reshape(arrays.shape)
     return [ExactSum.from_array(array) for array in together]
 
 
 def _first_at_least(so_far: IntArray, limbs: tuple[int, ...], goal: Fraction) -> int:
-    """First place whose sum is ``goal`` or more."""
+    """Return the first position whose cumulative sum is ``goal`` or more."""
     low, high = 0, so_far.shape[1] - 1
     while low < high:
         middle = (low + high) // 2
@@ -191,7 +192,7 @@ def _first_at_least(so_far: IntArray, limbs: tuple[int, ...], goal: Fraction) ->
 
 
 def _signed(key: int) -> int:
-    """The key that has these 64 bits but for the first, turned round."""
+    """Return the signed key of 64 unsigned bits whose first bit is flipped."""
     return key - (1 << 63)
 
 

@@ -1,8 +1,9 @@
 """Numbers that carry their first and second derivative, for Numba.
 
 A *jet* is ``(value, first, second)``: a number that depends on the raw score, and its
-derivatives in it.  A loss written for plain numbers, compiled for jets, gives its
-derivatives to the last bits in one evaluation (forward automatic differentiation)::
+derivatives with respect to the raw score.  A loss written for plain numbers and compiled for
+jets gives its derivatives in one evaluation, to the last bits (forward automatic
+differentiation)::
 
     f(x)      (f,  f' x',  f'' x'**2 + f' x'')
     x y       (x y,  x' y + x y',  x'' y + 2 x' y' + x y'')
@@ -64,7 +65,7 @@ for _part in _PARTS:
 
 @intrinsic
 def jet(typingctx: Any, value: Any, first: Any, second: Any) -> Any:
-    """Make a jet of its parts."""
+    """Make a jet from its parts."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         made = cgutils.create_struct_proxy(JET)(context, builder)
@@ -112,7 +113,7 @@ def _has_jet(*kinds: Any) -> bool:
 
 
 def _unary(functions: tuple[Any, ...], rule: Callable[..., Any]) -> None:
-    """``rule(x)`` returns f, f' and f'' at a number."""
+    """Register functions of one jet; ``rule(x)`` returns f, f' and f'' at a number."""
     compiled = compile_inner(rule)
 
     def typed(x: Any) -> Any:
@@ -224,7 +225,7 @@ for _functions, _rule in (
 
 
 def _binary(functions: tuple[Any, ...], rule: Callable[..., Any]) -> None:
-    """``rule(x, y)`` returns the jet of two jets."""
+    """Register functions of two jets; ``rule(x, y)`` returns their jet."""
     compiled = compile_inner(rule)
 
     def typed(x: Any, y: Any) -> Any:

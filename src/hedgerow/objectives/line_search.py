@@ -1,14 +1,13 @@
 """Leaf values that minimise the loss itself (Friedman 2001, algorithm 1, line 5).
 
-A tree that fits the negative gradient groups the rows; the step of all rows of a
-leaf is then found by a search along one line::
+A tree that fits the negative gradient groups the rows.  A line search then finds the step of
+all rows of a leaf::
 
     c = argmin  sum over the rows of  w L(y, raw + c)
 
 Squared, absolute, quantile and exponential loss have a closed form.  For other
-losses, Newton steps find the root of the derivative in c, which increases for a convex
-loss.  A step that leaves the interval known to contain the root is
-replaced by bisection.
+losses, Newton steps find the root of the derivative in c, which increases for a convex loss.
+Bisection replaces a step that leaves the interval known to contain the root.
 
 All leaves are searched at once: the rows of a leaf are consecutive, and sums are
 taken over segments.
@@ -26,8 +25,10 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.kernels.primitives.exact_sum import ExactSum, exact_sum
 
 LONGEST_STEP = 16.0
-"""A leaf with rows of one class has no minimum: its step is limited to this (a raw
-score of 16 is a probability of 1 - 1e-7)."""
+"""Limit on the step of a leaf with rows of one class, whose loss has no minimum.
+
+A raw score of 16 is a probability of 1 - 1e-7.
+"""
 
 _STEPS = 100
 _CLOSE = 1e-12
@@ -65,7 +66,7 @@ class QuantileRule:
     wanted : callable
         Best step of each row, from its target and its raw score for the output.
     level : float or None
-        The quantile level; None: the share of the leaf's weight that rows of class 1 have.
+        The quantile level; None: the share of class 1 in the weight of the leaf.
     divisor : callable or None
         Function of the target that divides the weights.
     """
@@ -111,10 +112,11 @@ class LeafRows:
     def quantiles(self, values: FloatArray, level: FloatArray | float) -> FloatArray:
         """Return the weighted quantile of ``values`` in each leaf; ``level`` may be one for each.
 
-        It is the smallest value at which the cumulative weight reaches ``level`` of the
-        total; if it reaches the level exactly, the midpoint to the next value.  Never -0.0, which
-        would depend on the order of the rows.  Weights are integer units, so their sums are not
-        rounded, and rows in chunks give the same (:mod:`hedgerow.boosting.external.leaves`).
+        The quantile is the smallest value at which the cumulative weight reaches ``level`` of
+        the total; if it equals the level, the midpoint to the next value.  The result is never
+        -0.0, which would depend on the order of the rows.  Weights are integer units, so their
+        sums are not rounded, and chunks of rows give the same result
+        (:mod:`hedgerow.boosting.external.leaves`).
         """
         found = np.empty(len(self.starts) - 1)
         levels = np.full(len(found), level)
@@ -143,7 +145,7 @@ class LeafRows:
         return rows.quantiles(rule.wanted(self.target, self.raw[output]), level)
 
     def shares(self) -> FloatArray:
-        """Return the weight of class 1 as a share of each leaf's weight, in units."""
+        """Return the share of class 1 in the weight of each leaf, from sums in units."""
         masses = masses_of(self.weight, self.unit or unit_of(exact_sum(self.weight)))
         of_one = np.add.reduceat(np.where(self.target > 0.0, masses, 0), self.starts[:-1])
         return share_of(of_one, np.add.reduceat(masses, self.starts[:-1]))
@@ -208,7 +210,7 @@ def _quantile_alike(values: FloatArray, mass: int, level: float) -> float:
 
 
 def share_of(of_one: IntArray, whole: IntArray) -> FloatArray:
-    """Return the weight of class 1 as a share, from sums in units."""
+    """Return the share of class 1 in the weight, from sums in units."""
     return of_one.astype(np.float64) / np.maximum(whole, 1).astype(np.float64)
 
 

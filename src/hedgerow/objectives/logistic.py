@@ -38,12 +38,12 @@ class Logistic:
 
     def start_of(self, rows: AllRows) -> FloatArray:
         rate = rows.mean()
-        # With one class only, the log-odds is infinite; stop where p has 15 digits.
+        # With one class only, the log-odds are infinite; stop where p has 15 digits.
         rate = min(max(rate, 1e-15), 1.0 - 1e-15)
         return np.array([np.log(rate) - np.log1p(-rate)])
 
     def slopes(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """First and second derivative of each row."""
+        """Return the first and second derivative of each row."""
         p = expit(raw)
         return p - target, p * (1.0 - p)
 
@@ -60,5 +60,5 @@ class Logistic:
         return np.asarray(np.logaddexp(0.0, -margin))
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Root of the sum of p(raw + c) - y in each leaf; there is no closed form."""
+        """Return the root of the sum of p(raw + c) - y in each leaf; there is no closed form."""
         return leaves.search(lambda step: self.slopes(leaves.target, leaves.raw[output] + step))

@@ -48,9 +48,9 @@ class LogLinkLoss(RowLoss):
     """Base class of losses whose raw score is the logarithm of the mean."""
 
     allowed: ClassVar[Interval] = _NOT_NEGATIVE
-    # Newton steps in a logarithm go too far where the expected value is small, and linear leaves
-    # go further: with a rate of 0.3, Poisson losses of 30 rounds were 3 to 10 times those of
-    # constant leaves.
+    # Newton steps in a logarithm are too long if the expected value is small, and linear leaves
+    # make them longer: at a learning rate of 0.3, linear leaves had 3 to 10 times the Poisson
+    # loss of constant leaves after 30 rounds.
     longest_line: ClassVar[float] = 1.0
 
     def check_target(
@@ -59,11 +59,11 @@ class LogLinkLoss(RowLoss):
         check_interval(target, self.name, self.allowed, first_row)
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """Logarithm of the mean target, the best constant for all of these losses."""
+        """Return the logarithm of the mean target, the best constant for all of these losses."""
         return np.array([np.log(max(rows.mean(), _LOWEST_MEAN))])
 
     def start_beside(self, rows: OffsetRows) -> FloatArray:
-        """The same with an offset, where the ratio of two sums replaces the mean."""
+        """Return the best constant with an offset: the log of the ratio of two sums."""
         return by_ratio(rows, self.parts, _LOWEST_MEAN)
 
     def predict(self, raw: FloatArray) -> FloatArray:
@@ -75,7 +75,7 @@ class LogLinkLoss(RowLoss):
         """Return the rising and the falling part of g: g = up - down."""
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Logarithm of the ratio of the sums of both parts."""
+        """Return the logarithm of the ratio of the sums of both parts."""
         up, down = (leaves.sums(part) for part in self.parts(leaves.target, leaves.raw[output]))
         with np.errstate(divide="ignore"):
             steps = np.log(down) - np.log(up)
@@ -108,7 +108,7 @@ class Poisson(LogLinkLoss):
         return up - down, up
 
     def least_by_step(self, step: FloatArray) -> FloatArray:
-        """Minimum of the loss, from the Newton step ``S = (Y - M) / (M + lambda)``.
+        """Return the minimum of the loss, from the Newton step ``S = (Y - M) / (M + lambda)``.
 
         ``log(1 + S) = log((Y + lambda) / (M + lambda))``, with sums Y of targets and M of
         predictions: each leaf has a prior of ``lambda`` events and ``lambda`` expected events.
@@ -140,7 +140,7 @@ class Gamma(LogLinkLoss):
         return up - down, down
 
     def least_by_step(self, step: FloatArray) -> FloatArray:
-        """As :meth:`Poisson.least_by_step`, with sums of ``y / m`` and of rows."""
+        """As :meth:`Poisson.least_by_step`, with the sum of ``y / m`` and the number of rows."""
         return np.asarray(-np.log1p(-np.minimum(step, _MOST_STEP)))
 
 

@@ -1,12 +1,12 @@
-"""Losses whose derivatives are computed before the gradient pass, which reads them.
+"""Losses whose derivatives are precomputed: the gradient pass reads them.
 
 ::
 
     before each tree      objective.derivatives(rows, output, g, h)     all threads
     in the tree           g, h of a block  -> times weight -> integers  compiled
 
-So such a loss needs no code in the kernels that every fit uses.  It has a function
-that fills two arrays, by its own compiled kernels or by NumPy.
+So such a loss needs no code in the kernels that every fit uses.  The loss has a function
+that fills two arrays, with its own compiled kernels or with NumPy.
 
 A loss is *rowwise* if g and h of a row depend only on this row.  Its function then receives
 blocks of rows, from memory or from chunks.  Other losses (partial likelihoods,
@@ -61,7 +61,7 @@ class PrecomputedLoss(Objective, Protocol):
     rowwise : bool
         Whether :meth:`derivatives` accepts a part of the rows.
     coupled : bool
-        Whether g and h of an output depend on the raw scores of others.
+        Whether g and h of an output depend on the raw scores of other outputs.
     """
 
     @property
@@ -81,9 +81,9 @@ class PrecomputedLoss(Objective, Protocol):
 
 
 def bound_to_rows(objective: Objective, target: FloatArray, weight: FloatArray | None) -> Objective:
-    """Return the objective with the results that it computes once for these targets.
+    """Return the objective with the arrays that it computes once for these targets.
 
-    The objective itself, unless it has a method ``bound_to(target, weight)``.
+    An objective without a method ``bound_to(target, weight)`` is returned unchanged.
     """
     bind = getattr(objective, "bound_to", None)
     return objective if bind is None else cast(Objective, bind(target, weight))
@@ -108,7 +108,7 @@ def first_column(target: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Given:
-    """The rows of a fit, for an objective with precomputed derivatives; else does nothing.
+    """The rows of a fit, for precomputed derivatives; other objectives do nothing here.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class Given:
         all outputs before the first tree.
         """
         if self.objective.kernel_id != PRECOMPUTED:
-            if self.target.ndim == 2:  # each output has its own target; data hold a copy of one
+            if self.target.ndim == 2:  # each output has its own target; data holds a copy of one
                 data.target[:] = self.target[:, output]
             return
         loss = cast(PrecomputedLoss, self.objective)

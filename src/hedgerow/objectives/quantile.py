@@ -1,8 +1,8 @@
 """Absolute error and quantile (pinball) loss, identity link.
 
-g is 1 - level where raw is above y, -level where it is below, and 0 where they are equal.  0 is
-a subgradient for any level.  With another one, rows at a frequent value would look like rows on
-one side of it.
+g is 1 - level where raw is above y, -level where raw is below y, and 0 where they are equal.  0
+is a subgradient for any level.  With another subgradient, rows at a frequent value would look
+like rows on one side of it.
 The second derivative is zero wherever it exists, so trees fit the negative
 gradient by least squares and leaves take the quantile of their residuals
 (Friedman 2001, algorithm 3).
@@ -69,7 +69,7 @@ class Quantile:
         return np.asarray(np.maximum((1.0 - self.level) * over, -self.level * over))
 
     def leaf_rule(self, output: int) -> QuantileRule:
-        """Quantile of the residuals of each leaf."""
+        """Return the rule: a quantile of the residuals of each leaf."""
         return QuantileRule(residuals, self.level)
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:

@@ -65,7 +65,7 @@ class SeveralQuantiles(RowLoss):
         return np.array([rows.quantile(level) for level in self.levels])
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        """Columns in the order of the levels, shape (n_rows, n_levels)."""
+        """Return a column per level, in order, shape (n_rows, n_levels)."""
         return np.sort(raw.T, axis=1)
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
@@ -76,7 +76,7 @@ class SeveralQuantiles(RowLoss):
         return total / len(self.levels)
 
     def leaf_rule(self, output: int) -> QuantileRule:
-        """Quantile of the residuals of each leaf."""
+        """Return the rule: a quantile of the residuals of each leaf."""
         return QuantileRule(residuals, self.levels[output])
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
@@ -84,7 +84,7 @@ class SeveralQuantiles(RowLoss):
 
 
 def is_several(level: object) -> bool:
-    """Whether a sequence of levels is meant."""
+    """Whether ``level`` is a sequence of levels."""
     return isinstance(level, np.ndarray) or (
         isinstance(level, Sequence) and not isinstance(level, str | bytes)
     )

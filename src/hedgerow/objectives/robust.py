@@ -10,7 +10,8 @@ fair             delta |r| - delta**2 log(1 + |r| /   between mean and median
 log_cosh         log cosh r                           between mean and median
 expectile        level r**2 below y, (1 - level)      the expectile; at 0.5 the mean
                  r**2 above
-mape             |r| / |y|                            a median pulled by small targets
+mape             |r| / |y|                            a median weighted towards small
+                                                      targets
 ===============  ===================================  =================================
 
 ``delta`` is a distance in units of the target, and the same in all rounds.  (The delta of
@@ -73,7 +74,7 @@ class Huber(RowLoss):
 
 @dataclass(frozen=True, slots=True)
 class PseudoHuber(RowLoss):
-    """``delta**2 (sqrt(1 + (r / delta)**2) - 1)``, as XGBoost has it."""
+    """``delta**2 (sqrt(1 + (r / delta)**2) - 1)``, as in XGBoost."""
 
     name: ClassVar[str] = "pseudo_huber"
     of_residuals: ClassVar[bool] = True
@@ -103,7 +104,7 @@ class PseudoHuber(RowLoss):
 
 @dataclass(frozen=True, slots=True)
 class Fair(RowLoss):
-    """``delta**2 (|r| / delta - log(1 + |r| / delta))`` (Fair 1974), as LightGBM has it."""
+    """``delta**2 (|r| / delta - log(1 + |r| / delta))`` (Fair 1974), as in LightGBM."""
 
     name: ClassVar[str] = "fair"
     of_residuals: ClassVar[bool] = True
@@ -220,7 +221,7 @@ class AbsolutePercentage(RowLoss):
         return np.array([AllRows(batches, rows.communicator).quantile(0.5)])
 
     def start_beside(self, rows: OffsetRows) -> FloatArray:
-        """Weighted median of the residuals."""
+        """Return the weighted median of the residuals."""
 
         def residuals_of(target: FloatArray, weight: FloatArray | None, offset: FloatArray) -> Any:
             return target - offset[0], self._weight(target, weight)
@@ -235,7 +236,7 @@ class AbsolutePercentage(RowLoss):
         return np.asarray(np.abs(raw[0] - target) / np.abs(target))
 
     def leaf_rule(self, output: int) -> QuantileRule:
-        """Median of the residuals of each leaf, weighted with 1 / |y|."""
+        """Return the rule: the median of the residuals of each leaf, weighted with 1 / |y|."""
         return QuantileRule(residuals, 0.5, np.abs)
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:

@@ -5,13 +5,13 @@ loss, and the outputs g and h.
 
 Where the second derivative does not suit a Newton step, another value replaces it:
 
-huber         1, its value near the target: it is 0 far away
+huber         1, the value near the target, because it is 0 far away
 pseudo_huber  g / (raw - y), the weight of iteratively reweighted least squares, which
-    fair          is never below it: a Newton step then lowers the loss and never
-    log_cosh      overshoots the target; the derivative itself is nearly 0 far away
-focal         that of the logistic loss times the focal factor where it is larger:
-                  misclassified rows have a negative one
-hinge, mape   1: it is 0 wherever it exists; leaves use a line search
+    fair          is an upper bound: a Newton step then lowers the loss and never
+    log_cosh      overshoots the target; the second derivative is nearly 0 far away
+focal         second derivative of the logistic loss times the focal factor, if larger:
+                  misclassified rows have a negative second derivative
+hinge, mape   1, because it is 0 wherever it exists; leaves use a line search
     quantile
 """
 
@@ -75,7 +75,7 @@ def log_cosh(
     for i in range(len(g)):
         r = raw[i] - target[i]
         size = abs(r)
-        # Near 0 the series, because 1 - exp(-2 size) loses digits there.
+        # Near 0 use the series, because 1 - exp(-2 size) loses digits there.
         e = exponential(-2.0 * size)
         tanh = (1.0 - e) / (1.0 + e) if size > 1e-3 else size - size * size * size / 3.0
         g[i] = tanh if r > 0.0 else -tanh
@@ -220,4 +220,4 @@ def hinge(
 
 
 NO_NUMBERS = np.zeros(0)
-"""For losses without parameters."""
+"""Parameters of losses that have none."""

@@ -1,8 +1,7 @@
 """Base class of losses of single rows; each adds a kernel and its derivatives.
 
-The *slopes* of a loss are its first and second derivative, in NumPy.  Searches
-along one line use them: for the initial score, and for leaves with a line search.
-Trees use the kernel
+The *slopes* of a loss are its first and second derivative, in NumPy.  Line searches use them:
+for the initial score, and for leaf values.  Trees use the kernel
 (:mod:`hedgerow.objectives.row_kernels`), whose second derivative may be larger.
 """
 
@@ -76,8 +75,8 @@ class RowLoss(ABC):
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
         """Return the first and second derivative of each row, of shape (n_rows,).
 
-        Not needed if a subclass defines :meth:`derivatives` (or a kernel), :meth:`start_of` and
-        :meth:`leaf_steps`.
+        A subclass that defines :meth:`derivatives` (or a kernel), :meth:`start_of` and
+        :meth:`leaf_steps` does not need this method.
         """
         raise ParameterError(
             f"objective {type(self).__name__} has no slopes(target, raw), which returns the first "
@@ -86,7 +85,7 @@ class RowLoss(ABC):
 
     @abstractmethod
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        """Loss of each row."""
+        """Return the loss of each row."""
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         kernel = self.kernel()
@@ -105,7 +104,7 @@ class RowLoss(ABC):
         return self.start_of(AllRows.of(target, weight))
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """Root of the mean first derivative, between the smallest and largest target."""
+        """Return the root of the mean first derivative, between smallest and largest target."""
         low, high = extent_of(rows)
         return np.array([root_of_mean(rows, self.slopes, rows.center(), low, high)])
 
@@ -116,7 +115,7 @@ class RowLoss(ABC):
         return weighted_mean(self.losses(target, raw), weight)
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Root of the sum of first derivatives, between the smallest and largest residual."""
+        """Return the roots of the sums of first derivatives, within the range of residuals."""
         raw = leaves.raw[output]
         residual = leaves.target - raw
         low = np.minimum.reduceat(residual, leaves.starts[:-1])
@@ -133,8 +132,8 @@ def root_of_mean(
 ) -> float:
     """Return the constant raw score at which the mean first derivative is zero.
 
-    Newton steps; a step that leaves the interval known to contain the root is replaced by
-    bisection.  Sums are exact, so the bits do not depend on the batches.
+    The search takes Newton steps.  Bisection replaces a step that leaves the interval known to
+    contain the root.  Sums are exact, so the bits do not depend on the batches.
 
     Parameters
     ----------
@@ -152,7 +151,7 @@ def root_of_mean(
 
 
 def root_of(mean: Callable[[int, float], float], start: float, low: float, high: float) -> float:
-    """Root of ``mean(0, at)``, which must not decrease; its derivative is ``mean(1, at)``."""
+    """Return the root of ``mean(0, at)``, not decreasing, with derivative ``mean(1, at)``."""
     at = min(max(start, low), high)
     for _ in range(_STEPS):
         slope = mean(0, at)
@@ -172,7 +171,7 @@ def root_of(mean: Callable[[int, float], float], start: float, low: float, high:
 def bracket_of(slope: Callable[[float], float]) -> tuple[float, float]:
     """Return an interval around 0 at whose ends a derivative has different signs.
 
-    ``(0, 0)`` if there is none up to 2**40.
+    Return ``(0, 0)`` if there is no such interval up to 2**40.
     """
     first = slope(0.0)
     if first == 0.0 or math.isnan(first):
@@ -199,7 +198,7 @@ def extent_of(rows: AllRows) -> tuple[float, float]:
 
 
 def largest_of_ranks(rows: AllRows, values: FloatArray) -> FloatArray:
-    """Return the largest of each of ``values`` over the ranks."""
+    """Return the maximum over the ranks of each of ``values``."""
     return floats_of_keys(rows.communicator.allreduce(keys_of_floats(values), "max"))
 
 

@@ -21,9 +21,9 @@ from hedgerow.objectives.line_search import LeafRows
 class Softmax:
     """Multinomial log-likelihood.
 
-    g_k = p_k - [y = k], h_k = p_k (1 - p_k) K / (K - 1).  The factor is that of
-    Friedman (2001), algorithm 6: with it, a step of all K trees together is
-    as long as a Newton step under the constraint that raw scores sum to zero.
+    g_k = p_k - [y = k], h_k = p_k (1 - p_k) K / (K - 1).  The factor K / (K - 1) is from
+    Friedman (2001), algorithm 6: with it, the joint step of all K trees is as long as a Newton
+    step under the constraint that raw scores sum to zero.
     """
 
     name: ClassVar[str] = "softmax"
@@ -53,7 +53,7 @@ class Softmax:
         return np.asarray(score - score.mean())
 
     def start_beside(self, rows: OffsetRows) -> FloatArray:
-        """Scores for which the mean probability of each class is its share."""
+        """Return the scores for which the mean probability of each class is its share."""
         share = np.clip(rows.plain().shares(self.n_outputs), 1e-15, None)
         return by_shares(rows, self.predict, np.log(share))
 
@@ -71,7 +71,7 @@ class Softmax:
         return np.asarray(top + np.log(_sum_of_classes(np.exp(raw - top))) - chosen)
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Root of the sum of p_k - [y = k] in each leaf, other scores fixed."""
+        """Return the root of the sum of p_k - [y = k] in each leaf, other scores fixed."""
         others = logsumexp(np.delete(leaves.raw, output, axis=0), axis=0)
         hit = (leaves.target == output).astype(np.float64)
 
@@ -83,7 +83,7 @@ class Softmax:
 
 
 def _sum_of_classes(values: FloatArray) -> FloatArray:
-    """Sum over classes in order; the order of NumPy's sum depends on the number of columns."""
+    """Sum over classes in order, as the order of NumPy's sum depends on the number of columns."""
     total = values[0].copy()
     for row in values[1:]:
         total += row

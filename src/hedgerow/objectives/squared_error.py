@@ -17,7 +17,7 @@ from hedgerow.objectives.line_search import LeafRows
 
 @dataclass(frozen=True, slots=True)
 class SquaredError:
-    """Least squares; the prediction is the conditional mean (SPEC of GBDT: Friedman 2001)."""
+    """Least squares; the prediction is the conditional mean (Friedman 2001)."""
 
     name: ClassVar[str] = "squared_error"
     kernel_id: ClassVar[int] = derivatives.SQUARED_ERROR
@@ -50,5 +50,5 @@ class SquaredError:
         return np.asarray(0.5 * (raw[0] - target) ** 2)
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Mean residual of each leaf."""
+        """Return the mean residual of each leaf."""
         return leaves.means(leaves.target - leaves.raw[output])

@@ -112,7 +112,7 @@ class SeveralTargets:
         return "labels" if two_classes else "regression"
 
     def bound_to(self, target: FloatArray, weight: FloatArray | None) -> SeveralTargets:
-        """Return the objective with what each loss computes once for its targets."""
+        """Return the objective with the arrays that each loss computes once for its targets."""
         bound = [
             bound_to_rows(loss, np.ascontiguousarray(target[:, k]), weight)
             for k, loss in enumerate(self.singles)
@@ -146,7 +146,7 @@ class SeveralTargets:
         )
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        """Columns in the order of the targets; for labels, the probabilities of 1."""
+        """Return a column per target, in order; for labels, the probabilities of 1."""
         parts = [loss.predict(raw[k : k + 1]) for k, loss in enumerate(self.singles)]
         if self.task == "labels":
             parts = [part[:, 1] for part in parts]
@@ -197,7 +197,7 @@ def several_targets(
     target: FloatArray,
     names: tuple[str, ...] | None = None,
 ) -> Objective:
-    """One loss for all columns of ``target``.
+    """Return the loss of all columns of ``target``.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def several_targets(
     Raises
     ------
     ParameterError
-        If the loss is not one of a single number.
+        If the loss does not have a single output.
     """
     n_targets = target.shape[1]
     single = make(np.ascontiguousarray(target[:, 0]))
@@ -229,17 +229,17 @@ def _check_single(single: Objective) -> None:
 
 
 def targets_record(objective: SeveralTargets) -> dict[str, Any]:
-    """What the training record of a model says of its targets."""
+    """Return the targets' part of the training record of a model."""
     return {"targets": {"named": objective.named, "names": list(objective.names)}}
 
 
 def targets_of_record(single: Objective, record: object, n_outputs: int) -> Objective:
-    """Inverse of :func:`targets_record`, for a record from any source.
+    """Read the result of :func:`targets_record`; the record is not trusted.
 
     Raises
     ------
     ParameterError
-        If it is not the record of ``n_outputs`` targets.
+        If the record does not describe ``n_outputs`` targets.
     """
     names = record.get("names") if isinstance(record, Mapping) else None
     named = record.get("named") if isinstance(record, Mapping) else None

@@ -32,7 +32,7 @@ def called(label: str, function: Callable[..., Any], *given: Any) -> Any:
 
 
 def resolve_derivatives(g: FloatArray, h: FloatArray, label: str) -> None:
-    """Raise if a derivative is not finite; raise non-positive hessians to the least value."""
+    """Raise if a derivative is not finite; replace hessians below the least value by it."""
     for array, what in ((g, "gradient"), (h, "hessian")):
         if not np.abs(array).max(initial=0.0) <= _MOST:
             raise LossError(not_finite(label, what, array))

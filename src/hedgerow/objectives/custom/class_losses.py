@@ -105,7 +105,7 @@ class OwnClassGradient(Linked):
         return self.start_of(AllRows.of(target, weight))
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """Logarithms of the shares of the classes; 0 if probabilities are not the softmax."""
+        """Return the logarithms of the class shares; 0 if the link is not softmax."""
         if self.link != "softmax":
             return np.zeros(self.n_outputs)
         return Softmax(n_outputs=self.n_outputs).start_of(rows)
@@ -130,7 +130,7 @@ def make_own_classes(given: Any, target: FloatArray, n_classes: Any) -> Linked:
     Raises
     ------
     ParameterError
-        If the function raises, or returns something else.
+        If the function raises an error, or returns another type or shape.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Custom losses written in Python; a model stores each of them under the name ``custom``.
 
-There are three forms; a trial with the first rows tells which one a loss has:
+There are three forms; a trial with the first rows determines the form:
 
 (a) ``loss(y, raw)``, the loss of one row as a function of numbers.  If Numba can compile
     it, its derivatives are exact (:mod:`hedgerow.objectives.jets`); otherwise they are
@@ -78,7 +78,7 @@ _OF_WEIGHTS = frozenset({"w", "weight", "weights", "sample_weight", "sample_weig
 
 @dataclass(frozen=True)
 class Linked:
-    """Name and link of a custom loss, which is all that a model file stores of it.
+    """Name and link of a custom loss; a model file stores only these.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ class OwnRowLoss(Linked):
         return self.start_of(AllRows.of(target, weight))
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """Root of the mean first derivative, searched from 0 outwards; 0 if there is none."""
+        """Return the root of the mean first derivative, searched from 0 outwards, else 0."""
 
         def slope(at: float) -> float:
             return rows.mean(lambda target: self.slopes(target, np.full(len(target), at))[0])
@@ -387,9 +387,9 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
     Raises
     ------
     ParameterError
-        If it has none of the three forms; the message says what is missing.
+        If the loss has none of the three forms; the message says what is missing.
     LossError
-        If it raises.
+        If the loss raises an error.
     """
     label = getattr(given, "__name__", type(given).__name__)
     link = getattr(given, "link", "identity")
@@ -448,7 +448,7 @@ def _returns_pair(function: Callable[..., Any], target: FloatArray) -> bool:
     try:
         with np.errstate(all="ignore"):
             return is_pair(function(target, np.zeros(len(target))))
-    except Exception:  # it takes numbers, or neither: _check_scalar decides
+    except Exception:  # the function may take numbers: _check_scalar decides
         return False
 
 

@@ -14,8 +14,11 @@ from hedgerow.compile.kernels import compiler_of_functions
 from hedgerow.errors import CompilationError
 
 _STEP = 2.0**-7
-"""Step of numeric differentiation, for raw scores up to 1: differences of fourth order
-have an error of some 1e-10 of the loss there, of which half is rounding."""
+"""Step of numeric differentiation, for raw scores up to 1.
+
+Differences of fourth order then have an error of about 1e-10 of the loss; half of the error is
+rounding.
+"""
 
 
 class RowLoops(NamedTuple):
@@ -32,7 +35,7 @@ class RowLoops(NamedTuple):
 
 
 def loops_of(function: Callable[..., Any], target: FloatArray) -> RowLoops:
-    """Loops for ``function(y, raw)``, compiled if Numba can compile it.
+    """Return loops for ``function(y, raw)``, compiled if Numba can compile it.
 
     Parameters
     ----------
@@ -46,7 +49,7 @@ def loops_of(function: Callable[..., Any], target: FloatArray) -> RowLoops:
         raw, out = np.zeros(len(target)), np.empty((2, len(target)))
         loops.derivatives(target, raw, out[0], out[1])
         loops.losses(target, raw, out[0])
-    except CompilationError:  # not allowed, or no Numba
+    except CompilationError:  # compilation is not allowed, or Numba is not installed
         raise
     except Exception:  # any error of Numba: Python calls the function instead
         return _by_numpy(function)
@@ -95,7 +98,7 @@ def _by_numpy(function: Callable[..., Any]) -> RowLoops:
                 if found.shape == target.shape:
                     return found
             except (TypeError, ValueError):
-                pass  # it takes single numbers: it compares, or calls math
+                pass  # the function takes single numbers: it compares, or calls math
             pairs = zip(target.tolist(), raw.tolist(), strict=True)
             return np.array([float(function(y, f)) for y, f in pairs])
 

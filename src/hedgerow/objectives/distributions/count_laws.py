@@ -16,8 +16,8 @@ r is ``m (1 + m / r) H`` (Wei and Held 2014), with H hypergeometric::
                                  cos(a)**2 (1 + x sin(a)**2)**-(r + 1)
 
 For sizes up to 10, SciPy's hypergeometric function has full precision.  Above, the
-integral is computed by the trapezoidal rule, whose error is negligible
-for a periodic function; where it is narrow, in the variable v that makes it Gaussian:
+trapezoidal rule computes the integral, with negligible error for a periodic function.  A
+narrow integrand is computed in the variable v that makes it Gaussian:
 ``v**2 = (r + 1) log(1 + x sin(a)**2)``.
 """
 
@@ -45,7 +45,7 @@ _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def stirling(count: FloatArray) -> FloatArray:
-    """``log gamma(n + 1) - ((n + 1/2) log n - n + log(2 pi) / 2)``, for n above 0."""
+    """Return ``log gamma(n + 1) - ((n + 1/2) log n - n + log(2 pi) / 2)``, for n above 0."""
     large = np.maximum(count, 15.0)
     square = 1.0 / (large * large)
     series = np.zeros(np.shape(count))
@@ -57,7 +57,7 @@ def stirling(count: FloatArray) -> FloatArray:
 
 
 def deviance(count: FloatArray, mean: FloatArray, difference: FloatArray) -> FloatArray:
-    """``n log(n / m) + m - n``, for n and m above 0; ``difference`` is ``n - m``."""
+    """Return ``n log(n / m) + m - n``, for n and m above 0; ``difference`` is ``n - m``."""
     v = difference / (count + mean)
     near = np.abs(v) < 0.1
     small = np.where(near, v, 0.0)
@@ -86,7 +86,7 @@ def poisson_cdf(count: FloatArray, rate: FloatArray) -> FloatArray:
 def poisson_quantile(p: FloatArray, rate: FloatArray) -> FloatArray:
     """Return the smallest count with a cumulative probability of at least ``p``."""
     guess = _about(p, rate, rate, 1.0 / np.sqrt(rate))
-    # Above, the error of the guess is less than the distance of neighbouring floats.
+    # For larger rates, the error of the guess is less than the distance of adjacent floats.
     sure = rate > _LARGEST_SEARCHED
     found = _smallest(poisson_cdf, p, np.where(sure, 0.0, guess), [np.where(sure, 1.0, rate)])
     return np.where(sure, guess, found)
@@ -100,7 +100,7 @@ def poisson_mean_difference(rate: FloatArray) -> FloatArray:
 def binomial_log_probability(count: FloatArray, rate: FloatArray, size: FloatArray) -> FloatArray:
     """Return the log probability of a negative binomial distribution."""
     k, total = np.maximum(count, 1.0), size + rate
-    gap = (k - rate) * (size / total)  # of k and its expected value given k + size
+    gap = (k - rate) * (size / total)  # between k and its expected value for k + size
     power = stirling(k) + stirling(size) - stirling(k + size)
     power = power + deviance(k, (k + size) * (rate / total), gap)
     power = power + deviance(size, (k + size) * (size / total), -gap)
@@ -128,11 +128,11 @@ def binomial_cdf(count: FloatArray, rate: FloatArray, size: FloatArray) -> Float
 
 
 def binomial_quantile(p: FloatArray, rate: FloatArray, size: FloatArray) -> FloatArray:
-    """Smallest count of a negative binomial distribution with cumulative probability ``p``."""
+    """Return the smallest count with a cumulative probability of at least ``p``."""
     variance = rate * (1.0 + rate / size)
     skewness = (1.0 + 2.0 * rate / size) / np.sqrt(variance)
     guess = _about(p, rate, variance, skewness)
-    # A negative binomial distribution is a mixture of Poisson ones with gamma distributed rates.
+    # A negative binomial distribution is a mixture of Poissons with gamma distributed rates.
     mixed = np.ceil(special.gammaincinv(np.minimum(size, 1e3), p) * (rate / size) - 0.5)
     guess = np.where(skewness > 0.5, np.maximum(mixed, 0.0), guess)
     return _smallest(binomial_cdf, p, guess, [rate, size])

@@ -14,7 +14,7 @@ negative_binomial  log mean, log size                     of the count y        
 The step is the *natural gradient* (Duan et al., NGBoost, 2020): the gradient of
 the loss times the inverse of the Fisher information F, which is diagonal for these
 parameters.  So a step does not depend on the parametrisation of the distribution.
-There are two ways to take it::
+There are two ways to take the step::
 
     mean of the steps of rows      g = gradient / F    h = 1     leaf = mean(gradient / F)
     expected information           g = gradient        h = F     leaf = sum(gradient) / sum(F)
@@ -70,15 +70,20 @@ _MOST_COUNTED = 1e15
 _FARTHEST_SCALE = 250.0
 """Logarithms of scales are clipped here."""
 _FARTHEST_RATE = 300.0
-"""Logarithms of means are clipped here ..."""
+"""Logarithms of means are clipped here."""
 _FARTHEST_SHAPE = 15.0
-"""... and those of shapes and sizes here: a gamma distribution of shape exp(15) is nearly
-normal, and a negative binomial distribution of this size is nearly Poisson."""
+"""Logarithms of shapes and sizes are clipped here.
+
+A gamma distribution of shape exp(15) is nearly normal, and a negative binomial distribution of
+this size is nearly Poisson.
+"""
 _SQUARE = 81.0
-"""A row farther than 9 scales from its location moves the scale as if it were there.  A
-scale that is far too small grows over a few rounds, not in one leap."""
+"""Limit on the squared distance of a row from its location, in scales.
+
+A scale that is far too small then grows over a few rounds, not in one step.
+"""
 _LONGEST = 20.0
-"""The same for derivatives in log shapes and sizes, whose information is at most 1."""
+"""Limit on derivatives in log shapes and sizes, whose information is at most 1."""
 _NARROWEST = 1e-8
 """Least initial scale, as a share of the location, because all targets may be equal."""
 _LOWEST_MEAN = 1e-300
@@ -94,7 +99,7 @@ class DistributionLoss(RowLoss):
     n_outputs: int = 2
 
     def __post_init__(self) -> None:
-        # Objectives are made with the number of classes, which this one ignores.
+        # make_objective passes the number of classes, which this objective ignores.
         object.__setattr__(self, "n_outputs", 2)
 
     @abstractmethod
@@ -102,7 +107,7 @@ class DistributionLoss(RowLoss):
         """Return the distribution of each row, for raw scores of shape (2, n_rows)."""
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        """The mean of the distribution."""
+        """Return the mean of the distribution."""
         return self.distribution(raw).mean
 
     @abstractmethod
@@ -128,7 +133,7 @@ class NormalLoss(DistributionLoss):
     n_outputs: int = 2
 
     def _numbers(self, target: FloatArray) -> FloatArray:
-        """Return the values that are normal: the targets themselves."""
+        """Return the normally distributed values: the targets themselves."""
         return target
 
     def compared(self, target: FloatArray) -> FloatArray:
@@ -139,7 +144,7 @@ class NormalLoss(DistributionLoss):
         return Normal(raw[0], np.exp(_clipped(raw[1], _FARTHEST_SCALE)))
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """Mean and standard deviation."""
+        """Return the mean and the log of the standard deviation."""
         first = self._numbers
         origin = rows.center() if first(np.ones(1))[0] == 1.0 else rows.mean(first)
         variance = rows.mean(lambda target: (first(target) - origin) ** 2)
@@ -172,7 +177,7 @@ class NormalLoss(DistributionLoss):
         return -far * precision, precision * precision
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Mean with the precisions as weights; root mean square of the residuals in scales."""
+        """Return precision-weighted means, or log root mean squares of residuals in scales."""
         if output == 1:
             with np.errstate(divide="ignore"):
                 steps = 0.5 * np.log(leaves.means(self._far(leaves.target, leaves.raw) ** 2))
@@ -227,7 +232,7 @@ class GammaLoss(DistributionLoss):
 
     @staticmethod
     def _far(target: FloatArray, raw: FloatArray) -> FloatArray:
-        """Log of target over mean."""
+        """Return the log of target over mean."""
         return np.minimum(np.log(target) - _clipped(raw[0], _FARTHEST_RATE), 200.0)
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
@@ -282,7 +287,7 @@ class NegativeBinomialLoss(DistributionLoss):
         return NegativeBinomial(np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw))
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """The mean and the most likely size; the largest size if counts vary less than Poisson."""
+        """Return log mean and most likely log size; counts with little variance get the largest."""
         mean = rows.mean()
         variance = rows.mean(lambda target: (target - mean) ** 2)
         log_mean = math.log(max(mean, _LOWEST_MEAN))
@@ -343,12 +348,12 @@ def _clipped(raw: FloatArray, most: float) -> FloatArray:
 
 
 def _shape_of(raw: FloatArray) -> FloatArray:
-    """Shape or size from its logarithm, the second raw score."""
+    """Return the shape or size from its logarithm, the second raw score."""
     return np.asarray(np.exp(_clipped(raw[1], _FARTHEST_SHAPE)))
 
 
 def _log_shape_of_gap(gap: float) -> float:
-    """Log of the shape k with ``log k - digamma(k) = gap``, by bisection."""
+    """Return the log of the shape k with ``log k - digamma(k) = gap``, by bisection."""
     return _bisected(lambda log_k: gap - (log_k - float(digamma(math.exp(log_k)))))
 
 

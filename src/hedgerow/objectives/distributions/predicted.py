@@ -4,7 +4,7 @@
 class               parameters of a row    mean                       variance
 ==================  =====================  =========================  ==================
 Normal              location, scale        location                   scale**2
-LogNormal           location, scale        exp(location + scale**2/2) (see there)
+LogNormal           location, scale        exp(location + scale**2/2) (see class)
                     of the logarithm
 Gamma               rate m, shape k        m                          m**2 / k
 Poisson             rate                   rate                       rate
@@ -45,7 +45,7 @@ _FARTHEST = 700.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distribution(ABC):
-    """A distribution for each row; the base class.
+    """Base class of predicted distributions, one for each row.
 
     Methods with an argument ``y`` accept a number, or one number for each row.
     """

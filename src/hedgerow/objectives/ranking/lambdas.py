@@ -13,8 +13,8 @@ The weight of a pair is the change in the score of the list when its rows swap (
     map    change of the average precision
     plain  1 for all pairs: the loss is a sum of logistic losses
 
-The pairs are those of the first ``most`` ranks with all rows behind them, or of each row
-with some rows of other labels drawn at random.  The random numbers are a hash of
+Pairs consist of each of the first ``most`` ranks and all rows behind it, or of each row and
+some random rows with other labels.  The random numbers are a hash of
 seed, round and row.
 
 The inner loop is split in two: the first has no sum, so it is vectorised; the second
@@ -44,14 +44,14 @@ GAIN_STREAM = 21 << 40
 """Stream for the random gains of the cross-entropy; the round is added."""
 
 SMALLEST = 1e-16
-"""Keeps hessians above zero, as for other losses."""
+"""Least hessian: hessians stay above zero, as for other losses."""
 
 _CLOSE = 0.01
 _SCORE, _GAIN, _G, _H, _WEIGHT, _PUSH, _CURVE, _PART, _START = range(9)
 
 
 class PairRules(NamedTuple):
-    """How pairs are chosen and weighted.
+    """Rules for choosing and weighting pairs.
 
     kind        OF_NDCG, OF_MAP or PLAIN
     most        ranks whose pairs are used
@@ -71,7 +71,7 @@ class PairRules(NamedTuple):
 
 
 class QueryFacts(NamedTuple):
-    """What stays the same over the rounds.
+    """Arrays of the queries that do not change between rounds.
 
     gain       float64 (n_rows,): gain of the label, 1 or 0 for relevance, or the label
     inverse    float64 (n_queries,): factor on the weights of pairs of a query
@@ -132,10 +132,10 @@ def push_pairs(i: int, n: int, spread: float, sigmoid: float, numbers: FloatArra
     for j in range(np.uint64(i + 1), np.uint64(n)):
         sign = (1.0 if own_gain > gain[j] else 0.0) - (1.0 if own_gain < gain[j] else 0.0)
         gap = own_score - score[j]
-        odds = exponential(sigmoid * sign * gap)  # of the right order: (1 - p) / p
+        odds = exponential(sigmoid * sign * gap)  # in the right order: (1 - p) / p
         above = 1.0 + odds
         apart = _CLOSE + gap if spread > 0.0 else 1.0
-        mass = weight[j] / (above * above * apart)  # one division for all
+        mass = weight[j] / (above * above * apart)  # a single division
         push[j] = sign * sigmoid * mass * above
         curve[j] = square * mass * odds
 
@@ -144,7 +144,7 @@ def push_pairs(i: int, n: int, spread: float, sigmoid: float, numbers: FloatArra
 def top_pairs(
     n: int, query: int, rules: PairRules, facts: QueryFacts, numbers: FloatArray
 ) -> float:
-    """Add up the pairs of the first ranks; returns the sum of the contributions."""
+    """Add up the pairs of the first ranks; return the sum of the contributions."""
     g, h, push, curve = numbers[_G], numbers[_H], numbers[_PUSH], numbers[_CURVE]
     inverse = facts.inverse[query]
     spread = 0.0
@@ -277,7 +277,7 @@ def pair_losses(
     space: QuerySpace,
     out: FloatArray,
 ) -> None:
-    """Sum of the logistic losses of all pairs of each query, times its factor."""
+    """Write the sum of the logistic losses of all pairs of each query, times its factor."""
     score, gain = space.numbers[_SCORE], space.numbers[_GAIN]
     for query in range(first, stop):
         begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
@@ -304,9 +304,9 @@ def target_shares(
     stream: int,
     share: FloatArray,
 ) -> bool:
-    """Gains plus random numbers from 0 to 1, divided by their sum.
+    """Write the gains plus random numbers from 0 to 1, divided by their sum.
 
-    Without a stream the numbers are 1/2, their mean.  Returns False if all gains are equal.
+    Without a stream the numbers are 1/2, their mean.  Return False if all gains are equal.
     """
     total, lowest, highest = 0.0, math.inf, -math.inf
     for place in range(n):
@@ -327,7 +327,7 @@ def target_shares(
 def score_shares(
     n: int, begin: int, queries: QueryRows, raw: FloatArray, share: FloatArray
 ) -> float:
-    """Softmax of the scores of a query; returns the logarithm of the sum of exp."""
+    """Write the softmax of the scores of a query; return the logarithm of the sum of exp."""
     top, total = -math.inf, 0.0
     for place in range(n):
         share[place] = raw[queries.rows[begin + place]]
@@ -356,7 +356,7 @@ def cross_entropy_gradients(
     """Write g and h of XE-NDCG (Bruch 2021, as in LightGBM).
 
     g is the first derivative plus two terms of the product of the gradient with the inverse of
-    the whole matrix of second derivatives; h is its diagonal.
+    the full matrix of second derivatives; h is the diagonal of this matrix.
     """
     share, wanted, part = space.numbers[0], space.numbers[1], space.numbers[2]
     for query in range(first, stop):
@@ -396,7 +396,7 @@ def cross_entropies(
     space: QuerySpace,
     out: FloatArray,
 ) -> None:
-    """Cross-entropy of each query with the mean gains; 0 if all labels are equal."""
+    """Write the cross-entropy of each query with the mean gains; 0 if all labels are equal."""
     share, wanted = space.numbers[0], space.numbers[1]
     for query in range(first, stop):
         begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]

@@ -1,10 +1,10 @@
 """Ranking losses: the rows of a query are ordered, the most relevant first.
 
-name           what is optimised                                        from
+name           objective                                                source
 -------------  -------------------------------------------------------  --------------
 lambdarank     NDCG of the first ``truncation_level`` ranks, by pairs   Burges 2010,
                weighted by the change when they swap                    LightGBM
-rank_map       mean average precision, the same way                     XGBoost
+rank_map       mean average precision, by pairs in the same way         XGBoost
 rank_pairwise  logistic losses of pairs, all with equal weight          Burges 2005
 rank_xendcg    cross-entropy between the softmax of the scores and the  Bruch 2021,
                gains, a bound on NDCG                                   LightGBM
@@ -73,7 +73,7 @@ _PENALTY = Interval(0.0, 1e6)
 
 @dataclass(frozen=True, slots=True)
 class RankingLoss(ABC):
-    """The common part of the losses.
+    """Base class of the ranking losses.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class RankingLoss(ABC):
     queries : QueryRows or None
         Queries of the rows; None: all rows are one query.
     seed, n_threads : int
-        For random draws, and for work on several queries.
+        Seed of random draws; number of threads that work on queries.
     positions : PositionBias or None
         Updated in the first call of :meth:`derivatives` in each round.
     """
@@ -125,7 +125,7 @@ class RankingLoss(ABC):
         return replace(self, positions=positions)
 
     def bound_to(self, target: FloatArray, weight: FloatArray | None) -> Self:
-        """Return the objective with what it computes once for these targets."""
+        """Return the objective with the arrays that it computes once for these targets."""
         queries = query_rows(None, len(target)) if self.queries is None else self.queries
         return replace(self, queries=queries, facts=self._facts(target, queries))
 
@@ -139,15 +139,15 @@ class RankingLoss(ABC):
         return np.zeros(1)
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """0: a constant does not change the order."""
+        """Return 0: a constant does not change the order."""
         return np.zeros(1)
 
     def start_beside(self, rows: OffsetRows) -> FloatArray:
-        """0, with an offset as well."""
+        """Return 0, with an offset as well."""
         return np.zeros(1)
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        """Raw scores; they have no unit, only an order."""
+        """Return the raw scores, which have no unit, only an order."""
         return raw[0]
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
@@ -165,7 +165,7 @@ class RankingLoss(ABC):
 
     @abstractmethod
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        """Mean over the queries."""
+        """Return the mean over the queries."""
 
     def shared_losses(
         self, target: FloatArray, raw: FloatArray, query: IntArray | None
@@ -193,7 +193,7 @@ class RankingLoss(ABC):
 
     @abstractmethod
     def _facts(self, target: FloatArray, queries: QueryRows) -> QueryFacts:
-        """Return what is computed once for these targets."""
+        """Return the arrays that are computed once for these targets."""
 
     def _work(self, queries: QueryRows) -> IntArray:
         """Return the amount of work of each query."""
@@ -304,7 +304,7 @@ class PairLoss(RankingLoss):
 
     @abstractmethod
     def _gain(self, target: FloatArray) -> FloatArray:
-        """Return the gains, which tell the rows of a query apart."""
+        """Return the gain of each row; rows with equal gains form no pair."""
 
     @abstractmethod
     def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:

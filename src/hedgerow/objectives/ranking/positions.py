@@ -1,8 +1,8 @@
 """Position bias: the effect of the position at which a row was shown, learned with the trees.
 
 Clicks, sales and other labels made by users depend on the relevance of a row and on its
-position, because users see rows further up more often.  Trees alone would learn the ranking
-that was shown.  Here each position has a bias that explains its part::
+position, because users see rows further up more often.  Trees alone would learn the displayed
+ranking.  Here each position has a bias that explains its effect on the label::
 
     score of a row in training  =  trees(row) + bias[position of the row]
     score in prediction         =  trees(row)
@@ -78,7 +78,7 @@ class PositionBias:
     def learn(self, g: FloatArray, h: FloatArray, weight: FloatArray | None, round_: int) -> None:
         """Take a step from the derivatives of all rows, without weights.
 
-        Happens once per round, even if each of its trees asks for derivatives.
+        The step is taken once per round, although each tree of the round needs derivatives.
         """
         if round_ == self._round:
             return

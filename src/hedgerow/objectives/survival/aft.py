@@ -14,8 +14,8 @@ With z = (log t - raw) / scale, r = density / P and k = d log density / dz at bo
 All three distributions are log-concave, so h is not negative.  P, r and h are computed
 from the tail in which the interval lies.
 
-Targets are two columns, lower and upper; one column of times, those of censored rows
-with a minus sign, stands for intervals that end at the time, or at infinity.
+Targets are two columns, lower and upper.  One column of times means intervals of a single
+time; a minus sign marks a censored row, whose interval ends at infinity.
 """
 
 from __future__ import annotations
@@ -46,12 +46,14 @@ from hedgerow.params import Interval
 Distribution = Literal["normal", "logistic", "extreme"]
 
 _NARROW = 1e-3
-"""Intervals narrower than this in z use the density at their midpoint, because the
-differences in the formulas would lose too many digits."""
+"""Width in z below which intervals use the density at their midpoint.
+
+The differences in the formulas would lose too many digits.
+"""
 _FARTHEST = 1e5
 """z is clipped to this range, so that its square keeps its digits."""
 _FARTHEST_EXTREME = 190.0
-"""The same for the extreme value distribution, which squares exp(z)."""
+"""Limit on z for the extreme value distribution, which squares exp(z)."""
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _ROOT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _LEAST_LOG = -1e300
@@ -113,7 +115,7 @@ class AcceleratedFailureTime(RowLoss):
         lower, upper = intervals_of(target)
         density = _log_density(ends.middle, self.aft_distribution)
         with np.errstate(divide="ignore", invalid="ignore"):
-            # A density in t where the time is known, a probability where it is not.
+            # Known times have a density in t, other intervals a probability.
             known = -np.log(self.aft_scale * lower)
             measure = np.where(lower == upper, known, np.log(ends.width))
         log_p = _log_probability(ends.low, ends.high, self.aft_distribution)
@@ -126,7 +128,7 @@ class AcceleratedFailureTime(RowLoss):
             high = (np.log(upper) - raw) / self.aft_scale
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             width = np.log1p((upper - lower) / lower) / self.aft_scale
-            # Both ends move together, so that an interval far away keeps its width.
+            # Both ends are clipped together, so that a distant interval keeps its width.
             most = _FARTHEST_EXTREME if self.aft_distribution == "extreme" else _FARTHEST
             low, high = low - np.maximum(low - most, 0.0), high - np.maximum(low - most, 0.0)
             low, high = low - np.minimum(high + _FARTHEST, 0.0), np.maximum(high, -_FARTHEST)
@@ -135,7 +137,7 @@ class AcceleratedFailureTime(RowLoss):
         return _Ends(low, high, width, exact, np.where(exact, 0.5 * low + 0.5 * high, 0.0))
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """Find the root of the mean first derivative, between the smallest and largest time."""
+        """Return the root of the mean first derivative, between the smallest and largest time."""
         most = np.array([-np.inf, -np.inf])
         for target, _ in rows.batches():
             lower, upper = intervals_of(target)
@@ -149,7 +151,7 @@ class AcceleratedFailureTime(RowLoss):
         return np.array([root_of_mean(rows, self.slopes, middle, low, high)])
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        """Time: ``exp(raw)``, the median of the normal and the logistic distribution."""
+        """Return the time ``exp(raw)``, the median of the normal and logistic distributions."""
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(raw[0]))
 
@@ -183,18 +185,18 @@ def intervals_of(target: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _log_probability(low: FloatArray, high: FloatArray, name: Distribution) -> FloatArray:
-    """Log P(low < z <= high), computed from the tail in which the interval lies."""
+    """Return log P(low < z <= high), computed from the tail in which the interval lies."""
     right = low > 0.0
     nearer = np.where(right, _log_above(low, name), _log_below(high, name))
     less, rest = _shares(low, high, name)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # log of 1 - less, of which rest has the digits where less is near 1.
+        # The log of 1 - less; rest equals 1 - less with full precision where less is near 1.
         found = nearer + np.where(less < 0.5, np.log1p(-less), np.log(rest))
     return np.maximum(np.nan_to_num(found, nan=_LEAST_LOG), _LEAST_LOG)
 
 
 def _shares(low: FloatArray, high: FloatArray, name: Distribution) -> tuple[FloatArray, FloatArray]:
-    """Share of the tail from the nearer end that lies behind the other end, and one minus it."""
+    """Return the share of the nearer end's tail behind the other end, and one minus the share."""
     right = low > 0.0
     with np.errstate(invalid="ignore"):
         above = _log_above(high, name) - _log_above(low, name)
@@ -206,10 +208,10 @@ def _shares(low: FloatArray, high: FloatArray, name: Distribution) -> tuple[Floa
 def _interval(
     low: FloatArray, high: FloatArray, name: Distribution
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """R at both ends, and scale**2 times h, for rows with intervals of some width.
+    """Return r at both ends and scale**2 times h, for intervals of some width.
 
-    It uses the hazard at the end in the thicker part, ``density / tail``, and the share of
-    the tail behind the other end, so it never subtracts large numbers.
+    The formulas use the hazard at the end in the thicker part, ``density / tail``, and the
+    share of the tail behind the other end, so they never subtract large numbers.
     """
     right = low > 0.0
     share, rest = _shares(low, high, name)
@@ -217,7 +219,7 @@ def _interval(
     hazard, bend = _hazard(near, right, name)
     of_far, _ = _hazard(far, right, name)
     slope_far = np.where(np.isinf(far), 0.0, _point(np.where(np.isinf(far), 0.0, far), name)[0])
-    with np.errstate(invalid="ignore", over="ignore"):  # points, whose results are not used
+    with np.errstate(invalid="ignore", over="ignore"):  # results of points are not used
         r_near = np.where(np.isinf(near), 0.0, hazard / rest)
         r_far = np.where((share == 0.0) | np.isinf(far), 0.0, of_far * share / rest)
         sign = np.where(right, 1.0, -1.0)
@@ -227,10 +229,10 @@ def _interval(
 
 
 def _hazard(z: FloatArray, right: Any, name: Distribution) -> tuple[FloatArray, FloatArray]:
-    """Density divided by the tail above (``right``) or below z, and the growth of its logarithm.
+    """Return the density over the tail above (``right``) or below z, and its growth.
 
-    That is ``hazard + k`` above and ``hazard - k`` below, with k the slope of log density:
-    the derivative of log hazard away from the middle, in a form without cancellation.
+    The growth is the derivative of log hazard away from the middle: ``hazard + k`` above and
+    ``hazard - k`` below, with k the slope of log density, in a form without cancellation.
     """
     z = np.where(np.isinf(z), 0.0, z)
     if name == "normal":
@@ -261,7 +263,7 @@ def _log_density(z: FloatArray, name: Distribution) -> FloatArray:
 
 
 def _point(z: FloatArray, name: Distribution) -> tuple[FloatArray, FloatArray]:
-    """First derivative of log density in z, which is scale times g, and minus the second."""
+    """Return the first derivative of log density in z (scale times g), and minus the second."""
     if name == "normal":
         return -z, np.ones(z.shape)
     if name == "logistic":
@@ -272,7 +274,7 @@ def _point(z: FloatArray, name: Distribution) -> tuple[FloatArray, FloatArray]:
 
 
 def _log_below(z: FloatArray, name: Distribution) -> FloatArray:
-    """Log P(Z <= z)."""
+    """Return log P(Z <= z)."""
     if name == "normal":
         return np.asarray(log_ndtr(z))
     if name == "logistic":
@@ -284,7 +286,7 @@ def _log_below(z: FloatArray, name: Distribution) -> FloatArray:
 
 
 def _log_above(z: FloatArray, name: Distribution) -> FloatArray:
-    """Log P(Z > z)."""
+    """Return log P(Z > z)."""
     if name == "normal":
         return np.asarray(log_ndtr(-z))
     if name == "logistic":

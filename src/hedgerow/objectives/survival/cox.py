@@ -11,8 +11,8 @@ events::
 Efron's method averages over the order of tied events.  With weights it follows
 the survival package of R (a weight of 2 differs slightly from two rows).
 
-g and h of a row need sums over the event times up to its own.  So rows are sorted by time
-once; each evaluation passes once from the last time to the first for the sums over
+g and h of a row need sums over the event times up to the time of the row.  So rows are sorted
+by time once.  Each evaluation passes once from the last time to the first for the sums over
 R, and once back for g and h.  h is the diagonal of the matrix of second derivatives.
 
 Targets are times; censored rows have a minus sign, as in XGBoost.
@@ -37,8 +37,10 @@ from hedgerow.objectives.precomputed import LossRows
 
 LEAST_RISK = 1e-140
 _FARTHEST = 300.0  # largest score whose exp is in the record, times 1 / LEAST_RISK
-"""Least sum over the rows at risk, relative to the largest risk of all rows: squares of
-its inverse are finite."""
+"""Least sum over the rows at risk, relative to the largest risk of all rows.
+
+Squares of its inverse are finite.
+"""
 
 
 class EventOrder(NamedTuple):
@@ -164,15 +166,15 @@ class Cox:
         return np.zeros(1)
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """0: the loss of a constant does not depend on the constant."""
+        """Return 0: the loss of a constant does not depend on the constant."""
         return np.zeros(1)
 
     def start_beside(self, rows: OffsetRows) -> FloatArray:
-        """0, with an offset as well."""
+        """Return 0, with an offset as well."""
         return np.zeros(1)
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        """Hazard relative to the baseline."""
+        """Return the hazard relative to the baseline."""
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(raw[0]))
 
@@ -181,7 +183,7 @@ class Cox:
         cox_derivatives(*found.arguments, found.top, found.sums, g, h)
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        """Mean over the events; 0 for rows without events."""
+        """Return the mean over the events; 0 for rows without events."""
         found = _Sums.of(target, raw[0], weight, None)
         mass = float(found.arguments[2][target > 0.0].sum())
         return found.loss / mass if mass > 0.0 else 0.0
@@ -189,9 +191,10 @@ class Cox:
     def shared_losses(
         self, target: FloatArray, raw: FloatArray, query: IntArray | None = None
     ) -> FloatArray:
-        """Loss of each event among all rows, and 0 for censored rows; they add up to the loss.
+        """Return the loss of each event among all rows, and 0 for censored rows.
 
-        Tied events follow the order of the rows.  Rows have no queries.
+        The losses add up to the total loss.  Tied events follow the order of the rows.  Rows
+        have no queries.
         """
         order, top = _order_of(target), float(raw[0].max())
         event = target[order.rows] > 0.0
@@ -225,8 +228,9 @@ class Cox:
         """Return the baseline hazard, for the training record of the model.
 
         ``times`` of the events, ascending, and ``hazard``, the cumulative baseline hazard at these
-        times by Efron's method.  It is the hazard of a row with raw score 0.  If float64 cannot
-        hold it because all scores are far from 0, it is that of a row with the score ``reference``.
+        times by Efron's method, which is the hazard of a row with raw score 0.  If all scores are
+        so far from 0 that float64 cannot hold this hazard, ``hazard`` belongs to a row with the
+        raw score ``reference``.
         """
         order = _order_of(target)
         found = _Sums.of(target, raw[0], weight, order)
