@@ -1,8 +1,8 @@
 """Search of the best set of categories in the histogram of a category column.
 
-Of all ways to divide k categories in two parts, a best one is among the k - 1
-that cut the list of categories sorted by their leaf weight, ``G / H`` (Fisher
-1958; Breiman et al. 1984 for least squares).  So no one-hot columns are needed::
+Among all divisions of k categories into two parts, a best one is among the k - 1
+cuts of the list of categories sorted by leaf weight, ``G / H`` (Fisher 1958;
+Breiman et al. 1984 for least squares).  One-hot columns are therefore not needed::
 
     category       Rome  Oslo  Bonn  Kiev  (missing)
     G / H           -3     2     5    -1      4
@@ -10,15 +10,18 @@ that cut the list of categories sorted by their leaf weight, ``G / H`` (Fisher
                         |     |     |       |             cuts to try
 
 Sums of few rows are noise, and a sorted list of noise always has a good cut.
-The guards are those of LightGBM (Ke et al. 2017): categories of few rows are
-taken together as one, the order is that of ``G / (H + smooth)``, the children
-pay an additional L2 penalty, a cut is tried only where ``min_group`` rows have
-been passed since the last one, and at most ``most`` categories are on the side
-that is filled up, from either end of the list.  With few categories each is
-tried against all others instead, without these guards.
+The search has the guards of LightGBM (Ke et al. 2017):
 
-Missing values are one more category.  Bins that no row of the node has (and
-missing values, where it has none) go with the larger part.
+* categories of few rows form one group;
+* the list is sorted by ``G / (H + smooth)``;
+* the children pay an additional L2 penalty;
+* a cut is tried only if at least ``min_group`` rows follow the last cut tried;
+* the side that is filled, from either end of the list, has at most ``most`` categories.
+
+With few categories each one is tried against all others instead, without these guards.
+
+Missing values are one more category.  Bins without rows in the node (and
+missing values, if the node has none) go with the larger part.
 """
 
 from __future__ import annotations
@@ -35,14 +38,14 @@ from hedgerow.kernels.splits.split import NodeSums, SplitRules, Units, node_scor
 
 
 class CategoryRules(NamedTuple):
-    """Guards against overfitting, see the module's text."""
+    """Guards against overfitting; see the docstring of the module."""
 
-    most_one_hot: np.int64  # up to so many categories each is tried alone
+    most_one_hot: np.int64  # with at most this many categories, each one is tried alone
     most: np.int64
     smooth: np.float64
     penalty: np.float64
     min_group: np.int64
-    n_copies: int = 1  # how often each row is there; ``smooth`` means rows of their own
+    n_copies: int = 1  # copies of each row in the data; ``smooth`` counts distinct rows
 
 
 class CategorySplit(NamedTuple):
@@ -56,12 +59,12 @@ class CategorySplit(NamedTuple):
     words: Any
 
 
-# Rows of ``scratch``: sums of each group, the group of each bin (-1: no row), keys, an order.
+# Rows of ``scratch``: sums of each group, group of each bin (-1: no rows), sort keys, order.
 GROUP_G, GROUP_H, GROUP_N, GROUP_OF_BIN, KEY, ORDER, CATEGORY_SCRATCH = range(7)
 SCRATCH_SIZE = 256
 
 DROPPED_BITS = 36
-"""Of the 53 bits of a key of the order; see :func:`key_of`."""
+"""Low bits that :func:`key_of` drops: 17 of the 53 significant bits of a float64 stay."""
 
 _GROUP_BITS = 511
 _ALL_BUT_SIGN = (1 << 63) - 1
@@ -71,7 +74,7 @@ _POOLED = 0  # the group of the small categories
 
 @kernel(inner=True)
 def count_bins(histograms: HistogramSums, at: int, filled: int, stride: int) -> int:
-    """How many bins have rows; only the first ``filled`` ones and the last can."""
+    """Count the bins with rows; only the first ``filled`` bins and the last one can have any."""
     n = histograms.n
     found = np.int64(0)
     for b in range(np.uint64(at), np.uint64(at + filled)):
@@ -85,9 +88,10 @@ def count_bins(histograms: HistogramSums, at: int, filled: int, stride: int) -> 
 def gather_bins(
     histograms: HistogramSums, at: int, filled: int, stride: int, smooth: float, scratch: IntArray
 ) -> int:
-    """Make a group of each bin with rows, one of all small ones; return their number.
+    """Put each bin with rows into a group; return the number of groups.
 
-    Group 0 is the one of the small ones; it may be empty, and then has no row.
+    All bins of fewer than ``smooth`` rows share group 0, which may be empty.  Every other
+    bin is a group of its own.
     """
     group_of_bin = scratch[GROUP_OF_BIN]
     for k in range(GROUP_N + 1):
@@ -114,12 +118,12 @@ def gather_bins(
 
 @kernel(inline=True, inner=True)
 def key_of(number: float, group: int) -> int:
-    """An integer that orders by the number, rounded to 17 bits (half away from zero), then group.
+    """Return an integer key: ``number`` rounded to 17 bits (half away from zero), then ``group``.
 
-    Levels whose rows have one mean gradient tie, but for the rounding of gradients,
-    which should not order them.  Keys that agree so far are not worth a division: it
-    gains the square of their difference, 1e-10 of what the node has (see
-    :func:`hedgerow.kernels.splits.split.split_gain`).
+    Category levels with equal mean gradients should tie, but the rounding of gradients
+    makes them differ.  Without its low bits the key ties again.  A split between levels
+    that agree in 17 bits is worthless: it gains the square of their difference, 1e-10 of
+    the score of the node (see :func:`hedgerow.kernels.splits.split.split_gain`).
     """
     half = np.int64(1) << (DROPPED_BITS - 1)
     bits = bits_of_float(number + 0.0) + half  # no -0.0
@@ -131,8 +135,8 @@ def key_of(number: float, group: int) -> int:
 def sort_groups(scratch: IntArray, n_groups: int, smooth: float) -> int:
     """Sort the groups that have rows by ``G / (H + smooth)``; return their number.
 
-    The place of each is the number of smaller keys, all of which differ.  Counting
-    them all needs no branch, and goes eight at a time.
+    The position of a group is the number of smaller keys; all keys differ.  Counting
+    needs no branch and handles eight keys at a time.
     """
     order, key = scratch[ORDER], scratch[KEY]
     n = np.int64(0)
@@ -152,7 +156,7 @@ def sort_groups(scratch: IntArray, n_groups: int, smooth: float) -> int:
 
 @kernel(inner=True)
 def score_sides(g: int, h: int, n: int, node: NodeSums, units: Units, rules: SplitRules) -> float:
-    """Score of a division with these sums on one side; -1 if a side has too little."""
+    """Return the score of a split with these sums on one side; -1 if a side is too small."""
     g_rest, h_rest, n_rest = node.g - g, node.h - h, node.n - n
     if n < rules.min_samples_leaf or n_rest < rules.min_samples_leaf:
         return -1.0
@@ -169,7 +173,7 @@ def score_sides(g: int, h: int, n: int, node: NodeSums, units: Units, rules: Spl
 def complete_set(
     filled: int, stride: int, node: NodeSums, scratch: IntArray, score: float, cut: tuple[int, int]
 ) -> CategorySplit:
-    """The split that takes the groups at ``cut[0]:cut[1]`` of the order to the left."""
+    """Return the split that sends the groups at ``cut[0]:cut[1]`` of the order to the left."""
     order, group_of_bin = scratch[ORDER], scratch[GROUP_OF_BIN]
     g, h, n = np.int64(0), np.int64(0), np.int64(0)
     for i in range(cut[0], cut[1]):
@@ -194,7 +198,7 @@ def complete_set(
         else:
             w3 |= bit
     words = (np.int64(w0), np.int64(w1), np.int64(w2), np.int64(w3))
-    # The last bin is that of missing values.
+    # The last bin holds the missing values.
     return CategorySplit(score, goes_left, g, h, n, words)
 
 
@@ -209,9 +213,9 @@ def scan_order(
     scratch: IntArray,
     draw: int,
 ) -> tuple[float, int]:
-    """Best score and number of groups taken from one end of the order.
+    """Find the best cut from one end of the order: its score and the number of groups before it.
 
-    With ``draw`` >= 0 one number alone is tried, drawn at random by it.
+    With ``draw`` >= 0 the scan tries only the cut that this random number selects.
     """
     order = scratch[ORDER]
     most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
@@ -248,12 +252,12 @@ def find_set(
     scratch: IntArray,
     draw: int = -1,
 ) -> tuple[float, int, int]:
-    """Best set of the bins at ``histograms[at:at + stride]``: score, and place in the order.
+    """Find the best set of the bins at ``histograms[at:at + stride]``: score, start and stop.
 
-    Only the first ``filled`` bins and the last can have rows.  ``scratch`` is scratch
-    space, ``CATEGORY_SCRATCH`` rows of ``SCRATCH_SIZE``, of which
-    :func:`complete_set` makes the split.  With ``draw`` >= 0 a division is drawn by it, and
-    no other tried.
+    Start and stop are a range of the sorted groups.  Only the first ``filled`` bins and the
+    last one can have rows.  ``scratch`` is a scratch array of ``CATEGORY_SCRATCH`` rows of
+    ``SCRATCH_SIZE``; :func:`complete_set` makes the split from it.  With ``draw`` >= 0 the
+    search tries only the divisions that this random number selects.
     """
     best, first, last = -1.0, np.int64(0), np.int64(0)
     n_found = count_bins(histograms, at, filled, stride)

@@ -1,4 +1,4 @@
-"""Gains that the constraints of a fit give to splits that were found without them."""
+"""Gains, under the constraints of a fit, of splits that were found without constraints."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def found_gain(
     units: Units,
     rules: SplitRules,
 ) -> float:
-    """Gain of the split found in a node; ``gain`` if scores are no gains.
+    """Return the gain of the split found in a node, or ``gain`` if scores are not gains.
 
-    That of a cut that had to be taken is found from the sums of its left side.
+    The gain of a forced cut is computed from the sums of its left side.
     """
     if constraints.scored == 0:
         return gain
@@ -66,7 +66,7 @@ def lost_on_side(
     units: Units,
     rules: SplitRules,
 ) -> float:
-    """Score that a side of node ``number`` loses as its leaf value is not the best one."""
+    """Return the score that a side of node ``number`` loses if its leaf value is not optimal."""
     free = leaf_weight(g, h, rules)
     weight = free
     if bounds.smooth > 0.0:
@@ -88,9 +88,10 @@ def gain_of_sides(
     units: Units,
     rules: SplitRules,
 ) -> float:
-    """Score, or gain, that constraints give to a split found without them.
+    """Return the score, or the gain under constraints, of a split found without constraints.
 
-    -1 if it is not worth its price; ``left`` has the score, g, h and rows of the split.
+    The result is -1 if the gain is not positive.  ``left`` holds the score of the split, and g,
+    h and rows of its left side.
     """
     if constraints.scored == 0 or left.score < 0.0:
         return float(left.score)

@@ -1,4 +1,4 @@
-"""The search of columns that the constraints of a fit ask for: of all cuts, one, or a given one."""
+"""Search of columns under the constraints of a fit: all cuts, one random cut, or a forced cut."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def search_cut(
     constraints: Constraints,
     best: Split,
 ) -> Split:
-    """The better of ``best`` and one cut, behind bin ``cut`` of the column at ``start``."""
+    """Return the better of ``best`` and the cut after bin ``cut`` of the column at ``start``."""
     g, h, n = np.int64(0), np.int64(0), np.int64(0)
     for b in range(start, start + cut + 1):
         g += histograms.g[b]
@@ -72,12 +72,12 @@ def search_drawn(
     constraints: Constraints,
     best: Split,
 ) -> Split:
-    """The better of ``best`` and one random cut of each column, as :func:`search_constrained`."""
+    """Return the better of ``best`` and a random cut per column, as :func:`search_constrained`."""
     at, features = lanes
     for j in range(WIDTH):
         feature = features[j]
         if j > 0 and feature == features[j - 1]:
-            break  # the last column fills the lanes that are left
+            break  # the last column fills the remaining lanes
         bins = np.int64(n_bins[feature])
         cut = drawn_bin(histograms, at[j], bins, stride, bounds.key, feature)
         if cut >= 0:
@@ -97,7 +97,7 @@ def take_forced(
     constraints: Constraints,
     best: Split,
 ) -> Split:
-    """The cut that the node is to take, with an infinite gain, if it is one of these columns."""
+    """Return the node's forced cut with infinite gain, or ``best`` if no column here has it."""
     at, features = lanes
     feature = constraints.growth.forced[bounds.forced, FORCED_FEATURE]
     cut = constraints.growth.forced[bounds.forced, FORCED_BIN]
@@ -122,7 +122,7 @@ def search_with_constraints(
     constraints: Constraints,
     best: Split,
 ) -> Split:
-    """Search columns as the constraints of the fit ask for."""
+    """Search columns under the constraints of the fit; return the best split."""
     if constraints.scored == 1:
         if bounds.forced >= 0:
             best = take_forced(histograms, lanes, stride, limits, bounds, constraints, best)

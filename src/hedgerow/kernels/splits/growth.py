@@ -1,16 +1,16 @@
-"""Leaf values drawn towards those above them, cuts drawn at random, cuts that are given.
+"""Smoothed leaf values, random cuts, weighted samples of columns, and forced cuts.
 
-smoothing    a node of n rows gets ``(n w + a v) / (n + a)``, ``w`` its own value, ``v`` that
-             of its parent and ``a`` the strength (LightGBM's ``path_smooth``)
-drawn cuts   one cut of each column in each node, at random between the lowest and the
-             highest value of its rows: extremely randomised trees (Geurts, Ernst and Wehenkel
-             2006) on bins.  The draw depends on the seed, the tree, the way from the root and
-             the column alone.  A symmetric tree draws one cut of each column in each level,
-             between the values of all rows of the tree.
+smoothing    a node of n rows gets ``(n w + a v) / (n + a)``: ``w`` is its own value, ``v`` the
+             value of its parent and ``a`` the strength (LightGBM's ``path_smooth``)
+drawn cuts   one random cut of each column in each node, between the lowest and the highest
+             value of its rows: extremely randomised trees (Geurts, Ernst and Wehenkel 2006) on
+             bins.  The draw depends only on the seed, the tree, the path from the root and the
+             column.  A symmetric tree draws one cut of each column per level, between the
+             values of all rows of the tree.
 weights      of columns, where columns are sampled: without replacement, by the largest
              ``log(u) / weight`` (Efraimidis and Spirakis 2006)
-given cuts   a tree that is put in front of every tree: a node of it takes its cut, if the
-             tree has its column and both sides are worth it, before any other is looked at
+forced cuts  a tree at the top of every tree of the model: its nodes take their cuts before any
+             other cut is considered, if the tree may use the column and the cut is valid
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.ranking import sort_descending
 
 CUT_STREAM = 15 << 40
-"""Streams of the draws of cuts, one for each tree."""
+"""First random stream of the draws of cuts; each tree has one stream."""
 
 MOST_DRAWN = 1 << 62
-"""Draws for the divisions of categories, whose number is not known before, lie below."""
+"""Upper limit of draws for divisions of categories, whose number is not known in advance."""
 
 # Columns of ``GrowthRules.node``.
 NODE_KEY, NODE_FORCED = 0, 1
 
-# Columns of ``GrowthRules.given``.
+# Columns of ``GrowthRules.forced``.
 FORCED_FEATURE, FORCED_BIN, FORCED_LEFT, FORCED_RIGHT = range(4)
 
 
 class GrowthRules(NamedTuple):
-    """How leaf values and cuts are chosen, and what follows for each node.
+    """Rules for leaf values and cuts, and their state in each node.
 
-    smooth   rows that the value of the parent counts for; 0: none
-    penalty  levels from the root on in which splits of ordered columns are held back
-    drawn    1: one random cut of each column and node
-    node     int64 (nodes, 2): key of the node's draws; its given cut, or -1
-    given    int64 (n_given, 4): column, bin, the given cuts of the left and the right child
-    weight   float64 (n_features,): of each column where columns are sampled; empty: all alike
-    keys     float64 (n_features,): space for drawing them
+    smooth   rows that the value of the parent counts for; 0: no smoothing
+    penalty  levels, from the root on, in which splits of ordered columns are penalised
+    drawn    1: one random cut per column and node
+    node     int64 (nodes, 2): key of the node's draws; its forced cut, or -1
+    forced   int64 (n_forced, 4): column, bin, forced cuts of the left and the right child
+    weight   float64 (n_features,): sampling weight of each column; empty: all equal
+    keys     float64 (n_features,): scratch for sampling columns
     """
 
     smooth: np.float64
@@ -62,16 +62,16 @@ class GrowthRules(NamedTuple):
 
 @kernel(inline=True, inner=True)
 def smoothed(weight: float, n: float, toward: float, smooth: float) -> float:
-    """The value ``weight`` of a node with ``n`` rows, drawn ``toward`` that of its parent."""
+    """Return the value ``weight`` of a node of ``n`` rows, smoothed ``toward`` its parent's."""
     share = n / (n + smooth)
     return share * weight + (1.0 - share) * toward
 
 
 @kernel(inline=True, inner=True)
 def ordered_factor(penalty: float, depth: int) -> float:
-    """Factor on gains of ordered columns in a node of this depth, the root's being 0.
+    """Return the factor on gains of ordered columns in a node of this depth (root: 0).
 
-    0 in the first ``floor(penalty)`` levels; as LightGBM's ``monotone_penalty``.
+    The factor is 0 in the first ``floor(penalty)`` levels, as LightGBM's ``monotone_penalty``.
     """
     if penalty >= depth + 1.0:
         return 0.0
@@ -82,13 +82,13 @@ def ordered_factor(penalty: float, depth: int) -> float:
 
 @kernel(inline=True, inner=True)
 def key_of_level(seed: int, tree: int, level: int) -> int:
-    """Key of the draws that all nodes of a level of tree number ``tree`` share."""
+    """Return the key of the draws that all nodes of a level of tree number ``tree`` share."""
     return np.int64(hash64(seed, np.uint64(CUT_STREAM + tree), np.uint64(level)))
 
 
 @kernel(inline=True, inner=True)
 def start_root(rules: GrowthRules, seed: int, tree: int) -> None:
-    """Key and given cut of the root of tree number ``tree``."""
+    """Set the key and the forced cut of the root of tree number ``tree``."""
     rules.node[0, NODE_KEY] = key_of_level(seed, tree, 0)
     rules.node[0, NODE_FORCED] = 0 if len(rules.forced) > 0 else -1
 
@@ -97,7 +97,7 @@ def start_root(rules: GrowthRules, seed: int, tree: int) -> None:
 def start_children(
     rules: GrowthRules, parent: int, cut: tuple[int, int], children: tuple[int, int]
 ) -> None:
-    """Keys and given cuts of the ``children`` of a node that is split by ``cut``."""
+    """Set the keys and the forced cuts of the ``children`` of a node that is split by ``cut``."""
     forced = rules.node[parent, NODE_FORCED]
     if forced >= 0:
         wanted = rules.forced[forced]
@@ -114,7 +114,7 @@ def start_children(
 
 @kernel(inline=True, inner=True)
 def draw_of(key: int, feature: int, n: int) -> int:
-    """A number from 0 to ``n - 1`` for a column in the node with this key."""
+    """Return a random number from 0 to ``n - 1`` for a column in the node with this key."""
     draw = hash64(key, np.uint64(CUT_STREAM), np.uint64(feature))
     return np.int64(draw % np.uint64(n))
 
@@ -123,10 +123,10 @@ def draw_of(key: int, feature: int, n: int) -> int:
 def range_of_cuts(
     histograms: HistogramSums, start: int, n_bins: int, stride: int
 ) -> tuple[int, int]:
-    """The bin before the first cut of a column that divides its rows, and how many there are.
+    """Return the bin before the first cut that divides a column's rows, and the number of cuts.
 
-    Those between the lowest and the highest bin with rows, and, where values are missing,
-    the one behind all.
+    The cuts lie between the lowest and the highest bin with rows.  If values are missing, the
+    cut after the highest bin is one more.
     """
     first, last = np.int64(n_bins), np.int64(-1)
     for b in range(n_bins):
@@ -141,9 +141,9 @@ def range_of_cuts(
 def drawn_bin(
     histograms: HistogramSums, start: int, n_bins: int, stride: int, key: int, feature: int
 ) -> int:
-    """The bin before the cut that is drawn for a column, or -1 if its rows are all in one bin.
+    """Return the bin before the random cut of a column, or -1 if one bin has all its rows.
 
-    All cuts that divide the node's rows have the same chance.
+    All cuts that divide the node's rows are equally likely.
     """
     first, n_cuts = range_of_cuts(histograms, start, n_bins, stride)
     return first + draw_of(key, feature, n_cuts) if n_cuts > 0 else np.int64(-1)
@@ -160,9 +160,10 @@ def draw_weighted(
     scratch: np.ndarray,
     spare: np.ndarray,
 ) -> int:
-    """Put ``n_taken`` of ``order[:n]``, drawn by their weights, to the front; how many these are.
+    """Move ``n_taken`` columns of ``order[:n]``, sampled by weight, to the front; return how many.
 
-    Fewer if fewer have a weight above 0.  ``scratch`` and ``spare``, int32 (n,), are space.
+    The result is less than ``n_taken`` if fewer columns have a weight above 0.  ``scratch`` and
+    ``spare``, int32 (n,), are scratch arrays.
     """
     n_positive = np.int64(0)
     for k in range(n):

@@ -1,10 +1,10 @@
-"""Search of the best cut where leaf values are bounded, ordered, or gains have a price.
+"""Search of the best cut where leaf values are bounded or ordered, or gains have factors.
 
-With a leaf value ``w`` that need not be the best one, a side takes away half of
+A side with leaf value ``w``, which need not be optimal, lowers the loss by half of
 
     score(G, H, w) = -(2 G w + (H + lambda) w^2 + 2 alpha |w|)
 
-Each side takes its Newton step (:mod:`hedgerow.kernels.splits.split`), cut off at the bounds
+Each side takes its Newton step (:mod:`hedgerow.kernels.splits.split`), clipped to the bounds
 of the node::
 
     bounds of the node       low ------------------------------ high
@@ -12,21 +12,22 @@ of the node::
                                        middle ---- right ---- high    left <= right
     other columns            low ------- both ----------------- high
 
-``middle`` lies between the values of the two sides, so that whatever grows on the
-left stays below whatever grows on the right (XGBoost; LightGBM's "basic").  A cut
-that sets missing values apart orders nothing: it is allowed, and hands the bounds
-of the node down.
+``middle`` lies between the values of the two sides, so all leaves that grow on the
+left stay below all leaves that grow on the right (XGBoost; LightGBM's "basic").  A
+cut that separates missing values orders nothing: it is allowed, and both children
+inherit the bounds of the node.
 
 The gain of a split is
 
     factor of its column * (1/2 [score(L) + score(R) - score(node)] - gamma)
 
-where the factor of an ordered column may be smaller in the first levels
-(:mod:`hedgerow.kernels.splits.growth`, which also says how leaf values are drawn towards that of
-the parent, and which cuts are looked at if not all are).
-The search compares gains, as columns have different factors.  It runs over
-some columns at a time, as that of :mod:`hedgerow.kernels.splits.split`; that one needs
-no leaf values, only one division for a cut, and stays as it is.
+The factor of an ordered column may be smaller in the first levels.
+:mod:`hedgerow.kernels.splits.growth` defines this factor, the smoothing of leaf values and the
+choice of random and forced cuts.
+
+The search compares gains because columns have different factors.  It handles several
+columns at a time, like the search of :mod:`hedgerow.kernels.splits.split`.  The latter stays
+separate: it needs no leaf values and only one division per cut.
 """
 
 from __future__ import annotations
@@ -71,26 +72,26 @@ ROUNDING = 1e-10
 
 
 class Constraints(NamedTuple):
-    """What is asked of columns, and what follows for each node.
+    """Constraints on columns, and their state in each node.
 
-    scored         1: gains are bounded, ordered or have factors, or ``growth`` asks for
-                   something; 0: only columns are kept apart, and the search is the usual one
+    scored         1: leaf values are bounded or ordered, gains have factors, or ``growth`` is
+                   used; 0: only interactions are constrained, and the search is the plain one
     sign           float64 (n_features,): 1 rises, -1 falls, 0 free
-    factor         float64 (n_features,): of the gain
-    last_bin       int64 (n_features,): a cut behind it sets missing values apart;
+    factor         float64 (n_features,): factor on gains
+    last_bin       int64 (n_features,): a cut after this bin separates missing values;
                    empty where trees are not grown on bins
-    bounds         float64 (nodes, 4): lowest and highest leaf value, the value of the
-                   parent, before the learning rate; factor of gains of ordered columns
+    bounds         float64 (nodes, 4): lowest and highest leaf value and the value of the
+                   parent, all before the learning rate; factor on gains of ordered columns
     parent         int64 (nodes,)
-    together       most columns that may meet on a branch; 0: as the groups say;
-                   -1: any, as without interaction constraints
+    together       largest number of columns on a branch; 0: the groups decide;
+                   -1: any number, there are no interaction constraints
     group_start    int64 (groups + 1,): columns of group k are
     group_columns  ``group_columns[group_start[k] : group_start[k + 1]]``
-    column_start   the same the other way round: groups of each column
+    column_start   the inverse: groups of each column
     column_groups
-    met            int64 (groups,): zeros, space for counting
-    used           int32 (n_features,): space for the columns of a branch
-    permitted      int32 (n_features,): space for marks
+    met            int64 (groups,): zeros, scratch for counting
+    used           int32 (n_features,): scratch for the columns of a branch
+    permitted      int32 (n_features,): scratch for marks
     growth         see :mod:`hedgerow.kernels.splits.growth`
     """
 
@@ -116,35 +117,35 @@ LOW, HIGH, TOWARD, ORDERED = range(4)
 
 
 class Bounds(NamedTuple):
-    """The node in units of its histogram, beyond what ``Limits`` holds."""
+    """Bounds and rules of a node in units of its histogram, in addition to ``Limits``."""
 
     low: np.float64
     high: np.float64
-    score: np.float64  # of the node as a leaf
+    score: np.float64  # score of the node as a leaf
     rounding: np.float64
     gamma: np.float64
-    toward: np.float64  # leaf value of the node, which those of the sides are drawn to
+    toward: np.float64  # leaf value of the node; the sides are smoothed toward it
     smooth: np.float64
-    ordered: np.float64  # factor of gains of ordered columns
-    key: np.int64  # of random draws
-    forced: np.int64  # a cut that the node is to take, or -1
+    ordered: np.float64  # factor on gains of ordered columns
+    key: np.int64  # key of random draws
+    forced: np.int64  # forced cut of the node, or -1
 
 
 @kernel(inline=True, inner=True)
 def clamp(value: float, low: float, high: float) -> float:
-    """``value``, or the bound that it crosses."""
+    """Return ``value``, or the bound that it crosses."""
     return min(max(value, low), high)
 
 
 @kernel(inline=True, inner=True)
 def score_at(g: float, d: float, alpha: float, weight: float) -> float:
-    """Twice the loss that a leaf of this weight takes away; ``d`` is ``H + lambda``."""
+    """Return twice the loss reduction of a leaf with this weight; ``d`` is ``H + lambda``."""
     return -((g + g) * weight + d * weight * weight) - 2.0 * alpha * abs(weight)
 
 
 @kernel(inline=True, inner=True)
 def value_in_node(constraints: Constraints, number: int, weight: float, n: int) -> float:
-    """What becomes of the Newton step of node ``number`` with ``n`` rows."""
+    """Return the Newton step of node ``number`` with ``n`` rows, smoothed and within bounds."""
     if constraints.growth.smooth > 0.0 and number > 0:  # the root has no parent
         weight = smoothed(
             weight, float(n), constraints.bounds[number, TOWARD], constraints.growth.smooth
@@ -156,7 +157,7 @@ def value_in_node(constraints: Constraints, number: int, weight: float, n: int) 
 def bounds_of(
     constraints: Constraints, number: int, node: NodeSums, units: Units, rules: SplitRules
 ) -> Bounds:
-    """What the search needs to know of node ``number`` with these sums."""
+    """Return the bounds of node ``number`` with these sums, in units of its histogram."""
     if constraints.scored == 0:
         return Bounds(-np.inf, np.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0, -1)
     low, high = constraints.bounds[number, LOW], constraints.bounds[number, HIGH]
@@ -181,7 +182,7 @@ def bounds_of(
 
 @kernel(inline=True, inner=True)
 def gain_of(score: float, factor: float, bounds: Bounds) -> float:
-    """Gain of a split with this sum of scores, or -1 where it is not worth its price."""
+    """Return the gain of a split with this sum of scores, or -1 if it is not positive."""
     difference = score - bounds.score
     if not difference > bounds.rounding:
         return -1.0
@@ -191,13 +192,13 @@ def gain_of(score: float, factor: float, bounds: Bounds) -> float:
 
 @kernel(inline=True, inner=True)
 def factor_of(constraints: Constraints, feature: int, bounds: Bounds) -> float:
-    """Factor on the gains of a column in a node."""
+    """Return the factor on the gains of a column in a node."""
     ordered = bounds.ordered if constraints.sign[feature] != 0.0 else 1.0
     return constraints.factor[feature] * ordered
 
 
 class ConstrainedColumn(NamedTuple):
-    """What is asked of one column in one node; for search value by value."""
+    """Constraints on one column in one node, for a search that scores cuts one by one."""
 
     sign: np.float64
     factor: np.float64
@@ -207,7 +208,7 @@ class ConstrainedColumn(NamedTuple):
 
 @kernel(inline=True, inner=True)
 def side_weight(g: float, d: float, n: int, limits: Limits, bounds: Bounds) -> float:
-    """Leaf value of a side of ``n`` rows within the bounds, ``d`` being ``H + lambda``."""
+    """Return the leaf value of a side of ``n`` rows within the bounds; ``d`` is ``H + lambda``."""
     step = min(max(abs(g) - limits.shrink, 0.0) / d, limits.longest)
     weight = -step if g > 0.0 else step
     if bounds.smooth > 0.0:
@@ -224,7 +225,7 @@ def cut_gain(
     limits: Limits,
     constraints: ConstrainedColumn,
 ) -> float:
-    """Gain of a cut that has ``n_before`` rows with a value before it, or -1."""
+    """Return the gain of a cut with ``n_before`` rows with a value before it, or -1."""
     g_right, d_left = limits.g - g_left, h_left + limits.penalty
     d_right = limits.h - h_left + limits.penalty
     if d_left <= 0.0 or d_right <= 0.0:
@@ -240,7 +241,7 @@ def cut_gain(
 
 @kernel(inline=True, inner=True)
 def lane_weights(g: Any, d: Any, n: Any, limits: Limits, bounds: Bounds) -> Any:
-    """Leaf values of some sides within the bounds, ``d`` being ``H + lambda``."""
+    """Return the leaf values of several sides within the bounds; ``d`` is ``H + lambda``."""
     zero, longest = spread(0.0), spread(limits.longest)
     low, high = spread(bounds.low), spread(bounds.high)
     size = choose(g > zero, g, zero - g) - spread(limits.shrink)
@@ -258,7 +259,7 @@ def lane_weights(g: Any, d: Any, n: Any, limits: Limits, bounds: Bounds) -> Any:
 
 @kernel(inline=True, inner=True)
 def lane_scores(g: Any, d: Any, weight: Any, limits: Limits) -> Any:
-    """:func:`score_at` of some sides."""
+    """Return :func:`score_at` of several sides."""
     zero = spread(0.0)
     size = choose(weight > zero, weight, zero - weight)
     linear = (g + g) * weight + spread(limits.shrink + limits.shrink) * size
@@ -270,7 +271,7 @@ def pass_constrained(
     cuts: Cuts, g: Any, h: Any, n: Any, bin_: int, limits: Limits, bounds: Bounds, sign: Any,
     n_present: Any,
 ) -> Cuts:  # fmt: skip
-    """Go on by one bin, as :func:`hedgerow.kernels.splits.split.pass_bin`, but in bounds."""
+    """Advance by one bin, as :func:`hedgerow.kernels.splits.split.pass_bin`, within bounds."""
     g_sum, h_sum, n_left = cuts.g + g, cuts.h + h, cuts.n + n
     g_left, h_left = to_float(g_sum), to_float(h_sum)
     g_right, h_right = spread(limits.g) - g_left, spread(limits.h) - h_left
@@ -280,7 +281,7 @@ def pass_constrained(
     right = lane_weights(g_right, d_right, spread(limits.n) - n_left, limits, bounds)
     score = lane_scores(g_left, d_left, left, limits)
     score = score + lane_scores(g_right, d_right, right, limits)
-    # Behind all values only missing ones are left: no order between the sides.
+    # After the last value only missing values remain: the sides need no order.
     sign = choose(n_left >= n_present, spread(0.0), sign)
     allowed = is_allowed(n_left, h_left, h_right, limits)
     better = allowed & (sign * (right - left) >= spread(0.0)) & (score > cuts.score)
@@ -299,7 +300,7 @@ def search_constrained_lanes(
     bounds: Bounds,
     sign: Any,
 ) -> Cuts:
-    """Best cuts of the columns whose bins start at ``at``."""
+    """Find the best cuts of the columns whose bins start at ``at``."""
     nothing, b, last = spread(np.int64(0)), stride - WIDTH, WIDTH - 1
     n_missing = load_turned(histograms.n, at, b)[last]
     n_present = spread(limits.n) - n_missing
@@ -327,10 +328,10 @@ def search_constrained(
     constraints: Constraints,
     best: Split,
 ) -> Split:
-    """The better of ``best`` and the best cut of up to ``WIDTH`` columns, where gains are compared.
+    """Return the better of ``best`` and the best cut, by gain, of up to ``WIDTH`` columns.
 
-    As :func:`hedgerow.kernels.splits.split.search_columns`, whose ``at`` and ``features``
-    are ``lanes``; ``score`` of a split is its gain.
+    The arguments are as in :func:`hedgerow.kernels.splits.split.search_columns`; ``lanes``
+    are its ``at`` and ``features``.  The ``score`` of the split is its gain.
     """
     at, features = lanes
     most_bins, missing = np.int64(0), np.int64(0)

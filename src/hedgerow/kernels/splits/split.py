@@ -7,25 +7,25 @@ With ``S(G) = sign(G) max(|G| - alpha, 0)`` and ``D = H + lambda``, a leaf takes
 
 A split gains ``1/2 [score(L) + score(R) - score(node)] - gamma`` (Chen and
 Guestrin 2016, eq. 7, with the L1 term).  Missing values go right in a first
-pass over the cuts and, where the node has any, left in a second.  Where it has
-none, one that comes later goes with the larger part.
+pass over the cuts and, if the node has any, left in a second pass.  If it has
+none, later missing values go with the larger part.
 
-Eight or four columns, as suits the processor, are searched at once, a lane each
-(:mod:`hedgerow.kernels.simd.lanes`), so that the running sums, which depend on one
-another along a column, cost no more than a sum over neighbours::
+The search handles eight or four columns at once, depending on the processor, one in each
+lane (:mod:`hedgerow.kernels.simd.lanes`).  Running sums depend on one another along a column;
+in lanes they cost no more than a sum over neighbours::
 
               column 0  1  2 ... 7
     bin 0            .  .  .     .     +  running sums of g, h, n
     bin 1            .  .  .     .     +  score of the cut behind each bin
     ...                                   best score and its bin so far
 
-One column after the other, as three loops (running sums, scores, largest score),
+Searching one column after the other in three loops (running sums, scores, largest score)
 took about twice as long (stage "search" of ``benchmarks/stages.py``).  Running sums
-are whole numbers, turned into floats for the scores; where none of them can be
-large, which is so in all small nodes, in two instructions.
+are integers, which the scores need as floats.  In small nodes, where no sum can be
+large, this conversion takes two instructions.
 
-Ties go to the larger gain, then the lower feature, then missing values to the
-right, then the lower bin.
+Splits are ranked by larger gain, then lower feature, then missing values on the
+right, then lower bin.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from hedgerow.kernels.simd.lanes import (
 
 
 class SplitRules(NamedTuple):
-    """What a split has to satisfy, and the price of a leaf."""
+    """Conditions that a split must satisfy, and penalties of a leaf."""
 
     min_samples_leaf: np.int64
     min_child_weight: np.float64
@@ -61,11 +61,11 @@ class SplitRules(NamedTuple):
 
 
 class Units(NamedTuple):
-    """What one counts for in the integer sums of g and h: a power of two times ``scale``.
+    """Value of one unit of the integer sums of g and h: a power of two times ``scale``.
 
-    The scale is what a row of a sample stands for.  Threads compare scores without it:
-    multiplied by it, two scores may round to one, and a tie would be settled between
-    threads that had been none within one of them.
+    ``scale`` is the number of rows that a sampled row represents.  Threads compare scores
+    without it: multiplied by ``scale``, two scores may round to the same number, and threads
+    would break a tie that does not exist within one thread.
     """
 
     g: np.float64
@@ -75,7 +75,7 @@ class Units(NamedTuple):
 
 @kernel(inline=True, inner=True)
 def comparable(score: float, units: Units) -> float:
-    """A score in units of the sums in those in which all are compared: no digit is lost."""
+    """Convert a score from units of the sums to the units of comparison; nothing is rounded."""
     return score * (units.g / units.scale) * (units.g / units.h)
 
 
@@ -100,15 +100,15 @@ class Split(NamedTuple):
 
 
 _MOST_SHORT = 1 << 20
-"""So many rows have sums below 2**51: g and h of a row are at most 2**30."""
+"""Sums over this many rows are below 2**51: g and h of a row are at most 2**30."""
 
 NO_SPLIT = Split(-1.0, -1, 0, 0, 0, 0, 0)
-"""A split that every valid one beats."""
+"""A placeholder that every valid split beats."""
 
 
 @kernel(inline=True, inner=True)
 def leaf_weight(g: float, h: float, rules: SplitRules) -> float:
-    """Newton step of a leaf: ``-S(G) / (H + lambda)``, at most ``max_delta_step`` long."""
+    """Return the Newton step of a leaf: ``-S(G) / (H + lambda)``, up to ``max_delta_step``."""
     shrunk = max(abs(g) - rules.reg_alpha, 0.0)
     denominator = h + rules.reg_lambda
     step = min(shrunk / denominator, rules.max_delta_step) if denominator > 0.0 else 0.0
@@ -117,7 +117,7 @@ def leaf_weight(g: float, h: float, rules: SplitRules) -> float:
 
 @kernel(inline=True, inner=True)
 def node_score(g: float, h: float, rules: SplitRules) -> float:
-    """Twice the loss that a leaf with these sums takes away (gamma not counted)."""
+    """Return twice the loss reduction of a leaf with these sums (without gamma)."""
     shrunk = max(abs(g) - rules.reg_alpha, 0.0)
     denominator = h + rules.reg_lambda
     step = min(shrunk / denominator, rules.max_delta_step) if denominator > 0.0 else 0.0
@@ -125,13 +125,13 @@ def node_score(g: float, h: float, rules: SplitRules) -> float:
 
 
 class Limits(NamedTuple):
-    """The node and the rules in units of its histogram, for :func:`pass_bin`."""
+    """Sums and rules of a node in units of its histogram, for :func:`pass_bin`."""
 
     g: np.float64
     h: np.float64
     n: np.int64
-    fewest: np.int64  # rows of a side
-    lightest: np.float64  # hessian of a side
+    fewest: np.int64  # least rows of a side
+    lightest: np.float64  # least hessian of a side
     penalty: np.float64  # lambda
     shrink: np.float64  # alpha
     longest: np.float64  # max_delta_step
@@ -140,7 +140,7 @@ class Limits(NamedTuple):
 
 
 class Cuts(NamedTuple):
-    """Some columns up to some bin: running sums, best score and the bin before its cut."""
+    """State of several columns up to some bin: running sums, best score, bin before its cut."""
 
     g: Any
     h: Any
@@ -151,9 +151,9 @@ class Cuts(NamedTuple):
 
 @kernel(inner=True)
 def limits_of(node: NodeSums, units: Units, rules: SplitRules) -> Limits:
-    """Divide by the units (powers of two: no digit is lost) what sums are compared with."""
+    """Convert node and rules to units of the sums (powers of two, so nothing is rounded)."""
     penalty = rules.reg_lambda / units.h
-    # A side needs H + lambda > 0, and H is a whole number.
+    # A side needs H + lambda > 0, and H is an integer.
     least = 0.0 if penalty > 0.0 else 1.0
     plain = rules.reg_alpha == 0.0 and math.isinf(rules.max_delta_step)
     return Limits(
@@ -172,7 +172,7 @@ def limits_of(node: NodeSums, units: Units, rules: SplitRules) -> Limits:
 
 @kernel(inline=True, inner=True)
 def side_score(g: Any, d: Any, limits: Limits) -> Any:
-    """:func:`node_score` of some sides, ``d`` being ``H + lambda``."""
+    """Return :func:`node_score` of several sides; ``d`` is ``H + lambda``."""
     zero, longest = spread(0.0), spread(limits.longest)
     size = choose(g > zero, g, zero - g) - spread(limits.shrink)
     size = choose(size > zero, size, zero)
@@ -183,7 +183,7 @@ def side_score(g: Any, d: Any, limits: Limits) -> Any:
 
 @kernel(inline=True, inner=True)
 def is_allowed(n_left: Any, h_left: Any, h_right: Any, limits: Limits) -> Any:
-    """Whether both sides have enough rows and hessian."""
+    """Return whether both sides have enough rows and hessian."""
     lightest = spread(limits.lightest)
     too_few, too_many = spread(limits.fewest - 1), spread(limits.n - limits.fewest + 1)
     enough = (n_left > too_few) & (too_many > n_left)
@@ -192,16 +192,16 @@ def is_allowed(n_left: Any, h_left: Any, h_right: Any, limits: Limits) -> Any:
 
 @kernel(inline=True, inner=True)
 def sum_to_float(number: Any, easy: bool) -> Any:
-    """Sums of g or h as float64."""
+    """Convert sums of g or h to float64."""
     return short_to_float(number) if easy else to_float(number)
 
 
 @kernel(inline=True, inner=True)
 def pass_bin(cuts: Cuts, g: Any, h: Any, n: Any, bin_: Any, limits: Limits, easy: bool) -> Cuts:
-    """Go on by one bin with the sums g, h, n: score the cuts behind it.
+    """Advance by one bin with the sums g, h, n: score the cuts after it.
 
-    ``easy`` is ``limits.easy``, or False; where the caller names it, the compiler leaves out
-    the other way.
+    ``easy`` is ``limits.easy``, or False.  Where the caller passes a constant, the compiler
+    drops the other branch.
     """
     g_sum, h_sum, n_left = cuts.g + g, cuts.h + h, cuts.n + n
     g_left, h_left = sum_to_float(g_sum, easy), sum_to_float(h_sum, easy)
@@ -223,8 +223,8 @@ def pass_bin(cuts: Cuts, g: Any, h: Any, n: Any, bin_: Any, limits: Limits, easy
 def pass_bins(
     cuts: Cuts, histograms: HistogramSums, at: IntArray, n_bins: int, limits: Limits, easy: bool
 ) -> Cuts:
-    """Go on by ``n_bins`` bins, and up to the next multiple of ``WIDTH``."""
-    # The last may reach up to the missing bin: a cut behind it leaves no row.
+    """Advance by ``n_bins`` bins, rounded up to a multiple of ``WIDTH``."""
+    # The last block may reach the missing bin: a cut after it leaves no row on the right.
     for b in range(0, n_bins, WIDTH):
         g, h = load_turned(histograms.g, at, b), load_turned(histograms.h, at, b)
         n = load_turned(histograms.n, at, b)
@@ -239,9 +239,9 @@ def pass_bins(
 def search_lanes(
     histograms: HistogramSums, at: IntArray, n_bins: int, missing_bin: int, limits: Limits
 ) -> Cuts:
-    """Best cuts of the columns whose bins start at ``at``; missing values go right.
+    """Find the best cuts of the columns whose bins start at ``at``; missing values go right.
 
-    With ``missing_bin`` >= 0 the sums of this bin are on the left from the start.
+    With ``missing_bin`` >= 0 missing values go left: the running sums start with this bin.
     """
     nothing = spread(np.int64(0))
     cuts = Cuts(nothing, nothing, nothing, spread(-1.0), nothing)
@@ -264,10 +264,11 @@ def search_columns(
     limits: Limits,
     best: Split,
 ) -> Split:
-    """The better of ``best`` and the best cut of up to ``WIDTH`` columns, in units.
+    """Return the better of ``best`` and the best cut of up to ``WIDTH`` columns.
 
-    ``at`` and ``features`` have so many entries: fewer columns are filled up with
-    the last one again.  The rest is done by :func:`complete_split`, once a node.
+    The score is in units of the sums.  ``at`` and ``features`` have ``WIDTH`` entries; if there
+    are fewer columns, the last one is repeated.  :func:`complete_split` completes the split,
+    once per node.
     """
     most_bins, missing = np.int64(0), np.int64(0)
     for j in range(WIDTH):
@@ -295,7 +296,7 @@ def complete_split(
     units: Units,
     best: Split,
 ) -> Split:
-    """Add what :func:`search_columns` leaves out: the sums of the left side, the score's unit."""
+    """Complete the split of :func:`search_columns`: sums of the left side, unit of the score."""
     if best.score < 0.0:
         return best
     at = slot_start + best.feature * stride
@@ -306,9 +307,9 @@ def complete_split(
         h += histograms.h[b]
         n += np.int64(histograms.n[b])
     n_missing = np.int64(histograms.n[absent])
-    # Where rows have no value, the cut behind the last value sets them apart.
+    # If all rows with a value are on the left, the cut after the last bin separates the others.
     bin_ = np.int64(n_bins[best.feature]) - 1 if n == node.n - n_missing else best.bin
-    # Where no row is missing, a later one goes with the larger part.
+    # If the node has no missing values, later ones go with the larger part.
     direction = best.missing_left if n_missing > 0 else np.int64(2 * n >= node.n)
     if n_missing > 0 and best.missing_left == 1:
         g += histograms.g[absent]
@@ -319,10 +320,10 @@ def complete_split(
 
 @kernel(inner=True)
 def split_gain(score: float, node: NodeSums, units: Units, rules: SplitRules) -> float:
-    """Loss reduction of a split with this score, or -1 where there is none worth its price.
+    """Return the loss reduction of a split with this score, or -1 if it is not positive.
 
-    A gain that is no more than rounding against the node's own score is none:
-    a node whose gradients are all equal must not be split.
+    A gain within the rounding error of the node's own score counts as 0: a node whose
+    gradients are all equal must not be split.
     """
     if score < 0.0:
         return -1.0

@@ -1,15 +1,15 @@
-"""Sets of categories by which all nodes of a level are divided alike.
+"""Sets of categories that split all nodes of a level of a symmetric tree in the same way.
 
-As in :mod:`hedgerow.kernels.splits.category_split` a set is one end of the list of categories
-sorted by ``G / (H + smooth)``, or a single category where there are few.  The list, and
-which of its cuts may be tried (``min_group``, ``most``), are those of the root, once a
-tree: over all nodes of a level the sums of a category are always the same.  What a cut
-gains is summed over the nodes, as for numbers (:mod:`hedgerow.kernels.splits.symmetric_split`).
+As in :mod:`hedgerow.kernels.splits.category_split`, a set is one end of the list of categories
+sorted by ``G / (H + smooth)``, or a single category where there are few.  The root determines
+the list and its allowed cuts (``min_group``, ``most``) once per tree, because the sums of a
+category over all nodes of a level are always the same.  The gain of a cut is summed over the
+nodes, as for numbers (:mod:`hedgerow.kernels.splits.symmetric_split`).
 
 ::
 
     order     Rome  Kiev  Oslo  missing  Bonn       of the root
-    cuts          |     |     |        |            1 in ``KEY`` where it may be tried
+    cuts          |     |     |        |            1 in ``KEY`` where a cut is allowed
     gains        .     .     .        .             summed over the nodes
 """
 
@@ -42,20 +42,20 @@ from hedgerow.kernels.splits.split import NodeSums, SplitRules, Units, node_scor
 
 
 class SetSums(NamedTuple):
-    """Where the sums of a category column stand: see :func:`gather_bins`."""
+    """Position of the sums of a category column; see :func:`gather_bins`."""
 
     at: np.int64
     filled: np.int64
     stride: np.int64
 
 
-# Cells of ``info``.
+# Entries of ``info``.
 N_GROUPS, IS_ONE_HOT, INFO = range(3)
 
 
 @kernel(inner=True)
 def mark_cuts(n_groups: int, n_rows: int, category: CategoryRules, scratch: IntArray) -> None:
-    """Note in ``KEY`` behind which groups of the order a cut may be tried, from either end."""
+    """Mark in ``KEY`` the groups of the order after which a cut is allowed, from either end."""
     key, order, sizes = scratch[KEY], scratch[ORDER], scratch[GROUP_N]
     for i in range(n_groups):
         key[i] = 0
@@ -71,7 +71,7 @@ def mark_cuts(n_groups: int, n_rows: int, category: CategoryRules, scratch: IntA
             if passed < category.min_group:
                 continue
             passed = np.int64(0)
-            # The cut stands behind the first part of the list.
+            # The cut stands after the first part of the list.
             key[n_groups - 2 - i if backward == 1 else i] = 1
 
 
@@ -85,7 +85,7 @@ def order_groups(
     scratch: IntArray,
     info: IntArray,
 ) -> None:
-    """Groups, order and cuts of a column from the root's sums; ``info[N_GROUPS]`` 0: none."""
+    """Write groups, order and cuts of a column from the root's sums; 0 groups: no cuts."""
     at, filled, stride = column.at, column.filled, column.stride
     n_found = count_bins(histograms, at, filled, stride)
     info[N_GROUPS] = 0
@@ -118,9 +118,10 @@ def add_set_gains(
     gains: FloatArray,
     bounds: tuple[Constraints, int],
 ) -> None:
-    """Add what each cut of the order gains in a node; ``scratch`` is the root's.
+    """Add the gain of each cut of the order in a node to ``gains``.
 
-    ``bounds`` are the constraints and the number of the node.
+    ``scratch`` holds the groups and the order of the root.  ``bounds`` are the constraints and
+    the number of the node.
     """
     n_groups, one_hot = info[N_GROUPS], info[IS_ONE_HOT] == 1
     at, filled, stride = column.at, column.filled, column.stride
@@ -168,9 +169,9 @@ def bounded_gain(
     rules: SplitRules,
     bounds: tuple[Constraints, int],
 ) -> float:
-    """What a division gains in a node within its bounds: twice the loss that it takes away.
+    """Return the gain of a split of a node within its bounds: twice the loss reduction.
 
-    ``score`` and ``parent`` are those of both sides and of the node without bounds.
+    ``score`` and ``parent`` are the scores of both sides and of the node without bounds.
     """
     constraints, number = bounds
     if constraints.scored == 0:
@@ -188,7 +189,7 @@ def bounded_gain(
 
 @kernel(inner=True)
 def best_set(gains: FloatArray, info: IntArray) -> tuple[float, int]:
-    """Largest gain above 0 of a cut of the order, and its place; the place is -1 if none."""
+    """Find the largest gain above 0 of a cut of the order, and its position; -1 if none."""
     most, at = 0.0, np.int64(-1)
     for i in range(info[N_GROUPS]):
         if gains[i] > most:
@@ -200,7 +201,7 @@ def best_set(gains: FloatArray, info: IntArray) -> tuple[float, int]:
 def drawn_set(
     gains: FloatArray, scratch: IntArray, info: IntArray, key: int, feature: int
 ) -> tuple[float, int]:
-    """As :func:`best_set` of one cut, which is drawn from those that may be tried."""
+    """Return the result of :func:`best_set` for one cut, drawn from the allowed cuts."""
     n_cuts = np.int64(0)
     for i in range(info[N_GROUPS]):
         n_cuts += scratch[KEY, i]
@@ -224,10 +225,10 @@ def write_groups(
     words: IntArray,
     first_word: int,
 ) -> None:
-    """Write a set of bins: those of the groups chosen, or (``want`` 0) of no group, to be added.
+    """Write the bins of the chosen groups as a set, or add the bins of no group to the set.
 
-    ``want`` 1 writes over what is there; with 0 the bins that no row of the root is in are
-    put to it.
+    With ``want`` 1 the bins of the chosen groups overwrite the set.  With ``want`` 0 the bins
+    without rows in the root are added to it.
     """
     one_hot, chosen = info[IS_ONE_HOT] == 1, scratch[GROUP_N]
     if want == 1:

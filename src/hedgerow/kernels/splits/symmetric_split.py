@@ -2,17 +2,16 @@
 
 A symmetric tree divides every node of a level by the same cut (Kohavi and Li 1995, as
 oblivious decision graphs; Prokhorenkova et al. 2018).  With the scores of
-:mod:`hedgerow.kernels.splits.split`, the cut is chosen by
+:mod:`hedgerow.kernels.splits.split`, the best cut has the largest
 
     gain(cut) = sum over the nodes of   score(L) + score(R) - score(node)
 
-where a node in which a side of the cut has too few rows or too little hessian is not
-divided, and adds nothing.
+A node is not divided, and adds nothing, if one side of the cut has too few rows or too
+little hessian.
 
-One node after the other adds to an array of the gains of all cuts, as many columns side by
-side as are worked on at once; the largest is looked for behind the last node.  The order
-of the nodes is that of the tree, so no bit depends on threads, which have columns of their
-own::
+Nodes add to an array of the gains of all cuts, one node after the other in the order of the
+tree, for a group of columns at a time.  The largest gain is found after the last node.  Each
+thread has columns of its own, so no bit depends on the number of threads::
 
     gains        column 0  1  2  3           of a group of four columns, missing values
     cut 0                .  .  .  .          right; a second such block follows, for
@@ -47,7 +46,7 @@ from hedgerow.kernels.splits.split import Limits, is_allowed, side_score, sum_to
 
 
 class Left(NamedTuple):
-    """Sums of some columns up to some bin, and what the cut behind it gains."""
+    """Sums of several columns up to some bin, and the gain of the cut after it."""
 
     g: Any
     h: Any
@@ -57,7 +56,7 @@ class Left(NamedTuple):
 
 @kernel(inner=True)
 def leaf_score(limits: Limits) -> float:
-    """:func:`hedgerow.kernels.splits.split.node_score` of the node, in its units."""
+    """Return :func:`hedgerow.kernels.splits.split.node_score` of the node, in its units."""
     denominator = limits.h + limits.penalty
     if not denominator > 0.0:
         return 0.0
@@ -70,7 +69,7 @@ def leaf_score(limits: Limits) -> float:
 
 @kernel(inline=True, inner=True)
 def pass_cut(left: Left, g: Any, h: Any, n: Any, limits: Limits, parent: float, easy: bool) -> Left:
-    """Go on by one bin with the sums g, h, n: what the cuts behind it gain."""
+    """Advance by one bin with the sums g, h, n; return the gains of the cuts after it."""
     g_sum, h_sum, n_left = left.g + g, left.h + h, left.n + n
     g_left, h_left = sum_to_float(g_sum, easy), sum_to_float(h_sum, easy)
     g_right, h_right = spread(limits.g) - g_left, spread(limits.h) - h_left
@@ -98,8 +97,8 @@ def pass_cuts(
     also: int,
     easy: bool,
 ) -> None:
-    """Go on by ``n_bins`` bins, and up to the next multiple of ``WIDTH``."""
-    # The last may reach up to the missing bin: a cut behind it leaves no row.
+    """Advance by ``n_bins`` bins, rounded up to a multiple of ``WIDTH``; add the gains."""
+    # The last block may reach the missing bin: a cut after it leaves no row on the right.
     for b in range(0, n_bins, WIDTH):
         g, h = load_turned(histograms.g, at, b), load_turned(histograms.h, at, b)
         n = load_turned(histograms.n, at, b)
@@ -125,8 +124,8 @@ def add_lanes(
 ) -> None:
     """Add the gains of a node with the sums at ``at`` to the block of gains at ``to``.
 
-    And to the cells ``also`` further on, if that is not 0.  With ``missing_bin`` >= 0 the
-    sums of this bin are on the left from the start.
+    If ``also`` is not 0, the gains are also added ``also`` entries further on.  With
+    ``missing_bin`` >= 0 missing values go left: the running sums start with this bin.
     """
     nothing = spread(np.int64(0))
     left = Left(nothing, nothing, nothing, spread(0.0))
@@ -153,11 +152,11 @@ def add_bounded_lanes(
     to: int,
     also: int,
 ) -> None:
-    """:func:`add_lanes` where leaf values are bounded: a cut out of order adds nothing.
+    """Add gains like :func:`add_lanes`, within bounds; a cut that breaks the order adds nothing.
 
-    ``order`` is the sign of each column, and its last bin: the cut behind that sets missing
-    values apart, and orders nothing.  Whichever rows a node has: of all other cuts rows
-    to come may be on both sides.
+    ``order`` holds the sign and the last bin of each column.  The cut after the last bin
+    separates missing values and orders nothing.  All other cuts must keep the order, whichever
+    rows the node has, because later rows may lie on both sides.
     """
     zero, sign, last_bin = spread(0.0), order[0], order[1]
     g_left, h_left, n_left = spread(np.int64(0)), spread(np.int64(0)), spread(np.int64(0))
@@ -201,9 +200,9 @@ def add_bounded_columns(
     gains: FloatArray,
     to: int,
 ) -> None:
-    """:func:`add_columns` where leaf values are bounded.
+    """Add gains like :func:`add_columns`, with bounded leaf values.
 
-    ``order`` are the columns, their last bins, and the signs of all columns.
+    ``order`` holds the columns, their last bins, and the signs of all columns.
     """
     missing, block = np.int64(0), size_of_block(n_bins)
     for j in range(WIDTH):
@@ -230,16 +229,16 @@ def add_columns(
     gains: FloatArray,
     to: int,
 ) -> None:
-    """Add what each cut of ``WIDTH`` columns gains in a node to both blocks at ``to``.
+    """Add the gain of each cut of ``WIDTH`` columns in a node to both blocks at ``to``.
 
-    ``at`` says where the sums of the columns begin; ``may_lack`` whether a node of the
-    level may have rows without a value in one of them: only then the second block is used.
+    The sums of the columns begin at ``at``.  ``may_lack`` is True if a node of the level may
+    have missing values in one of the columns; only then is the second block used.
     """
     missing, block = np.int64(0), size_of_block(n_bins)
     if may_lack:
         for j in range(WIDTH):
             missing |= np.int64(histograms.n[at[j] + stride - 1])
-    # Where none is missing both ways are the same.
+    # Without missing values both directions have the same gains.
     also = block if may_lack and missing == 0 else np.int64(0)
     add_lanes(histograms, at, n_bins, np.int64(-1), limits, parent, gains, to, also)
     if missing != 0:
@@ -249,13 +248,16 @@ def add_columns(
 
 @kernel(inline=True, inner=True)
 def size_of_block(n_bins: int) -> int:
-    """Cells for the gains of ``WIDTH`` columns with at most so many bins."""
+    """Return the entries for the gains of ``WIDTH`` columns with at most ``n_bins`` bins."""
     return (n_bins + WIDTH - 1) // WIDTH * WIDTH * WIDTH
 
 
 @kernel(inner=True)
 def lanes_at(gains: FloatArray, to: int, cuts: IntArray, at: IntArray) -> tuple[Any, Any]:
-    """Gain of one cut in each of ``WIDTH`` columns, and the bins before them; ``at`` is space."""
+    """Return the gain of one cut in each of ``WIDTH`` columns, and the bins before the cuts.
+
+    ``at`` is a scratch array.
+    """
     for j in range(WIDTH):
         at[j] = to + cuts[j] * WIDTH + j
     return gather(gains, at), load_lanes(cuts, np.int64(0))
@@ -263,7 +265,7 @@ def lanes_at(gains: FloatArray, to: int, cuts: IntArray, at: IntArray) -> tuple[
 
 @kernel(inner=True)
 def best_lanes(gains: FloatArray, to: int, n_bins: int) -> tuple[Any, Any]:
-    """Largest gain above 0 in each of ``WIDTH`` columns, and the bin before its cut."""
+    """Find the largest gain above 0 in each of ``WIDTH`` columns, and the bin before its cut."""
     most, at = spread(0.0), spread(np.int64(0))
     for b in range(n_bins):
         gain = load_floats(gains, to + b * WIDTH)

@@ -1,12 +1,12 @@
 """Search of the best set of categories of a node for several outputs at once.
 
-With one output a best set is found by sorting the categories by their leaf weight
-(:mod:`hedgerow.kernels.splits.category_split`).  With several there is a vector of leaf
-weights for each category and no order of vectors; they are sorted by their
+With one output, sorting the categories by leaf weight finds a best set
+(:mod:`hedgerow.kernels.splits.category_split`).  With several outputs each category has a
+vector of leaf weights, and vectors have no order.  The search sorts them by their
 projection on the direction in which they differ most, the first principal component
-(Coppersmith, Hong and Hosking 1999, for classes).  The cuts of this order, and with few
-categories each against all others, are scored by the sum over the outputs.  Guards,
-groups of small categories and ties are those of one output.
+(Coppersmith, Hong and Hosking 1999, for classes).  It scores the cuts of this order, or each
+category against all others where there are few, by the sum over the outputs.  Guards,
+groups of small categories and ties are the same as for one output.
 
 ::
 
@@ -46,13 +46,13 @@ _STEPS = 8
 
 
 class Groups(NamedTuple):
-    """Space for the groups of categories of a column, of a thread.
+    """Scratch arrays of one thread for the groups of categories of a column.
 
     g, h       int64 (n_outputs, SCRATCH_SIZE): sums of each group
-    weight     float64 (n_outputs, SCRATCH_SIZE): its leaf weight
-    direction  float64 (3, n_outputs): the direction sought, the next one, and the mean of
+    weight     float64 (n_outputs, SCRATCH_SIZE): leaf weight of each group
+    direction  float64 (3, n_outputs): current direction, next direction, and mean of
                the leaf weights
-    side       int64 (n_outputs, 2): sums of g and h on the side that is filled up
+    side       int64 (n_outputs, 2): sums of g and h on the side that is filled
     """
 
     g: IntArray
@@ -66,7 +66,7 @@ class Groups(NamedTuple):
 def sum_groups(
     sums: Sums, at: int, stride: int, n_groups: int, scratch: IntArray, groups: Groups
 ) -> None:
-    """Sums of each output over the bins of each group."""
+    """Sum g and h of each output over the bins of each group."""
     group_of_bin, cells, constant = scratch[GROUP_OF_BIN], sums.cells, sums.constant == 1
     for output in range(groups.g.shape[0]):
         word = place_of_g(sums, output)
@@ -85,7 +85,7 @@ def sum_groups(
 def weigh_groups(
     node: VectorNode, n_groups: int, smooth: float, scratch: IntArray, groups: Groups
 ) -> int:
-    """Leaf weights of the groups, and their mean; return the group farthest from it."""
+    """Compute leaf weights of the groups and their mean; return the group farthest from it."""
     for output in range(groups.g.shape[0]):
         g_unit, h_unit = node.units[output, 0], node.units[output, 1]
         mean = 0.0
@@ -109,7 +109,7 @@ def weigh_groups(
 
 @kernel(inner=True)
 def normalise(direction: FloatArray) -> None:
-    """Make the length 1, and the largest component positive."""
+    """Scale ``direction`` to length 1, with a positive largest component."""
     length, largest = 0.0, 0.0
     for value in direction:
         length += value * value
@@ -124,7 +124,7 @@ def normalise(direction: FloatArray) -> None:
 
 @kernel(inner=True)
 def find_direction(start: int, n_groups: int, scratch: IntArray, groups: Groups) -> None:
-    """First principal component of the leaf weights, into ``groups.direction[0]``."""
+    """Write the first principal component of the leaf weights to ``groups.direction[0]``."""
     n_outputs = groups.g.shape[0]
     direction, following, mean = groups.direction[0], groups.direction[1], groups.direction[2]
     for output in range(n_outputs):
@@ -147,7 +147,7 @@ def find_direction(start: int, n_groups: int, scratch: IntArray, groups: Groups)
 
 @kernel(inner=True)
 def score_side(node: VectorNode, n: int, rules: SplitRules, side: IntArray) -> float:
-    """Summed score of a division with ``side`` on one side; -1 if a side has too little."""
+    """Return the summed score of a split with ``side`` on one side; -1 if a side is too small."""
     if min(n, node.n_rows - n) < rules.min_samples_leaf:
         return -1.0
     score, mass, mass_rest = 0.0, 0.0, 0.0
@@ -168,7 +168,7 @@ def score_side(node: VectorNode, n: int, rules: SplitRules, side: IntArray) -> f
 
 @kernel(inner=True)
 def add_group(group: int, groups: Groups) -> None:
-    """Put a group on the side."""
+    """Add the sums of a group to the side that is filled."""
     for output in range(len(groups.side)):
         groups.side[output, 0] += groups.g[output, group]
         groups.side[output, 1] += groups.h[output, group]
@@ -176,7 +176,7 @@ def add_group(group: int, groups: Groups) -> None:
 
 @kernel(inner=True)
 def empty_side(groups: Groups) -> None:
-    """Take all groups off the side."""
+    """Reset the sums of the side that is filled to 0."""
     for output in range(len(groups.side)):
         groups.side[output, 0] = 0
         groups.side[output, 1] = 0
@@ -192,7 +192,7 @@ def scan_vectors(
     scratch: IntArray,
     groups: Groups,
 ) -> tuple[float, int]:
-    """Best score and number of groups taken from one end of the order."""
+    """Find the best cut from one end of the order: its score and the number of groups before it."""
     order = scratch[ORDER]
     most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
     best, taken = -1.0, np.int64(0)
@@ -218,7 +218,7 @@ def scan_vectors(
 def sort_vectors(
     n_groups: int, node: VectorNode, smooth: float, scratch: IntArray, groups: Groups
 ) -> int:
-    """Sort the groups that have rows along the first principal component; their number."""
+    """Sort the groups with rows along the first principal component; return their number."""
     start = weigh_groups(node, n_groups, smooth, scratch, groups)
     find_direction(start, n_groups, scratch, groups)
     key, has_rows = scratch[KEY], scratch[GROUP_N]
@@ -250,9 +250,9 @@ def find_vector_set(
     scratch: IntArray,
     groups: Groups,
 ) -> CategorySplit:
-    """Best set of the bins at ``at:at + stride``; of its sums ``n`` alone has a meaning.
+    """Find the best set of the bins at ``at:at + stride``; its sums g and h are meaningless.
 
-    ``scratch`` is scratch space as for :func:`hedgerow.kernels.splits.category_split.find_set`.
+    ``scratch`` is a scratch array as in :func:`hedgerow.kernels.splits.category_split.find_set`.
     """
     counts = HistogramSums(sums.n, sums.n, sums.n)
     n_groups = gather_bins(counts, at, stride, stride, 0.0, scratch)

@@ -1,30 +1,31 @@
 """Search of the best cut of a node for several outputs at once.
 
-The score of a cut is the sum over the outputs of what :mod:`hedgerow.kernels.splits.split`
-computes for one of them, from the histograms of all outputs::
+The score of a cut is the sum over the outputs of the score of one output
+(:mod:`hedgerow.kernels.splits.split`), from the histograms of all outputs::
 
     score(cut) = sum over k of  score(G_k left, H_k left) + score(G_k right, H_k right)
 
-so that one tree serves all outputs (the ``multi_output_tree`` of XGBoost; sums over
+One tree serves all outputs (the ``multi_output_tree`` of XGBoost; sums over
 classes in Friedman 2001 are of the same kind).  Outputs lie side by side, eight of them
-in the lanes of a vector (:mod:`hedgerow.kernels.simd.lanes`), and a column is searched bin by
-bin, those without rows left out::
+in the lanes of a vector (:mod:`hedgerow.kernels.simd.lanes`).  The search passes through a
+column bin by bin and skips bins without rows::
 
               output 0  1  2 ... 7 | 8  9 ...
     bin 0            .  .  .     .   .  .       running sums of g and h of each output
     bin 3            .  .  .     .   .  .       score of the cut behind the bin: of each
     bin 4            .  .  .     .   .  .       lane, added up over eights, then over lanes
 
-One eight after the other is taken down the column, its running sums in registers.
+Each block of eight outputs passes through the column in turn, with its running sums in
+registers.
 
-A side needs ``min_samples_leaf`` rows, and ``min_child_weight`` of hessian in the
-mean over the outputs: with equal outputs both mean what they mean for one.
+A side needs ``min_samples_leaf`` rows, and a hessian of ``min_child_weight`` in the
+mean over the outputs: with equal outputs both rules mean the same as for one output.
 
-Ties are as in :mod:`hedgerow.kernels.splits.split`.  Lanes without an output add 0, so that one
-output alone and the same output twice give the same cut.
+Ties are broken as in :mod:`hedgerow.kernels.splits.split`.  Lanes without an output add 0, so
+one output alone and the same output twice give the same cut.
 
-Outputs differ in their units.  All sums are taken to the unit of the largest, a power of
-two (:class:`VectorNode`): no digit is lost, and squares stay far from the limits of
+Outputs differ in their units.  All sums are converted to the largest unit, a power of
+two (:class:`VectorNode`): nothing is rounded, and squares stay far from the limits of
 float64.
 """
 
@@ -49,7 +50,7 @@ from hedgerow.kernels.simd.lanes import (
 )
 from hedgerow.kernels.splits.split import Limits, Split, SplitRules, Units, node_score, side_score
 
-# Rows of ``lanes``, each with a place for every output and those that fill up the last eight.
+# Rows of ``lanes``; each has an entry for every output, padded to a multiple of eight.
 _G_UNIT, _H_UNIT, _G, _H, _PENALTY, LANE_ROWS = range(6)
 FILLED_SIZE = 264
 """Size of the list of bins of a thread."""
@@ -59,16 +60,16 @@ class VectorNode(NamedTuple):
     """The node that is searched.
 
     start    first cell of its histogram
-    n_rows   its rows
+    n_rows   number of its rows
     totals   int64 (n_outputs, 2): sums of g and h over its rows
-    units    float64 (n_outputs, 2): what one counts for in them
-    largest  what one counts for in the sums that scores are computed of
-    lanes    float64 (LANE_ROWS * size,), of each output: units, sums of the node and
-             ``reg_lambda`` in terms of ``largest``
+    units    float64 (n_outputs, 2): value of one unit of these sums
+    largest  largest units of all outputs, in which scores are computed
+    lanes    float64 (LANE_ROWS * size,): units, sums of the node and ``reg_lambda`` of each
+             output, in terms of ``largest``
     size     outputs, rounded up to a multiple of ``N_LANES``
     filled   int64 (FILLED_SIZE,): scratch, bins with rows
-    cuts     float64 (2, FILLED_SIZE * N_LANES): scratch, of the cut behind each of them the
-             score, and the hessian on the left, in lanes
+    cuts     float64 (2, FILLED_SIZE * N_LANES): scratch, score of the cut after each of these
+             bins, and hessian on its left, in lanes
     """
 
     start: np.int64
@@ -84,7 +85,7 @@ class VectorNode(NamedTuple):
 
 @kernel(inner=True)
 def sum_totals(sums: Sums, at: int, n_bins: int, stride: int, node: VectorNode) -> None:
-    """Read the node's sums of each output off the histogram of the column at ``at``."""
+    """Sum the histogram of the column at ``at`` to the totals of each output of the node."""
     cells, totals = sums.cells, node.totals
     n_filled = list_filled(sums.n, at, n_bins, stride, node.filled)
     for output in range(len(totals)):
@@ -101,7 +102,7 @@ def sum_totals(sums: Sums, at: int, n_bins: int, stride: int, node: VectorNode) 
 
 @kernel(inner=True)
 def start_search(node: VectorNode, rules: SplitRules) -> Limits:
-    """Fill in the lanes of the node; return its rules in terms of ``node.largest``."""
+    """Fill the lanes of the node; return its rules in terms of ``node.largest``."""
     lanes, size, largest = node.lanes, node.size, node.largest
     penalty, weight = rules.reg_lambda / largest.h, 0.0
     for k in range(size):
@@ -132,7 +133,7 @@ def start_search(node: VectorNode, rules: SplitRules) -> Limits:
 
 @kernel(inner=True)
 def score_totals(node: VectorNode, rules: SplitRules) -> float:
-    """Twice the loss that the node takes away as a leaf, over all outputs."""
+    """Return twice the loss reduction of the node as a leaf, over all outputs."""
     score = 0.0
     for output in range(node.totals.shape[0]):
         g = float(node.totals[output, 0]) * node.units[output, 0]
@@ -145,9 +146,9 @@ def score_totals(node: VectorNode, rules: SplitRules) -> float:
 def score_cuts(
     sums: Sums, at: int, missing: int, n_filled: int, node: VectorNode, limits: Limits
 ) -> None:
-    """Score the cuts behind ``filled`` bins of the column at ``at``, ``WIDTH`` outputs at a time.
+    """Score the cuts after ``filled`` bins of the column at ``at``, ``WIDTH`` outputs at a time.
 
-    Bin ``missing`` is on the left from the start, if not negative.  A side whose ``H +
+    If ``missing`` is not negative, this bin is on the left of every cut.  A side whose ``H +
     lambda`` is 0 makes the score minus infinity.
     """
     lanes, cells, n, size, filled = node.lanes, sums.cells, sums.n, node.size, node.filled
@@ -197,7 +198,7 @@ def search_column(
     limits: Limits,
     best: Split,
 ) -> Split:
-    """The better of ``best`` and the best cut of one column, missing values on either side."""
+    """Return the better of ``best`` and the best cut of one column, in both missing directions."""
     at, n, filled = node.start + feature * stride, sums.n, node.filled
     scores, weights, absent = node.cuts[0], node.cuts[1], stride - 1
     n_missing = np.int64(n[at + absent])
@@ -220,9 +221,9 @@ def search_column(
 
 @kernel(inner=True)
 def scored_gain(node: VectorNode, e: int, n_left: int, limits: Limits, parent: float) -> float:
-    """Gain of the cut behind ``filled`` bin number ``e`` in the node, or minus infinity.
+    """Return the gain of the cut after ``filled`` bin number ``e`` in the node.
 
-    The latter where a side has too little.
+    The gain is minus infinity if a side has too few rows or too little hessian.
     """
     if min(n_left, node.n_rows - n_left) < limits.fewest:
         return -math.inf
@@ -245,10 +246,11 @@ def add_column_gains(
     to: int,
     also: int,
 ) -> None:
-    """Add what each cut of the column at ``at`` gains to every ``WIDTH``-th cell from ``to`` on.
+    """Add the gain of each cut of the column at ``at`` to every ``WIDTH``-th entry from ``to`` on.
 
-    With missing values on the right; and, if ``also`` is not 0, with missing values on the
-    left, so many cells further on.  A cut that does not divide the node adds nothing.
+    These gains have missing values on the right.  If ``also`` is not 0, the gains with missing
+    values on the left are added ``also`` entries further on.  A cut that does not divide the
+    node adds nothing.
     """
     n, filled, absent = sums.n, node.filled, stride - 1
     n_missing = np.int64(n[at + absent])
@@ -259,8 +261,8 @@ def add_column_gains(
         n_left = n_missing if is_left else np.int64(0)
         if side == 0 or is_left:
             score_cuts(sums, at, absent if is_left else -1, n_filled, node, limits)
-        # Before the first bin with rows: missing values alone, as behind the last on the
-        # other side.
+        # Before the first bin with rows only missing values are on the left.  The cut after
+        # the last bin divides in the same way, with the sides swapped.
         gain = gain if is_left else 0.0
         first, place = np.int64(0), to + side * also
         for e in range(n_filled):
@@ -285,9 +287,10 @@ def gain_of_cut(
     parent: float,
     cut: tuple[int, int],
 ) -> float:
-    """Gain of one cut of the column at ``at``, or minus infinity if it does not divide the node.
+    """Return the gain of one cut of the column at ``at``.
 
-    ``cut`` is the bin before it, and whether missing values go left.
+    ``cut`` holds the bin before the cut, and whether missing values go left.  The gain is minus
+    infinity if the cut does not divide the node.
     """
     n, filled, absent = sums.n, node.filled, stride - 1
     n_missing = np.int64(n[at + absent])
@@ -297,7 +300,7 @@ def gain_of_cut(
     while last + 1 < n_filled and filled[last + 1] <= cut[0]:
         last += 1
         n_left += np.int64(n[at + filled[last]])
-    if is_left and last < 0:  # missing values alone: the sides change places
+    if is_left and last < 0:  # only missing values on the left: swap the sides
         is_left, last, n_left = False, n_filled - 1, node.n_rows - n_missing
     elif is_left:
         n_left += n_missing
@@ -309,10 +312,10 @@ def gain_of_cut(
 
 @kernel(inner=True)
 def vector_gain(score: float, parent: float, n_outputs: int, rules: SplitRules) -> float:
-    """Loss reduction of a split, summed over the outputs, or -1 where it is not worth its price.
+    """Return the loss reduction of a split, summed over the outputs, or -1 if not positive.
 
-    ``gamma`` is paid for each output.  As in :func:`hedgerow.kernels.splits.split.split_gain` a
-    gain that is no more than rounding is none.
+    ``gamma`` is subtracted for each output.  As in
+    :func:`hedgerow.kernels.splits.split.split_gain`, a gain within rounding error counts as 0.
     """
     if score < 0.0:
         return -1.0
