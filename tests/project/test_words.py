@@ -72,3 +72,13 @@ def test_pages_do_not_name_modules_that_are_gone() -> None:
             if not any(place.exists() for place in places):
                 gone.setdefault(page.name, []).append(name)
     assert gone == {}
+
+
+@pytest.mark.skipif(not DOCS.exists(), reason="runs in a checkout only")
+def test_the_files_to_read_first_are_few_and_short() -> None:
+    page = (DOCS / "architecture.md").read_text("utf-8")
+    section = page.split("\n## Read these first\n")[1].split("\n## ")[0]
+    listed = re.findall(r"^\d+\. `([a-z_/]+\.py)`: ", section, re.MULTILINE)
+    lengths = [len((SOURCES / name).read_text("utf-8").splitlines()) for name in listed]
+    assert len(listed) == 12
+    assert sum(lengths) < 3_000
