@@ -2,12 +2,12 @@
 
 Glossary
 --------
-packed    one int64 that holds a row's (g, h, 1), or the sums of a few
-          thousand rows, in three bit fields; adding rows adds all three
+packed    one int64 that holds (g, h, 1) of a row, or the sums of a few
+          thousand rows, in three bit fields; one addition adds all three
 cell      the packed sum of one bin of one feature
-apart     of small data and heavy tails no bit may be lost: g has a word of its
-          own, and the packed number holds (h, 1)
-histograms  the sums taken apart: int64 g, int64 h, int32 count per bin
+apart     a layout for small data and heavy tails, which may lose no bit: g has
+          a word of its own, and the packed number holds (h, 1)
+histograms  the unpacked sums: int64 g, int64 h, int32 count per bin
 
 ::
 
@@ -19,16 +19,16 @@ three, and the cells of 28 features x 256 bins take 57 KB, about the size of a
 first-level cache.  On one Zen 5 core a row of 28 features costs 7.6 ns packed
 and 10.9 ns with 128-bit cells (``benchmarks/designs.py``).
 
-Columns stand ``SPACING`` cells apart, a cache line more than 256, however few bins they
-have.  At a power of two of bytes the first cells of all columns would compete for the
-same few places of the cache, and a processor that compares the last twelve bits of
-addresses would hold back each read behind the write of another column
+Columns stand ``SPACING`` cells apart, a cache line more than 256 cells, however few bins
+they have.  At a distance of a power of two, the first cells of all columns would compete
+for the same few cache sets, and a processor that compares the last twelve bits of
+addresses would delay each read until the write of another column has ended
 (``benchmarks/designs.py --bins 5``).
 
-A field holds the sum of ``2**count_bits - 1`` rows at most, so the cells are
-emptied into the wide sums after that many (:func:`build_histogram`).  The
-count is exact, which keeps ``min_samples_leaf`` exact; and because every sum is
-an integer, no order of rows and no number of threads changes any bit.
+A field holds the sum of ``2**count_bits - 1`` rows at most, so the cells are emptied
+into the histogram sums after that many rows (:func:`build_histogram`).  The count is
+exact, which keeps ``min_samples_leaf`` exact.  Every sum is an integer, so neither the
+order of rows nor the number of threads changes any bit.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from hedgerow.kernels.histograms.pairs import SPACING, Pairs, add_rows_apart, fo
 from hedgerow.kernels.primitives.intrinsics import prefetch
 
 PREFETCH_ROWS = 16
-"""Rows of bins and gradients are asked for this far ahead: a scattered row of
-28 features costs 9 ns with it, 13 to 80 ns without (``benchmarks/designs.py``)."""
+"""Bins and gradients are prefetched this many rows ahead: a scattered row of
+28 features costs 9 ns with prefetching, 13 to 80 ns without (``benchmarks/designs.py``)."""
 
 _SPACING = np.uint64(SPACING)
 
 _NEAR = 8
-"""Cells so close behind the last bin are not worth a loop of their own."""
+"""Up to this many cells after the last bin are not worth a loop of their own."""
 
 ROWS_TO_PAIR = 100
-"""Fewer rows are added to the features of a pair one by one."""
+"""Fewer rows than this are added to the two features of a pair separately."""
 
 
 class Bins(NamedTuple):
@@ -62,10 +62,10 @@ class Bins(NamedTuple):
     by_column          uint8 (n_features, n_rows + padding)
     tile_size          cells of one tile
     tile_width         bytes from one row to the next within a tile
-    features_per_tile  features in each tile but perhaps the last
+    features_per_tile  features per tile; the last tile may have fewer
     n_bins             int32 (n_features,): value bins of each feature
-    stride             bins reserved per feature, a power of two; the last of
-                       them is the bin of missing values
+    stride             bins reserved per feature, a power of two; the last bin
+                       holds missing values
     """
 
     by_row: BinArray
@@ -78,7 +78,7 @@ class Bins(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """How (g, h, 1) lies in a packed int64; see the drawing above."""
+    """Layout of (g, h, 1) in a packed int64; see the drawing above."""
 
     count_bits: np.int64
     hessian_bits: np.int64  # 0: the hessian is the row count
@@ -97,9 +97,9 @@ class Columns(NamedTuple):
     """The features that a tree may use.
 
     feature   int32, ascending
-    position  int32, place of each within its tile
-    pairs     which bytes hold them, if two share a byte; None: each has its own,
-              and nothing of :mod:`hedgerow.kernels.histograms.pairs` is compiled
+    position  int32, position of each feature within its tile
+    pairs     bytes that hold the features, if two share a byte; None: each has its own
+              byte, and nothing of :mod:`hedgerow.kernels.histograms.pairs` is compiled
     """
 
     feature: np.ndarray
@@ -129,9 +129,9 @@ def add_rows(
 ) -> None:
     """Add the packed numbers of ``rows[start:stop]`` to the cells of some columns of a tile.
 
-    Columns ``part[0]:part[1]`` of the list all lie in ``tile``.  Where they are
-    consecutive (no column sampling) the list is not read: 8.1 instead of 13 ns
-    for a row of 28 features.
+    Columns ``part[0]:part[1]`` of the list all lie in ``tile``.  If they are
+    consecutive (no column sampling), the kernel does not read the list: a row of
+    28 features takes 8.1 instead of 13 ns.
     """
     width = np.uint64(bins.tile_width)
     position = columns.position
@@ -158,13 +158,13 @@ def add_rows(
 
 
 class RowLists(NamedTuple):
-    """Cells of rows that are not at rest (:mod:`hedgerow.growing.core.row_lists`).
+    """Lists of the cells of rows outside the default bins (:mod:`hedgerow.growing.core.row_lists`).
 
-    listed     uint8 (n_tiles,): 1 for tiles that have lists
-    base       int64 (n_tiles + 1,): where the lists of each tile begin in ``cells``
-    row_start  uint32 (n_tiles, n_rows + 1): where that of each row begins, from there
-    cells      uint16: column within the tile times ``SPACING``, plus the cell
-    default_bin  int64 (n_columns,): the cell at rest of each column
+    listed       uint8 (n_tiles,): 1 for tiles that have lists
+    base         int64 (n_tiles + 1,): start of the lists of each tile in ``cells``
+    row_start    uint32 (n_tiles, n_rows + 1): start of the list of each row, from ``base`` on
+    cells        uint16: column within the tile times ``SPACING``, plus the cell
+    default_bin  int64 (n_columns,): default bin of each column
     """
 
     listed: np.ndarray
@@ -188,9 +188,10 @@ def add_listed(
     word_start: int,
     cells: IntArray,
 ) -> None:
-    """As :func:`add_rows` for all columns ``first`` to ``last - 1`` of a tile, by its lists.
+    """Add rows to all columns ``first`` to ``last - 1`` of a tile, from the tile's lists.
 
-    What the rows have at rest is the sum of all rows less the other cells.
+    The result is that of :func:`add_rows`.  The sum of a default bin is the sum of all rows
+    minus the other cells.
     """
     row_start, listed = lists.row_start[tile], lists.cells
     base, word = np.uint64(lists.base[tile]), np.uint64(word_start)
@@ -214,9 +215,10 @@ def add_listed(
 
 @kernel(inline=True, inner=True)
 def filled_cells(bins: Bins, column: int, whole: bool) -> int:
-    """Cells at the front of a column that can hold rows, beside the last; its stride if most can.
+    """Return how many cells at the front of a column can hold rows, or ``stride`` if most can.
 
-    Those between stay 0.  ``whole`` where columns are not features.
+    The last cell of a column can hold rows, too; the cells between stay 0.  ``whole`` is True
+    where columns are not features.
     """
     n = (np.int64(bins.n_bins[column]) + _NEAR - 1) // _NEAR * _NEAR
     return bins.stride if whole or n + _NEAR >= bins.stride else n
@@ -232,9 +234,9 @@ def unpack_g(
     stop: int,
     keep: int,
 ) -> None:
-    """Take g, all bits above ``shift``, out of cells ``start:stop`` and add it to ``histograms``.
+    """Move g, all bits above ``shift``, from cells ``start:stop`` to ``histograms``.
 
-    ``keep`` is -1 to add to what stands there, 0 to write over it.
+    ``keep`` is -1 to add to the present sums, 0 to overwrite them.
     """
     g, below, offset = histograms.g, (np.int64(1) << shift) - 1, np.uint64(to)
     for c in range(np.uint64(start), np.uint64(stop)):
@@ -253,7 +255,7 @@ def unpack_h(
     stop: int,
     keep: int,
 ) -> None:
-    """Take h and the row count out of cells that hold nothing else, and empty them."""
+    """Move h and the row count, without g, from cells to ``histograms``; clear the cells."""
     count_bits = packing.count_bits
     mask = (np.int64(1) << count_bits) - 1
     count_is_hessian = np.int64(1) if packing.hessian_bits == 0 else np.int64(0)
@@ -279,7 +281,7 @@ def add_part(
     cells: IntArray,
     pairs: Pairs | None,
 ) -> int:
-    """Add rows ``place`` for columns ``part`` of a tile; return where their cells begin."""
+    """Add rows in range ``place`` to columns ``part`` of a tile; return where the cells begin."""
     start, stop = place
     if pairs is None:
         add_rows(bins, tile, columns, part, rows, start, stop, packed, word, cells)
@@ -316,7 +318,10 @@ def build_tile(
     to: int,
     lists: RowLists | None,
 ) -> None:
-    """:func:`build_histogram` of columns of one tile and the words that start at ``word``."""
+    """Build histograms of columns of one tile, from the words that start at ``word``.
+
+    The arguments are as in :func:`build_histogram`.
+    """
     stride = bins.stride
     g_alone = packing.g_apart == 1 and word == 0
     h_alone = packing.g_apart == 1 and word > 0
@@ -339,7 +344,7 @@ def build_tile(
             place, pairs = (start, end), columns.pairs
             begin = add_part(bins, tile, columns, part, rows, place, packed, word, cells, pairs)
         for k in range(part[0], part[1]):
-            # Margins of pairs stand side by side.
+            # The margins of pairs are contiguous.
             at = (
                 columns.position[k] * SPACING
                 if begin == 0
@@ -377,10 +382,10 @@ def build_histogram(
 ) -> None:
     """Sum ``rows[start:stop]`` over the bins of columns ``part`` into a slot of ``histograms``.
 
-    Cells that no row can be in are not written to (:func:`filled_cells`).
-    ``cells`` is scratch space for one tile, zero before and after.  ``packed``
-    holds the words of all rows one after another.  ``lists`` of cells
-    stand for tiles of which few are away from rest.
+    Cells that cannot hold rows are not written (:func:`filled_cells`).  ``cells`` is a
+    scratch array for one tile, zero before and after.  ``packed`` holds the words of all
+    rows, one after another.  ``lists`` replace tiles in which few cells differ from the
+    default bins.
     """
     per_tile = bins.features_per_tile
     first = part[0]
@@ -413,7 +418,7 @@ def build_histogram(
 def add_histogram_sums(
     histograms: HistogramSums, target: int, source: int, size: int, sign: int
 ) -> None:
-    """``histograms[target:+size] += sign * wide[source:+size]``: merge (1) or subtract (-1)."""
+    """Add ``sign`` times ``size`` sums from ``source`` to ``target``: merge (1), subtract (-1)."""
     g, h, n = histograms.g, histograms.h, histograms.n
     a, b, s = np.uint64(target), np.uint64(source), np.int64(sign)
     for c in range(np.uint64(size)):
@@ -426,7 +431,7 @@ def add_histogram_sums(
 def add_column(
     histograms: HistogramSums, target: int, source: int, filled: int, stride: int, sign: int
 ) -> None:
-    """:func:`add_histogram_sums` of the cells of a column that :func:`filled_cells` tells of."""
+    """Apply :func:`add_histogram_sums` to the cells of a column that can hold rows."""
     add_histogram_sums(histograms, target, source, filled, sign)
     if filled < stride:
         add_histogram_sums(histograms, target + stride - 1, source + stride - 1, np.int64(1), sign)

@@ -2,15 +2,15 @@
 
 Glossary
 --------
-code     place of a bin among the different bins of the column: below 2, 4 or 16
+code     index of a bin among the distinct bins of the column: below 2, 4 or 16
 per      codes in a byte: 8, 4 or 2; the first code is in the lowest bits
-legend   the bins that the codes stand for, ascending, 16 bytes in front of the codes
+legend   the bins of the codes, ascending, in 16 bytes before the codes
 
 ::
 
     bins     0  9  9  0  0  9  0  0    17 bytes: legend 0 9 0 ... 0, byte 0b00100110
 
-Unpacking copies ``per`` bins for each byte from a table made once a column.
+Unpacking copies ``per`` bins for each byte from a table, which is made once per column.
 :func:`gather_rows` turns columns into rows, the other layout of a binned matrix.
 """
 
@@ -36,7 +36,7 @@ def mark_bins(column: BinArray, n_rows: int, seen: BinArray) -> None:
 
 @kernel
 def pack_codes(column: BinArray, n_rows: int, code: BinArray, bits: int, packed: BinArray) -> None:
-    """Write the codes of ``column[:n_rows]`` to ``packed``, a byte for ``8 / bits`` of them.
+    """Write the codes of ``column[:n_rows]`` to ``packed``, ``8 / bits`` codes per byte.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def pack_codes(column: BinArray, n_rows: int, code: BinArray, bits: int, packed:
     bits : int
         1, 2 or 4.
     packed : uint8 (ceil(n_rows * bits / 8),)
-        Bits behind the last code are 0.
+        Bits after the last code are 0.
     """
     per, width, n = np.uint64(8 // bits), np.uint64(bits), np.uint64(n_rows)
     for byte in range(np.uint64(len(packed))):
@@ -63,7 +63,7 @@ def pack_codes(column: BinArray, n_rows: int, code: BinArray, bits: int, packed:
 def _copy(
     packed: BinArray, start: int, n_bytes: int, table: BinArray, per: int, column: BinArray
 ) -> None:
-    """With ``per`` as a constant, a byte costs one load and one store."""
+    """Copy ``per`` bins per byte; with a constant ``per`` a byte costs one load and one store."""
     for i in range(n_bytes):
         source, to = np.uint64(packed[start + i]) * per, i * per
         for k in range(per):
@@ -72,7 +72,7 @@ def _copy(
 
 @kernel
 def unpack_codes(packed: BinArray, bits: int, table: BinArray, column: BinArray) -> None:
-    """Inverse of :func:`pack_codes`, from a legend and the codes behind it.
+    """Invert :func:`pack_codes`, from a legend and the codes after it.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def unpack_codes(packed: BinArray, bits: int, table: BinArray, column: BinArray)
     table : uint8 (2048,)
         Scratch.
     column : uint8
-        At least ``n_bytes * 8 / bits`` long; what is behind is left as it is.
+        At least ``n_bytes * 8 / bits`` long; later items stay unchanged.
     """
     per, mask, width = np.uint64(8 // bits), np.uint64((1 << bits) - 1), np.uint64(bits)
     for byte in range(np.uint64(256)):
@@ -100,15 +100,15 @@ def unpack_codes(packed: BinArray, bits: int, table: BinArray, column: BinArray)
 
 @kernel
 def gather_rows(by_column: BinArray, per_tile: int, by_row: BinArray) -> None:
-    """Write the layout by row of a binned matrix from that by column.
+    """Write the row layout of a binned matrix from its column layout.
 
     Parameters
     ----------
     by_column : uint8 (n_columns, n_rows), C-ordered
     per_tile : int
-        Columns in each tile but the last.
+        Columns per tile; the last tile may have fewer.
     by_row : uint8 (n_tiles, n_rows, tile_width), C-ordered
-        Places without a column are set to 0.
+        Positions without a column are set to 0.
     """
     n_columns, n_rows = np.uint64(by_column.shape[0]), np.uint64(by_column.shape[1])
     width, per_tile = np.uint64(by_row.shape[2]), np.uint64(per_tile)

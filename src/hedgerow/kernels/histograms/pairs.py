@@ -16,10 +16,10 @@ margins  the histograms of the two, one after the other: sums along the rows and
            15           240  241   ... 255
     margin of the second: sum of each column
 
-One addition a row serves two features.  The cells of a pair are as many as those of
-a feature with 255 bins, and they are summed up to margins once a node, which is why
-a node of few rows adds to the margins themselves (:func:`add_rows_apart`).  All sums
-are whole numbers: the margins are the histograms to the last bit.
+One addition per row serves two features.  A pair has as many cells as a feature with 255
+bins, and each node sums them up to the margins once.  A node of few rows therefore adds
+to the margins directly (:func:`add_rows_apart`).  All sums are integers: the margins
+equal the histograms to the last bit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PAIR_STRIDE = 16
 
 SPACING = 264
 """Cells from one byte of a row to the next in the packed sums of a histogram.
-A constant, so that the cells of each byte are a constant distance from the last."""
+It is a constant, so the distance between the cells of neighbouring bytes is constant."""
 
 _SIDE = np.uint64(PAIR_STRIDE)
 _CELLS = np.uint64(SPACING)
@@ -48,8 +48,8 @@ _BLOCK = np.uint64(512)
 class Pairs(NamedTuple):
     """The bytes that hold the features in a list of columns.
 
-    byte     int32: their places within the tile, ascending in each
-    held_in  int32, for each feature of the list: which of these bytes it is in
+    byte     int32: positions of the bytes within their tile, ascending in each tile
+    held_in  int32, for each feature of the list: index in ``byte`` of the byte that holds it
     """
 
     byte: np.ndarray
@@ -65,9 +65,9 @@ def put_in_pairs(
     Parameters
     ----------
     by_row : uint8 (n_tiles, at least n_rows, tile_width), C-ordered
-        Bins below 16 of the features in order, as many in each tile but the last.
+        Bins below 16 of the features, in order; all tiles but the last are equally large.
     paired : uint8 (tiles of pairs, at least n_rows, their width), C-ordered
-        The same for pairs.  A last feature without a second is paired with 0.
+        The same for pairs.  A last feature without a partner is paired with 0.
     n_features, start, stop : int
     """
     n_features, n_pairs = np.uint64(n_features), (np.uint64(n_features) + _ONE) >> _ONE
@@ -90,7 +90,7 @@ def put_in_pairs(
 
 @kernel(inner=True)
 def fold_pairs(byte: np.ndarray, first: int, last: int, cells: IntArray, margins: int) -> None:
-    """Empty the cells of pairs ``byte[first:last]`` into their margins from ``margins`` on."""
+    """Sum the cells of pairs ``byte[first:last]`` to margins from ``margins`` on; clear them."""
     for k in range(np.uint64(first), np.uint64(last)):
         pair = np.uint64(byte[k])
         at = pair * _CELLS
@@ -122,10 +122,10 @@ def add_rows_apart(
     cells: IntArray,
     margins: int,
 ) -> None:
-    """Write the margins of pairs ``byte[part[0]:part[1]]``: sums of rows ``place``."""
+    """Write the margins of pairs ``byte[part[0]:part[1]]``: sums over rows in range ``place``."""
     start_row, step, word = np.uint64(base), np.uint64(width), np.uint64(word_start)
     for k in range(np.uint64(part[0]), np.uint64(part[1])):
-        # Features that were not asked for have left their sums there.
+        # Earlier sums of features that were not requested may still be here.
         to = np.uint64(margins) + np.uint64(byte[k]) * (_SIDE + _SIDE)
         for c in range(to, to + _SIDE + _SIDE):
             cells[c] = 0

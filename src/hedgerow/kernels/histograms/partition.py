@@ -1,4 +1,4 @@
-"""Dividing the rows of a node between its children.
+"""Division of the rows of a node between its children.
 
 ::
 
@@ -6,13 +6,13 @@
     scratch  [ a  c  d  f| e  b ]        left from the front, right from the back
     rows     [ a  c  d  f| b  e ]        back again, ascending
 
-A split is a set of bins, of 256 bits: whatever sends a row left (a threshold,
-missing values, a set of categories) is one bit of four words.
+A split is a set of bins of 256 bits: a threshold, missing values and a set of
+categories all test one bit of four words.
 
-Both appends are stores without a branch: the address moves on by 0 or 1.  The
-bins are read from the column-major copy, a byte a row, so that ascending row
-ids use whole cache lines.  With several threads each divides its own part of
-the segment; after a barrier each copies its two pieces to their places.
+Both appends are stores without a branch: the address advances by 0 or 1.  Bins
+are read from the column-major copy, one byte per row, so ascending row ids use
+complete cache lines.  With several threads, each divides its own part of the
+segment; after a barrier each copies its two pieces to their final positions.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def divide(
 
 @kernel(inner=True)
 def copy_forward(rows: RowArray, scratch: RowArray, to: int, start: int, stop: int) -> None:
-    """``rows[to:] = scratch[start:stop]``."""
+    """Copy ``scratch[start:stop]`` to ``rows[to:]``."""
     target = np.uint64(to) - np.uint64(start)
     for i in range(np.uint64(start), np.uint64(stop)):
         rows[target + i] = scratch[i]
@@ -63,7 +63,7 @@ def copy_forward(rows: RowArray, scratch: RowArray, to: int, start: int, stop: i
 
 @kernel(inner=True)
 def copy_reversed(rows: RowArray, scratch: RowArray, to: int, start: int, stop: int) -> None:
-    """``rows[to:] = scratch[start:stop]`` back to front."""
+    """Copy ``scratch[start:stop]`` to ``rows[to:]``, back to front."""
     last = np.uint64(stop - 1)
     target = np.uint64(to)
     for i in range(np.uint64(stop - start)):

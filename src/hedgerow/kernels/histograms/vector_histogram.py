@@ -2,26 +2,26 @@
 
 Glossary
 --------
-line   sixteen int32, 64 bytes: what is added at once
-cell   the sums of one bin of one column: a line for every eight outputs, their g and
-       then their h; with a constant hessian, which is the row count, a line for every
-       sixteen outputs, g alone
-words  the same of one row, whose sum over its rows a cell is
+line   sixteen int32, 64 bytes, which one operation adds
+cell   the sums of one bin of one column: a line for every eight outputs, with g and
+       then h; with a constant hessian, which is the row count, a line of g alone for
+       every sixteen outputs
+words  the same layout for one row; a cell is the sum of the words of its rows
 
 ::
 
     cell    g0 g1 ... g7 h0 h1 ... h7 | g8 g9 ... g15 h8 h9 ... h15 | ...
     cells   column 0: bin 0, bin 1, ..., missing | column 1: bin 0, ... | ...
-    n       one int32 for each cell: how many rows are in it
+    n       one int32 for each cell: its number of rows
 
-A row is added to a column by an addition for each line, however many outputs lie in
-it.  The units are such that the sum over all rows fits an int32
-(:mod:`hedgerow.growing.vectors.gradients`), so nothing overflows, and sums are exact.
+Adding a row to a column takes one addition per line, however many outputs the line
+holds.  The units are chosen so that the sum over all rows fits an int32
+(:mod:`hedgerow.growing.vectors.gradients`): nothing overflows, and sums are exact.
 
-**Empty cells are not written to.**  Where ``n`` is 0 a cell holds anything: the first
-row of a bin is written over it, and who reads goes through the bins with rows
-(:func:`list_filled`).  A node of few rows has few of them, and neither clears the
-others, nor subtracts, nor searches them.
+**Empty cells are not written.**  Where ``n`` is 0 a cell holds arbitrary values: the
+first row of a bin overwrites the cell, and readers visit only the bins with rows
+(:func:`list_filled`).  A node of few rows has few such bins.  The other bins are neither
+cleared, nor subtracted, nor searched.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from hedgerow.kernels.primitives.intrinsics import prefetch
 from hedgerow.kernels.simd.lanes import LINE, N_LANES, keep_line, load_line, store_line
 
 _FAR = np.uint64(16)
-"""Rows are asked for this far ahead."""
+"""Rows are prefetched this far ahead."""
 
 _LINE = np.uint64(LINE)
 
@@ -59,20 +59,20 @@ class Sums(NamedTuple):
 
 
 def width_of(n_outputs: int, constant: bool) -> int:
-    """Words of a cell."""
+    """Return the number of words of a cell."""
     per_line = LINE if constant else N_LANES
     return -(-n_outputs // per_line) * LINE
 
 
 @kernel(inline=True, inner=True)
 def place_of_g(sums: Sums, output: int) -> int:
-    """Place of an output's g among the words of a cell; h stands ``N_LANES`` behind it."""
+    """Return the position of an output's g in a cell; its h follows ``N_LANES`` words later."""
     return output if sums.constant == 1 else output + output // N_LANES * N_LANES
 
 
 @kernel(inner=True)
 def list_filled(n: np.ndarray, at: int, n_bins: int, stride: int, filled: IntArray) -> int:
-    """Write the bins with rows of the column at ``at``, the missing one last; their number."""
+    """List the bins with rows of the column at ``at``, missing values last; return their number."""
     found, first = np.uint64(0), np.uint64(at)
     for b in range(np.uint64(n_bins)):
         filled[found] = b
@@ -83,7 +83,7 @@ def list_filled(n: np.ndarray, at: int, n_bins: int, stride: int, filled: IntArr
 
 @kernel(inline=True, inner=True)
 def bin_of(byte: int, position: int, pairs: Pairs | None) -> int:
-    """The bin of a column in the byte of a row that holds it, maybe with another one's."""
+    """Return the bin of a column from the byte of a row, which two columns may share."""
     if pairs is None:
         return byte
     return (byte >> (np.uint64(4) * (np.uint64(1) - (position & np.uint64(1))))) & np.uint64(15)
@@ -91,7 +91,7 @@ def bin_of(byte: int, position: int, pairs: Pairs | None) -> int:
 
 @kernel(inline=True, inner=True)
 def add_line(cells: np.ndarray, at: int, line: Any, keep: int) -> None:
-    """Add to a line of cells, or write over it if it is not to be kept."""
+    """Add to a line of cells, or overwrite the line if ``keep`` is 0."""
     place = np.int64(at)
     store_line(cells, place, keep_line(load_line(cells, place), keep) + line)
 
@@ -110,8 +110,8 @@ def add_rows(
 ) -> None:
     """Add ``rows[place[0]:place[1]]`` to columns ``part`` of the list, which lie in ``tile``.
 
-    Column after column, in each line after line: for each line by itself the cell and its count
-    would be asked for again.  Two lines of the row stay in registers; loaded for each column, they
+    The loop over lines is inside the loop over columns; otherwise each line would look up the cell
+    and its count again.  Two lines of the row stay in registers; loading them for each column
     made trees of ten classes a tenth slower.
     """
     by_row, cells, n, pairs = bins.by_row, sums.cells, sums.n, columns.pairs
@@ -177,7 +177,7 @@ def build_columns(
 
 @kernel(inner=True)
 def add_cells(sums: Sums, target: int, source: int, filled: IntArray, n_filled: int) -> None:
-    """Add the ``filled`` bins of the column at ``source`` to that at ``target``."""
+    """Add the ``filled`` bins of the column at ``source`` to the column at ``target``."""
     cells, n, width = sums.cells, sums.n, sums.width
     for e in range(n_filled):
         a, b = target + filled[e], source + filled[e]
@@ -190,7 +190,7 @@ def add_cells(sums: Sums, target: int, source: int, filled: IntArray, n_filled: 
 
 @kernel(inner=True)
 def subtract_cells(sums: Sums, target: int, source: int, filled: IntArray, n_filled: int) -> None:
-    """Subtract the ``filled`` bins of the column at ``source`` from that at ``target``."""
+    """Subtract the ``filled`` bins of the column at ``source`` from the column at ``target``."""
     cells, n, width = sums.cells, sums.n, sums.width
     for e in range(n_filled):
         a, b = target + filled[e], source + filled[e]
