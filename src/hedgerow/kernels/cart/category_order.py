@@ -1,17 +1,17 @@
-"""Categories of one node, put in an order in which a cut divides them well.
+"""Order of the categories of a node in which a cut divides them well.
 
 Glossary
 --------
-group     the rows of a node that have one category; cells of a group stand
-          side by side, as its rank is one number
+group     the rows of a node that have one category; the cells of a group are
+          neighbours because they share a rank
 order     groups one after another; a cut of the ordered column is a set of
           categories that goes left
 
-With two classes, and with squared error, the order by mean target holds the
-best of all sets (Breiman and others, 1984, theorem 4.5).  With more classes all
-sets are tried if there are at most ten categories; beyond that each category
-against the rest, and, for each class, the cuts of the order by its share.
-With absolute error the order by mean is a guess at a good one.
+With two classes or squared error, the best of all sets is a cut of the order by mean
+target (Breiman and others, 1984, theorem 4.5).  With more classes all sets are tried if
+there are at most ten categories.  Otherwise the search tries each category against all
+others and, for each class, the cuts of the order by the share of the class.
+With absolute error the order by mean is a heuristic.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from hedgerow.kernels.cart.impurity import counts_score
 from hedgerow.kernels.cart.search import Column, Least, Rows, Scratch, rank_of, row_of
 
 MOST_TRIED = 10
-"""Categories up to which all sets are tried."""
+"""Largest number of categories for which all sets are tried."""
 
 
 @kernel(inner=True)
 def gather_groups(column: Column, rows: Rows, n_classes: int, scratch: Scratch) -> int:
-    """Fill first row of ``groups`` and ``sums``; the number of groups."""
+    """Fill the first row of ``groups``, and ``sums``; return the number of groups."""
     starts, sums = scratch.groups[0], scratch.sums
     n_groups = np.int64(0)
     for i in range(column.n_present):
@@ -51,7 +51,7 @@ def gather_groups(column: Column, rows: Rows, n_classes: int, scratch: Scratch) 
 
 @kernel(inner=True)
 def sort_groups(keys: FloatArray, order: IntArray, n_groups: int) -> None:
-    """Numbers of groups by (key, number), in place: Shell's sort."""
+    """Write the numbers of the groups, sorted by (key, number), to ``order``: Shell's sort."""
     for g in range(n_groups):
         order[g] = g
     gap = n_groups // 2
@@ -72,7 +72,7 @@ def sort_groups(keys: FloatArray, order: IntArray, n_groups: int) -> None:
 
 @kernel(inner=True)
 def start_right(sums: FloatArray, n_groups: int, n_classes: int, counts: FloatArray) -> float:
-    """Class counts with all groups on the right; returns the mass."""
+    """Write the class counts with all groups on the right; return the mass."""
     counts[: 2 * n_classes] = 0.0
     mass = 0.0
     for g in range(n_groups):
@@ -84,7 +84,7 @@ def start_right(sums: FloatArray, n_groups: int, n_classes: int, counts: FloatAr
 
 @kernel(inner=True)
 def shift_group(group: FloatArray, n_classes: int, counts: FloatArray, sign: float) -> float:
-    """Move a group to the left (``sign`` 1) or back (-1); the change of the left mass."""
+    """Move a group to the left (``sign`` 1) or back (-1); return the change of the left mass."""
     for k in range(n_classes):
         counts[k] += sign * group[2 + k]
         counts[n_classes + k] -= sign * group[2 + k]
@@ -93,7 +93,7 @@ def shift_group(group: FloatArray, n_classes: int, counts: FloatArray, sign: flo
 
 @kernel(inner=True)
 def add_missing(column: Column, rows: Rows, n_classes: int, n_groups: int, scratch: Scratch) -> int:
-    """Make the missing values the last group, if there are any; the number of groups."""
+    """Make the missing values, if any, the last group; return the number of groups."""
     if column.n_missing == 0:
         return n_groups
     starts, sums = scratch.groups[0], scratch.sums
@@ -109,9 +109,9 @@ def add_missing(column: Column, rows: Rows, n_classes: int, n_groups: int, scrat
 
 @kernel(inner=True)
 def try_sets(criterion: int, n_classes: int, n_groups: int, least: Least, scratch: Scratch) -> None:
-    """All sets of groups without the last: key 0 for those of the best set, 1 for the others.
+    """Try all sets of groups without the last; write key 0 for the best set, 1 for the others.
 
-    A Gray code: each set differs from the one before in one group.
+    The sets follow a Gray code: each set differs from the one before in one group.
     """
     sums, counts, starts = scratch.sums, scratch.counts, scratch.groups[0]
     trial, keys = scratch.keys[0], scratch.keys[1]
@@ -139,7 +139,7 @@ def try_sets(criterion: int, n_classes: int, n_groups: int, least: Least, scratc
 
 @kernel(inner=True)
 def try_each(criterion: int, n_classes: int, n_groups: int, scratch: Scratch) -> float:
-    """Each group against the rest: key 0 for the best one, 1 for the others; its score."""
+    """Try each group against the others: key 0 for the best, 1 for the others; return its score."""
     sums, counts, keys = scratch.sums, scratch.counts, scratch.keys[1]
     mass = start_right(sums, n_groups, n_classes, counts)
     best = -np.inf
@@ -158,7 +158,7 @@ def try_each(criterion: int, n_classes: int, n_groups: int, scratch: Scratch) ->
 def try_orders(
     criterion: int, n_classes: int, n_groups: int, best: float, scratch: Scratch
 ) -> None:
-    """For each class, the groups in the order of its share: keys of the best order."""
+    """Try the order of the groups by the share of each class; write the keys of the best order."""
     sums, counts, order = scratch.sums, scratch.counts, scratch.groups[1]
     trial, keys = scratch.keys[0], scratch.keys[1]
     for k in range(n_classes):
@@ -180,9 +180,9 @@ def try_orders(
 def order_column(
     column: Column, rows: Rows, least: Least, criterion: int, n_classes: int, scratch: Scratch
 ) -> Column:
-    """The column with its categories in a good order, in ``scratch.ordered``.
+    """Write the column with its categories in a good order to ``scratch.ordered``; return it.
 
-    Ranks of present cells are the places of their groups in that order.
+    The ranks of present cells are the positions of their groups in that order.
     """
     n_groups = gather_groups(column, rows, n_classes, scratch)
     sums, keys = scratch.sums, scratch.keys[1]
@@ -190,7 +190,7 @@ def order_column(
         for g in range(n_groups):
             keys[g] = sums[g, 1] / sums[g, 0]
     elif n_groups <= MOST_TRIED:
-        # With missing values the best set is one that these do not go with.
+        # With missing values, the best set is the side without them.
         keys[:n_groups] = 0.0
         n_all = add_missing(column, rows, n_classes, n_groups, scratch)
         try_sets(criterion, n_classes, n_all, least, scratch)
@@ -210,6 +210,6 @@ def order_column(
 
 
 def scratch_groups(n_categories: int, n_classes: int) -> tuple[AnyArray, FloatArray, FloatArray]:
-    """``groups``, ``keys`` and ``sums`` of :class:`hedgerow.kernels.cart.search.Scratch`."""
+    """Make ``groups``, ``keys`` and ``sums`` of :class:`hedgerow.kernels.cart.search.Scratch`."""
     most = n_categories + 2
     return np.empty((2, most), np.int64), np.empty((2, most)), np.empty((most, n_classes + 2))

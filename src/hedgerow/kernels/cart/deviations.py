@@ -1,4 +1,4 @@
-"""Search of a single tree by absolute deviations from medians; see the module ``search``."""
+"""Split search of a single tree by absolute deviations from medians; see ``search``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ONE = np.uint64(1)
 
 @kernel(inner=True)
 def add_to_heap(heap: FloatArray, n_places: int, place: int, mass: float, share: float) -> None:
-    """Fenwick tree of (mass, share) sums over places in the order of y: add a row."""
+    """Add a row to a Fenwick tree of (mass, share) sums over positions in the order of y."""
     i = np.uint64(place) + _ONE
     while i <= np.uint64(n_places):
         heap[i + i] += mass
@@ -25,12 +25,12 @@ def add_to_heap(heap: FloatArray, n_places: int, place: int, mass: float, share:
 def deviation(
     heap: FloatArray, n_places: int, heights: FloatArray, mass: float, share: float
 ) -> float:
-    """Sum of ``mass * |height - median|`` over the rows in the tree.
+    """Return the sum of ``mass * |height - median|`` over the rows in the tree.
 
     Parameters
     ----------
     heights : float64
-        Height at each place.
+        Height at each position.
     mass, share : float
         Sums over all rows in the tree.
     """
@@ -56,7 +56,7 @@ def deviation(
 def left_deviations(
     column: Column, rows: Rows, missing_left: int, heights: FloatArray, scratch: Scratch
 ) -> None:
-    """``scratch.errors[i]``: deviation of the left side if present cell i is its last."""
+    """Write the deviation of the left side that ends at present cell i to ``scratch.errors[i]``."""
     cells, heap = column.cells, scratch.heap
     n = column.n_present + column.n_missing
     heap[: 2 * n + 2] = 0.0
@@ -86,10 +86,10 @@ def scan_deviations(
     heights: FloatArray,
     scratch: Scratch,
 ) -> tuple[float, int]:
-    """Best cut by absolute deviations from the medians; as :func:`scan_shares`.
+    """Find the best cut by absolute deviations from the medians, like :func:`scan_shares`.
 
-    One walk forward for the left sides, one back for the right ones, with the
-    median found in a Fenwick tree: O(log n) a row.
+    One pass forward handles the left sides and one pass backward the right sides.  A
+    Fenwick tree finds the median in O(log n) per row.
     """
     left_deviations(column, rows, missing_left, heights, scratch)
     cells, heap = column.cells, scratch.heap
@@ -109,7 +109,7 @@ def scan_deviations(
             enough = min(n_left, n - n_left) >= least.rows
             if enough and min(left_mass, mass) >= least.mass:
                 score = -(scratch.errors[i] + deviation(heap, n, heights, mass, share))
-                if score >= best:  # the walk is backwards: of equals the first cut counts
+                if score >= best:  # backward pass: the first of equal cuts wins
                     if score > best or chosen >= 0:
                         chosen = n_first
                     best = score
@@ -126,7 +126,7 @@ def deviation_of(
     cells: AnyArray, rows: Rows, n_places: int, ranges: tuple[int, int, int, int],
     heights: FloatArray, heap: FloatArray,
 ) -> tuple[float, float]:  # fmt: skip
-    """Deviation from their median of the rows of two ranges of cells, and their mass."""
+    """Return the deviation from the median of the rows of two ranges of cells, and their mass."""
     heap[: 2 * n_places + 2] = 0.0
     mass = share = 0.0
     for part in range(2):
@@ -145,7 +145,7 @@ def score_deviations(
     column: Column, rows: Rows, least: Least, n_first: int, missing_left: int,
     heights: FloatArray, scratch: Scratch,
 ) -> float:  # fmt: skip
-    """Score of one cut by absolute deviations; minus infinity if it may not be."""
+    """Return the score of one cut by absolute deviations; minus infinity if it is not allowed."""
     start, n = column.start, column.n_present + column.n_missing
     cut, middle, end = start + n_first, start + column.n_present, start + n
     n_left = n_first + (column.n_missing if missing_left == 1 else 0)
@@ -172,16 +172,16 @@ def prefix_deviations(
     heap: FloatArray,
     errors: FloatArray,
 ) -> None:
-    """``errors[i]``: deviation from their median of the first i + 1 rows.
+    """Write to ``errors[i]`` the deviation of the first i + 1 rows from their median.
 
     Parameters
     ----------
     place : int64, one per row
-        Place of the row among all in the order of their heights.
+        Position of the row in the order of heights.
     mass, share : float64, one per row
         ``share`` is mass times height.
     heights : float64
-        Height at each place.
+        Height at each position.
     heap : float64 (2 * n_rows + 2,)
         Scratch space of zeros.
     errors : float64, one per row

@@ -1,24 +1,24 @@
-"""How mixed the rows of a node are, and how good a division of them is.
+"""Impurity of the rows of a node, and scores of their divisions.
 
 Glossary
 --------
-mass      weight of a row in the search: its weight, rounded to a common grid
-          so that sums of masses are exact in any order
+mass      weight of a row, rounded to a common grid so that sums of masses
+          are exact in any order
 counts    total mass of each class
 impurity  Gini index ``1 - sum p_k^2`` or entropy ``-sum p_k log2 p_k``
-score     what the best split has most of, for two sides of the same rows::
+score     the quantity that the best split maximises, for two sides of the same rows::
 
               Gini     sum_k l_k^2 / l + sum_k r_k^2 / r
               entropy  sum_k f(l_k) - f(l) + sum_k f(r_k) - f(r),   f(x) = x log x
               squares  (sum y)^2 / l + (sum y)^2 / r
               Poisson  f(sum y) - (sum y) log l + f(sum y) - (sum y) log r
 
-          All but the second are constant minus the weighted impurity of the
-          sides, the second is minus it.
+          The score of the entropy is minus the weighted impurity of the sides;
+          the others are a constant minus this impurity.
 
-A score depends on the sums of both sides only, and not on which side is the
-left one: two features that divide the rows alike get the same bits, and the
-lower one wins.
+A score depends only on the sums of both sides, not on which side is the left
+one: two features that divide the rows in the same way get the same bits, and
+the lower feature wins.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SERIES = tuple(2.0 / (2 * k + 1) for k in range(11))
 
 @kernel(inline=True)
 def logarithm(x: float) -> float:
-    """Natural logarithm of a normal number > 0, with the same bits on every machine.
+    """Return the natural logarithm of a normal number > 0, with the same bits on every machine.
 
     ``x = 2^e m`` with m near 1, and ``log m = 2 artanh((m - 1) / (m + 1))`` by
     its series; the largest error is about one unit in the last place of
@@ -70,13 +70,13 @@ def logarithm(x: float) -> float:
 
 @kernel(inline=True)
 def x_log_x(x: float) -> float:
-    """``x log x``, and 0 for x <= 0 and for numbers too small to count."""
+    """Return ``x log x``, or 0 for x <= 0 and for negligible numbers."""
     return x * logarithm(x) if x > 1e-300 else 0.0
 
 
 @kernel(inner=True)
 def counts_impurity(criterion: int, counts: FloatArray, n_classes: int, total: float) -> float:
-    """Gini index or entropy (in bits) of a node with these class counts."""
+    """Return the Gini index or the entropy (in bits) of a node with these class counts."""
     if criterion == GINI:
         squares = 0.0
         for k in range(np.uint64(n_classes)):
@@ -90,14 +90,14 @@ def counts_impurity(criterion: int, counts: FloatArray, n_classes: int, total: f
 
 @kernel(inline=True, inner=True)
 def squares_score(left: float, left_mass: float, right: float, right_mass: float) -> float:
-    """``left^2 / left_mass + right^2 / right_mass`` with one division."""
+    """Return ``left^2 / left_mass + right^2 / right_mass`` with one division."""
     above = left * left * right_mass + right * right * left_mass
     return above / (left_mass * right_mass)
 
 
 @kernel(inline=True, inner=True)
 def poisson_score(left: float, left_mass: float, right: float, right_mass: float) -> float:
-    """``left log(left / left_mass) + right log(right / right_mass)``; sums of y, above 0."""
+    """Return ``left log(left / left_mass) + right log(right / right_mass)``; sums of y are > 0."""
     return left * logarithm(left / left_mass) + right * logarithm(right / right_mass)
 
 
@@ -105,7 +105,7 @@ def poisson_score(left: float, left_mass: float, right: float, right_mass: float
 def shares_score(
     criterion: int, left: float, left_mass: float, right: float, right_mass: float
 ) -> float:
-    """Score of two sides by their sums of shares; minus infinity if they cannot be."""
+    """Return the score of two sides by their sums of shares; minus infinity if undefined."""
     if criterion != POISSON:
         return squares_score(left, left_mass, right, right_mass)
     return poisson_score(left, left_mass, right, right_mass) if min(left, right) > 0.0 else -np.inf
@@ -115,7 +115,7 @@ def shares_score(
 def counts_score(
     criterion: int, counts: FloatArray, n_classes: int, left_mass: float, right_mass: float
 ) -> float:
-    """Score of a split; ``counts`` holds those of the left side, then those of the right."""
+    """Return the score of a split; ``counts`` holds class counts of the left, then the right."""
     in_left = in_right = 0.0
     classes = np.uint64(n_classes)
     if criterion == GINI:

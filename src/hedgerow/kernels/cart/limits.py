@@ -1,10 +1,10 @@
-"""What the sides of a split of a single tree must keep to: monotone constraints.
+"""Monotone constraints on the sides of a split of a single tree.
 
 Glossary
 --------
 mean    of a side: sum of its shares (:mod:`hedgerow.kernels.cart.search`) over its mass
-bounds  of a node: no mean below it may be outside, so that what one split has put
-        in order stays so
+bounds  of a node: range of all means below the node, which keeps the order that earlier
+        splits made
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from hedgerow.compile import kernel
 
 
 class Limits(NamedTuple):
-    """What the means of both sides must keep to, in the units of the shares.
+    """Constraints on the means of both sides, in the units of the shares.
 
     Attributes
     ----------
     checked : int64
-        0: anything goes.
+        0: there are no constraints.
     sign : int64
         1: the left mean is at most the right one; -1: at least; 0: any.
     low, high : float64
-        Bounds of both.
+        Bounds of both means.
     """
 
     checked: np.int64
@@ -37,6 +37,6 @@ class Limits(NamedTuple):
 
 @kernel(inline=True, inner=True)
 def keeps_limits(limits: Limits, left: float, right: float) -> bool:
-    """Whether sides with these means may be."""
+    """Return whether sides with these means satisfy the constraints."""
     in_order = limits.sign * (left - right) <= 0.0
     return in_order and min(left, right) >= limits.low and max(left, right) <= limits.high

@@ -2,14 +2,14 @@
 
 Glossary
 --------
-cell      ``rank << 32 | row``: one value of one row; rank is that of the value
-          among the different values of its feature, ``MISSING_RANK`` if missing
-column    the cells of one feature; those of a node stand side by side, in the
-          order of (rank, row), missing values last
+cell      ``rank << 32 | row``: one value of one row; the rank is the rank of the value
+          among the distinct values of its feature, ``MISSING_RANK`` if missing
+column    the cells of one feature; the cells of a node are neighbours, sorted
+          by (rank, row), missing values last
 cut       a division of a column: its first ``n_first`` present cells go left,
-          the rest right, missing values to one of the sides
-share     what a row adds to the sum of its side: ``mass * (y - centre)`` on a
-          grid, so that sums are exact in any order
+          the other ones right, missing values to one of the sides
+share     contribution of a row to the sum of its side: ``mass * (y - centre)``
+          on a grid, so that sums are exact in any order
 flag      1 for the rows that go left
 
 ::
@@ -17,8 +17,8 @@ flag      1 for the rows that go left
     rank      0  0  0 | 1 | 4  4 | 7 | x  x        x: missing
     n_first            3   4      6   7            cuts (7: present | missing)
 
-A node with missing values is scanned twice, with these on the right and then
-on the left; of equal scores the first one counts.
+A node with missing values is scanned twice, with missing values on the right and
+then on the left; among equal scores the first one wins.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Column(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What the criteria read of each row.
+    """Data of each row that the criteria read.
 
     Attributes
     ----------
@@ -61,8 +61,8 @@ class Rows(NamedTuple):
         ``mass * (y - centre)`` in regression, ``mass * code`` with two classes;
         empty with more.
     place : uint32
-        Place of the row among those of its node in the order of y; empty but
-        for the absolute error.
+        Position of the row in its node in the order of y; empty except for
+        the absolute error.
     """
 
     code: AnyArray
@@ -72,28 +72,28 @@ class Rows(NamedTuple):
 
 
 class Least(NamedTuple):
-    """What each side of a split must have."""
+    """Least rows and mass of each side of a split."""
 
     rows: np.int64
     mass: np.float64
 
 
 class Scratch(NamedTuple):
-    """Memory that one thread needs for itself.
+    """Scratch arrays of one thread.
 
     Attributes
     ----------
-    counts : float64, shape (4 * n_classes,), or (n_targets,) of several targets
+    counts : float64, shape (4 * n_classes,), or (n_targets,) for several targets
     heap : float64, shape (2 * n_rows + 2,)
-        Sums of a Fenwick tree; empty but for the absolute error.
+        Sums of a Fenwick tree; empty except for the absolute error.
     errors : float64, shape (n_rows,)
-        Like it.
+        Deviations; empty except for the absolute error.
     cells, ordered : uint64, shape (n_rows,)
         For divisions, and for columns of categories in a new order.
     groups : int64, shape (2, most categories + 2)
-        Where the cells of each category start, and categories in an order.
+        Start of the cells of each category, and an order of the categories.
     keys : float64, shape (2, most categories + 2)
-        By which categories are put in order: under trial, and the best.
+        Sort keys of the categories: the keys under trial, and the best ones.
     sums : float64, shape (most categories + 2, n_classes + 2)
         Mass, sum of shares and class counts of each category.
     """
@@ -110,19 +110,19 @@ class Scratch(NamedTuple):
 
 @kernel(inline=True, inner=True)
 def row_of(cell: int) -> Any:
-    """Row of a cell."""
+    """Return the row of a cell."""
     return np.uint64(cell) & _LOW
 
 
 @kernel(inline=True, inner=True)
 def rank_of(cell: int) -> Any:
-    """Rank of a cell."""
+    """Return the rank of a cell."""
     return np.uint64(cell) >> _HIGH
 
 
 @kernel(inner=True)
 def find_missing(cells: AnyArray, start: int, count: int) -> int:
-    """Number of missing values among the cells of a node."""
+    """Count the missing values among the cells of a node."""
     first, last = np.uint64(start), np.uint64(start + count)
     while first < last:  # the first missing cell lies in [first, last]
         middle = (first + last) >> _ONE
@@ -135,7 +135,7 @@ def find_missing(cells: AnyArray, start: int, count: int) -> int:
 
 @kernel(inner=True)
 def first_of_other_rank(cells: AnyArray, start: int, stop: int, rank: int) -> int:
-    """First cell of ``start .. stop`` with a rank higher than ``rank``, none being lower."""
+    """Find the first cell of ``start .. stop`` with a rank above ``rank``; no rank is lower."""
     first, last = np.uint64(start), np.uint64(stop)
     while first < last:
         middle = (first + last) >> _ONE
@@ -148,7 +148,7 @@ def first_of_other_rank(cells: AnyArray, start: int, stop: int, rank: int) -> in
 
 @kernel(inner=True)
 def sum_shares(cells: AnyArray, rows: Rows, start: int, stop: int) -> tuple[float, float]:
-    """Sum of shares and mass of some cells."""
+    """Return the sum of shares and the mass of cells ``start .. stop``."""
     share, mass = rows.share, rows.mass
     weighted = len(mass) > 0
     side = side_mass = 0.0
@@ -170,17 +170,17 @@ def scan_shares(
     criterion: int,
     limits: Limits,
 ) -> tuple[float, int]:
-    """Best cut by sums of shares: squared error, Poisson, and Gini with two classes.
+    """Find the best cut by sums of shares: squared error, Poisson, and Gini with two classes.
 
     Where more than half of the cells have the first rank, as in most columns of
-    counts and flags, their sum is found from that of the others.
+    counts and flags, their sum is the total minus the sum of the other cells.
 
     Parameters
     ----------
     totals : float64
         Mass of the node, then sum of its shares.
     best : float
-        Only a higher score counts.
+        Score that a cut must exceed.
 
     Returns
     -------
@@ -234,7 +234,7 @@ def scan_shares(
 def move_row(
     criterion: int, n_classes: int, counts: FloatArray, k: int, mass: float
 ) -> tuple[float, float]:
-    """Move a row of class k to the left; how both sides' sums of terms change.
+    """Move a row of class k to the left; return the changes of both sides' sums of terms.
 
     A term is the square of a class count (Gini) or ``x log x`` of it (entropy).
     """
@@ -253,7 +253,7 @@ def move_row(
 
 @kernel(inner=True)
 def start_counts(criterion: int, n_classes: int, counts: FloatArray, totals: FloatArray) -> float:
-    """Put all rows on the right; the sum of its terms."""
+    """Put all rows on the right; return the sum of the terms of that side."""
     terms = 0.0
     for k in range(n_classes):
         mass = totals[2 + k]
@@ -278,10 +278,10 @@ def scan_counts(
     n_classes: int,
     counts: FloatArray,
 ) -> tuple[float, int]:
-    """Best cut by class counts; as :func:`scan_shares`, ``totals[2:]`` being the counts.
+    """Find the best cut by class counts, like :func:`scan_shares`; ``totals[2:]`` are the counts.
 
-    Sums of terms run along, O(1) a row.  They gather rounding errors, so a cut
-    that may be the best is scored again from its counts, which have none.
+    Running sums of terms take O(1) per row.  They accumulate rounding errors, so a cut
+    that may be the best is scored again from its counts, which are exact.
     """
     cells, code, mass = column.cells, rows.code, rows.mass
     weighted = len(mass) > 0
@@ -332,7 +332,7 @@ def scan_counts(
 
 @kernel(inner=True)
 def raise_flags(column: Column, n_first: int, missing_left: int, flags: AnyArray) -> None:
-    """Write the flag of each row of a node whose column is cut."""
+    """Write the flag of each row of a node whose ``column`` is cut."""
     start = np.uint64(column.start)
     n_present = np.uint64(column.n_present)
     for i in range(np.uint64(column.n_present + column.n_missing)):
@@ -342,16 +342,16 @@ def raise_flags(column: Column, n_first: int, missing_left: int, flags: AnyArray
 
 @kernel(inner=True)
 def divide_cells(cells: AnyArray, start: int, stop: int, flags: AnyArray, spare: AnyArray) -> int:
-    """Bring the flagged cells of ``cells[start:stop]`` to the front; both parts keep their order.
+    """Move the flagged cells of ``cells[start:stop]`` to the front; both parts keep their order.
 
-    Cells may be rows alone (uint32).  Returns the number of flagged ones.
+    Cells may be plain rows (uint32).  Returns the number of flagged cells.
     """
     left = np.uint64(start)
     right = np.uint64(0)
     for i in range(np.uint64(start), np.uint64(stop)):
         cell = cells[i]
         step = np.uint64(flags[row_of(cell)])
-        # Both are written, one of them counts: no branch to guess wrongly.
+        # Both arrays are written, one write counts: there is no branch to mispredict.
         cells[left] = cell
         spare[right] = cell
         left += step

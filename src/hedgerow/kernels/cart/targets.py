@@ -1,7 +1,7 @@
-"""Search of a single tree for several targets, and cuts that are drawn at random.
+"""Split search of a single tree for several targets, and random cuts.
 
-Shares of several targets stand one behind the other: ``share[t * n_rows + row]``.  All have
-one unit, so that the squares of their sums can be added up.
+Shares of several targets follow one another: ``share[t * n_rows + row]``.  All have the same
+unit, so the squares of their sums can be added.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hedgerow.kernels.cart.search import (
 
 @kernel(inner=True)
 def add_targets(cells: AnyArray, rows: Rows, start: int, stop: int, sums: FloatArray) -> float:
-    """Add the shares of some cells to the sums of all targets; their mass."""
+    """Add the shares of some cells to the sums of all targets; return the mass of the cells."""
     n_rows, n_targets = len(rows.share) // len(sums), len(sums)
     total = 0.0
     for i in range(start, stop):
@@ -38,7 +38,7 @@ def add_targets(cells: AnyArray, rows: Rows, start: int, stop: int, sums: FloatA
 
 @kernel(inner=True)
 def targets_score(sums: FloatArray, totals: FloatArray, mass: float, other_mass: float) -> float:
-    """Sum over the targets of the scores of their squares; ``sums`` are those of the left side."""
+    """Return the score of squared error, summed over the targets; ``sums`` are the left side's."""
     left = right = 0.0
     for t in range(len(sums)):
         other = totals[1 + t] - sums[t]
@@ -57,9 +57,9 @@ def scan_targets(
     best: float,
     sums: FloatArray,
 ) -> tuple[float, int]:
-    """Best cut by the squares of several targets; as :func:`scan_shares`.
+    """Find the best cut by the squared error of several targets, like :func:`scan_shares`.
 
-    ``totals[1 + t]`` is the sum of the shares of target t, and ``sums`` scratch space.
+    ``totals[1 + t]`` is the sum of the shares of target t; ``sums`` is a scratch array.
     """
     cells, start = column.cells, column.start
     total = column.n_present + column.n_missing
@@ -89,7 +89,7 @@ def scan_targets(
 def first_above(
     cells: AnyArray, start: int, stop: int, values: FloatArray, threshold: float
 ) -> int:
-    """First of the present cells ``start .. stop`` whose value is above the threshold."""
+    """Find the first of the present cells ``start .. stop`` with a value above the threshold."""
     first, last = np.int64(start), np.int64(stop)
     while first < last:
         middle = (first + last) >> 1
@@ -102,7 +102,7 @@ def first_above(
 
 @kernel(inner=True)
 def drawn_threshold(low: float, high: float, share: float) -> float:
-    """A number from ``low`` on and below ``high``, the given share of the way."""
+    """Return the number at ``share`` of the way from ``low`` to ``high``, which is excluded."""
     if np.isfinite(low) and np.isfinite(high):
         drawn = low * (1.0 - share) + high * share
         if low <= drawn < high:
@@ -115,7 +115,7 @@ def left_counts(
     column: Column, rows: Rows, first: int, last: int, totals: FloatArray, n_classes: int,
     counts: FloatArray,
 ) -> float:  # fmt: skip
-    """Add the classes of some cells to the left side; their mass."""
+    """Add the classes of some cells to the left side; return the mass of the cells."""
     total = 0.0
     for i in range(first, last):
         row = row_of(column.cells[i])
@@ -133,7 +133,7 @@ def score_cut(
     totals: FloatArray, criterion: int, n_classes: int, n_targets: int, limits: Limits,
     scratch: Scratch,
 ) -> float:  # fmt: skip
-    """Score of one cut; minus infinity if it may not be."""
+    """Return the score of one cut; minus infinity if it is not allowed."""
     cells, start = column.cells, column.start
     middle, end = start + column.n_present, start + column.n_present + column.n_missing
     n_left = n_first + (column.n_missing if missing_left == 1 else 0)

@@ -1,9 +1,9 @@
-"""From the root of a single tree to the leaf of each row.
+"""Walk from the root of a single tree to the leaf of each row.
 
 Values are compared as 64-bit keys (:mod:`hedgerow.kernels.tables.keys`).  At a numeric split a row
 goes left if its key is at most the threshold; at a categorical one if its
 category is among those that went left in training.  A missing value takes the
-side that the node has learned, a category that the node has not seen that of
+side that the node has learned; a category that the node has not seen goes to
 the larger child.
 """
 
@@ -22,7 +22,7 @@ _LOW_63 = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 class WalkNodes(NamedTuple):
-    """What the walk reads of each node.
+    """Data of each node that the walk reads.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class WalkNodes(NamedTuple):
 
 @kernel(inner=True)
 def category_goes_left(nodes: WalkNodes, node: int, key: int) -> bool:
-    """Whether a category goes left at a categorical split."""
+    """Return whether a category goes left at a categorical split."""
     first, last = nodes.category_start[node], nodes.category_start[node + 1]
     end = last
     while first < last:
@@ -71,7 +71,7 @@ def category_goes_left(nodes: WalkNodes, node: int, key: int) -> bool:
 
 @kernel(inline=True, inner=True)
 def key_of(value: Any, is_key: int) -> Any:
-    """Key of a number of any float type, or of what is a key already."""
+    """Return the key of a number of any float type; a key is returned as it is."""
     if is_key == 1:
         return np.int64(value)
     number = np.float64(value)
