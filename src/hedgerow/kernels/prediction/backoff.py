@@ -1,10 +1,10 @@
-"""Where rows stop that hold a category which the model has not seen.
+"""Stops of rows with a category that the model has not seen.
 
-With ``unknown_category="backoff"`` such a row goes down a tree as far as its
-known values lead; at the first split that asks for the unknown one it stops, and
-the node's own value counts, the mean over the training rows that reached it.
+With ``unknown_category="backoff"`` such a row goes down a tree until a split tests
+the unknown category.  The row stops at this node and gets the node's own value, the
+mean over the training rows that reached it.
 
-These rows are few, so the walk is the obvious one.
+These rows are few, so the walk is a plain loop.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Raw scores of trees that ask one question a level, as those of CatBoost do.
+"""Raw scores of symmetric trees: one split per level, as in CatBoost.
 
-The answers to the questions of a tree are the bits of a number, and the number is the place
-of the leaf in a table::
+The results of the splits of a tree are the bits of a number, and the number is the index of
+the leaf in a table::
 
     level 0   x3 > 0.5   1        code 1 0 1 = 5:  value[start + 5]
     level 1   x0 > 2.0   0
     level 2   x3 > 0.9   1
 
-Three levels are asked at once, of all rows of a block; no branch, and a single gather a tree.
-Where a branch has ended before the last level, all codes below it have its value.  Sums are those
-of :mod:`hedgerow.kernels.prediction.predict`, in tree order.
+Three levels are evaluated at once for all rows of a block, without a branch and with a single
+gather per tree.  If a branch ends before the last level, all codes below it have its value.  Sums
+are in tree order, as in :mod:`hedgerow.kernels.prediction.predict`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hedgerow.kernels.prediction.table_keys import fill_keys, fill_set_keys
 from hedgerow.kernels.primitives.intrinsics import SPARE_WORDS, line_start, words_as
 
 FUSED = 3
-"""Levels asked at once; trees are padded to a multiple, with questions that all answer by no."""
+"""Levels evaluated at once; trees are padded to a multiple with splits that are always false."""
 
 _ONE, _TWO = np.uint64(1), np.uint64(2)
 _NO, _FIRST, _SECOND, _THIRD = np.uint32(0), np.uint32(4), np.uint32(2), np.uint32(1)
@@ -33,7 +33,7 @@ _BITS = np.uint32(FUSED)
 
 
 def level_space(n_slots: int, block: int) -> npt.NDArray[np.uint64]:
-    """Scratch space for one call of :func:`add_level_trees`."""
+    """Return scratch space for one call of :func:`add_level_trees`."""
     return np.empty((2 * n_slots + 1) * block // 2 + SPARE_WORDS, np.uint64)
 
 
@@ -52,8 +52,8 @@ def add_level_trees(
 ) -> None:
     """Add trees ``first_tree .. stop_tree`` to the scores of rows ``start .. stop``.
 
-    ``tables`` is :class:`hedgerow.model.levels.LevelTables` as a plain tuple, ``space`` is from
-    :func:`level_space`; the others are those of
+    ``tables`` is :class:`hedgerow.model.levels.LevelTables` as a plain tuple, and ``space`` comes
+    from :func:`level_space`; the other arguments are as in
     :func:`hedgerow.kernels.prediction.predict.add_masked_trees`.
     """
     slots, slot, threshold, level_start, value, value_start = tables

@@ -1,7 +1,7 @@
-"""The raw score of a single row, its trees side by side.
+"""The raw score of a single row, which walks several trees side by side.
 
-A row alone waits at each node for the number of the child (about 12 cycles).  Here eight
-trees of about the same depth go down together, so that these waits overlap: the walk of
+A single row waits at each node for the number of the child (about 12 cycles).  Here the row
+walks eight trees of about the same depth together, so the waits overlap: the walk of
 one row through 100 trees of 31 leaves takes a third of the time (``benchmarks/one_row.py``).
 The leaves are then added in tree order, as everywhere (:mod:`hedgerow.kernels.prediction.predict`).
 """
@@ -31,8 +31,9 @@ def fill_keys_of_row(
 ) -> None:
     """Write the key of each slot; see :func:`hedgerow.kernels.prediction.table_keys.fill_keys`.
 
-    Column c has the bits ``words[c]``, of which ``codings[coding_of[c]]`` makes a key.  Slots
-    below 0 are sets of categories (:func:`hedgerow.kernels.prediction.table_keys.fill_set_keys`).
+    ``words[c]`` holds the bits of column c, and ``codings[coding_of[c]]`` turns them into a key.
+    Negative slots are sets of categories
+    (:func:`hedgerow.kernels.prediction.table_keys.fill_set_keys`).
     """
     bins, bins_start, sets = categories
     for slot in range(np.uint64(len(slots))):
@@ -57,7 +58,7 @@ def fill_keys_of_row(
 def walk_row(tables: tuple[Any, ...], order: AnyArray, keys: AnyArray, ends: AnyArray) -> None:
     """Write the leaf that the row reaches in tree t to ``ends[t]``.
 
-    ``order`` are the trees by ascending depth: those of eight neighbours differ little.
+    ``order`` lists the trees by ascending depth, so the depths of eight neighbours differ little.
     """
     _, nodes, _, _, _, roots, depths = tables
     n_trees, zero = np.uint64(len(order)), np.uint64(0)

@@ -1,4 +1,4 @@
-r"""Raw scores of rows: two engines, one result to the last bit.
+r"""Raw scores of rows: two engines with the same result to the last bit.
 
 Glossary
 --------
@@ -6,21 +6,21 @@ rows     ``(bits, coding, origin, row_step, column_step)``: the values of a tabl
          as a flat array of integers of their width; the value of row r, column c
          is ``bits[origin + r * row_step + c * column_step]``
 coding   how a key is made from bits, see :func:`hedgerow.kernels.prediction.table_keys.fill_keys`
-slot     one column as keys, with missing values either lowest (they go left
-         wherever the slot is asked) or highest (they go right); a column whose
+slot     one column as keys, with missing values either lowest (they go left at
+         every split of the slot) or highest (they go right); a column whose
          splits send missing values both ways has two slots.  Each set of
          categories is a slot, too: its key is 0 for the rows in the set, else 1
-rank     how many of the thresholds of its column are below a key: as good as the key, and
-         half as wide as 64 bits (:func:`hedgerow.kernels.prediction.table_keys.fill_ranks`)
+rank     number of thresholds of a column below a key: it replaces the key and takes 32
+         instead of 64 bits (:func:`hedgerow.kernels.prediction.table_keys.fill_ranks`)
 part     at most 32 exits of a tree, numbered from left to right; an exit is a
          leaf or the top of another part
-mask     32 bits a row: the exits of a part that the row may still take
+mask     32 bits per row: the exits of a part that the row may still take
 
 Bit masks (QuickScorer, with the rows of a block side by side).  The splits of a
-part are asked in any order, each as ``mask &= clear if key > threshold else ~0``,
-where ``clear`` has zeros at the exits below the left child.  The lowest bit that
-is left is the row's exit.  No branch, no gather; the compiler makes vector code
-of it::
+part are evaluated in any order, each as ``mask &= clear if key > threshold else ~0``,
+where ``clear`` has zeros at the exits below the left child.  The lowest remaining
+bit is the row's exit.  There is no branch and no gather, and the compiler vectorises
+the loop::
 
     part      a           exits 2 1 0
              / \          clear 1 1 0 of a: its left child is exit 0
@@ -28,16 +28,17 @@ of it::
                / \
               1   2       right at a, left at b: mask 1 1 0, lowest bit 1, exit 1
 
-A tree of more than 32 leaves has several parts; the exit taken in one names the
-next (:func:`add_masked_trees`).
+A tree of more than 32 leaves has several parts; the exit taken in one part names
+the next part (:func:`add_masked_trees`).
 
 Walk.  Single rows and trees of very many leaves go from node to node without
 branches, eight rows at a time: children are neighbours and a leaf is its own
 child, so every row takes as many steps as the tree is deep
 (:func:`add_walked_trees`, :func:`find_leaves`).
 
-Where leaves hold vectors, one walk ends at a vector whose numbers go to all outputs
-(:func:`add_vectors`); with slopes, at a line (:mod:`hedgerow.kernels.prediction.slopes`).
+Where leaves hold vectors, one walk ends at a vector with a number for each output
+(:func:`add_vectors`); where leaves have slopes, it ends at a line
+(:mod:`hedgerow.kernels.prediction.slopes`).
 
 The score of a row is the sum in tree order, in both engines and for any block.
 """
@@ -59,7 +60,7 @@ EXITS = 32
 """Exits of a part: bits of a mask."""
 
 FUSED = 8
-"""Splits asked while a mask is held in a register; parts are padded to a multiple.
+"""Splits evaluated while a mask is held in a register; parts are padded to a multiple.
 
 Four or eight cost the same; eight halves the number of loops.
 """
@@ -102,7 +103,7 @@ def add_leaves(
     """Add leaf ``chosen[i]`` of a tree to row ``first_row + i``, for ``n_rows`` rows.
 
     ``leaves`` is ``(vectors, value, slopes, numbers)``: a vector for each node, float64
-    (n_nodes, n_outputs), or, if there are none, the values and
+    (n_nodes, n_outputs); if there are no vectors, the values and
     :class:`hedgerow.kernels.prediction.slopes.Slopes` of the nodes and the numbers of all rows.
     """
     vectors, value, slopes, numbers = leaves
@@ -124,7 +125,7 @@ def add_chosen_vectors(
 ) -> None:
     """Add vector ``chosen[r]`` to the scores of row r, for each r in ``rows[start:stop]``.
 
-    Without any ``rows``, for rows ``start .. stop``.
+    If ``rows`` is empty, the rows are ``start .. stop``.
     """
     listed = len(rows) > 0
     for output in range(np.uint64(len(scores))):
@@ -137,7 +138,7 @@ def add_chosen_vectors(
 def clear_exits(
     keys: AnyArray, masks: AnyArray, block: int, part: int, splits: tuple[Any, ...], at: int
 ) -> None:
-    """Ask ``FUSED`` splits from position ``at`` on of all rows of a block."""
+    """Evaluate ``FUSED`` splits from position ``at`` on for all rows of a block."""
     slot, threshold, clear = splits
     b, c, d, e = at + _ONE, at + np.uint64(2), at + np.uint64(3), at + np.uint64(4)
     f, g, h = at + np.uint64(5), at + np.uint64(6), at + np.uint64(7)
@@ -161,12 +162,12 @@ def clear_exits(
 
 
 def mask_space(n_slots: int, most_parts: int, block: int) -> npt.NDArray[np.uint64]:
-    """Scratch space for one call of :func:`add_masked_trees`."""
+    """Return scratch space for one call of :func:`add_masked_trees`."""
     return np.empty((2 * n_slots + most_parts + 3) * block // 2 + SPARE_WORDS, np.uint64)
 
 
 def walk_space(n_slots: int, block: int, n_rows: int) -> npt.NDArray[np.uint64]:
-    """Scratch space for one call of :func:`add_walked_trees` or :func:`find_leaves`."""
+    """Return scratch space for one call of :func:`add_walked_trees` or :func:`find_leaves`."""
     return np.empty((n_slots + 1) * max(1, min(block, n_rows)), np.uint64)
 
 
@@ -190,21 +191,21 @@ def add_masked_trees(
     Parameters
     ----------
     rows : tuple
-        See the module's text; ``bits`` is int32 or int64.
+        See the docstring of the module; ``bits`` is int32 or int64.
     tables : tuple
         :class:`hedgerow.model.layout.MaskTables` as a plain tuple.
     scores : float64 (n_outputs, n_rows)
     block : int
-        Rows worked on side by side, a multiple of 16.
+        Rows handled side by side, a multiple of 16.
     start, stop, first_tree, stop_tree : int
     categories : tuple
         See :func:`hedgerow.kernels.prediction.table_keys.fill_set_keys`; empty without categories.
     space : uint64
         Scratch space from :func:`mask_space`, of this call alone.
     leaves : tuple
-        What leaves hold, if not one number each: see :func:`add_leaves`.
+        Contents of leaves that do not hold one number each: see :func:`add_leaves`.
     ranks : Ranks or None
-        Where thresholds are ranks (int32) and ``bits`` is int64; None: thresholds are keys.
+        Present if thresholds are ranks (int32) and ``bits`` is int64; None: thresholds are keys.
     """
     slots, slot, threshold, clear, part_start, tree_part, hops = tables[:7]
     value, node, onward, most_parts = tables[7:]
@@ -255,7 +256,7 @@ def add_masked_trees(
 
 @kernel(inline=True, inner=True)
 def step(nodes: IntArray, keys: AnyArray, first: int, node: int) -> int:
-    """The child to which the row goes whose keys start at ``first``; a leaf stays."""
+    """Return the child for the row whose keys start at ``first``; a leaf returns itself."""
     link = np.uint64(nodes[node + node + _ONE])
     above = keys[first + (link & _LOW_BITS)] > nodes[node + node]
     return (link >> _LINK_BITS) + np.uint64(above)
@@ -312,10 +313,10 @@ def add_walked_trees(
     space: AnyArray,
     leaves: tuple[Any, ...],
 ) -> None:
-    """Like :func:`add_masked_trees`, by walking; for few rows or large trees.
+    """Add trees like :func:`add_masked_trees`, by walking; for few rows or large trees.
 
-    ``tables`` is :class:`hedgerow.model.layout.WalkTables` as a plain tuple, ``space`` is from
-    :func:`walk_space`.
+    ``tables`` is :class:`hedgerow.model.layout.WalkTables` as a plain tuple, and ``space`` comes
+    from :func:`walk_space`.
     """
     slots, nodes, value, node, _, roots, depths = tables
     has_sets = len(categories[2]) > 0

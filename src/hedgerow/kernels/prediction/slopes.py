@@ -1,19 +1,19 @@
-"""Leaves that are lines: what a few columns add to the value of a leaf.
+"""Linear leaves: a few columns add linear terms to the value of a leaf.
 
 Glossary
 --------
 term    one column of a leaf, with a slope and a center
 number  the value of a column as float64; missing and infinite ones add nothing
-bounds  lowest and highest sum of terms over the rows that the leaf was grown on: no
-        other row gets more, however far away it is
+bounds  lowest and highest sum of terms over the rows that the leaf was grown on; the sum
+        of any other row is clipped to them
 
 A leaf of value ``v`` predicts, for a row with the numbers ``x``::
 
     v + clip(sum of slope[k] * (x[column[k]] - center[k]), low, high)
 
-Leaves of LightGBM have other rules: a line without bounds, ``low`` and ``high`` being
-infinite, predicts ``v + sum of slope[k] * x[column[k]]``, infinite numbers included, and
-``v + center[k]``, the same for all its terms, if one of its numbers is NaN.
+Leaves of LightGBM have other rules.  A line without bounds (``low`` and ``high`` are
+infinite) predicts ``v + sum of slope[k] * x[column[k]]``, infinite numbers included.  If
+one of its numbers is NaN, it predicts ``v + center[k]``, the same for all its terms.
 
 The slopes are the Newton step in the columns (Shi, Li and Li 2019; de Vito 2017): with
 ``d = x - center``, where the center is the mean of the leaf's rows weighted by h, they solve
@@ -22,11 +22,11 @@ The slopes are the Newton step in the columns (Shi, Li and Li 2019; de Vito 2017
                                                            H = sum of h
 
 The mean of ``d`` is 0, so the step of the constant does not depend on the slopes: it is
-that of a leaf without any.  The penalty is one in units of rows, whatever the scale of
-the columns: one column alone has ``H / (H + penalty)`` of the slope of least squares.
+the same as in a leaf without slopes.  The penalty is in units of rows, whatever the scale
+of the columns: a single column gets ``H / (H + penalty)`` of the least-squares slope.
 
-The columns are those that were split last on the way to the leaf.  A leaf is worked on
-by one thread, over its rows in their order, so the bits do not depend on the number of
+The columns are the columns of the last splits on the path to the leaf.  One thread handles
+a leaf and passes over its rows in order, so the bits do not depend on the number of
 threads.
 """
 
@@ -42,17 +42,17 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray
 from hedgerow.compile import kernel
 
 TERMS = 3
-"""Most terms of a leaf.
+"""Largest number of terms of a leaf.
 
-In a prototype on 23 tables, beside constant leaves: 3 terms -3.0% of the loss, 5 terms -3.0%, all
-of a path -2.7%; a model of three has half as many numbers.
+In a prototype on 23 tables, the loss changed against constant leaves by -3.0% with 3 terms, -3.0%
+with 5 terms and -2.7% with all columns of a path; a model with 3 terms has half as many numbers.
 """
 
 ROWS_A_TERM = 2
-"""A leaf has at least so many rows for each term, and as many for its value."""
+"""Least rows of a leaf for each term, and for its value."""
 
 _SINGULAR = 1e-9
-"""A column of which others leave less than this share of the variance gets no slope."""
+"""A column gets no slope if other columns explain all but this share of its variance."""
 
 _LARGEST = np.finfo(np.float64).max
 _ONE = np.uint64(1)
@@ -80,7 +80,7 @@ class Slopes(NamedTuple):
 
 
 def part_of_slopes(slopes: Slopes | None, first: int, stop: int) -> Slopes | None:
-    """Those of nodes ``first .. stop``."""
+    """Return the slopes of nodes ``first .. stop``."""
     if slopes is None:
         return None
     begin, end = slopes.start[first], slopes.start[stop]
@@ -95,26 +95,26 @@ def part_of_slopes(slopes: Slopes | None, first: int, stop: int) -> Slopes | Non
 
 
 def scaled_slopes(slopes: Slopes, factor: float) -> Slopes:
-    """Terms that add ``factor`` times as much."""
+    """Return slopes whose terms add ``factor`` times as much."""
     ends = (factor * slopes.low, factor * slopes.high)
     low, high = ends if factor >= 0.0 else ends[::-1]
     return slopes._replace(slope=factor * slopes.slope, low=low, high=high)
 
 
 def writable_slopes(slopes: Slopes) -> Slopes:
-    """Copies: kernels are compiled for arrays that can be written to."""
+    """Return writable copies: kernels are compiled for writable arrays."""
     return Slopes(*(np.array(part, order="C") for part in slopes))
 
 
 def lines_at(lines: tuple[FloatArray, Slopes, FloatArray], nodes: IntArray) -> FloatArray:
-    """What node ``nodes[r]`` adds for row r."""
+    """Return, for each row r, the value that node ``nodes[r]`` adds."""
     scores, every = np.zeros(len(nodes)), np.zeros(0, dtype=np.uint32)
     add_chosen_lines(*lines, nodes.astype(np.float64), every, 0, len(nodes), scores)
     return scores
 
 
 def joined_slopes(parts: Sequence[Slopes | None], sizes: Sequence[int]) -> Slopes | None:
-    """Those of several trees or forests, of ``sizes`` nodes, one behind the other."""
+    """Concatenate the slopes of several trees or forests with ``sizes`` nodes."""
     if all(part is None for part in parts):
         return None
     whole = [no_slopes(n) if part is None else part for part, n in zip(parts, sizes, strict=True)]
@@ -127,21 +127,21 @@ def joined_slopes(parts: Sequence[Slopes | None], sizes: Sequence[int]) -> Slope
 
 
 def no_slopes(n_nodes: int) -> Slopes:
-    """Those of nodes without any."""
+    """Return the slopes of nodes without any."""
     start, none = np.zeros(n_nodes + 1, dtype=np.int64), np.zeros(0)
     column = np.zeros(0, dtype=np.int32)
     return Slopes(start, column, none, none, np.zeros(n_nodes), np.zeros(n_nodes))
 
 
 class LeafRows(NamedTuple):
-    """What a tree was grown on, node by node.
+    """Training rows of a tree, node by node.
 
     Attributes
     ----------
     rows : uint32
-        Those of node n are ``count[n]`` from ``start[n]`` on.
+        The rows of node n are ``count[n]`` entries from ``start[n]`` on.
     start, count : int64, one per node
-        The count is 0 where there is nothing to be found: in inner nodes.
+        The count is 0 in inner nodes, which get no terms.
     quantized : int32 or float64, two per row of the table
         g and h, in units of ``g_unit`` and ``h_unit``.
     g_unit, h_unit : float
@@ -161,7 +161,7 @@ class LeafRows(NamedTuple):
 
 
 class LeafTerms(NamedTuple):
-    """The terms of all nodes, with places for three of each.
+    """Terms of all nodes, with room for three terms per node.
 
     Attributes
     ----------
@@ -180,7 +180,7 @@ class LeafTerms(NamedTuple):
 
 
 def empty_terms(n_nodes: int) -> LeafTerms:
-    """Of nodes without any."""
+    """Return the terms of nodes without any."""
     return LeafTerms(
         count=np.zeros(n_nodes, dtype=np.int64),
         column=np.zeros((n_nodes, TERMS), dtype=np.int32),
@@ -191,7 +191,7 @@ def empty_terms(n_nodes: int) -> LeafTerms:
 
 
 def slopes_of(terms: LeafTerms) -> Slopes:
-    """The terms one behind the other, without those whose slope is 0."""
+    """Return the terms one after the other, without terms whose slope is 0."""
     kept = terms.slope != 0.0
     start = np.zeros(len(kept) + 1, dtype=np.int64)
     np.cumsum(kept.sum(axis=1), out=start[1:])
@@ -200,13 +200,13 @@ def slopes_of(terms: LeafTerms) -> Slopes:
 
 @kernel(inner=True)
 def is_finite(x: float) -> bool:
-    """Neither NaN nor infinite."""
+    """Return whether ``x`` is neither NaN nor infinite."""
     return abs(x) <= _LARGEST
 
 
 @kernel(inner=True)
 def clipped(x: float, low: float, high: float) -> float:
-    """``x`` within bounds; 0 for NaN, which infinite terms may come to."""
+    """Return ``x`` clipped to the bounds; 0 for NaN, which infinite terms may add up to."""
     if not abs(x) >= 0.0:
         return 0.0
     return min(max(x, low), high)
@@ -214,7 +214,7 @@ def clipped(x: float, low: float, high: float) -> float:
 
 @kernel(inner=True)
 def sum_of_terms(slopes: Slopes, node: int, numbers: FloatArray, row: int) -> float:
-    """What the terms of a leaf add for a row."""
+    """Return the sum of the terms of a leaf for a row."""
     total = 0.0
     unbounded = not is_finite(slopes.low[node])
     for k in range(np.uint64(slopes.start[node]), np.uint64(slopes.start[node + _ONE])):
@@ -240,8 +240,8 @@ def add_lines(
 ) -> None:
     """Add leaf ``ends[i]``, its value and its terms, to row ``first_row + i``, for ``n_rows`` rows.
 
-    ``lines`` are values and slopes of all nodes and the numbers of all rows; ``scores`` are
-    those of one output.
+    ``lines`` holds values and slopes of all nodes and the numbers of all rows; ``scores`` are
+    the scores of one output.
     """
     values, slopes, numbers = lines
     for i in range(n_rows):
@@ -251,9 +251,9 @@ def add_lines(
 
 @kernel(inner=True)
 def term_at(slopes: Slopes, node: int, k: int, x: float) -> float:
-    """What term ``k`` of a leaf adds to the sum of terms for the number ``x``.
+    """Return the value of term ``k`` of a leaf for the number ``x``.
 
-    Of a line without bounds NaN for NaN, which :func:`sum_within` reads.
+    In a line without bounds NaN gives NaN, which :func:`sum_within` handles.
     """
     if not is_finite(slopes.low[node]):
         return slopes.slope[k] * x
@@ -262,7 +262,7 @@ def term_at(slopes: Slopes, node: int, k: int, x: float) -> float:
 
 @kernel(inner=True)
 def sum_within(slopes: Slopes, node: int, total: float) -> float:
-    """What a leaf adds to its value whose terms sum up to ``total``."""
+    """Return what a leaf adds to its value if its terms sum up to ``total``."""
     if is_finite(slopes.low[node]):
         return clipped(total, slopes.low[node], slopes.high[node])
     return slopes.center[np.uint64(slopes.start[node])] if np.isnan(total) else total
@@ -281,7 +281,7 @@ def add_chosen_lines(
 ) -> None:
     """Add leaf ``chosen[r]`` to the score of row r, for each r in ``rows[start:stop]``.
 
-    Without any ``rows``, for rows ``start .. stop``.
+    If ``rows`` is empty, the rows are ``start .. stop``.
     """
     listed = len(rows) > 0
     for i in range(np.uint64(start), np.uint64(stop)):
@@ -292,12 +292,12 @@ def add_chosen_lines(
 
 @kernel(inner=True)
 def find_centers(data: LeafRows, terms: LeafTerms, leaf: int) -> float:
-    """Write the centers of a leaf's columns, and the space of its rows; return the sum of h.
+    """Write the centers of a leaf's columns and ``data.space`` of its rows; return the sum of h.
 
-    The center is the mean of what is finite, weighted by h; of a column with one value it is
-    that value, as the rounded mean would leave it a variance.  The space of a leaf is where
-    its rows stand in ``data.rows``: first g, then h, then ``x - center`` of each term, 0
-    where x is not finite or there is no term.  Rows that lie far apart are thus read once.
+    The center is the mean of the finite values, weighted by h.  A column with a single value
+    has this value as its center, because a rounded mean would leave it a variance.  The space
+    of a row is at its position in ``data.rows``: g, h, and ``x - center`` of each term, or 0
+    where x is not finite or there is no term.  Scattered rows are thus read only once.
     """
     n_terms, two, space = np.uint64(terms.count[leaf]), np.uint64(2), data.space
     first = np.uint64(data.start[leaf])
@@ -358,7 +358,7 @@ def sum_products(data: LeafRows, leaf: int, S: FloatArray, b: FloatArray) -> Non
 def solve(S: FloatArray, b: FloatArray, n_terms: int, ridge: float, slope: FloatArray) -> None:
     """Write the slopes that solve ``(S + ridge diag S) slope = b``, by Cholesky, in place.
 
-    A column without variance of its own, or with one that is not finite, has the slope 0.
+    A column without variance of its own, or with a variance that is not finite, has the slope 0.
     """
     for s in range(n_terms):
         diagonal = S[s, s] * (1.0 + ridge)
@@ -394,10 +394,10 @@ def add_value(data: LeafRows, leaf: int, value: float, scores: FloatArray) -> No
 
 @kernel(inner=True)
 def find_bounds(data: LeafRows, terms: LeafTerms, leaf: int, ends: tuple[float, float]) -> None:
-    """Write the sum of terms of each row over its g in the space, and the bounds of the leaf.
+    """Replace g of each row in the space by its sum of terms; write the bounds of the leaf.
 
     A sum has the bits of :func:`sum_of_terms`: a term with the slope 0 adds nothing.  ``ends``
-    are the least and the greatest sum allowed.  Rows with a hessian of 0 do not widen the
+    are the least and the greatest allowed sum.  Rows with a hessian of 0 do not widen the
     bounds: the solution ignores such rows, so their values may lie anywhere.
     """
     space, first = data.space, np.uint64(data.start[leaf])
@@ -423,7 +423,7 @@ def find_bounds(data: LeafRows, terms: LeafTerms, leaf: int, ends: tuple[float, 
 
 
 def system_space() -> FloatArray:
-    """Scratch space for one call of :func:`fit_terms`."""
+    """Return scratch space for one call of :func:`fit_terms`."""
     return np.empty((TERMS + 1, TERMS))
 
 
@@ -446,20 +446,20 @@ def fit_terms(
     ----------
     data : LeafRows
     terms : LeafTerms
-        With counts and columns.
+        ``count`` and ``column`` are filled.
     penalty, rate : float
-        The learning rate is in slopes and bounds.
+        ``rate`` is the learning rate, which slopes and bounds include.
     longest : two floats
-        The most that the terms of a leaf may add, and that value and terms may come to, either
-        way and before the learning rate; infinite: any.
+        Largest absolute value of the terms of a leaf, and of its value and terms together, before
+        the learning rate; infinite: no limit.
     start, stop : int
     values : float64, one per node
     system : float64 (TERMS + 1, TERMS)
         Scratch space of this call alone (:func:`system_space`).
     scores : float64 (n_rows,)
-        Values and terms are added to those of the rows; empty: to none.
+        Values and terms are added to the scores of the rows; empty: nothing is added.
     """
-    S, b = system, system[TERMS]  # the rows of S end where b stands
+    S, b = system, system[TERMS]  # b follows the rows of S
     for leaf in range(np.uint64(start), np.uint64(stop)):
         n_terms = np.uint64(terms.count[leaf])
         if n_terms == 0:

@@ -1,6 +1,6 @@
-"""Keys of the rows of a table, by which prediction compares values with thresholds.
+"""Keys of the rows of a table, which prediction compares with thresholds.
 
-The words rows, coding, slot and rank are those of :mod:`hedgerow.kernels.prediction.predict`.
+The glossary of :mod:`hedgerow.kernels.prediction.predict` defines rows, coding, slot and rank.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hedgerow.kernels.primitives.intrinsics import trailing_zeros
 _ONE = np.uint64(1)
 
 _SEARCHES = np.uint64(8)
-"""Keys that are ranked side by side; arrays of keys have room for a multiple."""
+"""Keys that are ranked side by side; arrays of keys have room for a multiple of this number."""
 
 
 @kernel(inner=True)
@@ -30,9 +30,9 @@ def fill_set_keys(
     slot_step_out: int,
     categories: tuple[Any, ...],
 ) -> None:
-    """The part of :func:`fill_keys` for sets of categories, which are negative slots.
+    """Write the keys of sets of categories, which are the negative slots; see :func:`fill_keys`.
 
-    ``categories`` is ``(bins, bins_start, sets)``: slot ``-1 - s`` asks whether the
+    ``categories`` is ``(bins, bins_start, sets)``: slot ``-1 - s`` tests whether the
     bin of row r, ``bins[bins_start[s] + r]``, is in ``sets[4 s : 4 s + 4]``.
     """
     bins, bins_start, sets = categories
@@ -62,15 +62,15 @@ def fill_keys(
     """Write the keys of ``n_rows`` rows: row i, slot s to ``i * row_step_out + s * slot_step_out``.
 
     ``coding`` is ``[shift, flip, minus_zero, bottom, top, lowest, highest]`` in the
-    width of the bits.  A float's key is its bits, with the lower ones flipped if it
-    is negative (``flip``; 0 for integers, which are their own keys); the key of -0.0
-    becomes that of 0.0; outside ``bottom .. top`` is a NaN or ``MISSING_KEY``.
+    width of the bits.  A float's key is its bits, with the lower bits flipped if it is
+    negative (``flip`` is 0 for integers, which are their own keys).  -0.0 has the key
+    of 0.0.  A key outside ``bottom .. top`` is a NaN or ``MISSING_KEY``.
     """
     bits, coding, origin, row_step, column_step = rows
     shift, flip, minus_zero = coding[0], coding[1], coding[2]
     bottom, top = coding[3], coding[4]
     for slot in range(np.uint64(len(slots))):
-        # A set of categories is filled in afterwards; until then it stands for column 0.
+        # :func:`fill_set_keys` fills sets of categories later; until then they read column 0.
         start = origin + (max(slots[slot], 0) >> 1) * column_step
         missing = coding[np.uint64(5) + np.uint64(slots[slot] & 1)]
         out = slot * slot_step_out
@@ -84,16 +84,16 @@ def fill_keys(
 
 
 class Ranks(NamedTuple):
-    """The thresholds of each slot, to make ranks of keys.
+    """Thresholds of each slot, which turn keys into ranks.
 
     Attributes
     ----------
     cuts : int64
-        Distinct thresholds, ascending; those of a slot are filled up with the largest key
+        Distinct thresholds, ascending; the cuts of a slot are padded with the largest key
         to one less than a power of two.
     start : uint64, one per slot and one more
-        Where the cuts of a slot stand.  The second slot of a column has none of its own: both
-        are ranked by the thresholds of the column.
+        Start of the cuts of a slot.  The second slot of a column has no cuts of its own: both
+        slots use the thresholds of the column.
     """
 
     cuts: IntArray
@@ -102,10 +102,10 @@ class Ranks(NamedTuple):
 
 @kernel(inline=True, inner=True)
 def above(cuts: IntArray, start: int, shift: int, rank: int, key: int) -> int:
-    """The rank, more by ``2 ** shift`` if the key is above the cut in the middle.
+    """Return ``rank``, plus ``2 ** shift`` if the key is above the cut in the middle.
 
-    Shifted, not chosen: where it may choose, the compiler jumps, and half of the jumps are
-    foretold wrongly (14 ns a key instead of 4, with AVX2).
+    The code shifts a comparison instead of choosing a number: for a choice the compiler makes a
+    branch, and half of the branches are mispredicted (14 ns per key instead of 4, with AVX2).
     """
     half = _ONE << shift
     return rank + (np.uint64(cuts[start + rank + half - _ONE] < key) << shift)
@@ -115,10 +115,10 @@ def above(cuts: IntArray, start: int, shift: int, rank: int, key: int) -> int:
 def rank_keys(
     cuts: IntArray, start: int, n_steps: int, values: AnyArray, i: int, keys: AnyArray, out: int
 ) -> None:
-    """Ranks of eight keys: while one waits for its number, the others go on.
+    """Write the ranks of eight keys: while one search waits for a cut, the others go on.
 
-    As a loop over rows the compiler would gather the numbers of eight rows at once, which takes
-    twice as long on AMD's processors.
+    In a loop over rows the compiler would gather the cuts of eight rows at once, which takes
+    twice as long on AMD processors.
     """
     a = b = c = d = e = f = g = h = np.uint64(0)
     i1, i2, i3 = i + _ONE, i + np.uint64(2), i + np.uint64(3)
@@ -150,10 +150,10 @@ def fill_ranks(
 ) -> None:
     """Write ranks in place of keys: row i, slot s to ``i + s * slot_step_out``.
 
-    A key is above a threshold exactly if its rank is above that of the threshold.  Each
-    pass of the search halves what is left of the cuts, for all rows: no branch::
+    A key is above a threshold exactly if its rank is above the rank of the threshold.  Each
+    pass of the search halves the remaining cuts of all rows, without a branch::
 
-        cuts   2 5 5.5 max      key 5.2: the middle one is below, rank 2 at least; 5.5 is not: 2
+        cuts   2 5 5.5 max      key 5.2: cut 5 is below, so rank >= 2; cut 5.5 is not: rank 2
     """
     cuts, lowest = ranks.cuts, rows[1][np.uint64(5)]
     for slot in range(np.uint64(len(slots))):

@@ -1,21 +1,21 @@
-"""Adds one tree to the scores of binned rows, during training.
+"""Addition of one tree to the scores of binned rows, during training.
 
-For rows whose leaf the grower does not know: a validation set, rows left out of
-a sample.  Rows are bins (see :mod:`hedgerow.arrays`), in tiles of neighbouring
+The kernels serve rows whose leaf the grower does not know: validation rows, and rows
+outside a sample.  Rows are bins (see :mod:`hedgerow.arrays`), in tiles of neighbouring
 features::
 
     by_row[tile, row, j]    bin of feature tile * features_per_tile + j
 
-Before the walk the tree is copied into eight words a node (a cache line), with
-siblings side by side and every leaf its own child, so that a step is two loads
-of the line, one of the bin, one of a bit and an addition, without a branch::
+Before the walk the tree is copied into eight words per node (a cache line).  Siblings
+are neighbours and every leaf is its own child, so a step takes two loads from the line,
+one of the bin, one of a bit and an addition, without a branch::
 
     word 0         position of the column's bin for row 0
     word 1         left child
     words 2 to 5   the bins that go right, a bit each (none in a leaf)
 
-The copy, the leaf values in its order and what making it takes lie one behind the other in
-the scratch space of the caller (:func:`walk_space`).
+The scratch space of the caller (:func:`walk_space`) holds the copy, the leaf values in the
+order of the copy, and the temporary arrays.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BIT = np.uint64(63)
 NODE_WORDS = np.uint64(8)
 
 _AHEAD = np.uint64(32)
-"""Rows between a listed row and the one whose bins are fetched meanwhile."""
+"""Bins of listed rows are prefetched this many rows ahead."""
 
 
 _SPACE_WORDS = 11
@@ -43,7 +43,7 @@ _SPACE_WORDS = 11
 
 
 def walk_space(n_nodes: int) -> AnyArray:
-    """Scratch space for :func:`add_tree_scores` with a tree of so many nodes."""
+    """Return scratch space for :func:`add_tree_scores` with a tree of ``n_nodes`` nodes."""
     return np.empty(_SPACE_WORDS * n_nodes + 8 + SPARE_WORDS, np.uint64)
 
 
@@ -93,7 +93,7 @@ def pack_tree(
 
 @kernel(inline=True, inner=True)
 def binned_step(nodes: AnyArray, bins: BinArray, row_start: int, node: int) -> int:
-    """The child to which a row goes whose bins start at ``row_start``; a leaf stays."""
+    """Return the child for the row whose bins start at ``row_start``; a leaf returns itself."""
     at = node * NODE_WORDS
     bin_ = np.uint64(bins[row_start + nodes[at]])
     word = nodes[at + _TWO + (bin_ >> _WORD)]
@@ -111,7 +111,7 @@ def add_tree_scores(
     space: AnyArray,
     scores: FloatArray,
 ) -> None:
-    """``scores[row] += value of the row's leaf`` for rows ``start .. stop``.
+    """Add the value of its leaf to the score of each of rows ``start .. stop``.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def add_tree_scores(
     place = words_as(space, end + n_nodes, n_nodes, np.uint64)
     level = words_as(space, end + _TWO * n_nodes, n_nodes, np.uint64)
     depth = pack_tree(by_row, features_per_tile, tree, nodes, value, place, level)
-    # A flat view; that of ``reshape`` needs a function of Numba's library.
+    # A flat view; ``reshape`` would need a function of Numba's library.
     bins = words_as(by_row, 0, by_row.size, np.uint8)
     width = np.uint64(by_row.shape[2])
     listed = len(rows) > 0
