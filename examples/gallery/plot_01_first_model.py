@@ -2,12 +2,12 @@
 A first model
 =============
 
-Train a classifier without choosing anything, look at how good it is, and keep it in a file.
+Train a classifier with the default settings, measure its quality, and save it to a file.
 """
 
 # %%
 # The Pima data set ships with the package: eight measurements of 768 women, and whether they had
-# diabetes.  Missing values are NaN and stay so.
+# diabetes.  Missing values are NaN and need no preparation.
 import tempfile
 from pathlib import Path
 
@@ -22,8 +22,8 @@ pima = load_pima()
 X_train, X_test, y_train, y_test = train_test_split(pima.X, pima.y, random_state=0)
 
 # %%
-# Without parameters a fit chooses the learning rate and the size of the trees by the data, and
-# their number by five folds.  Then it trains on all rows.
+# Without parameters, a fit chooses the learning rate and the tree size from the data, and the
+# number of trees by cross-validation.  Then it trains on all rows.
 model = HedgerowClassifier(random_state=0).fit(X_train, y_train)
 print(model.chosen_params_["learning_rate"], model.n_iter_, "trees")
 print("log loss of the test rows:", round(log_loss(y_test, model.predict_proba(X_test)), 4))

@@ -2,7 +2,7 @@
 Early stopping and learning curves
 ==================================
 
-Watch scores of rows that are not trained on, and keep the round with the best one.
+Score rows that are not used for training after each round, and keep the best round.
 """
 
 # %%
@@ -16,7 +16,7 @@ X, y = make_classification(3000, 20, n_informative=6, flip_y=0.2, random_state=0
 X_train, X_val, y_train, y_val = train_test_split(X, y, random_state=0)
 
 # %%
-# With ``X_val`` the first metric decides.  The model keeps the trees up to the best round.
+# With ``X_val``, the first metric decides.  The model keeps the trees up to the best round.
 model = HedgerowClassifier(
     n_estimators=500, learning_rate=0.1, patience=30, eval_metric=["logloss", "auc"]
 )
@@ -29,6 +29,7 @@ model.plot_history("logloss", axes[0])
 model.plot_history("auc", axes[1])
 
 # %%
-# Without rows to spare, folds choose the number of rounds, and the model is trained on all rows.
+# If there are no rows to spare, cross-validation chooses the number of rounds, and the model is
+# trained on all rows.
 model = HedgerowClassifier(n_estimators=500, learning_rate=0.1, early_stopping="cv").fit(X, y)
 print(model.n_iter_)

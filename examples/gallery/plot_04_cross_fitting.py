@@ -2,8 +2,8 @@
 Cross-fitting: all folds in one call
 ====================================
 
-``cross_fit`` trains a model for each fold, gives a prediction for each row by models that have not
-seen it, and one model of them all.
+``cross_fit`` trains a model for each fold.  It predicts each row with a model that was not trained
+on it, and averages the models of all folds.
 """
 
 # %%
@@ -16,10 +16,11 @@ X, y = load_diabetes(return_X_y=True)
 found = cross_fit(HedgerowRegressor(random_state=0), X, y, cv=5)
 
 # %%
-# Out-of-fold predictions are those of new rows: use them to judge, to stack, or to calibrate.
+# Out-of-fold predictions are as accurate as predictions of new rows: use them to evaluate, stack
+# or calibrate models.
 print("r2 of rows that were not seen:", round(r2_score(y, found.oof_prediction), 3))
 PredictionErrorDisplay.from_predictions(y, found.oof_prediction)
 
 # %%
-# The mean of the folds' models predicts like any other model.
+# The average of the models predicts like any other model.
 print(found.model.predict(X[:3]))

@@ -20,7 +20,8 @@ y = np.digitize(relevance, [0.5, 1.5, 2.5])  # grades from 0 to 3
 train = qid < 150
 
 # %%
-# LambdaMART: lambdas are weighted by what an exchange of two rows would do to NDCG.
+# LambdaMART weights the gradient of a pair of rows by the change of NDCG if the two rows are
+# swapped.
 ranker = HedgerowRanker(n_estimators=100, eval_metric=["ndcg@5", "map@5"])
 ranker.fit(
     X[train], y[train], qid=qid[train],
@@ -29,12 +30,12 @@ ranker.fit(
 print("ndcg of the other queries:", round(ranker.score(X[~train], y[~train], qid=qid[~train]), 3))
 
 # %%
-# Mean grade by place, in the order of the model and in that of chance.
+# The mean grade at each position, ordered by the model and by chance.
 scores = ranker.predict(X[~train]).reshape(-1, per_query)
 grades = y[~train].reshape(-1, per_query)
 ordered = np.take_along_axis(grades, np.argsort(-scores, axis=1), axis=1)
 plt.plot(np.arange(1, per_query + 1), ordered.mean(axis=0), "o-", label="by the ranker")
 plt.axhline(grades.mean(), color="grey", linestyle="--", label="by chance")
-plt.xlabel("place")
+plt.xlabel("position")
 plt.ylabel("mean grade")
 plt.legend()

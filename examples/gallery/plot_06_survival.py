@@ -2,8 +2,8 @@
 Survival times with censoring
 =============================
 
-Cox's proportional hazards: a row whose event has not happened yet counts for as long as it was
-watched.
+Cox's proportional hazards model uses censored rows too: a row whose event has not happened yet
+counts for the time that it was observed.
 """
 
 # %%
@@ -15,11 +15,12 @@ from hedgerow import HedgerowRegressor
 rng = np.random.default_rng(0)
 X = rng.normal(size=(2000, 4))
 time = rng.exponential(np.exp(-X[:, 0] - 0.5 * X[:, 1] ** 2))
-watched = rng.exponential(1.0, size=len(X))  # the study ends at a time of its own for each row
+watched = rng.exponential(1.0, size=len(X))  # each row is observed for a time of its own
 event = time <= watched
 
 # %%
-# The sign of the target says whether the event happened: a time below 0 is censored at its size.
+# The sign of the target shows whether the event happened: a negative time is censored at its
+# absolute value.
 y = np.where(event, time, -watched)
 model = HedgerowRegressor(objective="cox", n_estimators=200, early_stopping=False).fit(X, y)
 print("concordance:", round(model.score(X, y), 3))
@@ -30,5 +31,5 @@ rows = np.array([[-1.0, 0, 0, 0], [0, 0, 0, 0], [1.0, 0, 0, 0]])
 for row, curve in zip(rows, model.predict_survival_function(rows, times), strict=True):
     plt.step(times, curve, where="post", label=f"first column {row[0]:g}")
 plt.xlabel("time")
-plt.ylabel("share without the event")
+plt.ylabel("probability of no event")
 plt.legend()

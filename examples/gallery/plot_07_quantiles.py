@@ -2,7 +2,7 @@
 Quantiles that do not cross
 ===========================
 
-One model predicts several quantiles of each row. Each level has its own trees, and the predictions
+One model predicts several quantiles of each row.  Each level has its own trees, and the predictions
 of a row are sorted.
 """
 

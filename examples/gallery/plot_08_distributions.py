@@ -2,7 +2,7 @@
 A distribution for each row
 ===========================
 
-``objective="normal"`` learns location and scale by natural gradients, and says how sure it is.
+``objective="normal"`` learns the mean and the spread of each row by natural gradients.
 """
 
 # %%
@@ -18,7 +18,7 @@ model = HedgerowRegressor(objective="normal", n_estimators=200, learning_rate=0.
 model.fit(x[:, None], y)
 found = model.predict_distribution(x[:, None])
 lower, upper = found.interval(0.9).T
-print("rows in the interval of 90%:", np.mean((lower <= y) & (y <= upper)).round(3))
+print("share of rows in the 90% interval:", np.mean((lower <= y) & (y <= upper)).round(3))
 
 # %%
 plt.plot(x, y, ".", color="lightgrey", markersize=2)

@@ -2,8 +2,8 @@
 Intervals with guaranteed coverage
 ==================================
 
-Conformal intervals hold the requested share of new rows for any estimator, however wrong its model
-is. The only condition: new rows come from the same distribution as the calibration rows.
+Conformal intervals contain the target of the requested share of new rows, for any estimator, good
+or bad.  The only condition: new rows come from the same distribution as the calibration rows.
 """
 
 # %%
@@ -26,10 +26,10 @@ model.fit(X_train, y_train)
 for level in levels:
     lower, upper = model.predict_interval(X_test, level).T
     coverage.append(np.mean((lower <= y_test) & (y_test <= upper)))
-    print(f"{level:.2f} asked, {coverage[-1]:.3f} found, mean width {np.mean(upper - lower):.2f}")
+    print(f"level {level:.2f}, coverage {coverage[-1]:.3f}, width {np.mean(upper - lower):.2f}")
 
 # %%
 plt.plot(levels, coverage, "o-")
 plt.plot([0.5, 1], [0.5, 1], "--", color="grey")
-plt.xlabel("level asked for")
-plt.ylabel("share of test rows inside")
+plt.xlabel("level")
+plt.ylabel("coverage of test rows")

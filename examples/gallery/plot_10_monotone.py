@@ -2,7 +2,7 @@
 Monotone constraints
 ====================
 
-Tell a model what is known beforehand: the price never falls with the size.
+Pass prior knowledge to a model: the prediction never falls when the first column rises.
 """
 
 # %%
@@ -16,9 +16,9 @@ X = rng.uniform(0, 10, size=(300, 2))
 y = np.log1p(X[:, 0]) + 0.1 * X[:, 1] + rng.normal(scale=0.4, size=300)
 
 # %%
-asked = {"n_estimators": 200, "learning_rate": 0.1, "min_samples_leaf": 5, "early_stopping": False}
-free = HedgerowRegressor(**asked).fit(X, y)
-rising = HedgerowRegressor(**asked, monotone_constraints=[1, 0]).fit(X, y)
+params = {"n_estimators": 200, "learning_rate": 0.1, "min_samples_leaf": 5, "early_stopping": False}
+free = HedgerowRegressor(**params).fit(X, y)
+rising = HedgerowRegressor(**params, monotone_constraints=[1, 0]).fit(X, y)
 grid = np.column_stack([np.linspace(0, 10, 500), np.full(500, 5.0)])
 plt.plot(X[:, 0], y, ".", color="lightgrey")
 plt.plot(grid[:, 0], free.predict(grid), label="without constraint")
@@ -26,5 +26,5 @@ plt.plot(grid[:, 0], rising.predict(grid), label="rising")
 plt.legend()
 
 # %%
-# A proof over all rows that there could be, not over a sample.
+# The verifier proves this for all possible rows, not only for a sample.
 print(rising.verify_monotone())

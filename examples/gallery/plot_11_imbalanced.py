@@ -2,8 +2,8 @@
 Imbalanced classes
 ==================
 
-Weights make a rare class count for more.  Probabilities are corrected for the weights, so that they
-stay probabilities.
+Class weights give a rare class more influence.  Hedgerow corrects the probabilities for the
+weights, so they stay calibrated.
 """
 
 # %%

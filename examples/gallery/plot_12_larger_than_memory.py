@@ -2,8 +2,8 @@
 Tables larger than memory
 =========================
 
-Rows are read from files in batches, binned, and kept in a folder.  The model has the same bytes as
-one that was trained in memory.
+Hedgerow reads rows from files in batches, bins them, and stores the bins in a folder.  The model
+has the same bytes as one that is trained in memory.
 """
 
 # %%
@@ -27,8 +27,8 @@ for month in range(4):
 # %%
 params = {"n_estimators": 50, "max_leaves": 31}
 from_files = train(params, Dataset.from_files(folder, target="y", memory_limit="64 MB"))
-whole = pd.concat(tables)
-in_memory = train(params, Dataset(whole.drop(columns="y"), whole["y"]))
+rows = pd.concat(tables)
+in_memory = train(params, Dataset(rows.drop(columns="y"), rows["y"]))
 print("same bytes:", from_files.to_bytes() == in_memory.to_bytes())
 
 # %%

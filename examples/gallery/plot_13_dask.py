@@ -2,7 +2,8 @@
 Training on a Dask cluster
 ==========================
 
-The estimators for Dask train where the partitions are, and give the bytes that one machine gives.
+The Dask estimators train on the workers that hold the partitions.  The model has the same bytes as
+one that is trained on a single machine.
 """
 
 # %%
@@ -15,13 +16,13 @@ from hedgerow import DaskHedgerowRegressor, HedgerowRegressor
 rng = np.random.default_rng(0)
 X = rng.normal(size=(4000, 5))
 y = X[:, 0] + np.sin(3.0 * X[:, 1])
-asked = {"n_estimators": 30, "learning_rate": 0.1, "early_stopping": False}
+params = {"n_estimators": 30, "learning_rate": 0.1, "early_stopping": False}
 
 # %%
 # Two workers in this process stand for two machines.
 with LocalCluster(2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
     with Client(cluster) as client:
-        model = DaskHedgerowRegressor(**asked)
+        model = DaskHedgerowRegressor(**params)
         model.fit(da.from_array(X, chunks=(1000, 5)), da.from_array(y, chunks=1000), client=client)
-alone = HedgerowRegressor(**asked).fit(X, y)
+alone = HedgerowRegressor(**params).fit(X, y)
 print("same bytes:", model.booster_.to_bytes() == alone.booster_.to_bytes())

@@ -2,7 +2,8 @@
 A custom loss
 =============
 
-Write the loss of a row as a function: it is compiled, with its two derivatives.
+Write the loss of a row as a function.  Hedgerow compiles it together with its first two
+derivatives.
 """
 
 # %%
@@ -12,8 +13,8 @@ import numpy as np
 from hedgerow import HedgerowRegressor
 
 
-def too_low_costs_double(y, raw):
-    """Squared error, and four times of it where the prediction is too low."""
+def too_low_costs_more(y, raw):
+    """Return the squared error, times four if the prediction is too low."""
     error = y - raw
     return error * error * (4.0 if error > 0.0 else 1.0)
 
@@ -22,9 +23,9 @@ def too_low_costs_double(y, raw):
 rng = np.random.default_rng(0)
 X = rng.uniform(0, 10, size=(2000, 1))
 y = np.sin(X[:, 0]) + rng.normal(scale=0.5, size=2000)
-asked = {"n_estimators": 100, "learning_rate": 0.1, "early_stopping": False}
-model = HedgerowRegressor(objective=too_low_costs_double, **asked).fit(X, y)
-plain = HedgerowRegressor(**asked).fit(X, y)
+params = {"n_estimators": 100, "learning_rate": 0.1, "early_stopping": False}
+model = HedgerowRegressor(objective=too_low_costs_more, **params).fit(X, y)
+plain = HedgerowRegressor(**params).fit(X, y)
 print(
     "shares of rows above the prediction:",
     (y > model.predict(X)).mean(),

@@ -2,11 +2,10 @@
 Explanations: exact Shapley values
 ==================================
 
-What each column adds to each prediction, for every kind of model.
+The contribution of each column to each prediction, for every kind of model.
 """
 
 # %%
-
 import pandas as pd
 
 from hedgerow import HedgerowClassifier
@@ -20,13 +19,13 @@ found = model.explain(X)
 print(found.values.shape, found.base_values)
 
 # %%
-# Each point is a row: far right, the column has made diabetes likelier for it.
+# Each point is a row.  On the right, the column makes diabetes more probable for this row.
 plot_beeswarm(found)
 
 # %%
-# One row, from the base value to its raw score.
+# The contributions to one row, from the base value to its raw score.
 plot_waterfall(found, row=0)
 
 # %%
-# One column, coloured by the column that it acts together with most.
+# The contributions of one column, coloured by the column with the strongest interaction.
 plot_dependence(found, "Glucose")

@@ -3,7 +3,7 @@ A report page
 =============
 
 ``hedgerow report`` writes one self-contained page: scores with intervals, learning curve,
-calibration, importances, the rows that surprise most, and warnings.
+calibration, importances, the rows with the largest loss, and warnings.
 """
 
 # %%
@@ -24,7 +24,7 @@ with open(folder / "pima.csv", "w", newline="") as file:
     writer.writerows([*row, label] for row, label in zip(pima.X, pima.y, strict=True))
 
 # %%
-# The same from a shell: ``hedgerow train pima.csv --target diabetes --model pima.hedgerow``, then
+# In a shell this is ``hedgerow train pima.csv --target diabetes --model pima.hedgerow``, then
 # ``hedgerow report pima.hedgerow pima.csv --target diabetes -o report.html``.
 command = [sys.executable, "-m", "hedgerow"]
 target = ["--target", pima.target_name]
@@ -44,6 +44,6 @@ page = (folder / "report.html").read_text("utf-8")
 print(f"{len(page) / 1e6:.1f} MB, nothing loaded from elsewhere:", 'src="http' not in page)
 
 # %%
-# Its pictures are functions of their own.
+# The pictures of the report are methods of a model, and functions of ``hedgerow.plot``.
 model = HedgerowClassifier(random_state=0).fit(pima.X, pima.y)
 model.plot_importance("gain")

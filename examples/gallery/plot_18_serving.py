@@ -2,7 +2,7 @@
 Predict one row at a time
 =========================
 
-What a service needs: a row as a dict, microseconds, and safety in many threads.
+``predict_one`` takes a row as a dict, needs microseconds, and is safe in any number of threads.
 """
 
 # %%
@@ -21,10 +21,10 @@ model = HedgerowClassifier(n_estimators=100).fit(X, y)
 
 # %%
 print(model.predict_one({"age": 39, "city": "Oslo"}))
-print(model.predict_one({"age": None, "city": "Paris"}))  # missing, and never seen
+print(model.predict_one({"age": None, "city": "Paris"}))  # a missing value and an unknown category
 
 # %%
-# The same from four threads at once: models do not change when they predict.
+# Four threads may share a model, because prediction does not change it.
 rows = [{"age": int(age), "city": "Rome"} for age in range(18, 90)]
 with ThreadPoolExecutor(4) as pool:
     found = list(pool.map(model.predict_one, rows))

@@ -2,7 +2,8 @@
 Moving from scikit-learn
 ========================
 
-The estimators follow its conventions: pipelines, searches and inspection tools work as they are.
+The estimators follow the conventions of scikit-learn: pipelines, searches and inspection tools work
+without changes.
 """
 
 # %%
@@ -39,7 +40,8 @@ PartialDependenceDisplay.from_estimator(model, X, ["mean radius", "mean texture"
 plt.tight_layout()
 
 # %%
-# A fitted forest of scikit-learn predicts with our engine, and is kept in a safe file.
+# Hedgerow imports a fitted forest of scikit-learn, predicts with it, and saves it in a file without
+# code.
 forest = RandomForestClassifier(50, random_state=0).fit(StandardScaler().fit_transform(X), y)
 booster = hedgerow.from_sklearn(forest)
 booster.save(Path(tempfile.mkdtemp()) / "forest.hedgerow")

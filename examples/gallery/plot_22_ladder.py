@@ -2,7 +2,7 @@
 From one tree to gradient boosting
 ==================================
 
-Each step of the history of boosting is a parameter away.  The lesson is what each of them adds.
+A few parameters lead from a single tree to gradient boosting.  The errors show what each step adds.
 """
 
 # %%

@@ -2,7 +2,7 @@
 Several targets in one model
 ============================
 
-Vector leaves: all targets share the splits, and one tree a round serves them all.
+With vector leaves, all targets share the splits, and each round grows one tree for all of them.
 """
 
 # %%
