@@ -1,7 +1,7 @@
-"""Pairs of rows that a risk orders rightly, counted in n log n steps.
+"""Count of the pairs of rows that a risk orders correctly, in n log n steps.
 
 Rows enter a tree of partial sums (Fenwick 1994) by the rank of their risk, from the
-latest time to the earliest, so that the rows in it are those that outlive the next one.
+latest time to the earliest, so the tree holds the rows that outlive the next one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hedgerow.compile import kernel
 
 @kernel(inner=True)
 def add_at(tree: FloatArray, place: int, amount: float) -> None:
-    """Add to the sums of all prefixes that hold ``place``, which counts from 1."""
+    """Add to the sums of all prefixes that contain ``place``, which counts from 1."""
     while place < len(tree):
         tree[place] += amount
         place += place & -place
@@ -22,7 +22,7 @@ def add_at(tree: FloatArray, place: int, amount: float) -> None:
 
 @kernel(inner=True)
 def sum_to(tree: FloatArray, place: int) -> float:
-    """Sum of the first ``place`` amounts."""
+    """Return the sum of the first ``place`` amounts."""
     total = 0.0
     while place > 0:
         total += tree[place]
@@ -39,16 +39,16 @@ def concordant_pairs(
     starts: IntArray,
     tree: FloatArray,
 ) -> tuple[float, float]:
-    """Weight of the pairs in the right order (ties by half), and of all that can be compared.
+    """Return the weight of the pairs in the right order (ties: half), and of comparable pairs.
 
     Parameters
     ----------
     rank : int64 (n_rows,)
-        Of the risk, from 1; equal risks have equal ranks.
+        Rank of the risk, from 1; equal risks have equal ranks.
     event : bool (n_rows,)
     weight : float64 (n_rows,)
     rows, starts : int64
-        Rows ascending in time, and where those of each time begin.
+        Rows ascending in time, and the start of the rows of each time.
     tree : float64 (largest rank + 1,)
         Zeros.
     """

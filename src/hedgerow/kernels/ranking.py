@@ -1,20 +1,20 @@
-"""Rows in queries: their order by score, and what a list in this order is worth.
+"""Rows in queries: their order by score, and metrics of a list in this order.
 
 Glossary
 --------
 query    rows that compete with each other
 place    number of a row in its query, in the order of the table
-rank     place in the order of the scores, from 0; equal scores keep the order of
-         the table, so that every ranking is one of all possible ones, always the same
-gain     worth of a label, by default 2**label - 1
+rank     position in the order of the scores, from 0; equal scores keep the order of
+         the table, so that rankings are deterministic
+gain     value of a label, by default 2**label - 1
 DCG      sum over ranks of gain / log2(2 + rank)       discounted cumulative gain
 NDCG     DCG divided by the largest possible one       Jaervelin and Kekaelaeinen 2002
 AP       mean over the relevant rows of the share of relevant rows up to them
 RR       1 / (1 + rank of the first relevant row)
 ERR      expected reciprocal rank: a reader goes down the list and is satisfied by a
          row with probability gain / 2**largest label    Chapelle et al. 2009
-AUC      share of the pairs of rows with different labels that are in the right order,
-         equal scores by half: of labels 0 and 1 the area under the curve of the query
+AUC      share of the pairs of rows with different labels that are in the right order;
+         equal scores count half.  With labels 0 and 1: area under the curve of the query
 
 A row is relevant if its label is above 0.
 """
@@ -42,12 +42,12 @@ _RUN = 16
 
 
 class QueryRows(NamedTuple):
-    """Which rows belong together.
+    """The rows of each query.
 
-    rows     int64 (n_rows,): those of a query are neighbours, and ascend
-    starts   int64 (n_queries + 1,): where each query begins in ``rows``
-    numbers  int64 (n_rows,): of ``rows``, numbers in the whole table, by which random draws
-             are keyed: ``rows`` itself where the table is in memory
+    rows     int64 (n_rows,): the rows of a query are neighbours, and ascend
+    starts   int64 (n_queries + 1,): start of each query in ``rows``
+    numbers  int64 (n_rows,): numbers of ``rows`` in the complete table, the keys of random
+             draws; ``rows`` itself where the table is in memory
     """
 
     rows: IntArray
@@ -56,7 +56,7 @@ class QueryRows(NamedTuple):
 
 
 class QuerySpace(NamedTuple):
-    """Space for one query, one per thread.
+    """Scratch arrays for one query, one set per thread.
 
     order, spare   int64 (rows of the largest query,)
     numbers        float64 (:data:`N_NUMBERS`, rows of the largest query)
@@ -72,7 +72,7 @@ N_NUMBERS = 9
 
 
 def make_space(queries: QueryRows) -> QuerySpace:
-    """Space for the largest of the queries."""
+    """Return scratch arrays for the largest query."""
     longest = int(np.diff(queries.starts).max(initial=1))
     order, spare = np.empty((2, longest), dtype=np.int64)
     return QuerySpace(order, spare, np.empty((N_NUMBERS, longest)))
@@ -80,7 +80,7 @@ def make_space(queries: QueryRows) -> QuerySpace:
 
 @kernel(inner=True)
 def sort_descending(score: FloatArray, n: int, order: IntArray, spare: IntArray) -> None:
-    """Write the places of the ``n`` scores from the largest on; equal ones stay in order."""
+    """Write the places of the ``n`` scores, largest score first; equal scores keep their order."""
     for start in range(0, n, _RUN):
         order[start] = start
         for place in range(start + 1, min(start + _RUN, n)):
@@ -111,7 +111,7 @@ def sort_descending(score: FloatArray, n: int, order: IntArray, spare: IntArray)
 
 @kernel(inner=True)
 def dcg(gain: FloatArray, order: IntArray, top: int) -> float:
-    """Discounted gains of the first ``top`` places of ``order``."""
+    """Return the sum of the discounted gains of the first ``top`` places of ``order``."""
     total = 0.0
     for rank in range(top):
         total += gain[order[rank]] / math.log2(2.0 + rank)
@@ -120,7 +120,7 @@ def dcg(gain: FloatArray, order: IntArray, top: int) -> float:
 
 @kernel(inner=True)
 def precision(gain: FloatArray, order: IntArray, top: int, n: int, kind: int) -> float:
-    """Average precision, reciprocal rank, precision or recall of the first ``top``."""
+    """Return average precision, reciprocal rank, precision or recall of the first ``top`` rows."""
     hits, total, first, relevant = 0, 0.0, 0.0, 0
     for rank in range(top):
         if gain[order[rank]] > 0.0:
@@ -141,7 +141,7 @@ def precision(gain: FloatArray, order: IntArray, top: int, n: int, kind: int) ->
 
 @kernel(inner=True)
 def expected_reciprocal_rank(gain: FloatArray, order: IntArray, top: int, largest: float) -> float:
-    """ERR of the first ``top`` places; ``largest`` is above every gain by 1 or more."""
+    """Return the ERR of the first ``top`` places; ``largest`` exceeds every gain by 1 or more."""
     total, goes_on = 0.0, 1.0
     for rank in range(top):
         chance = gain[order[rank]] / largest
@@ -152,7 +152,7 @@ def expected_reciprocal_rank(gain: FloatArray, order: IntArray, top: int, larges
 
 @kernel(inner=True)
 def share_of_pairs(gain: FloatArray, score: FloatArray, n: int, space: QuerySpace) -> float:
-    """Share of the pairs with different gains in the right order; -1 if there is no such pair.
+    """Return the share of pairs with different gains in the right order; -1 if there is none.
 
     Rows enter a tree of partial sums from the lowest score on, by the rank of their gain.
     """
@@ -171,7 +171,7 @@ def share_of_pairs(gain: FloatArray, score: FloatArray, n: int, space: QuerySpac
         first = stop - 1
         while first > 0 and score[order[first - 1]] == score[order[stop - 1]]:
             first -= 1
-        # The mean of the counts without and with the rows of this score: ties count by half.
+        # The mean of the counts without and with the rows of this score: ties count half.
         for place in range(first, stop):
             right += 0.5 * sum_to(tree, np.intp(rank[order[place]]) - 1)
         for place in range(first, stop):
@@ -188,7 +188,7 @@ def share_of_pairs(gain: FloatArray, score: FloatArray, n: int, space: QuerySpac
 def ideal_dcg(
     queries: QueryRows, gain: FloatArray, most: int, space: QuerySpace, out: FloatArray
 ) -> None:
-    """The largest DCG of the first ``most`` ranks of each query."""
+    """Write the largest possible DCG of the first ``most`` ranks of each query."""
     gains = space.numbers[0]
     for query in range(len(queries.starts) - 1):
         begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
@@ -209,23 +209,23 @@ def score_queries(
     space: QuerySpace,
     out: FloatArray,
 ) -> None:
-    """What the list of each query is worth.
+    """Write the metric of the list of each query.
 
     Parameters
     ----------
     kind : int
         NDCG, AVERAGE_PRECISION, ...
     most : int
-        Ranks that count.
+        Number of ranks that count.
     queries : QueryRows
     gain, raw : float64 (n_rows,)
-        Above 0 for relevant rows.
+        Gain, above 0 for relevant rows, and raw score of each row.
     largest : float
         For the expected reciprocal rank: 2 to the power of the largest label.
     space : QuerySpace
     out : float64 (n_queries,)
-        NDCG and average precision of a query without relevant rows are 1, and AUC of
-        one whose rows have all the same label is -1.
+        NDCG and average precision of a query without relevant rows are 1.  AUC of a
+        query whose rows all have the same label is -1.
     """
     gains, scores = space.numbers[0], space.numbers[1]
     order = space.order

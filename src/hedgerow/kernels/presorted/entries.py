@@ -1,4 +1,4 @@
-"""Sorted entries on their way to the disk and back: merged, and written in few bits."""
+"""Sorted entries on disk: merging of runs, and packing into few bits."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def merge_runs(
     out_keys: IntArray,
     out_rows: RowArray,
 ) -> int:
-    """Merge sorted runs until the output is full or some run is used up.
+    """Merge sorted runs until the output is full or a run is exhausted.
 
-    Of equal keys that of the first run comes first.
+    Among equal keys, the key of the first run comes first.
 
     Parameters
     ----------
     keys, rows : int64, uint32 (runs, n)
-        Run ``r`` holds ``keys[r, at[r] : count[r]]``, ascending; ``at`` moves on.
+        Run ``r`` holds ``keys[r, at[r] : count[r]]``, ascending; ``at`` advances.
     live : uint8 (runs,)
         0: the run has ended for good.
     out_keys, out_rows : written
@@ -37,7 +37,7 @@ def merge_runs(
     Returns
     -------
     int
-        How many were written.
+        Number of written entries.
     """
     n_runs = len(at)
     for k in range(len(out_keys)):
@@ -61,9 +61,9 @@ def merge_runs(
 
 @kernel
 def pack_entries(entries: RowArray, n: int, bits: int, words: np.ndarray) -> None:
-    """Write entries side by side in ``bits`` bits each: the row, and above it the bit of its run.
+    """Pack entries into ``bits`` bits each: the row, and above it the run bit.
 
-    ``words`` are zeros, with one word more than the bits take.
+    ``words`` are zeros, with one word more than the bits need.
     """
     width, top = np.uint64(bits), np.uint64(bits - 1)
     at = np.uint64(0)
@@ -79,7 +79,7 @@ def pack_entries(entries: RowArray, n: int, bits: int, words: np.ndarray) -> Non
 
 @kernel
 def unpack_entries(words: np.ndarray, n: int, bits: int, entries: RowArray) -> None:
-    """Inverse of :func:`pack_entries`."""
+    """Invert :func:`pack_entries`."""
     width, top = np.uint64(bits), np.uint64(bits - 1)
     mask = (np.uint64(1) << width) - np.uint64(1)
     row_mask = (np.uint64(1) << top) - np.uint64(1)
@@ -87,7 +87,7 @@ def unpack_entries(words: np.ndarray, n: int, bits: int, entries: RowArray) -> N
     for i in range(np.uint64(n)):
         word, shift = at >> np.uint64(6), at & np.uint64(63)
         code = words[word] >> shift
-        # Shifted in two steps: by 64 bits is not defined.
+        # The shift has two steps, because a shift by 64 bits is undefined.
         code |= (words[word + np.uint64(1)] << np.uint64(1)) << (np.uint64(63) - shift)
         code &= mask
         entries[i] = np.uint32(code & row_mask) | (np.uint32(code >> top) << _RUN_SHIFT)

@@ -1,32 +1,33 @@
 """Search of the best cut among all values of a node, and the division of its lists.
 
-Every node has, for each column, a list of its rows in the order of their values:
-*entries* (:mod:`hedgerow.data.external.blocks`), whose top bit says that the value
+Every node has, for each column, a list of its rows sorted by value: *entries*
+(:mod:`hedgerow.data.external.blocks`).  The top bit of an entry is 1 if its value
 differs from the entry before::
 
     entries   7'  2'  9   4'  0       ' starts a run of equal values
     cut           ^       ^           before each run but the first
     left     |7 | | 7 2 9 |           sums of g, h and rows before the cut
 
-A scan gathers the gradients of a list in the order of its values and puts the
-running sums before each run into a small buffer; when that is full its cuts are
-scored, several at a time (:func:`best_of_cuts`).  The sums before the first
-present value are zero where missing values go right, and those of the missing
-rows where they go left.
+A scan gathers the gradients of a list in the order of its values and writes the
+running sums before each run to a small buffer; when the buffer is full, its cuts are
+scored, several at a time (:func:`best_of_cuts`).  The running sums start at zero
+where missing values go right, and at the sums of the missing rows where they go
+left.
 
 Lists are divided in place, like the rows themselves: left entries move to the
-front, right ones behind them.  If the entry that starts a run goes the other
-way, the next one that stays takes over its bit (``pending``)::
+front, and right entries follow them.  If the entry that starts a run goes to the
+other side, the next entry that stays takes over its bit (``pending``)::
 
     entries   7'  2'  9   4'  0       sides   R  L  R  R  L
     left      2'  0'                  0 starts a run of its own: 4 was dropped
     right     7'  9'  4'
 
-so that the bits are right in every node and no value has to be looked up.
-Approximate search thins the bits out (:func:`thin_runs`) and is otherwise the same.
+The bits are thus right in every node, and no value has to be looked up.
+Approximate search clears some of the bits (:func:`thin_runs`) and is otherwise the same.
 
-Gradients and sides lie wherever the row is, so they are fetched ahead: with a million
-rows an entry takes 1.5 ns to scan and 1.2 ns to divide, 2.0 and 2.0 without.
+The gradients and sides of the rows are scattered in memory, so they are prefetched: with
+a million rows an entry takes 1.5 ns to scan and 1.2 ns to divide, against 2.0 and 2.0 ns
+without prefetching.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ from hedgerow.kernels.splits.monotone import ConstrainedColumn, cut_gain
 from hedgerow.kernels.splits.split import Limits, NodeSums
 
 CUTS = 512
-"""Cuts in the buffer that make it worth scoring them."""
+"""The cuts in the buffer are scored once there are more than this."""
 
 CHUNK = 256
-"""Entries between two looks at the buffer; with room for a chunk more than ``CUTS``,
-its four columns are half of the first-level cache."""
+"""Entries between two checks of the buffer.  With room for ``CUTS`` and one chunk, the
+four columns of the buffer take half of the first-level cache."""
 
 _RUN_BIT = np.uint32(1 << 31)
 _ROW_BITS = np.uint32((1 << 31) - 1)
@@ -60,8 +61,8 @@ _ONE, _TWO = np.uint64(1), np.uint64(2)
 class CutBuffer(NamedTuple):
     """Sums of the present rows before some cuts, and the scores of the cuts.
 
-    All int64 (CUTS + CHUNK + 1,); a score is the bit pattern of a float64, -1 for a cut
-    that is not allowed (a gain, where constraints are asked).
+    All arrays are int64 (CUTS + CHUNK + 1,).  A score is the bit pattern of a float64, or
+    -1 for a cut that is not allowed; under constraints it is a gain.
     """
 
     g: IntArray
@@ -91,7 +92,7 @@ NO_CUT = ExactSplit(-1, -1, 0, 0, 0, 0, 0)
 
 @kernel(inline=True, inner=True)
 def cut_score(g_left: float, h_left: float, limits: Limits) -> float:
-    """Sum of the scores of the two sides; the arithmetic of ``kernels.split.pass_bin``."""
+    """Return the score of both sides, with the arithmetic of ``kernels.splits.split.pass_bin``."""
     g_right, h_right = limits.g - g_left, limits.h - h_left
     d_left, d_right = h_left + limits.penalty, h_right + limits.penalty
     if limits.plain:
@@ -113,7 +114,7 @@ def best_of_cuts(
     limits: Limits,
     constraints: ConstrainedColumn | None,
 ) -> int:
-    """Score the cuts with the sums ``before`` added to their left sides; the largest score."""
+    """Score the cuts with the sums ``before`` added on the left; return the largest score."""
     g, h, n, scores = cuts.g, cuts.h, cuts.n, cuts.score
     g_before, h_before, n_before = before.g, before.h, before.n
     most = np.int64(-1)
@@ -145,7 +146,7 @@ def better_cut(
     best: ExactSplit,
     constraints: ConstrainedColumn | None,
 ) -> ExactSplit:
-    """The better of ``best`` and the first of the best cuts in the buffer."""
+    """Return the better of ``best`` and the first of the best cuts in the buffer."""
     score = best_of_cuts(cuts, n_cuts, before, limits, constraints)
     if score <= best.score:
         return best
@@ -178,10 +179,10 @@ def scan_entries(
 ) -> tuple[ExactSplit, int, NodeSums]:
     """Score the cuts of the list at ``place`` (start, stop) in one direction.
 
-    Returns the better of ``best`` and the best cut, how many cuts the buffer holds
-    (-1 if there were more than it takes) and the sums of the whole list.  The cut
-    behind the list is the last: it sets missing rows apart if they go right, and is
-    not allowed otherwise, because it leaves no row on the right.
+    Returns the better of ``best`` and the best cut, the number of cuts in the buffer
+    (-1 if they did not all fit) and the sums of the list.  The last cut is after the
+    list: it separates missing rows if they go right.  Otherwise it is not allowed,
+    because it leaves no row on the right.
     """
     cut_g, cut_h, cut_n = cuts.g, cuts.h, cuts.n
     start, stop = np.uint64(place[0]), np.uint64(place[1])
@@ -230,7 +231,7 @@ def search_list(
     best: ExactSplit,
     constraints: ConstrainedColumn | None,
 ) -> ExactSplit:
-    """The better of ``best`` and the best cut of one column, in both default directions.
+    """Return the better of ``best`` and the best cut of one column, in both default directions.
 
     Ties go to missing values on the right, then to the lower cut.
     """
@@ -242,7 +243,7 @@ def search_list(
     if present.n == 0 or present.n == node.n:
         return best
     absent = NodeSums(node.g - present.g, node.h - present.h, node.n - present.n)
-    if held >= 0:  # the buffer still has them all
+    if held >= 0:  # the buffer still holds all cuts
         return better_cut(cuts, held, absent, limits, feature, left, best, constraints)
     best, held, present = scan_entries(
         entries, place, quantized, cuts, absent, limits, feature, left, best, constraints
@@ -260,7 +261,7 @@ def divide_entries(
 ) -> int:
     """Order the list at ``place``: rows with side 0 before those with side 1.
 
-    The list is read from ``source`` and written to the same place of ``target``,
+    The list is read from ``source`` and written to the same positions of ``target``,
     which may be the same array; both parts keep their order.  Returns the number
     of entries with side 0.
     """
@@ -275,7 +276,7 @@ def divide_entries(
         side = np.uint32(sides[np.uint64(row)])
         pending_left |= run
         pending_right |= run
-        # Never ahead of the entry being read, so nothing unread is lost.
+        # Writes never pass the entry being read, so no unread entry is lost.
         target[left] = row | pending_left
         scratch[right] = row | pending_right
         goes_right = np.uint32(0) - side
@@ -292,7 +293,7 @@ def divide_entries(
 def mark_sides(
     source: RowArray, start: int, first: int, stop: int, middle: int, sides: BinArray
 ) -> None:
-    """Write the side of the rows of ``source[first:stop]``: 0 for those before ``middle``.
+    """Write the side of the rows of ``source[first:stop]``: 0 before ``middle``, else 1.
 
     ``middle`` counts from ``start``, the beginning of the list.
     """
@@ -310,13 +311,13 @@ def thin_runs(
     target: RowArray,
     to: int,
 ) -> None:
-    """Copy a list to ``target[to:]`` and keep the run bits of its candidates only.
+    """Copy a list to ``target[to:]``, and keep only the run bits of its candidates.
 
-    Candidates are weighted quantiles (Chen and Guestrin 2016, eq. 8 and 9): with the
-    rank ``r(z) = sum of h where x < z / sum of h``, the first is the smallest value
-    and the next is always the largest whose rank is less than ``eps`` above that of
-    the last; where one value alone weighs more than that, the value behind it.  The
-    largest value is the last candidate.
+    Candidates are weighted quantiles (Chen and Guestrin 2016, eq. 8 and 9), with the
+    rank ``r(z) = sum of h where x < z / sum of h``.  The first candidate is the smallest
+    value.  The next candidate is always the largest value whose rank is less than ``eps``
+    above the rank of the one before; where a single value weighs more than ``eps``, it is
+    the value after it.  The last candidate is the largest value.
     """
     one = np.uint64(1)
     start, stop, to = np.uint64(place[0]), np.uint64(place[1]), np.uint64(to)

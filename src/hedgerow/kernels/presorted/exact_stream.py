@@ -1,26 +1,26 @@
 """Search of the best cuts of many nodes in one pass over a sorted column.
 
 A column that does not fit in memory is read from its lowest value to its highest, in
-pieces of entries (:mod:`hedgerow.kernels.presorted.exact`).  Rows know their nodes, so one pass
-serves all nodes at once, each with running sums of its own (Chen and Guestrin 2016,
-section 3.1; :mod:`hedgerow.kernels.presorted.exact` has the lists of nodes lie apart instead,
-which takes memory)::
+chunks of entries (:mod:`hedgerow.kernels.presorted.exact`).  Each row knows its node, so one
+pass serves all nodes at once, each with running sums of its own (Chen and Guestrin 2016,
+section 3.1).  :mod:`hedgerow.kernels.presorted.exact` keeps a separate list for each node
+instead, which takes memory::
 
     entries        7'  2'  9   4'  0   5'
     node of row    a   b   a   a   b   b
     run            1   2   2   3   3   4
 
-    cut of a           .   2   3          where the run is another than that of the
-    cut of b           .   .   .   3   4  node's entry before, sums being those before it
+    cut of a           .   2   3          where the run differs from the run of the node's
+    cut of b           .   .   .   3   4  entry before; the sums are those before the cut
 
-The cuts, their order and the arithmetic of their scores are those of the lists, so that
+The cuts, their order and the arithmetic of their scores are the same as for lists, so
 the splits are the same to the last bit.
 
 Glossary
 --------
-run      number of the values met so far in the column: equal values share one
-slot     place of a node among those that are searched
-place    number of an entry in its column
+run      number of distinct values read so far in the column; equal values share a run
+slot     index of a node among the searched nodes
+place    index of an entry in its column
 absent   sums of the rows of a node that have no value in the column
 """
 
@@ -37,7 +37,7 @@ from hedgerow.kernels.primitives.intrinsics import bits_of_float, prefetch
 from hedgerow.kernels.splits.split import Limits
 
 AHEAD = 24
-"""Entries that are looked at before their turn: so many must follow the last one."""
+"""Rows of entries are prefetched this far ahead: so many entries must follow the last one."""
 
 _AHEAD = np.uint64(AHEAD)
 _ROW_BITS = np.uint32((1 << 31) - 1)
@@ -53,7 +53,7 @@ _ONE, _TWO = np.uint64(1), np.uint64(2)
     CUT_H,
     CUT_N,
     CUT_N_PRESENT,  # rows with a value on the left side
-    CUT_BELOW,  # runs next to the cut
+    CUT_BELOW,  # runs on both sides of the cut
     CUT_ABOVE,
     CUT_PLACE,  # first place of an entry on the right side
     CUT_N_LIST,  # rows of the node with a value
@@ -62,9 +62,9 @@ _ONE, _TWO = np.uint64(1), np.uint64(2)
 
 
 class StreamRows(NamedTuple):
-    """What is known of each row.
+    """Node and quantized gradients of each row.
 
-    node    int32 (n_rows,): number of its node + 1; 0 outside the sample
+    node       int32 (n_rows,): number of its node + 1; 0 outside the sample
     quantized  int32 (2 * n_rows,): g and h
     """
 
@@ -75,10 +75,10 @@ class StreamRows(NamedTuple):
 class SearchedNodes(NamedTuple):
     """Nodes that are searched.
 
-    slot_of  int32 (nodes + 1,): by number + 1; -1: not searched
+    slot_of  int32 (nodes + 1,): slot of a node by its number + 1; -1: not searched
     g, h     float64 (slots,): sums
     n        int64 (slots,)
-    limits   what else limits cuts, the same for all nodes
+    limits   other limits on cuts, the same for all nodes
     """
 
     slot_of: np.ndarray
@@ -89,10 +89,10 @@ class SearchedNodes(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """Where the pass over a column stands, by slot.
+    """State of the pass over a column, by slot.
 
     sums    int64 (slots, 3): g, h and number of the entries so far
-    run     int64 (slots,): of the last entry
+    run     int64 (slots,): run of the last entry
     absent  int64 (slots, 3)
     best    int64 (slots, 2, CUT_FIELDS): best cuts with missing values right and left
     """
@@ -107,7 +107,7 @@ class Scan(NamedTuple):
 def sum_present(
     entries: RowArray, n_entries: int, rows: StreamRows, slot_of: np.ndarray, sums: IntArray
 ) -> None:
-    """Add the entries' g, h and number to ``sums`` (slots, 3) of their nodes."""
+    """Add g, h and the number of the entries to ``sums`` (slots, 3) of their nodes."""
     node, quantized = rows
     for i in range(np.uint64(n_entries)):
         ahead = np.uint64(entries[i + _AHEAD] & _ROW_BITS)
@@ -125,7 +125,7 @@ def sum_present(
 def note_cut(
     scan: Scan, slot: int, missing_left: int, above: int, place: int, searched: SearchedNodes
 ) -> None:
-    """Score the cut before place ``place`` and keep it if it beats those before it."""
+    """Score the cut before entry ``place`` and keep it if it beats the earlier cuts."""
     g, h, n = scan.sums[slot, 0], scan.sums[slot, 1], scan.sums[slot, 2]
     n_present = n
     if missing_left == 1:
@@ -173,9 +173,9 @@ def scan_column(
     searched: SearchedNodes,
     scan: Scan,
 ) -> int:
-    """Go on through a column by some entries, ``run`` being that of the one before them.
+    """Continue the pass over a column by some entries; return the run of the last entry.
 
-    Returns the run of the last entry.  :data:`AHEAD` rows follow the entries.
+    ``run`` is the run of the entry before them.  :data:`AHEAD` rows follow the entries.
     """
     node, quantized = rows
     run = np.int64(run)
@@ -204,7 +204,7 @@ def scan_column(
 
 @kernel
 def begin_column(scan: Scan) -> None:
-    """Before the first entry; ``absent`` stays."""
+    """Reset the state before the first entry of a column; ``absent`` stays."""
     for slot in range(len(scan.run)):
         for k in range(3):
             scan.sums[slot, k] = 0
@@ -222,7 +222,7 @@ def end_column(
     searched: SearchedNodes,
     found: IntArray,
 ) -> None:
-    """Score the cuts behind the last values, and take over what is better than ``found``.
+    """Score the cuts after the last values, and write cuts that beat ``found`` to it.
 
     ``found`` is int64 (slots, CUT_FIELDS), ``allowed`` uint8 (slots,), ``length`` the
     number of entries of the column.
@@ -231,7 +231,7 @@ def end_column(
         n_list = scan.sums[slot, 2]
         if n_list == 0 or allowed[slot] == 0:
             continue
-        # It sets the missing rows apart; without any it leaves no row on the right.
+        # The cut separates the missing rows; without any it leaves no row on the right.
         note_cut(scan, slot, np.int64(0), scan.run[slot], np.int64(length), searched)
         for missing_left in range(2):
             best = scan.best[slot, missing_left]
@@ -245,7 +245,7 @@ def end_column(
 
 @kernel(inner=True)
 def is_better_cut(cut: IntArray, held: IntArray) -> bool:
-    """Larger score, then lower feature; of one feature the one that came first."""
+    """Return whether ``cut`` is better: larger score, then lower feature, then found first."""
     if cut[CUT_SCORE] != held[CUT_SCORE]:
         return cut[CUT_SCORE] > held[CUT_SCORE]
     return cut[CUT_SCORE] >= 0 and cut[CUT_FEATURE] < held[CUT_FEATURE]
@@ -253,7 +253,7 @@ def is_better_cut(cut: IntArray, held: IntArray) -> bool:
 
 @kernel
 def merge_cuts(cuts: IntArray, found: IntArray) -> None:
-    """Take over those of ``cuts`` (slots, CUT_FIELDS) that are better."""
+    """Write the cuts (slots, CUT_FIELDS) that are better than ``found`` to it."""
     for slot in range(len(cuts)):
         if is_better_cut(cuts[slot], found[slot]):
             for k in range(cuts.shape[1]):
@@ -262,7 +262,7 @@ def merge_cuts(cuts: IntArray, found: IntArray) -> None:
 
 @kernel
 def send_rows(node: np.ndarray, start: int, stop: int, to: np.ndarray) -> None:
-    """Send rows ``start:stop`` from node ``k`` to ``to[k]``, both numbers + 1."""
+    """Send rows ``start:stop`` from node ``k`` to ``to[k]``; both are numbers + 1."""
     for row in range(np.uint64(start), np.uint64(stop)):
         node[row] = to[node[row]]
 
@@ -278,7 +278,7 @@ def send_present(
 ) -> None:
     """Send rows with a value from node ``k`` to ``to[k]`` if their place is in ``places[k]``.
 
-    ``places`` is int64 (nodes + 1, 2): first place and the one behind the last.
+    ``places`` is int64 (nodes + 1, 2): first place, and the place after the last.
     """
     for i in range(np.uint64(n_entries)):
         prefetch(node, np.intp(entries[i + _AHEAD] & _ROW_BITS))
@@ -301,7 +301,7 @@ def add_node_values(
 
 @kernel
 def gather_rows(node: np.ndarray, leaf_of: np.ndarray, places: IntArray, rows: np.ndarray) -> None:
-    """Write the rows in order of leaves: ``places`` are where those of each begin, and move on."""
+    """Write the rows in order of leaves; ``places`` is the start of each leaf, and advances."""
     for row in range(np.uint64(len(node))):
         if node[row] > 0:
             leaf = leaf_of[node[row]]

@@ -1,1 +1,1 @@
-"""What other kernels are made of: instructions, exact sums, random numbers, barriers."""
+"""Building blocks of other kernels: instructions, exact sums, random numbers, barriers."""

@@ -1,12 +1,11 @@
-"""How threads inside compiled code wait for each other.
+"""Barriers and orders, by which threads inside compiled code wait for each other.
 
-All threads of a team run the same kernel (SPMD).  ``ThreadTeam`` is what they
-share::
+All threads of a team run the same kernel (SPMD).  They share a ``ThreadTeam``::
 
     signal[0]    threads that have arrived at the barrier
-    signal[8]    number of barriers passed: the ones who wait watch this cell
+    signal[8]    number of barriers passed: waiting threads watch this cell
     signal[16]   number of the latest order, signal[17] the order itself
-    signal[18]   1 if the last order was long in coming
+    signal[18]   1 if the wait for the last order was long
 
 The cells lie on cache lines of their own.  A wait spins first, because stages
 are microseconds long, then lets other threads run, so that more threads than
@@ -37,7 +36,7 @@ _NAP_MICROSECONDS = 50
 
 
 class ThreadTeam(NamedTuple):
-    """The threads of a team: their number and the cells by which they meet."""
+    """The threads of a team: their number, and the cells through which they synchronise."""
 
     n_threads: np.int64
     signal: IntArray
@@ -47,7 +46,7 @@ class ThreadTeam(NamedTuple):
 
 @kernel(inner=True)
 def barrier(team: ThreadTeam) -> None:
-    """Return when every thread of the crew has called this."""
+    """Return when every thread of the team has called this function."""
     if team.n_threads == 1:
         return
     passed = atomic_load(team.signal, _PASSED)
@@ -64,7 +63,7 @@ def barrier(team: ThreadTeam) -> None:
 
 @kernel(inner=True)
 def give_order(team: ThreadTeam, order: int) -> None:
-    """Wake the threads that stand in :func:`await_order`; called by thread 0."""
+    """Wake the threads that wait in :func:`await_order`; thread 0 calls this."""
     team.signal[_ORDER] = order
     atomic_add(team.signal, _ORDER_NUMBER, 1)
 
@@ -73,10 +72,10 @@ def give_order(team: ThreadTeam, order: int) -> None:
 def await_order(team: ThreadTeam, last_number: int) -> int:
     """Wait for an order later than number ``last_number`` and return it.
 
-    Between orders the caller's Python code runs, for microseconds or for
-    seconds: spin, then yield, then sleep.  Who had to sleep the last time does not yield:
-    where slopes are searched between the trees, for a millisecond, that took a fourth of the
-    processor time of two threads.
+    Between orders the caller's Python code runs, for microseconds or for seconds.  The thread
+    therefore spins, then yields, then sleeps.  A thread that had to sleep the last time does
+    not yield: where slopes are fitted between the trees, for a millisecond, yielding took a
+    fourth of the processor time of two threads.
     """
     spins, was_long = 0, team.signal[_WAS_LONG]
     before_sleep = _SPINS if was_long == 1 else _SPINS + _YIELDS
@@ -92,5 +91,5 @@ def await_order(team: ThreadTeam, last_number: int) -> int:
 
 @kernel(inner=True)
 def share(total: int, part: int, n_parts: int) -> tuple[int, int]:
-    """Start and stop of part ``part`` when ``range(total)`` is divided evenly."""
+    """Return start and stop of part ``part`` when ``range(total)`` is divided evenly."""
     return total * part // n_parts, total * (part + 1) // n_parts

@@ -1,7 +1,7 @@
-"""Sums of float64 without rounding: the same for every order and every cutting of the rows.
+"""Sums of float64 without rounding: the same for every order and every division of the rows.
 
-A float64 is a whole number of units of 2**-1074, so a sum of them is one, too.  It is kept
-in digits of 32 bits, and each value is added where its 53 bits lie::
+A float64 is an integer number of units of 2**-1074, so a sum of float64 is one, too.  The sum
+is kept in digits of 32 bits, and each value is added at the position of its 53 bits::
 
     digit of the sum       ... | k + 2 | k + 1 |   k   | ...    units of 2**(32 k - 1074)
     bits of a value                 1101 0111000 11
@@ -9,7 +9,7 @@ in digits of 32 bits, and each value is added where its 53 bits lie::
 A digit is an int64, so carries can wait: 2**28 values cannot make it overflow.  The sum is
 rounded once, at the very end (as by ``math.fsum``).
 
-Ranks hand each other the digits, which may be added up element by element
+Ranks exchange the digits, which may be added element by element
 (:meth:`hedgerow.comm.base.Communicator.allreduce`).
 """
 
@@ -31,7 +31,7 @@ _UNIT = -1074
 
 _LIMB_BITS = 32
 _LIMBS = 69
-"""2**1024 / 2**-1074, times 2**63 values, in 32 bits each; the last has the sign."""
+"""Digits of 32 bits for 2**1024 / 2**-1074, times 2**63 values; the last one has the sign."""
 
 ARRAY_SIZE = _LIMBS + 3
 """Length of :meth:`ExactSum.to_array`."""
@@ -75,11 +75,11 @@ class ExactSum:
         )
 
     def __float__(self) -> float:
-        """The nearest float64."""
+        """Return the nearest float64."""
         return self.over(1)
 
     def over(self, divisor: ExactSum | int) -> float:
-        """The float64 nearest to the quotient; IEEE 754 says what 1 / 0 and 0 / 0 are."""
+        """Return the float64 nearest to the quotient; 1 / 0 and 0 / 0 are as in IEEE 754."""
         if isinstance(divisor, int):
             divisor = ExactSum(divisor << -_UNIT)
         if not (self.is_finite and divisor.is_finite and divisor.units != 0):
@@ -92,11 +92,11 @@ class ExactSum:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all values are."""
+        """Whether all values are finite."""
         return self.n_nan == self.n_positive == self.n_negative == 0
 
     def to_array(self) -> IntArray:
-        """As int64, shape ``(ARRAY_SIZE,)``: arrays of several sums may be added up."""
+        """Return the sum as int64, shape ``(ARRAY_SIZE,)``; arrays of several sums may be added."""
         digits = self.units.to_bytes(_LIMBS * 4, "little", signed=True)
         array = np.empty(ARRAY_SIZE, dtype=np.int64)
         array[:_LIMBS] = np.frombuffer(digits, dtype="<u4")
@@ -106,7 +106,7 @@ class ExactSum:
 
     @staticmethod
     def from_array(array: IntArray) -> ExactSum:
-        """Inverse of :meth:`to_array`, and of a sum of such arrays."""
+        """Invert :meth:`to_array`, also for a sum of such arrays."""
         return ExactSum(_units_of(array[:_LIMBS].tolist()), *array[_LIMBS:].tolist())
 
     def _rounded(self) -> float:
@@ -119,12 +119,12 @@ class ExactSum:
 
 @kernel
 def add_digits(values: FloatArray, digits: IntArray) -> tuple[int, int]:
-    """Add ``values``, shape (n,), to ``digits``, those of :meth:`ExactSum.to_array`.
+    """Add ``values``, shape (n,), to ``digits``, laid out as in :meth:`ExactSum.to_array`.
 
     Returns
     -------
     tuple of two int
-        Digits from the first to before the second may have changed; both 0: none has.
+        Digits from the first to before the second may have changed; both are 0 if none has.
     """
     lowest, highest = np.int64(_LIMBS), np.int64(-3)
     for i in range(np.uint64(len(values))):
@@ -149,7 +149,7 @@ def add_digits(values: FloatArray, digits: IntArray) -> tuple[int, int]:
 
 
 def exact_sum(values: FloatArray) -> ExactSum:
-    """The sum of ``values``, shape (n,).
+    """Return the exact sum of ``values``, shape (n,).
 
     Examples
     --------
@@ -167,7 +167,7 @@ def exact_sum(values: FloatArray) -> ExactSum:
 
 
 def _units_of(digits: list[int]) -> int:
-    """The whole number that has these digits, the lowest first."""
+    """Return the integer with these digits, the lowest first."""
     units = 0
     for digit in reversed(digits):
         units = (units << _LIMB_BITS) + digit
@@ -175,30 +175,30 @@ def _units_of(digits: list[int]) -> int:
 
 
 def weighted_mean(values: FloatArray, weight: FloatArray | None = None) -> float:
-    """Sum of the products ``weight * values`` (each rounded) over the sum of the weights.
+    """Divide the sum of the products ``weight * values`` (each rounded) by the sum of weights.
 
-    Both sums are exact, and so is the quotient but for one rounding.
+    Both sums are exact, and the quotient is rounded once.
     """
     above, below = weighted_sums(values, weight)
     return above.over(below)
 
 
 def weighted_sums(values: FloatArray, weight: FloatArray | None) -> tuple[ExactSum, ExactSum]:
-    """Numerator and denominator of :func:`weighted_mean`."""
+    """Return numerator and denominator of :func:`weighted_mean`."""
     if weight is None:
         return exact_sum(values), ExactSum(len(values) << -_UNIT)
     return exact_sum(values * weight), exact_sum(weight)
 
 
 _GROUPED_BITS = 53 - _LIMB_BITS
-"""Slices of 32 bits of half as many rows as 2**_GROUPED_BITS sum up exactly in float64."""
+"""Sums of 32-bit slices over 2**(_GROUPED_BITS - 1) rows are exact in float64."""
 
 
 _MOST_GROUPED = 2.0**900
 
 
 class GroupSums:
-    """An exact sum of float64 for each of some groups.
+    """Exact sums of float64, one for each group.
 
     Parameters
     ----------
@@ -239,11 +239,11 @@ class GroupSums:
 
     @property
     def limbs(self) -> tuple[int, ...]:
-        """Places, ascending, of the 32-bit digits that sums have."""
+        """Positions, ascending, of the 32-bit digits that the sums use."""
         return tuple(sorted(self._limbs))
 
     def to_array(self, limbs: tuple[int, ...]) -> IntArray:
-        """These digits of the sums, shape (n_limbs, n_groups); arrays may be added up."""
+        """Return these digits of the sums, shape (n_limbs, n_groups); arrays may be added."""
         array = np.zeros((len(limbs), self._n_groups), dtype=np.int64)
         for row, limb in enumerate(limbs):
             if limb in self._limbs:
@@ -251,16 +251,16 @@ class GroupSums:
         return array
 
     def total(self, group: int) -> ExactSum:
-        """The sum of a group."""
+        """Return the sum of a group."""
         limbs = self.limbs
         return total_of(self.to_array(limbs)[:, group], limbs)
 
 
 def total_of(digits: IntArray, limbs: tuple[int, ...]) -> ExactSum:
-    """The sum that has ``digits``, those at the places ``limbs``; see :class:`GroupSums`."""
+    """Return the sum with ``digits`` at the positions ``limbs``; see :class:`GroupSums`."""
     pairs = zip(digits.tolist(), limbs, strict=True)
     return ExactSum(sum(digit << (_LIMB_BITS * limb) for digit, limb in pairs))
 
 
 MOST_LIMBS = _LIMBS
-"""Places of digits are below this."""
+"""Positions of digits are below this."""

@@ -1,7 +1,7 @@
-"""exp that vectorises and has the same bits on every machine.
+"""An exponential function that vectorises and has the same bits on every machine.
 
-Numba calls the C library for ``exp``, once per value.  This one is plain
-arithmetic, so LLVM makes eight of it at a time out of a loop::
+Numba calls the C library for ``exp``, once per value.  This function is plain
+arithmetic, so LLVM vectorises a loop of it, eight values at a time::
 
     x = k ln 2 + r,  |r| <= ln 2 / 2      exp(x) = 2**k exp(r)
 
@@ -29,7 +29,7 @@ _C = tuple(1.0 / math.factorial(k) for k in range(14))
 
 @kernel(inline=True, inner=True)
 def exponential(x: float) -> float:
-    """``exp(x)`` for finite x; beyond +-708 the value at +-708."""
+    """Return ``exp(x)`` for finite x; beyond +-708 the value at +-708."""
     x = min(max(x, _LOWEST), _HIGHEST)
     k = np.rint(x * _LOG2_E)
     r = fma(-k, _LN2_LOW, fma(-k, _LN2_HIGH, x))

@@ -1,12 +1,12 @@
-"""Random numbers that are functions of what they are for.
+"""Random numbers as functions of their purpose and item.
 
 ``hash64(seed, stream, index)`` is the number for item ``index`` (a row, say)
 of one purpose ``stream`` under ``seed``.  It depends on nothing else: not on
-the order in which items are met, nor on the thread, chunk or machine that
-asks.  It is the generator SplitMix64 (Steele, Lea, Flood, OOPSLA 2014) entered
+the order in which items are processed, nor on the thread, chunk or machine that
+calls it.  It is the generator SplitMix64 (Steele, Lea, Flood, OOPSLA 2014) entered
 at step ``index`` of the sequence that seed and stream choose.
 
-Each purpose takes a stream of its own, so that two of them never share numbers.
+Each purpose has a stream of its own, so two purposes never share numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def mix64(bits: Any) -> Any:
 
 @kernel(inline=True)
 def hash64(seed: int, stream: int, index: int) -> Any:
-    """64 random bits for an item; see the module's text.
+    """Return 64 random bits for an item; see the docstring of the module.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def hash64(seed: int, stream: int, index: int) -> Any:
 
 
 def hash_range(seed: int, stream: int, start: int, stop: int) -> npt.NDArray[np.uint64]:
-    """:func:`hash64` of the items ``start`` to ``stop``, without compiling anything.
+    """Return :func:`hash64` of the items ``start`` to ``stop``, without compiling anything.
 
     Examples
     --------

@@ -1,13 +1,13 @@
-"""The few machine instructions that Numba has no name for.
+"""Machine instructions that Numba does not provide.
 
-prefetch        ask for a cache line before it is needed
-atomic_add      add to a cell shared by threads, return what stood there before
+prefetch        request a cache line before it is needed
+atomic_add      add to a cell shared by threads, return its previous value
 atomic_load     read a cell after everything its writer wrote before it
 atomic_store    write a cell after everything that this thread wrote before it
 fused_multiply_add  ``a * b + c`` rounded once, on every machine
 call_address    call a C function at an address (yield, sleep)
 float_of_bits   read an int64 as the float64 with the same bits, and back
-array_at        the array at an address, for arrays that are named by a table
+array_at        the array at an address, for arrays listed in a table of addresses
 line_start      the first word of an array that begins a cache line
 words_as        some words of an array as an array of another type, for scratch space
 trailing_zeros  index of the lowest bit that is set; the number must not be 0
@@ -25,7 +25,7 @@ FAN_OUT = 16
 """Neighbours that :data:`count_below` compares at once."""
 
 SPARE_WORDS = CACHE_LINE // 8 - 1
-"""Words that scratch space has beside those that are needed; see :data:`line_start`."""
+"""Extra words of scratch space, for its alignment; see :data:`line_start`."""
 
 
 def _declare(name: str) -> Intrinsic:

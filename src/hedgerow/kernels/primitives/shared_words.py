@@ -1,4 +1,4 @@
-"""A word in memory that two processes share: it tells that what stands beside it is whole."""
+"""A word in shared memory, by which a process tells another one that its data are complete."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def publish(words: IntArray, value: int) -> None:
 
 @kernel
 def is_published(words: IntArray, value: int, n_looks: int) -> int:
-    """Look at ``words[0]`` up to ``n_looks`` times; 1 once it is ``value``.
+    """Read ``words[0]`` up to ``n_looks`` times; return 1 once it is ``value``, else 0.
 
-    What its writer wrote before is then seen, too.
+    The earlier writes of the publishing process are then visible, too.
     """
     for _ in range(n_looks):
         if atomic_load(words, 0) == value:

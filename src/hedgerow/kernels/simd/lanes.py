@@ -1,8 +1,8 @@
 """Numbers side by side: the vectors of the processor as a Numba type.
 
-LLVM finds vectors by itself where neighbours in memory are independent.  The
-search of splits is a running sum over neighbours, so it runs over ``WIDTH`` columns
-at a time instead, and says so with these types::
+LLVM vectorises by itself where neighbours in memory are independent.  The search of
+splits is a running sum over neighbours, so it handles ``WIDTH`` columns at a time
+instead, with these types::
 
     a, b : int64 or float64 in ``WIDTH`` lanes     a + b, a - b, a * b, a / b
     a >= b, a > b, t & u : truths, for ``choose``
@@ -19,16 +19,16 @@ choose(truths, a, b)            a where true, else b
 lane_of(a, j)                   one of the numbers
 sum_floats(array, at)           sum of eight neighbours, always in the same order
 
-What has a meaning of its own in memory stands side by side in eights, ``N_LANES``, on every
-processor, whatever ``WIDTH`` is.
+Layouts in memory have groups of eight numbers, ``N_LANES``, on every processor, whatever
+``WIDTH`` is.
 
-What stands in memory as a line of sixteen int32 is added and subtracted as it is::
+Lines of sixteen int32 in memory are added and subtracted as they are::
 
 load_line(array, at)         sixteen neighbours of an int32 array
 store_line(array, at, a)     and back
 keep_line(a, word)           each of them ``&`` the int32 ``word``
 
-All are compiled for any processor: two lanes at a time where it has shorter vectors.
+All functions compile for any processor, two lanes at a time where its vectors are shorter.
 Division by zero follows IEEE 754.
 """
 
@@ -43,11 +43,11 @@ LINE = 16
 """Numbers of a line: 64 bytes, as many as a processor fetches at once."""
 
 WIDTH = lanes_of_processor()
-"""Lanes that are worked on at once: eight with AVX-512, else four.
+"""Lanes that are handled at once: eight with AVX-512, else four.
 
-Four where a vector of the processor holds four or two: what a search keeps in sight from bin to
-bin fills sixteen registers then.  With eight lanes half of its instructions only put numbers away
-and fetched them back, on an AMD EPYC of 2021.  No result depends on it.
+There are four where a vector of the processor holds four or two numbers: the state that a search
+keeps from bin to bin then fills sixteen registers.  With eight lanes half of the instructions only
+spilled and reloaded registers, on an AMD EPYC of 2021.  No result depends on ``WIDTH``.
 """
 
 

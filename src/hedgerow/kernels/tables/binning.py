@@ -6,7 +6,7 @@ cut          threshold between two bins; the bin of a value is the number of
              cuts below it, so ``value <= cut[b]`` exactly if ``bin <= b``
 lookup row   the cuts of one feature, laid out for the search (272 numbers)
 run          equal neighbours in a sorted column
-heavy value  one whose mass fills a bin by itself
+heavy value  a value whose mass fills a bin by itself
 
 Search
 ------
@@ -19,11 +19,11 @@ A search tree of two levels with sixteen children each.  A feature has at most
                  cut 240 ... cut 255                              block 15
 
 ``f`` fences and ``c`` cuts of block ``f`` lie below the value: its bin is
-``16 f + c``.  Sixteen comparisons are one vector instruction, whose mask is
-counted by another; nothing branches.  1M x 28 on one Zen 5 core, both layouts
-written: 1.5 ns a value (float32) and 2.7 ns (float64), against 32 ns for a loop
-of binary search, 4.0 for eight unrolled steps without branches and 2.5 for a
-grid of 2,048 cells with a short scan.
+``16 f + c``.  One vector instruction makes sixteen comparisons and another one
+counts the bits of their mask; nothing branches.  1M x 28 on one Zen 5 core, with
+both layouts written: 1.5 ns per value (float32) and 2.7 ns (float64), against 32 ns
+for a loop of binary search, 4.0 for eight unrolled steps without branches and 2.5
+for a grid of 2,048 cells with a short scan.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _WIDTH = np.uint64(LOOKUP_WIDTH)
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
-# Rows that are binned for one feature before the next feature's turn.  In ns a
+# Rows that are binned for one feature before the next feature.  Nanoseconds per
 # value for 128 / 512 / 2,048 rows, float32: 1.49 / 1.52 / 1.47 for 28 columns in C
 # order, 1.61 / 1.36 / 1.28 in Fortran order, 2.9 / 3.1 / 5.4 for 1,024 columns in C
 # order (rows 4 KiB apart share a cache set).  One row after the other: 1.84 and 2.4.
 _ROWS = np.uint64(512)
 
-# Masses are compared with this much play, so that scaling all weights, which
-# rounds sums anew, does not tip a tie.
+# Relative tolerance of comparisons of masses: scaling all weights rounds sums
+# anew, which must not break a tie.
 _PLAY = 1e-9
 
 _HEAVY_PASSES = 8
@@ -82,7 +82,7 @@ def bin_rows(
     missing_bin : uint8
     by_row : uint8, shape (n_tiles, n_rows + PAD, tile_width)
     by_column : uint8, shape (n_features or 0, n_rows + PAD)
-        Left alone if it has no features.
+        Not written if it has no features.
     """
     n_features = np.uint64(values.shape[2])
     n_tiles = np.uint64(by_row.shape[0])
@@ -108,7 +108,7 @@ def bin_rows(
 
 @kernel
 def sample_rows(seed: int, stream: int, limit: np.uint64, n_rows: int, rows: IntArray) -> np.int64:
-    """Write the rows whose hash lies below ``limit``; return how many they are.
+    """Write the rows whose hash lies below ``limit``; return their number.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def gather_columns(
 
 @kernel
 def find_runs(ordered: AnyArray, starts: IntArray) -> np.int64:
-    """Write where each run of the sorted ``ordered`` starts, and the end; count them.
+    """Write the start of each run of the sorted ``ordered``, and the end; return their number.
 
     Parameters
     ----------
@@ -160,10 +160,10 @@ def find_runs(ordered: AnyArray, starts: IntArray) -> np.int64:
 def _light_target(
     starts: IntArray, n_runs: np.uint64, mass_before: FloatArray, max_bins: int
 ) -> tuple[float, np.int64]:
-    """Mass above which a value is heavy, and the bins left for values that are not.
+    """Return the mass above which a value is heavy, and the number of bins for other values.
 
-    Heavy values are taken out, each with a bin of its own, until none of the
-    others exceeds the mean of the bins that remain.
+    Heavy values are removed, each with a bin of its own, until no other value
+    exceeds the mean mass of the remaining bins.
     """
     total = mass_before[starts[n_runs]] - mass_before[starts[0]]
     target, bins_left = total / max_bins, np.int64(max_bins)
@@ -185,19 +185,20 @@ def _light_target(
 def choose_cuts(
     starts: IntArray, n_runs: int, mass_before: FloatArray, max_bins: int, cuts: IntArray
 ) -> int:
-    """Divide a sorted column into at most ``max_bins`` bins of like mass.
+    """Divide a sorted column into at most ``max_bins`` bins of similar mass.
 
     A cut at ``c`` stands between rows ``c - 1`` and ``c`` of the sorted column.
-    With no more than ``max_bins`` different values each has a bin.  Otherwise a
-    bin ends where its mass is nearest to the mean of what is left; a heavy value
-    is alone, or with lighter ones before it that weigh less than half a bin.
+    With at most ``max_bins`` distinct values each has a bin.  Otherwise a bin ends
+    where its mass is nearest to the mean mass of the remaining bins.  A heavy value has
+    a bin of its own, or shares it with lighter values before it that weigh less than
+    half a bin.
 
     Parameters
     ----------
     starts : int64, shape (at least n_runs + 1,)
         From :func:`find_runs`.
     n_runs : int64
-        Different values, at least 1.
+        Number of distinct values, at least 1.
     mass_before : float64, shape (n + 1,)
         Mass of all rows before each one; differences must be exact.
     max_bins : int64

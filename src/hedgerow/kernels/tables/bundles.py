@@ -2,21 +2,21 @@
 
 Glossary
 --------
-active    a row is active in a feature if the feature is away from rest in it (its
-          value is not the one that most rows have: 0, or missing)
-conflict  a row that is active in a feature and in one that its bundle holds already
+active    a row is active in a feature if its value is not the default, which most
+          rows have: 0, or missing
+conflict  a row that is active in a feature and in another feature of its bundle
 bundle    features that share a column of the binned matrix
-budget    most conflicts that a bundle may have
+budget    largest number of conflicts of a bundle
 
 Each feature goes to the first bundle that has the cells and the budget for it, or
-starts one (Ke et al. 2017, algorithm 3)::
+starts a new bundle (Ke et al. 2017, algorithm 3)::
 
-    rows of the bundle   1 . . 1 . 1 . .      a bit a row
+    rows of the bundle   1 . . 1 . 1 . .      one bit per row
     rows of a feature      3     7            no conflict: it joins
     another              0 1 2                row 0: one conflict
 
-A feature is only tried in the ``N_OPEN`` bundles that are open; when one more is
-needed, the fullest is closed.
+Only the ``N_OPEN`` open bundles are tried for a feature; when one more bundle is
+needed, the fullest one is closed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ N_OPEN = 128
 """Bundles that are open at once; LightGBM tries 100."""
 
 MOST_CELLS = 254
-"""Cells of the members of a bundle together: the first of 255 is that of rest."""
+"""Cells of all features of a bundle; the first of 255 cells stands for the defaults."""
 
 _WORD = np.uint64(6)
 _BIT = np.uint64(63)
@@ -41,9 +41,9 @@ _ONE = np.uint64(1)
 def sum_degrees(
     row_start: IntArray, rows: RowArray, n_active: np.ndarray, degree: IntArray
 ) -> None:
-    """Write for each feature the sum, over its active rows, of the other active features.
+    """Write for each feature the number of other active features, summed over its active rows.
 
-    ``n_active``, one for each row, is scratch space of zeros.
+    ``n_active``, one entry per row, is a scratch array of zeros.
     """
     for i in range(np.uint64(len(rows))):
         n_active[np.uint64(rows[i])] += 1
@@ -56,7 +56,7 @@ def sum_degrees(
 
 @kernel(inner=True)
 def count_conflicts(taken: AnyArray, rows: RowArray, start: int, stop: int, most: int) -> int:
-    """How many of ``rows[start:stop]`` have their bit set; stops counting beyond ``most``."""
+    """Count the rows of ``rows[start:stop]`` whose bit is set; stop counting beyond ``most``."""
     conflicts = np.int64(0)
     for i in range(np.uint64(start), np.uint64(stop)):
         row = np.uint64(rows[i])
@@ -101,19 +101,19 @@ def put_in_bundles(
         Cells that each feature needs.
     n_rows, budget : int
     by_sum : int
-        1: the conflicts of all members together must keep to the budget;
-        0: those of each member.
+        1: the budget limits the conflicts of all features of a bundle together;
+        0: it limits the conflicts of each feature.
     taken : uint64 (N_OPEN, words for n_rows bits)
-        Zeros; rows of the open bundles.
+        Zeros; active rows of the open bundles.
     lists : int64 (5, N_OPEN)
-        Scratch space: what is known of the open bundles, in the order of their making.
+        Scratch: state of the open bundles, in the order of their creation.
     bundle : int64 (n_features,)
         Written for the features in ``order``.
     conflicts : int64 (n_features,)
-        Conflicts that each of them brings into its bundle.
+        Conflicts that each of these features adds to its bundle.
     """
     n_open, n_bundles = 0, np.int64(0)
-    number, place = lists[0], lists[1]  # of the bundles; their rows in ``taken``
+    number, place = lists[0], lists[1]  # numbers of the bundles; their rows in ``taken``
     room, spent, active = lists[2], lists[3], lists[4]
     for k in range(N_OPEN):
         number[k] = room[k] = spent[k] = active[k] = 0
@@ -123,7 +123,7 @@ def put_in_bundles(
         chosen, met = -1, np.int64(0)
         for k in range(n_open):
             most = budget - spent[k]
-            # More rows than there are cannot be active without meeting.
+            # More active rows than rows cannot be free of conflicts.
             if room[k] < cells[feature] or active[k] + stop - start - n_rows > most:
                 continue
             met = count_conflicts(taken[place[k]], rows, start, stop, most)
@@ -157,7 +157,7 @@ def close_fullest(
     active: IntArray,
     taken: AnyArray,
 ) -> None:
-    """Take the open bundle with most active rows (the first of them) out of the list."""
+    """Remove the open bundle with the most active rows (the first of equals) from the list."""
     last = len(number) - 1
     full = 0
     for k in range(last + 1):

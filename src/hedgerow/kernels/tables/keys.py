@@ -1,18 +1,18 @@
 """Order-preserving integer keys: one comparison for every kind of number.
 
-A value and a threshold are compared as signed integers whose order is that of
-the values::
+Values and thresholds are compared as signed integers, which have the same order
+as the values::
 
     float   -inf ... -1.0 ... -0.0 = 0.0 ... 1.0 ... inf     NaN is missing
     key      lowest  ........    0     0 .......  highest    MISSING_KEY < all
 
 For a float the key is its bit pattern, with the lower bits of negative numbers
 flipped; adjacent floats have adjacent keys.  For an int64 it is the number
-itself.  Training and prediction compare keys, so a row cannot take another way
-at prediction than it took in training.
+itself.  Training and prediction compare keys, so a row takes the same path in
+prediction as in training.
 
-A float32 key orders float32 values in 32 bits, twice as many to a vector
-register.
+A float32 key orders float32 values in 32 bits: a vector register holds twice as
+many.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOW_31 = np.int32(0x7FFFFFFF)
 
 
 def keys_of_floats(values: FloatArray) -> IntArray:
-    """Keys of float64 values (any shape); NaN becomes ``MISSING_KEY``, -0.0 becomes 0."""
+    """Return keys of float64 values (any shape): ``MISSING_KEY`` for NaN, 0 for -0.0."""
     floats = np.asarray(values, dtype=np.float64) + 0.0
     bits = floats.view(np.int64)
     keys = bits ^ ((bits >> np.int64(63)) & _LOW_63)
@@ -34,24 +34,24 @@ def keys_of_floats(values: FloatArray) -> IntArray:
 
 
 def lowest_key(kind: str) -> int:
-    """Smallest key of a present value in a column of kind ``"float"`` or ``"int"``."""
+    """Return the smallest key of a present value in a column of kind ``"float"`` or ``"int"``."""
     return int(keys_of_floats(np.array(-np.inf))) if kind == "float" else int(MISSING_KEY) + 1
 
 
 def highest_key(kind: str) -> int:
-    """Largest key of a value in a column of this kind."""
+    """Return the largest key of a value in a column of this kind."""
     return int(keys_of_floats(np.array(np.inf))) if kind == "float" else 2**63 - 1
 
 
 def floats_of_keys(keys: IntArray) -> FloatArray:
-    """Inverse of :func:`keys_of_floats`."""
+    """Invert :func:`keys_of_floats`."""
     keys = np.asarray(keys, dtype=np.int64)
     bits = keys ^ ((keys >> np.int64(63)) & _LOW_63)
     return np.where(keys == MISSING_KEY, np.nan, bits.view(np.float64))
 
 
 def float32_threshold_keys(keys: IntArray) -> np.ndarray:
-    """32-bit keys of float64 thresholds, rounded down to a float32.
+    """Return 32-bit keys of float64 thresholds, rounded down to a float32.
 
     For any float32 value ``x`` and float64 threshold ``t``:
     ``x <= t`` exactly if ``x <= round_down(t)``.

@@ -1,12 +1,12 @@
 """Arithmetic of the quantile sketch: bounds of ranks that hold for real numbers.
 
 A float64 sum is rounded.  Here every bound is rounded *outwards*: lower bounds down,
-upper bounds up, and only where the sum is not exact.  How a sum ``a + b`` was rounded is
-known exactly from four more additions (:func:`_lost`)::
+upper bounds up, and only where the sum is not exact.  Four more additions give the exact
+rounding error of a sum ``a + b`` (:func:`_lost`)::
 
     a + b  =  sum + lost        lost < 0: the sum was rounded up, so step down
 
-Plain NumPy, as there is no loop that NumPy does not have.
+The module is plain NumPy, because NumPy has all the loops that it needs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hedgerow.arrays import FloatArray, IntArray
 
 
 def _lost(a: FloatArray, b: FloatArray, total: FloatArray) -> FloatArray:
-    """Compute ``a + b - total`` exactly, ``total`` being the rounded sum ``a + b``."""
+    """Compute ``a + b - total`` exactly, where ``total`` is the rounded sum ``a + b``."""
     part = total - a
     return (a - (total - part)) + (b - part)
 
@@ -47,9 +47,9 @@ def add_up(a: FloatArray, b: FloatArray) -> FloatArray:
 def prefix_bounds(weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Bound the sums of the first 0, 1, ..., n weights.
 
-    The plain cumulative sum ``s`` is off by the sum of what each of its additions lost.
-    That sum is added again; it is rounded too, but its error is at most
-    ``n * 2**-52`` of the sum of its absolute terms, so the bounds are an ulp or two apart.
+    The plain cumulative sum is off by the sum of the rounding errors of its additions.
+    That sum is added back.  It is rounded, too, but its error is at most ``n * 2**-52``
+    of the sum of its absolute terms, so the bounds are an ulp or two apart.
 
     Parameters
     ----------
@@ -77,12 +77,12 @@ def prefix_bounds(weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     slack = np.where(size > 0, np.nextafter(slack, np.inf), 0.0)
     low = np.maximum(add_down(add_down(total, missing), -slack), 0.0)
     high = add_up(add_up(total, missing), slack)
-    # A sum is at least as large as the one before it, and so are good bounds.
+    # Each sum is at least as large as the one before it, and so must be the bounds.
     return np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
 
 
 def fit_weights(low: FloatArray, high: FloatArray, weight: FloatArray) -> FloatArray:
-    """Lower weights to what lies between the bounds: a matter of rounding only.
+    """Lower weights to the distance between the bounds; only rounding makes this necessary.
 
     Afterwards ``low[i] + weight[i] <= low[i + 1]`` and
     ``high[i] + weight[i + 1] <= high[i + 1]`` hold for the real sums, so that bounds
@@ -96,8 +96,8 @@ def fit_weights(low: FloatArray, high: FloatArray, weight: FloatArray) -> FloatA
 def nearest(low: FloatArray, high: FloatArray, weight: FloatArray, rank: FloatArray) -> IntArray:
     """Find the positions of the values whose ranks are nearest to ``rank``.
 
-    Between the middles of the bounds of two values, the first is nearer where twice the
-    rank lies below the bounds of a value between them, added up (the query function of
+    Between the middles of the bounds of two values, the first value is nearer where twice
+    the rank lies below the sum of the bounds of a value between them (the query function of
     the XGBoost paper, appendix A).
 
     Parameters

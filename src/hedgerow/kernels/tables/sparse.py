@@ -1,12 +1,12 @@
-"""Rows of which only some entries are recorded: sorted by column, binned, spread out.
+"""Sparse rows: their recorded entries are sorted by column, binned, and made dense.
 
 Glossary
 --------
-entry    a recorded value: its column and its number; what is not recorded is 0
-         (or missing, where the number 0 is a missing value)
-code     a feature's bin of a value, and one past its last bin for a missing value
-default_bin  the code of what is not recorded
-cell     what stands in a column of the binned matrix
+entry    a recorded value and its column; a value that is not recorded is 0 (or
+         missing, where the number 0 is a missing value)
+code     bin of a value in its feature; one past the last bin for a missing value
+default_bin  the code of a value that is not recorded
+cell     a number in a column of the binned matrix
 
 ::
 
@@ -14,11 +14,11 @@ cell     what stands in a column of the binned matrix
     column     1  4  0  1  2             row_start[r] : row_start[r + 1]
     value      .5 2. 1. 7. nan
 
-A column of the binned matrix holds one feature, its bins as they are, or a
-bundle: cell 0 where every feature of the bundle is at rest, and for each of them
-cells of its own for all other codes (:mod:`hedgerow.data.binning.bundles`).
+A column of the binned matrix holds one feature, whose cells are its bins, or a
+bundle.  In a bundle cell 0 means that every feature has its default bin, and each
+feature has cells of its own for all other codes (:mod:`hedgerow.data.binning.bundles`).
 
-No kernel touches what is not recorded: time is linear in the entries.
+No kernel touches values that are not recorded: time is linear in the entries.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Entries(NamedTuple):
 
     row_start  int64 (n_rows + 1,)
     column     int32
-    value      float32, float64 or int64 keys, never the number 0 if that is missing
-    lowest     of that type: the smallest value that is not missing
+    value      float32, float64 or int64 keys, never 0 if 0 is a missing value
+    lowest     smallest value that is not missing, of the same type
     """
 
     row_start: IntArray
@@ -50,18 +50,18 @@ class Entries(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where the codes of each feature go in the binned matrix.
+    """Positions of the codes of each feature in the binned matrix.
 
-    cuts         of the type of the values: the cuts of feature 0, then those of feature 1, ...
+    cuts         cuts of feature 0, then of feature 1, ..., of the type of the values
     cut_start    int64 (n_features + 1,)
-    default_bin  int32 (n_features,): code of what is not recorded
-    column       int32 (n_features,): column of the matrix; -1 if the feature is
-                 always at rest
+    default_bin  int32 (n_features,): code of a value that is not recorded
+    column       int32 (n_features,): column of the matrix; -1 if the feature always
+                 has its default bin
     first        int32 (n_features,): first cell of the feature; -1 if its column
-                 holds it alone, with codes as they are
+                 holds this feature alone, and cells are codes
     last         int32 (n_features,): last cell that the feature may take
     missing_bin  int64: cell of a missing value in a column of one feature
-    per_tile     int64: columns in each tile but perhaps the last
+    per_tile     int64: columns per tile; the last tile may have fewer
     """
 
     cuts: AnyArray
@@ -76,7 +76,7 @@ class Places(NamedTuple):
 
 @kernel
 def count_entries(entries: Entries, rows: IntArray, counts: IntArray) -> None:
-    """Add the entries of ``rows`` (of all, if there are none) to those of their columns."""
+    """Add the number of entries of ``rows`` (all rows if empty) to the counts of the columns."""
     listed = len(rows) > 0
     n = np.uint64(len(rows) if listed else len(entries.row_start) - 1)
     for i in range(n):
@@ -94,16 +94,16 @@ def gather_entries(
     values: AnyArray,
     masses: FloatArray,
 ) -> None:
-    """Sort the entries of ``rows`` (of all, if there are none) by column.
+    """Sort the entries of ``rows`` (all rows if empty) by column.
 
     Parameters
     ----------
     mass : float64, one for each of the rows, or empty
     place : int64 (n_features,)
-        Where the entries of each column begin; moved on to where they end.
+        Start of the entries of each column; it is advanced to their end.
     values, masses
-        The entries by column, those of a column in the order of ``rows``, and the
-        masses of their rows (left alone if ``mass`` is empty).
+        Written: the entries by column, within a column in the order of ``rows``, and the
+        masses of their rows (not written if ``mass`` is empty).
     """
     listed, weighted = len(rows) > 0, len(mass) > 0
     n = np.uint64(len(rows) if listed else len(entries.row_start) - 1)
@@ -122,10 +122,11 @@ def gather_entries(
 def count_active(
     entries: Entries, low: AnyArray, high: AnyArray, present: int, counts: IntArray, part: IntArray
 ) -> None:
-    """Count entries that are not at rest, by column, of rows ``part[0]:part[1]``.
+    """Count the active entries of each column in rows ``part[0]:part[1]``.
 
-    ``present`` is 1 if what is not recorded is missing: every value is then away
-    from rest.  If it is 0, values outside ``low[j] .. high[j]`` are, and missing ones.
+    An entry is active if it differs from the default.  ``present`` is 1 if values that are not
+    recorded are missing: then every entry with a value is active.  If it is 0, missing values
+    and values outside ``low[j] .. high[j]`` are active.
     """
     for row in range(np.uint64(part[0]), np.uint64(part[1])):
         for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
@@ -148,7 +149,7 @@ def list_active(
 ) -> None:
     """Write the rows that :func:`count_active` counts, by column, ascending.
 
-    ``place[j]``, where those of column ``j`` begin, is moved on; -1 leaves it out.
+    ``place[j]`` is the start of the rows of column ``j`` and is advanced; -1 omits the column.
     """
     for row in range(np.uint64(part[0]), np.uint64(part[1])):
         for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
@@ -164,7 +165,7 @@ def list_active(
 
 @kernel(inline=True, inner=True)
 def code_of(entries: Entries, places: Places, e: int, j: int) -> int:
-    """The code of entry ``e``, of feature ``j``."""
+    """Return the code of entry ``e`` of feature ``j``."""
     value, cuts = entries.value[e], places.cuts
     low, n = np.uint64(places.cut_start[j]), np.uint64(places.cut_start[j + _ONE])
     start, n = low, n - low
@@ -182,20 +183,20 @@ def code_of(entries: Entries, places: Places, e: int, j: int) -> int:
 def bin_entries(
     entries: Entries, places: Places, by_row: BinArray, by_column: BinArray, start: int, stop: int
 ) -> int:
-    """Write the cells of rows ``start`` to ``stop``; return how many values found no place.
+    """Write the cells of rows ``start`` to ``stop``; return the number of values without a cell.
 
     Parameters
     ----------
     by_row : uint8 (n_tiles, n_rows + PAD, tile_width)
-        Rows already hold the cells of what is at rest.
+        Rows already hold the cells of the default bins.
     by_column : uint8 (n_columns or 0, n_rows + PAD)
-        Left alone if it has no columns.
+        Not written if it has no columns.
 
     Returns
     -------
     int
-        Values that gave way to one of a feature later in their bundle, and those
-        of a code that the feature has no cell for.
+        Number of values that a value of a later feature of the bundle replaced, and of
+        values whose code has no cell in the feature.
     """
     n_columns, per_tile = np.uint64(by_column.shape[0]), np.uint64(places.per_tile)
     lost = np.int64(0)
@@ -240,9 +241,9 @@ def spread_entries(
     Parameters
     ----------
     place : int32 (n_features,)
-        Column of ``table`` for each feature, -1 for those that are not wanted.
+        Column of ``table`` for each feature, -1 to omit the feature.
     default_bin : of the type of the values
-        What stands for an entry that is not recorded.
+        Value of an entry that is not recorded.
     table : of the type of the values, shape (at least stop - start, n_places)
     """
     width = np.uint64(table.shape[1])
@@ -258,10 +259,10 @@ def spread_entries(
 
 @kernel
 def count_cells(by_row: BinArray, tile: int, default_bin: BinArray, row_start: np.ndarray) -> int:
-    """Write where the list of each row of a tile starts, and the end, which is returned.
+    """Write the start of the list of each row of a tile, and the end; return the end.
 
-    ``default_bin`` has the cell at rest of each column of the tile; positions behind the
-    last column hold zeros in both.
+    ``default_bin`` holds the default bin of each column of the tile; positions after the
+    last column hold zeros in both arrays.
     """
     total = np.uint64(0)
     row_start[0] = 0

@@ -1,21 +1,21 @@
-"""Means of the target by category: ordered ones for training, lookup for prediction.
+"""Target means by category: ordered means for training, lookup for prediction.
 
 Glossary
 --------
-key       number of a combination of categories; equal keys, equal categories
-code      place of a key in a list without gaps, from 0
+key       number of a combination of categories; equal keys have equal categories
+code      index of a key in a list without gaps, from 0
 strength  mass of the prior: a mean of ``k`` rows of weight 1 is
           ``(sum + strength * prior) / (k + strength)``
 
-A mean over all rows holds the row's own target, so a tree that splits it finds
-what it looks for in the answer.  The ordered mean of a row is taken over the rows
-*before* it in a random order (Prokhorenkova et al. 2018), which one walk in
-that order fills in, with two running sums for each code::
+A mean over all rows contains the row's own target, so a tree that splits on it would
+learn the answer.  The ordered mean of a row is taken over the rows *before* it in a
+random order (Prokhorenkova et al. 2018).  One pass in that order computes all means,
+with two running sums for each code::
 
     order     3    0    4    1    2
     code      a    b    a    a    b
     target    1    0    0    1    1
-    mean of  none none 1/1  1/2  0/1      each drawn towards the prior
+    mean of  none none 1/1  1/2  0/1      each smoothed toward the prior
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.hashing import hash64, mix64
 
 ORDER_STREAM = 12 << 40
-"""Streams of the random orders, one each."""
+"""First random stream of the random orders; each order has one stream."""
 
 _SPLITTER = 2.0**29 + 1.0
 
 
 @kernel(inline=True, inner=True)
 def shortened(value: float) -> float:
-    """``value`` rounded to 24 bits, so that noise of sums makes no two values of one.
+    """Round ``value`` to 24 bits, so that rounding errors of sums do not make equal means differ.
 
-    By Veltkamp's product; numbers from 1e300 on would overflow.
+    The method is Veltkamp's product; numbers from 1e300 on would overflow.
     """
     scaled = value * _SPLITTER
     return scaled - (scaled - value)
@@ -54,7 +54,7 @@ def shuffle(seed: int, stream: int, order: IntArray) -> None:
 
 @kernel
 def number_keys(keys: IntArray, slots: IntArray, codes: IntArray, found: IntArray) -> int:
-    """Number different keys in the order in which they appear; return how many there are.
+    """Number distinct keys in the order in which they appear; return how many there are.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def ordered_means(
     sums: FloatArray,
     means: FloatArray,
 ) -> None:
-    """Mean target of the rows with the same code that come before each row.
+    """Write for each row the mean target of the rows with the same code before it.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def ordered_means(
     target, weight : float64 (n_rows,)
     strength, prior : float
     sums : float64 (2 * n_codes,), all 0
-        Scratch space; at the end for each code the sum of targets and of weights.
+        Scratch; at the end, the sum of targets and the sum of weights of each code.
     means : float64 (n_rows,)
         Filled.
     """
@@ -116,7 +116,7 @@ def ordered_means(
 
 @kernel
 def means_of_sums(sums: FloatArray, strength: float, prior: float, means: FloatArray) -> None:
-    """Mean of each code over all rows, from the sums that :func:`ordered_means` leaves."""
+    """Write the mean of each code over all rows, from the sums of :func:`ordered_means`."""
     for code in range(len(means)):
         means[code] = shortened(
             (sums[2 * code] + strength * prior) / (sums[2 * code + 1] + strength)
@@ -141,7 +141,7 @@ def look_up(
     keys : int64 (n_keys,), ascending
     values : float64 (n_values, n_keys)
     prior : float64 (n_values,)
-        Of keys that are not in the list.
+        Values of keys that are not in the list.
     out : float64 (n_values, n_rows)
     """
     n_keys = len(keys)
