@@ -116,7 +116,7 @@ def test_inspect_tells_what_the_folds_have_tried(run: Run) -> None:
     lines = out.splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("folds "))
     assert lines[first].endswith("5 of 5 tested, each round for 3 of the model")
-    assert lines[first + 1].endswith("as given or automatic")
+    assert lines[first + 1].endswith("as set or automatic")
     for line, entry in zip(lines[first + 1 :], model.chosen_params_["tried"], strict=False):
         assert line.startswith(f"  {entry['score']:.6g} after {entry['rounds']} rounds")
     facts = json.loads(run("inspect", "m.hedgerow", "--json")[1])

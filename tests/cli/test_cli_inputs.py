@@ -191,7 +191,7 @@ def test_errors_name_standard_input(
     standard_input(monkeypatch, written(COLUMNS))
     command = ["train", "-", "--valid", "-", *TRAIN, "--model", str(tmp_path / "m")]
     assert main(command) == 2
-    assert "give it once" in capsys.readouterr().err
+    assert "give - only once" in capsys.readouterr().err
 
 
 def test_errors_name_the_file_that_was_given(

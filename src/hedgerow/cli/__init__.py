@@ -2,5 +2,5 @@
 
 Each command has a file; :mod:`hedgerow.cli.main` lists the commands and turns every
 error into one line and an exit code.  Slow imports happen only in the commands that
-need them, so ``hedgerow --help`` answers at once.
+need them, so ``hedgerow --help`` is fast.
 """

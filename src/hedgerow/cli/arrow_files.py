@@ -50,7 +50,7 @@ def read_arrow(path: str) -> dict[str, AnyArray]:
 def read_csv_with_arrow(path: str, text: Collection[str] = ()) -> dict[str, AnyArray]:
     """Read a CSV or TSV file, gzipped or not, with column names in the first line.
 
-    ``text`` : columns whose values stay text.
+    ``text`` holds the columns whose values stay text.
     """
     pa = _pyarrow(path)
     import pyarrow.csv as arrow_csv
@@ -79,7 +79,7 @@ def read_csv_with_arrow(path: str, text: Collection[str] = ()) -> dict[str, AnyA
         # Dates are read as in the reader without pyarrow.
         dates = {f.name: pa.string() for f in table.schema if pa.types.is_temporal(f.type)}
         table = read(as_text | dates) if dates else table
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last for names
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # in names
         raise UsageError(f"{path} cannot be read as CSV: {one_line(error)}") from error
     return {
         name: infer_numbers(column) if column.dtype == object and name not in text else column
@@ -111,7 +111,7 @@ def _column(path: str, name: str, column: Any) -> AnyArray:
         return infer_integers(values.to_numpy(zero_copy_only=False).astype(np.int64), missing)
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
-    if pa.types.is_decimal(kind):  # rounded once, as in training; Arrow rounds twice
+    if pa.types.is_decimal(kind):  # round once, as training does; Arrow rounds twice
         items = column.to_pylist()
         return np.array([np.nan if item is None else float(item) for item in items])
     if pa.types.is_boolean(kind) or pa.types.is_floating(kind):

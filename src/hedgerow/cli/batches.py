@@ -2,8 +2,8 @@
 
 ::
 
-    one file that fits          cli.tables reads it
-    several files that fit      read here into the same columns as one file with all rows
+    one file that fits          cli.tables reads the file
+    several files that fit      this module reads them into the same columns as one file
     larger than memory          rows stay in files; binned rows go to a folder on disk
 
 The model has the same bytes in all three cases.
@@ -37,13 +37,13 @@ from hedgerow.io.checkpoint_folder import checkpoint_at
 
 _BATCH_BYTES = 1 << 26
 _COPIES = 3
-"""Memory of a table in multiples of its numbers: as read, as columns, as bins."""
+"""Memory of a table, in multiples of its numbers: values read, columns, and bins."""
 _TEXT_TO_MEMORY, _PACKED_TO_TEXT = 2, 5
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How the rows are read.
+    """Way of reading the rows: at once or in batches.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Way:
 
 
 def choose_way(paths: Sequence[str], memory_limit: str | None) -> Way:
-    """Whether the tables fit into memory."""
+    """Choose the way of reading: at once if the tables fit into memory, else in batches."""
     limit = memory_bytes(memory_limit, "--memory-limit")
     files = find_files(paths)
     needed = sum(_bytes_in_memory(file.path, file.format) for file in files)
@@ -182,7 +182,7 @@ def fit(
 
 
 def guess_task(facts: TargetFacts) -> tuple[str, str]:
-    """Guess the task from the whole column, as :func:`hedgerow.cli.features.guess_task`."""
+    """Guess the task from all targets, as :func:`hedgerow.cli.features.guess_task` does."""
     if facts.is_text:
         return "classification", "the target is text"
     n_values = len(facts.values)

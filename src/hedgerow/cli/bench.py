@@ -17,7 +17,7 @@ from hedgerow.cli.usage import UsageError, say
 
 
 def add_command(commands: Any) -> None:
-    """Describe the command to the parser."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "bench",
         help="compare the speed of a fit with other installed libraries",
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
     times: dict[str, list[float]] = {name: [] for name in makers}
     quality: dict[str, float] = {}
     for make in makers.values():
-        make().fit(X[:1000], y[:1000])  # loads and compiles
+        make().fit(X[:1000], y[:1000])  # load and compile the kernels
     for round_number in range(options.rounds):
         for name in list(makers)[:: -1 if round_number % 2 else 1]:
             model = makers[name]()

@@ -9,7 +9,7 @@ _OURS = "hedgerow"
 
 
 def add_command(commands: Any) -> None:
-    """Describe the command to the parser."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "convert",
         help="import a model of another library, or export a model",
@@ -49,7 +49,9 @@ def run(options: argparse.Namespace) -> None:
     if target == _OURS:
         for name in ("check", "approximate", "raw"):
             if getattr(options, name):
-                raise UsageError(f"--{name} is for other formats; a Hedgerow model is exact")
+                raise UsageError(
+                    f"--{name} has no effect on a Hedgerow model, which is exact: leave it out"
+                )
         booster.save(options.out)
         say(f"{booster.num_trees} trees written to {options.out}")
         return

@@ -22,7 +22,7 @@ from hedgerow.io.streaming import BATCH_ROWS
 def read_csv(path: str, text: Collection[str] = ()) -> dict[str, AnyArray]:
     """Read a CSV or TSV file, gzipped or not, with column names in the first line.
 
-    ``text`` : columns whose values stay text.
+    ``text`` holds the columns whose values stay text.
     """
     with reading(path):
         check_encoding(path)

@@ -1,8 +1,7 @@
 """``hedgerow demo``: the main task on real data, in seconds.
 
-Trains on the Pima diabetes table in the package, compares the
-result with a single tree and with the majority class, and
-writes the model and its first tree.
+The command trains on the Pima diabetes table in the package, compares the result with a single
+tree and with the majority class, and writes the model and its first tree.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _SINGLE_TREE = {**_SETTINGS, "n_estimators": 1, "learning_rate": 1.0}
 
 
 def add_command(commands: Any) -> None:
-    """Describe the command to the parser."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "demo",
         help="train on an included data set and show the result",

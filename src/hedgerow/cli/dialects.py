@@ -3,8 +3,8 @@
 ::
 
     first bytes          UTF-8, or UTF-16 and UTF-32 with a byte order mark
-    first lines          the separator that gives all lines the same number of values, above one
-    columns of numbers   1,5 if the comma is not the separator
+    first lines          the separator with the same number of values, above one, in all lines
+    columns of numbers   decimal commas, as in 1,5, if the comma is not the separator
 
 If a property cannot be detected, an error names the option that sets it.
 """
@@ -28,7 +28,7 @@ _SAMPLE_LINES = 50
 _SEPARATORS = (",", ";", "\t", "|")
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # begins as UTF-16 does
+    (codecs.BOM_UTF32_LE, "utf-32"),  # begins with the mark of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -67,7 +67,7 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class DialectOptions:
-    """The user's options for text files; None: detect."""
+    """The user's options for text files; None means that the option is detected."""
 
     encoding: str | None = None
     separator: str | None = None
@@ -88,16 +88,16 @@ def dialect_options(
             codecs.lookup(encoding)
         except LookupError:
             raise UsageError(
-                f"--encoding {encoding}: no such encoding; such as utf-8, cp1252, latin-1, utf-16"
+                f"--encoding {encoding}: no such encoding; examples: utf-8, cp1252, latin-1, utf-16"
             ) from None
     if separator is not None:
         separator = _NAMED.get(separator, separator)
         if len(separator) != 1 or separator in '"\r\n':
             raise UsageError(
-                f"--separator {separator}: one character, or tab, comma, semicolon, pipe, space"
+                f"--separator {separator}: use one character, or tab, comma, semicolon, pipe, space"
             )
     if decimal not in (None, ".", ","):
-        raise UsageError(f"--decimal {decimal}: it is . or ,")
+        raise UsageError(f"--decimal {decimal}: the decimal mark must be . or ,")
     return DialectOptions(encoding, separator, decimal)
 
 
@@ -210,7 +210,7 @@ def write_plain(path: str, dialect: Dialect, copy: str) -> None:
     Raises
     ------
     UsageError
-        If the file is not text in that encoding.
+        If the file is not text in the encoding of the dialect.
     """
     try:
         chosen: list[bool] = []

@@ -82,8 +82,7 @@ class Job:
 def fit(job: Job) -> Estimator:
     """Fit an estimator, with a progress bar on a terminal.
 
-    The model does not record whether there was a terminal, so the file is
-    the same with and without one.
+    The model file does not depend on the terminal.
     """
     estimator = estimator_class(job.task)(**job.settings, progress=sys.stderr.isatty())
     X_val, y_val = job.valid if job.valid is not None else (None, None)
@@ -121,7 +120,8 @@ def finished(estimator: Estimator) -> Estimator:
 def score_lines(estimator: Estimator) -> list[str]:
     """Return lines with the scores of a fit on rows that it was not trained on.
 
-    The scores come from validation rows or from the folds of early stopping; else no lines.
+    The scores come from validation rows or from the folds of early stopping.  Without these
+    there are no lines.
     """
     booster: Booster = estimator.booster_
     best = booster.best_iteration
@@ -146,7 +146,7 @@ def score_lines(estimator: Estimator) -> list[str]:
 
 
 def fold_lines(estimator: Estimator, job: Job) -> list[str]:
-    """Return scores by five folds, for a fit without held-out rows; none if folds fail."""
+    """Return scores by five folds, for a fit without held-out rows; no lines if folds fail."""
     from sklearn.base import clone
 
     from hedgerow.estimators.cross import cross_fit
@@ -167,7 +167,7 @@ def fold_lines(estimator: Estimator, job: Job) -> list[str]:
                 qid=job.queries.get("qid"),
                 model=None,
             )
-    except HedgerowError:  # for example, a class with one row; the model exists all the same
+    except HedgerowError:  # for example, a class with one row; the model is still valid
         return []
     lines = [
         f"{name} of rows not trained on, by 5 folds: {np.mean(scores):.5g} ± {np.std(scores):.2g}"
@@ -216,7 +216,7 @@ def open_model(path: str) -> SavedModel:
     known = booster.classes
     if known is None:
         known = label_classes(objective)
-    if known is None:  # written by a booster of `train`, which has class indices only
+    if known is None:  # a booster of `train` wrote the file, with class indices only
         known = np.arange(n_classes_of(objective) or 0)
     return SavedModel(booster, known.tolist(), shown)
 

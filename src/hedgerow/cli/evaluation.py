@@ -16,7 +16,7 @@ _USUAL = {
 
 
 def add_command(commands: Any) -> None:
-    """Describe the command to the parser."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "evaluate",
         help="score a model on tables with targets",
@@ -133,6 +133,6 @@ def _rows_in_files(options: argparse.Namespace, way: Any) -> Any:
     from hedgerow.data.sources.base import make_roles
 
     if options.qid is not None:
-        raise UsageError("--qid ranks rows in memory, and these do not fit: give fewer rows")
+        raise UsageError("--qid needs all rows in memory, but these do not fit: give fewer rows")
     roles = make_roles(options.target, options.weight, None, (), None)
     return batches.open_dataset(options.data, roles, way, None)

@@ -7,13 +7,13 @@ import sys
 from typing import Any
 
 BATCH_BYTES = 1 << 27
-"""Bytes of values in memory at a time, if the number of rows is not given."""
+"""Bytes of values in memory at a time, unless ``--batch-rows`` sets the number of rows."""
 
 _ALL_ROWS = 1 << 40
 
 
 def add_command(commands: Any) -> None:
-    """Describe the command to the parser."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "explain",
         help="write the contribution of each column to each prediction",
@@ -23,7 +23,7 @@ def add_command(commands: Any) -> None:
         epilog="The table has a column shap_NAME for each column of the model and base_value; "
         "their sum is the raw score. A model with several raw scores has a set of columns "
         "for each, with |SCORE at the end of their names. For two classes the raw score is the "
-        "log-odds of the second.",
+        "log-odds of the second class.",
     )
     parser.add_argument("model", metavar="MODEL", help="model file")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""From named columns to the arrays of a fit or a prediction."""
+"""Conversion of named columns to the arrays of a fit or a prediction."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def numbered_matrix(
     ----------
     table : NamedColumns
     names : sequence of str
-        In this order.
+        Columns to use, in this order.
     y : array of shape (n_rows,)
         Targets: numbers or class labels.  For more than two classes, the target is the share of
         the most frequent class.
@@ -45,7 +45,7 @@ def numbered_matrix(
     -------
     X : array of shape (n_rows, len(names))
         float64; Python numbers if a column holds whole numbers that float64 cannot
-        represent.  Missing values, and levels that do not occur in ``train``: NaN.
+        represent.  NaN for missing values and for levels that do not occur in ``train``.
     n_text : int
         Number of text columns.
     """

@@ -1,8 +1,7 @@
 """Inputs of commands: ``-`` for standard input, and text files of any dialect.
 
-Files that every reader can read stay in place.  Standard input, and text files in an unusual
-dialect, are copied to a temporary folder that is deleted
-when the command ends.
+Files that every reader can read stay in place.  Standard input and text files in an unusual
+dialect are copied to a temporary folder, which is deleted when the command ends.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _LIBSVM_LINE = re.compile(rb"\s*[-+.\deE]+(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?")
 
 def add_input_options(parser: Any) -> None:
     """Add the options for text files."""
-    group = parser.add_argument_group("text files", "Options that are not given are detected.")
+    group = parser.add_argument_group("text files", "Options that are left out are detected.")
     group.add_argument("--separator", metavar="CHAR", help="separator of values: , ; | tab")
     group.add_argument("--decimal", metavar="CHAR", help="decimal mark: . or ,")
     group.add_argument("--encoding", metavar="NAME", help="such as utf-8, cp1252, utf-16")
@@ -41,9 +40,9 @@ def add_input_options(parser: Any) -> None:
 def readable(options: argparse.Namespace, *names: str) -> Iterator[None]:
     """Replace the paths in these options with readable files, within the block.
 
-    Error messages contain the user's paths.
+    Error messages still contain the user's paths.
     """
-    from hedgerow.cli.dialects import dialect_options  # which loads NumPy
+    from hedgerow.cli.dialects import dialect_options  # this import loads NumPy
 
     dialect = dialect_options(options.encoding, options.separator, options.decimal)
     with tempfile.TemporaryDirectory(prefix="hedgerow-") as folder:
@@ -67,7 +66,7 @@ class _Copies:
         self._originals: dict[str, str] = {}
 
     def of(self, given: Any) -> Any:
-        """Return a path, or paths, to read instead of these."""
+        """Return the path, or paths, to read instead of the user's."""
         if given is None:
             return None
         if isinstance(given, str):
@@ -84,7 +83,7 @@ class _Copies:
     def _each(self, given: str) -> list[str]:
         if given == STANDARD:
             if any(original == "standard input" for original in self._originals.values()):
-                raise UsageError("- is standard input, which can be read once: give it once")
+                raise UsageError("- is standard input, which can be read once: give - only once")
             return [self._plain(self._from_input(), "standard input")]
         paths = _files(given)
         plain = [self._plain(path, path) for path in paths]
@@ -102,7 +101,7 @@ class _Copies:
         return named
 
     def _plain(self, path: str, shown: str) -> str:
-        """Return the path, or that of a copy that every reader can read."""
+        """Return the path, or the path of a copy that every reader can read."""
         from hedgerow.cli.dialects import dialect_of, write_plain
 
         if not path.lower().endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
@@ -150,7 +149,7 @@ def _ending(path: str) -> str:
 
 @contextmanager
 def writable(path: str, suffix: str = ".csv") -> Iterator[str]:
-    """Return a path to write to; output for ``-`` goes to standard output at the end."""
+    """Yield a path to write to; for ``-`` the file is copied to standard output at the end."""
     if path != STANDARD:
         yield path
         return

@@ -18,7 +18,7 @@ _OF_ENTRY = ("score", "rounds")
 
 
 def add_command(commands: Any) -> None:
-    """Describe the command to the parser."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "inspect",
         help="show the contents of a model file",
@@ -100,7 +100,7 @@ def _fold_lines(folds: dict[str, Any]) -> list[str]:
     for entry in tried:
         values = [f"{name}={value}" for name, value in entry.items() if name not in _OF_ENTRY]
         score = "no score" if entry["score"] is None else f"{entry['score']:.6g}"
-        requested = ", ".join(values) or "as given or automatic"
+        requested = ", ".join(values) or "as set or automatic"
         lines.append(f"  {score} after {entry['rounds']} rounds: {requested}")
     return lines
 

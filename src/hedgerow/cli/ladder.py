@@ -12,7 +12,7 @@ from hedgerow.cli.usage import UsageError, say
 
 
 def add_command(commands: Any) -> None:
-    """Describe the command to the parser."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "ladder",
         help="compare the whole family, from one tree to leaf-wise boosting",
@@ -83,7 +83,7 @@ def _climb(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Check in advance everything that would fail after the work."""
+    """Check all options before the work begins."""
     from importlib.util import find_spec
 
     from hedgerow.cli import tables

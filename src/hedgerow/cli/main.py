@@ -1,9 +1,8 @@
 """Entry point of ``hedgerow``: commands, errors, exit codes.
 
-Exit codes: 0 done; 1 a bug in Hedgerow; 2 the command, its files or its parameters must
-change; 130 interrupted (also if `train` has
-written the model of the rounds so far: a script should not continue as
-if the model were complete).
+Exit codes: 0 done; 1 a bug in Hedgerow; 2 the command, its files or its parameters must change;
+130 interrupted, even if `train` has written the model of the completed rounds, because a script
+should not continue as if the model were complete.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         return _fail(str(interrupt) or "interrupted", 130)
     except BrokenPipeError:
-        # The reader of the output has closed it (`hedgerow inspect ... | head`).
+        # The reader has closed the output (`hedgerow inspect ... | head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except HedgerowError as error:

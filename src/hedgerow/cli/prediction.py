@@ -10,7 +10,7 @@ from hedgerow.cli.inputs import STANDARD, add_input_options, announce, readable,
 
 
 def add_command(commands: Any) -> None:
-    """Describe the command to the parser."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "predict",
         help="predict the rows of tables",

@@ -10,7 +10,7 @@ from hedgerow.cli.usage import UsageError, say
 
 
 def add_command(commands: Any) -> None:
-    """Describe the command to the parser."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "report",
         help="write a page about a model: scores, calibration, importances, effects, warnings",
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Check in advance everything that would fail after the work."""
+    """Check all options before the work begins."""
     from importlib.util import find_spec
 
     from hedgerow.cli import tables
@@ -79,7 +79,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _target(options: argparse.Namespace, table: Any, booster: Any) -> str:
-    """Return the column of the targets."""
+    """Return the name of the target column."""
     if options.target is not None:
         table.column(options.target)
         return str(options.target)
@@ -96,14 +96,14 @@ def _target(options: argparse.Namespace, table: Any, booster: Any) -> str:
 
 
 def _names(booster: Any, table: Any, aside: list[str | None]) -> list[str]:
-    """Return the model's columns: by name, or all except the target and the like."""
+    """Return the model's columns: by name, or all except target, query and weight."""
     if booster.model.schema.named:
         return [*booster.feature_names, *booster.offset_columns]
     return [name for name in table.columns if name not in aside]
 
 
 def _as_classes(y: Any, classes: list[Any] | None) -> Any:
-    """Convert targets to the type of the classes: files do not tell text from numbers."""
+    """Convert targets to the type of the classes, because CSV files have no types."""
     import numpy as np
 
     if classes is None or (isinstance(y, np.ndarray) and y.dtype.kind != "U"):

@@ -13,7 +13,7 @@ TOKEN = "HEDGEROW_TOKEN"  # noqa: S105  (the name of a variable)
 
 
 def add_command(commands: Any) -> None:
-    """Describe the command to the parser."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "serve",
         help="serve predictions over HTTP",

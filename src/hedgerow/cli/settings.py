@@ -19,8 +19,8 @@ def parse_settings(pairs: Iterable[str], estimator: type) -> dict[str, Any]:
 
     Advanced parameters are set like the others.
 
-    A value is a Python number, list or quoted text; ``true``, ``false`` and
-    ``none`` in any case; anything else is plain text.
+    A value is a Python number, list or quoted text, or ``true``, ``false`` or ``none`` in upper
+    or lower case.  Any other value is plain text.
     """
     known = {*inspect.signature(estimator).parameters, *ADVANCED_NAMES} - _OWN_OPTIONS
     settings: dict[str, Any] = {}

@@ -133,7 +133,7 @@ def _has_pyarrow() -> bool:
 
 
 def check_output(path: str) -> None:
-    """Check before a long computation that its result can be written."""
+    """Raise, before a long computation, if its result cannot be written."""
     file = Path(path)
     if file.is_dir():
         raise UsageError(f"{path} is a folder: give the name of a file to write")
@@ -151,7 +151,7 @@ def replacing(path: str | Path) -> Iterator[str]:
     os.close(handle)
     try:
         yield temporary
-        # mkstemp makes the file private; give it the permissions of a new file.
+        # mkstemp makes the file private: set the permissions of a new file.
         mask = os.umask(0)
         os.umask(mask)
         Path(temporary).chmod(0o666 & ~mask)

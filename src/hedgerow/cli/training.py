@@ -21,7 +21,7 @@ LIMIT_HELP = (
 
 
 def add_command(commands: Any) -> None:
-    """Describe the command to the parser."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "train",
         help="train a model on a table",
@@ -163,7 +163,7 @@ def _check_paths(options: argparse.Namespace) -> None:
         if not os.path.isdir(path) and not (known and os.path.exists(path)):
             tables.read_table(path)  # reports the error
     if options.position is not None and options.qid is None:
-        raise UsageError("--position is for rankings: name the queries, too (--qid COL)")
+        raise UsageError("--position is for rankings: also name the queries (--qid COL)")
     if options.target is None and not _is_libsvm(options.data):
         raise UsageError("--target COL is needed: the column to predict")
 
@@ -239,7 +239,7 @@ def _more(options: argparse.Namespace, table: Any, X: Any) -> dict[str, Any]:
         if column is not None and isinstance(table, tuple):
             raise UsageError(f"--{name} names a column, which LibSVM files do not have")
     if options.qid is not None and options.groups is not None:
-        raise UsageError("--groups has no effect with --qid: rankings hold out whole queries")
+        raise UsageError("--groups has no effect with --qid: rankings hold out complete queries")
     if options.offset is not None:
         X[options.offset] = table.column(options.offset)
         more["offset"] = options.offset
@@ -272,7 +272,7 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     say(way)
     if options.qid is not None:
         raise UsageError(
-            "--qid ranks rows in memory, but these are in files: leave it out, or raise "
+            "--qid needs all rows in memory, but these are in files: leave it out, or raise "
             "--memory-limit"
         )
     for name in ("groups", "init_model"):

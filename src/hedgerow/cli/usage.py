@@ -13,11 +13,11 @@ from hedgerow.errors import HedgerowError, printable
 
 
 class UsageError(HedgerowError):
-    """The command cannot run as given; the message says what to change."""
+    """Error in the command line; the message says what to change."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports a wrong command line in one line."""
+    """Argument parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see `{self.prog} --help`)")

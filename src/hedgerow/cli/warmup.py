@@ -10,12 +10,12 @@ from hedgerow.cli.usage import say
 
 
 def add_command(commands: Any) -> None:
-    """Describe the command to the parser."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "warmup",
         help="compile the kernels before their first use",
         description="Compile and cache all kernels, for example when a container image is built. "
-        "Not needed if the installation contains compiled kernels.",
+        "This is not needed if the installation contains compiled kernels.",
     )
     parser.set_defaults(run=run)
 

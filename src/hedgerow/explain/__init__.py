@@ -7,7 +7,7 @@
 ``game``         trees as games: shares, stops at unknown categories, linear leaves as splits
 ``plan``         a game in the form of the kernels
 ``explainer``    values of rows, in blocks and threads
-``background``   the same when unknown columns take their values from other rows
+``background``   values of rows if unknown columns take their values from background rows
 ``cart``         single trees with category splits
 ``views``        :meth:`hedgerow.Booster.explain`
 ===============  ==========================================================================

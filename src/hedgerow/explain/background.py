@@ -48,13 +48,13 @@ from hedgerow.once import once
 from hedgerow.threads import run_blocks
 
 LEAST_TABLE = 512
-"""Entries that the table of any leaf may have."""
+"""Number of entries that the table of a leaf may have, whatever the background."""
 
 ENTRIES_A_ROW = 32
-"""Entries that a table may have for each row of the background.
+"""Number of entries that a table may have for each row of the background.
 
-With a list, each explained row takes as many steps as the list has rows.  The choice depends
-only on the background, and so do the bits.
+Larger tables are replaced by lists of background rows; an explained row then takes a step for
+each row of the list.  The choice, and so the bits of the values, depend only on the background.
 """
 
 TABLE_MEMORY = 1 << 22
@@ -80,7 +80,7 @@ class _Leaves:
 
 
 class BackgroundExplainer:
-    """Explains the raw scores of a forest against the rows of a background.
+    """Explainer of the raw scores of a forest against the rows of a background.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class BackgroundExplainer:
     def values(
         self, values: AnyArray | SparseTable, n_threads: int = 1, *, pairs: bool = False
     ) -> FloatArray:
-        """Shapley values of rows; see :meth:`hedgerow.explain.explainer.Explainer.values`."""
+        """Return Shapley values; see :meth:`hedgerow.explain.explainer.Explainer.values`."""
         one = self.explainer
         n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
         columns = (one.players.n_columns,) * (2 if pairs else 1)

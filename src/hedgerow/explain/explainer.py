@@ -1,7 +1,8 @@
 """Shapley values of the rows of a table, in blocks, on all threads.
 
-Rows form blocks, and trees runs whose factors (:mod:`hedgerow.kernels.shapley.tree_walk`)
-take bounded memory.  The values do not depend on the division.
+Rows are divided into blocks, and trees into runs whose factors
+(:mod:`hedgerow.kernels.shapley.tree_walk`) take bounded memory.  The values do not depend on
+the division.
 """
 
 from __future__ import annotations
@@ -49,16 +50,16 @@ FACTOR_MEMORY = 1 << 24
 """Bytes of factors in use at a time."""
 
 KEPT_MEMORY = 1 << 26
-"""The factors of a whole forest are kept if they take at most this many bytes."""
+"""Limit in bytes up to which all factors of a forest stay in memory."""
 
 ROWS_PER_THREAD = 64
 
 ROWS_OF_TABLE = 4
-"""A tree has a table if there are at least this many rows for each of its entries."""
+"""Least number of rows per entry of a table for which a tree has a table."""
 
 
 class Explainer:
-    """Explains the raw scores of a forest.
+    """Explainer of the raw scores of a forest.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ class Explainer:
     backs_off : bool
         Whether a walk ends at an unknown category.
     reached : float64, one per node, optional
-        Training rows of each node, for the shares; by default those of the forest.
+        Training rows of each node, for the shares; by default the counts in the forest.
     """
 
     def __init__(
@@ -229,7 +230,7 @@ class Explainer:
         )  # fmt: skip
 
     def _tables(self, n_rows: int, factors: FloatArray, run: tuple[int, int]) -> Tabled:
-        """Return tables for those trees of a run with fewer distinct rows than there are rows."""
+        """Return tables for the trees of a run that have few entries for this many rows."""
         walks, plan = self._plan.walks, self._plan
         start = np.full(len(plan.game.roots), -1, dtype=np.int64)
         part = slice(*run)

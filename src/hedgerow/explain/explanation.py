@@ -21,14 +21,14 @@ class Explanation:
     Attributes
     ----------
     values : float64, shape (n_rows, n_columns) or (n_rows, n_columns, n_outputs)
-        Shapley values.  With interactions (n_rows, n_columns, n_columns) or (n_rows,
-        n_columns, n_columns, n_outputs): half of the joint contribution of two columns is at
-        each of their two positions, and a column's own contribution on the diagonal.
+        Shapley values.  With interactions, the shape is (n_rows, n_columns, n_columns) or
+        (n_rows, n_columns, n_columns, n_outputs): each of the two positions of a pair holds half
+        of its joint contribution, and the diagonal holds the columns' own contributions.
     base_values : float64
-        Expected raw score when no column is known: shape () or (n_outputs,).  With offsets,
-        which are added, (n_rows,) or (n_rows, n_outputs).
+        Expected raw score when no column is known, shape () or (n_outputs,).  Offsets are added;
+        the shape is then (n_rows,) or (n_rows, n_outputs).
     data : array or data frame
-        The rows, as given.
+        The explained rows, as passed by the user.
     feature_names : tuple of str
     output_names : tuple of str
         Empty for one output.
@@ -137,7 +137,7 @@ class Explanation:
             if name in found:
                 raise DataError(
                     f"two columns of the frame would be called {name!r}: rename columns of the "
-                    "data, or give a prefix."
+                    "data, or use a prefix."
                 )
             found[name] = np.ascontiguousarray(column)
         return found

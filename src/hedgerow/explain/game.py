@@ -1,7 +1,7 @@
 r"""Trees as games: every node is a split of one player with shares, every leaf a number.
 
-Two things that are not such splits are expressed as splits.  ``o | w`` are the branch of a row
-and the share of each side (:mod:`hedgerow.kernels.shapley.tree_walk`):
+Stops at unknown categories and linear leaves are expressed as such splits.  ``o | w`` are the
+branch of a row and the share of each side (:mod:`hedgerow.kernels.shapley.tree_walk`):
 
 An unknown category ends the walk at the first split on its column
 (``unknown_category="backoff"``).  A player that takes part with an unknown value ends the walk;
@@ -11,9 +11,9 @@ a player that does not take part never ends it::
      o | 0    \ 1 - o | 1
     node itself   the split
 
-A linear leaf adds, for each player among its terms, the term if the player takes part, and
-nothing otherwise, because the term is 0 at its center.  The bounds of the leaf limit the sum, so
-each set of terms becomes a leaf of its own::
+A linear leaf adds the term of each player that takes part.  The term of any other player is at
+its center, where it is 0.  The bounds of the leaf limit the sum, so each set of terms becomes a
+separate leaf::
 
               takes part?
            1 | 0      \ 0 | 1
@@ -120,7 +120,7 @@ def make_game(
     forest : Forest
     players : Players
     reached : float64, one per node, or None
-        Training rows of each node, for the shares; None: those of the forest.
+        Training rows of each node, for the shares; None: the counts in the forest.
     unknown_slots : dict of int to int, optional
         For each category column, the slot that tests for an unknown value, if unknown values
         end a walk.
@@ -165,9 +165,9 @@ def make_game(
 def shares_of(forest: Forest, splits: Splits, reached: FloatArray | None) -> FloatArray:
     """Return the share of the rows of each node in its left child; 0 for a leaf.
 
-    The share of the sum over both children: with target statistics, numbers of rows
-    are rounded.  Imported models without numbers of rows use hessians instead.  A
-    node without rows has halves.
+    The divisor is the sum over both children, because numbers of rows are rounded with target
+    statistics.  Imported models without numbers of rows use hessians instead.  A node without
+    rows has shares of one half.
     """
     inner = np.flatnonzero(forest.feature >= 0)
     known = [forest.cover, forest.count.astype(np.float64)] if reached is None else [reached]

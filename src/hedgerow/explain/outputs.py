@@ -41,7 +41,7 @@ def names_of_outputs(
 
 
 def read_outputs(outputs: Outputs, names: tuple[str, ...]) -> tuple[tuple[int, ...] | None, bool]:
-    """Return the numbers of the requested outputs (None: all), and whether it is a single one.
+    """Return the numbers of the requested outputs (None: all), and whether it is one output.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def read_outputs(outputs: Outputs, names: tuple[str, ...]) -> tuple[tuple[int, .
     single = isinstance(outputs, str | numbers.Integral)
     given: list[Any] = [outputs] if single else _listed(outputs)
     if not given:
-        raise ParameterError("outputs is empty: name one at least, or leave it out for all.")
+        raise ParameterError("outputs is empty: name at least one, or leave it out for all.")
     chosen = tuple(_number_of(output, names) for output in given)
     if len(set(chosen)) < len(chosen):
         raise ParameterError(f"outputs contains an output twice: {outputs!r}.")

@@ -41,7 +41,7 @@ class Plan:
     ----------
     game : Game
     walks, narrow_walks : Walks
-        For rows of 64 and 32 bits.
+        Walks for rows with keys of 64 and 32 bits.
     leaf_weight : float64, one per leaf
         Product of the shares on the path to the leaf.
     depth : int
@@ -172,7 +172,7 @@ _LINE = CACHE_LINE // 8
 
 
 def quadrature_rules(most: int) -> tuple[FloatArray, FloatArray]:
-    """Points and weights of Gauss-Legendre quadrature on (0, 1) with 1, 2, 3, ... points."""
+    """Return points and weights of Gauss-Legendre quadrature on (0, 1), with 1, 2, ... points."""
     rules = [np.polynomial.legendre.leggauss(n) for n in range(1, most + 1)]
     point = np.concatenate([0.5 + 0.5 * points for points, _ in rules])
     weight = np.concatenate([0.5 * weights for _, weights in rules])

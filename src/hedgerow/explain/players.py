@@ -1,7 +1,8 @@
 """The players of a game: the columns behind the inputs of the trees.
 
-All inputs of one column are one player, so a column takes part as a whole.  Statistics of two
-columns are a separate player, whose value is divided equally between the two columns::
+All inputs of one column are one player, so a column takes part with all of its inputs.
+Statistics of two columns are a separate player, whose value is divided equally between the two
+columns::
 
     inputs      age   mean of city   rows of city   mean of city x job
     players      0         1              1                 2
@@ -25,7 +26,7 @@ class Players:
     Attributes
     ----------
     of_input : int64, one per input
-        Its player; -1 if no split or term uses the input.
+        Player of each input; -1 if no split or term uses the input.
     columns : int64, shape (n_players, 2)
         Columns of each player; the second is -1 if there is only one.
     n_columns : int

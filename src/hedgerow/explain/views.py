@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hedgerow.explain.explainer import Explainer
 
 SMALL = 1 << 26
-"""Limit in bytes up to which values are computed without asking for free memory."""
+"""Limit in bytes up to which values are computed without a check of the free memory."""
 
 
 def check_memory(shape: tuple[int, ...], limit: int | float | str | None) -> None:
@@ -64,7 +64,8 @@ class Request:
     """The options of an explanation, except rows and background.
 
     ``offset`` is float64 (n_outputs, n_rows).  Without ``output_names`` the values have no axis
-    for outputs.  For the rest see :class:`Explanation` and :meth:`Explanations.explain`.
+    for outputs.  The other fields are those of :class:`Explanation` and
+    :meth:`ExplainedPredictions.explain`.
     """
 
     data: Any
@@ -155,7 +156,7 @@ class ExplainedPredictions(ABC):
         memory_limit: int | float | str | None = None,
         reader: str = "Booster",
     ) -> Explanation:
-        """Shapley values: the contribution of each column to the raw score of each row.
+        """Compute Shapley values: the contribution of each column to the raw score of each row.
 
         The contribution is the change in the expected raw score when the column becomes known,
         averaged over all orders of the columns.
@@ -176,7 +177,7 @@ class ExplainedPredictions(ABC):
         n_jobs : int, optional
             Maximum number of threads; default: all available ones.
         offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-            Added to the base value of each row, as it is to the raw score.
+            Added to the base value of each row, because it is part of the raw score.
         memory_limit : int, float or str, optional
             Limit on the memory of the values, in bytes or text such as ``"2 GB"``; default: half of
             the available memory.
@@ -191,18 +192,17 @@ class ExplainedPredictions(ABC):
         Raises
         ------
         ParameterError
-            For an unknown output, and for linear leaves with more than
-            ten columns.
+            For an unknown output, and for linear leaves with more than ten columns.
         DataError, DataTypeError
             If X, the background or the offset do not fit the model, the background has no
             rows, or the values do not fit into memory.
 
         Notes
         -----
-        In binary classification the raw score is the log-odds of the second class.  A
-        category that training has not seen is a value of its own.  The mean target
-        of a column's categories belongs to the column; that of two columns belongs to each by
-        half.  In a linear leaf, an unknown column is at its center.
+        In binary classification the raw score is the log-odds of the second class.  A category
+        without training rows is a separate value.  A target statistic belongs to its column; a
+        statistic of two columns belongs half to each.  In a linear leaf, an unknown column is at
+        its center.
 
         Sources: Lundberg et al. 2020 (both kinds of values, interactions).  The algorithm:
         :mod:`hedgerow.kernels.shapley.tree_walk`.
@@ -275,7 +275,7 @@ class ExplainedPredictions(ABC):
         Raises
         ------
         ParameterError, DataError, DataTypeError
-            As :meth:`explain`; the message has the number of the table, counted from 0.
+            As for :meth:`explain`; the message has the number of the table, counted from 0.
 
         Examples
         --------
