@@ -1,9 +1,9 @@
-"""The tours through all trees, as :mod:`hedgerow.kernels.dependence.paths` makes them.
+"""Layout of the tours through all trees, for :mod:`hedgerow.kernels.dependence.paths`.
 
 Glossary
 --------
 tour, visit, end, slot   as in :mod:`hedgerow.kernels.dependence.paths`
-box    values of a column from which a walk goes the way of a path
+box    values of a column with which a walk follows a path
 way    0 to the left, 1 to the right, 2 to a stop at the split itself
 """
 
@@ -22,26 +22,26 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _NONE = np.uint64(0)
 _LOWEST, _HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _UNKNOWN_WORD = np.uint64(1) << np.uint64(62)
-"""In the last word of a set the bit of unknown values."""
+"""Bit of unknown values in the last word of a set."""
 
 
 class Nodes(NamedTuple):
-    """What a tour reads of each node, counted over all trees.
+    """Data of each node, counted over all trees, that a tour reads.
 
     Attributes
     ----------
     column : int64
-        That is split; -1 in a leaf.
+        Column of the split; -1 in a leaf.
     threshold : int64
         Largest key that goes left.
     missing_left : uint8
     left, right : int64
         Children; the node itself in a leaf.
     yes, no, stop : int64
-        Questions: of the rows that go left, of those that go right (-1: all others), and of
-        those that stop here (-1: none).
+        Questions that select the rows that go left, the rows that go right (-1: all others),
+        and the rows that stop here (-1: none).
     sets : uint64 (n_sets, 4)
-        Bins that go left, those of unknown and missing values among them.
+        Bins that go left, including the bins of unknown and missing values.
     set_of : int64
         Row of ``sets``; -1 where numbers are split.
     """
@@ -59,7 +59,7 @@ class Nodes(NamedTuple):
 
 
 class Boxes(NamedTuple):
-    """Values of the columns of paths that lead to their ends.
+    """Boxes of the columns of each path.
 
     Attributes
     ----------
@@ -68,11 +68,11 @@ class Boxes(NamedTuple):
     node : int64, one per end
     column : int64, one per entry
     low, high : int64, one per entry
-        Numbers with a key above ``low``, up to ``high``.
+        The box has numbers with a key above ``low``, up to ``high``.
     missing : uint8, one per entry
-        Whether missing values are in it.
+        Whether missing values are in the box.
     bins : uint64 (n_entries, 4)
-        Bins of a category, those of unknown and missing values among them.
+        Bins of a category, including the bins of unknown and missing values.
     """
 
     start: IntArray
@@ -92,7 +92,7 @@ class PathSpace(NamedTuple):
     stack : int64 (n, 4)
         Node, depth, way and parent of visits still to come.
     columns : int64 (n_slots,)
-        Of the slots of the path.
+        Columns of the slots of the path.
     n_slots : int64 (n_depths,)
         Slots of the path, depth by depth.
     ranges : int64 (n_depths, n_slots, 3)
@@ -111,7 +111,7 @@ class PathSpace(NamedTuple):
 def narrow_box(
     space: PathSpace, depth: int, slot: int, nodes: Nodes, parent: int, way: int
 ) -> None:
-    """Narrow the box of a column to the values that go the way from ``parent``."""
+    """Narrow the box of a column to the values that go ``way`` from ``parent``."""
     if nodes.set_of[parent] < 0:
         if way == 0:
             space.ranges[depth, slot, 1] = min(
@@ -133,7 +133,7 @@ def narrow_box(
 
 @kernel(inner=True)
 def start_box(space: PathSpace, depth: int, slot: int) -> None:
-    """Let a box hold all values."""
+    """Set a box to all values."""
     space.ranges[depth, slot, 0] = _LOWEST
     space.ranges[depth, slot, 1] = _HIGHEST
     space.ranges[depth, slot, 2] = 1
@@ -145,7 +145,7 @@ def start_box(space: PathSpace, depth: int, slot: int) -> None:
 def write_end(
     boxes: Boxes, end: int, node: int, depth: int, n_slots: int, space: PathSpace
 ) -> None:
-    """Write the boxes of a path to those of its end."""
+    """Copy the boxes of a path to the entries of its end in ``boxes``."""
     boxes.node[end] = node
     first = boxes.start[end]
     boxes.start[end + 1] = first + n_slots
@@ -161,7 +161,7 @@ def write_end(
 
 @kernel(inner=True)
 def copy_boxes(space: PathSpace, depth: int) -> None:
-    """Begin the boxes of a path with those of the path to the parent."""
+    """Start the boxes of a path as copies of the boxes of the path to the parent."""
     for slot in range(space.n_slots[depth - 1]):
         for k in range(3):
             space.ranges[depth, slot, k] = space.ranges[depth - 1, slot, k]
@@ -173,7 +173,7 @@ def copy_boxes(space: PathSpace, depth: int) -> None:
 def enter(
     nodes: Nodes, visits: Visits, i: int, depth: int, step: IntArray, space: PathSpace
 ) -> None:
-    """Write visit ``i``, which goes a way from a parent, and narrow the boxes of the path."""
+    """Write visit ``i``, one way from a parent, and narrow the boxes of the path."""
     way, parent = step[2], step[3]
     n_before = space.n_slots[depth - 1]
     slot = n_before
@@ -202,7 +202,7 @@ def enter(
 
 @kernel(inner=True)
 def push_ways(nodes: Nodes, node: int, depth: int, stack: IntArray, n: int) -> int:
-    """Put the ways from a split on the stack, the left one on top; return its new height."""
+    """Push the ways from a split onto the stack, the left one on top; return its new height."""
     for way in range(2, -1, -1):
         if way == 2 and nodes.stop[node] < 0:
             continue
@@ -228,7 +228,7 @@ def lay_paths(
     nodes : Nodes
     roots : int64, one per tree
     visits : Visits
-        Filled; ``out`` with the numbers of the ends.
+        Filled; ``out`` holds the numbers of the ends.
     first_visit : int64, one per tree and one more
         Filled.
     boxes : Boxes

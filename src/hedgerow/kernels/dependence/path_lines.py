@@ -1,8 +1,8 @@
-"""Partial dependence of leaves that are lines, by the tours of the module ``paths``.
+"""Partial dependence of linear leaves, by the tours of the module ``paths``.
 
-The line of a leaf differs from row to row, so rows are not counted but their lines added up.
-Where the column itself is a term of the leaf, its line is followed through every point of a
-grid that lies in the box of the leaf.
+The line of a leaf differs from row to row, so the kernels add up lines instead of counting
+rows.  Where the column itself is a term of the leaf, the line is evaluated at every grid
+point in the box of the leaf.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class LineEnds(NamedTuple):
     missing : uint8, one per entry
         Whether missing values are in the box.
     grid_start : int64, one per column and one more
-        Points of column j are ``grid_start[j] : grid_start[j + 1]``, the last of them a
-        missing value; none if it is not asked for.
+        Points of column j are ``grid_start[j] : grid_start[j + 1]``; the last point is a
+        missing value.  A column that is not requested has no points.
     points : float64
     """
 
@@ -83,7 +83,7 @@ def add_line_sums(
     lines: tuple[FloatArray, Slopes],
     node: int,
 ) -> float:
-    """Sum of the line of a node over the rows of a mask, from ``row`` on."""
+    """Return the sum of the line of a node over the rows of a mask, from ``row`` on."""
     words, first = mask
     values, slopes = lines
     total = 0.0
@@ -181,17 +181,17 @@ def sum_lines(
     Parameters
     ----------
     rows : LineRows
-    questions, asked, visits, start, stop, most_masks, space
+    questions, constraints, visits, start, stop, most_masks, space
         As for :func:`hedgerow.kernels.dependence.paths.count_paths`; ``visits.out`` counts ends.
     lines : tuple
         Values and slopes of all nodes.
     ends : LineEnds
     sums : float64
-        Added to, from ``entry_start[k] + k`` on for end k: over the rows that meet all
-        conditions, then all but those on the column of each slot.
+        Sums of end k are added from ``entry_start[k] + k`` on: over the rows that meet all
+        conditions, then over the rows that meet all but the conditions on the column of each slot.
     curves : float64 (n_trees, n_points)
-        Added to, tree by tree from the first of these: of leaves with the column among their
-        terms, at each point of its grid.
+        Lines of leaves with the column among their terms are added at each point of its grid.
+        Row 0 belongs to the first of these trees.
     """
     words, n_rows = np.uint64(WORDS), len(rows.numbers)
     states = np.uint64(len(constraints)) * words

@@ -1,28 +1,28 @@
-"""Which rows meet all conditions of a path but those on one column, or on two.
+"""Count of the rows that meet all conditions of a path except those on one or two columns.
 
-What a model predicts on average where a column has a given value is a sum over leaves:
-the value of a leaf counts for as many rows of a background as meet every condition on the
-way to it, conditions on that column left out.  One tour through a tree finds these
-numbers for all columns at once, 64 rows to a machine word.
+The mean prediction of a model for a fixed value of a column is a sum over leaves.  The weight
+of a leaf is the number of background rows that meet every condition on its path, except
+the conditions on that column.  One tour through a tree finds these numbers for all columns
+at once, with 64 rows in a machine word.
 
 Glossary
 --------
-question  a condition of splits, asked once of each row: one bit
+question  a condition of splits, evaluated once per row: one bit
 visit     a step of a tour: the tour goes through the nodes of a tree, a node before its
-          children, and from each to its left side first
-end       where a walk may end: a leaf, or a split that asks for an unknown category
-slot      number of a column on a path, in the order in which the path asks for them
+          children, and the left child first
+end       where a walk may end: a leaf, or a split that tests an unknown category
+slot      number of a column on a path, in the order in which the path tests them
 mask      one bit for each row of a tile
-tile      rows worked on at a time: ``WORDS`` words of 64
+tile      rows handled at a time: ``WORDS`` words of 64
 
-The masks of a visit, ``a`` and ``b`` being slots with ``a < b``::
+The masks of a visit, for slots ``a < b``::
 
     0                rows that meet all conditions
     1 + b            rows that meet all but those on b          without pairs
     place of b       the same                                   with pairs, followed by
     place of b + 1 + a   rows that meet all but those on a and b
 
-The masks of a path go on where those of its beginning end.
+A longer path keeps the layout of the path to its parent and appends masks.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Questions(NamedTuple):
     Attributes
     ----------
     column : int64, one per question
-        Row of the keys that is asked.
+        Row of the keys that the question reads.
     lowest, highest : int64, one per question
         The bit of a row is 1 if its key is from ``lowest`` to ``highest``.
     first_word : int64, one per question
-        -1, or of a set of categories its first word: the bit of a row is 1 if its bin is
-        in the set.
+        First word of a set of categories, or -1.  With a set, the bit of a row is 1 if its bin
+        is in the set.
     sets : uint64
     """
 
@@ -75,16 +75,16 @@ class Visits(NamedTuple):
     Attributes
     ----------
     question : int64, one per visit
-        What is asked on the way from the parent; -1 at a root.
+        Question on the way from the parent; -1 at a root.
     flip : uint64
-        All bits where the way is that of a "no".
+        All bits if the answer on this way is "no", else 0.
     depth : int64
     slot : int64
-        Of the column that is asked.
+        Slot of the column of the question.
     n_before, n_slots : int64
-        Slots of the path to the parent, and of that to here.
+        Slots of the path to the parent, and of the path to this node.
     out : int64
-        Place of the first result of an end; -1 elsewhere.
+        Position of the first result of an end; -1 elsewhere.
     node, parent : int64
         Counted over all trees; equal at a root, and at a stop.
     """
@@ -101,12 +101,12 @@ class Visits(NamedTuple):
 
 
 def n_masks(n_slots: AnyArray | int, pairs: bool) -> AnyArray | int:
-    """Masks of a path with so many slots."""
+    """Return the number of masks of a path with ``n_slots`` slots."""
     return 1 + n_slots + (n_slots * (n_slots - 1) // 2 if pairs else 0)
 
 
 def state_words(most_slots: int, most_depth: int, pairs: bool) -> int:
-    """Words of scratch space for the masks of one tour."""
+    """Return the words of scratch space for the masks of one tour."""
     return int(n_masks(most_slots, pairs)) * (most_depth + 1) * WORDS
 
 
@@ -114,7 +114,7 @@ def state_words(most_slots: int, most_depth: int, pairs: bool) -> int:
 def ask(
     keys: IntArray, questions: Questions, number: int, first_row: int, bits: AnyArray, place: int
 ) -> None:
-    """Write the bits of a tile to ``bits[place : place + WORDS]``."""
+    """Evaluate a question for a tile; write the bits to ``bits[place : place + WORDS]``."""
     column = np.uint64(questions.column[number])
     lowest, highest = questions.lowest[number], questions.highest[number]
     first_word = questions.first_word[number]
@@ -149,7 +149,7 @@ def copy(masks: AnyArray, source: int, target: int) -> None:
 
 @kernel(inner=True)
 def whole_rows(masks: AnyArray, place: int, first_row: int, n_rows: int) -> None:
-    """Write the mask of all rows of a tile that there are."""
+    """Write the mask of all existing rows of a tile."""
     for word in range(np.uint64(WORDS)):
         first = first_row + np.uint64(64) * word
         left = np.int64(n_rows) - np.int64(first)
@@ -165,7 +165,7 @@ def go_down(
     bits: tuple[AnyArray, int, int],
     pairs: bool,
 ) -> None:
-    """Make the masks at ``child`` from those at ``parent``.
+    """Compute the masks at ``child`` from the masks at ``parent``.
 
     Parameters
     ----------
@@ -173,9 +173,9 @@ def go_down(
     parent, child : int
         First words.
     slots : tuple
-        Slot that is asked, and number of slots of the parent: equal if the slot is new.
+        Slot of the question, and number of slots of the parent: equal if the slot is new.
     bits : tuple
-        Array, place and flip of the answers.
+        Array, position and flip of the answers.
     pairs : bool
     """
     slot, n_before = slots
@@ -213,7 +213,7 @@ def go_down(
 def add_counts(
     masks: AnyArray, first: int, n: int, weight: FloatArray, row: int, sums: FloatArray, out: int
 ) -> None:
-    """Add the rows of ``n`` masks to ``sums``: how many, or their weights if they have some."""
+    """Add the number of rows of each of ``n`` masks, or their weights if any, to ``sums``."""
     for mask in range(n):
         start = first + mask * np.uint64(WORDS)
         if len(weight) == 0:
@@ -246,29 +246,29 @@ def count_paths(
     space: npt.NDArray[np.uint64],
     sums: FloatArray,
 ) -> None:
-    """Add, for each end of some trees, how many rows meet its conditions but those on a column.
+    """Count, for each end of some trees, the rows that meet all conditions but those on a column.
 
     Parameters
     ----------
     keys : int64 (n_columns, n_tiles * TILE)
-        Keys of numbers, bins of categories; rows beyond ``n_rows`` are of no meaning.
+        Keys of numbers, bins of categories; rows beyond ``n_rows`` are ignored.
     weight : float64
-        Of each row of ``keys``; empty if every row counts once.
+        Weight of each row of ``keys``; empty if every row counts once.
     questions : Questions
-    asked : int64
-        Numbers of the questions that these trees ask; ``visits.question`` are places in it.
+    constraints : int64
+        Numbers of the questions of these trees; ``visits.question`` are positions in this list.
     visits : Visits
     start, stop : int
         Visits of the trees.
     n_rows : int
     most_masks : int
-        Of a visit.
+        Largest number of masks of a visit.
     pairs : bool
-        Whether two columns are left out as well.
+        Whether conditions on two columns are left out as well.
     space : uint64
-        Scratch: ``len(asked) * WORDS + state_words(...)``.
+        Scratch: ``len(constraints) * WORDS + state_words(...)``.
     sums : float64
-        Added to, from ``visits.out`` of an end on: a number for each of its masks.
+        The counts of the masks of an end are added from ``visits.out`` on.
     """
     words, tile = np.uint64(WORDS), np.uint64(TILE)
     states = np.uint64(len(constraints)) * words
@@ -301,9 +301,9 @@ def expect_paths(
     Parameters
     ----------
     visits : Visits
-        ``out`` is the place of the first result.
+        ``out`` is the position of the first result.
     share : float64, one per visit
-        Of the rows at the parent that go this way.
+        Share of the rows at the parent that go this way.
     pairs : bool
     states : float64 (n_depths, n_masks)
         Scratch.

@@ -1,31 +1,31 @@
-r"""Shapley values with a background: what is not known of a row comes from other rows.
+r"""Shapley values with a background: columns that do not take part come from other rows.
 
 Glossary
 --------
-background  rows; a column that does not take part has its value there, and the value of a set of
+background  rows that supply the values of columns that do not take part; the value of a set of
             columns is the mean prediction over the background
-pattern     of a row at a leaf: bit k says that it agrees with all edges of the k-th player of
-            the leaf; ``o`` is that of a row, ``a`` that of a row of the background
+pattern     of a row at a leaf: bit k is 1 if the row agrees with all edges of the k-th player of
+            the leaf; ``o`` is the pattern of a row, ``a`` the pattern of a background row
 path        the players of a leaf, each with its last edge above the leaf
 
-A leaf adds to the prediction of a mixed row if each of its players agrees where it comes from.
-So the background counts in a leaf only by how many of its rows have each pattern, and what a row
-gets depends on its pattern only (Woodelf, AAAI 2026): tables of ``2**u`` numbers
-for a leaf of u players, filled once, read by every row.
+A leaf adds to the prediction of a mixed row if each player agrees in the row that supplies it.
+So the background matters to a leaf only through the number of its rows with each pattern, and the
+values of a row depend only on its pattern (Woodelf, AAAI 2026).  A leaf of u players has tables of
+``2**u`` numbers, which are filled once and read by every row.
 
 With p the probability that a player takes part, the expected value of a leaf is::
 
     T(o) = sum over patterns a:   count(a) * product over k:  p o_k + (1 - p) a_k
 
-found for all o at once, player by player, as in a fast Fourier transform.  What player k adds is
-``T(o) / p - T(o without k) / (p (1 - p))`` where the row agrees, and ``-T(o) / (1 - p)`` where not,
-so the integrals over p, by the points of the module ``tree_walk``, of ``T / p`` and
-``T / (1 - p)`` are all that a leaf needs: ``1 / (p (1 - p))`` is the sum of the two.  The table
-holds what they come to for each pattern and player, and leaves that are near each other share one
-(:mod:`hedgerow.kernels.shapley.leaf_groups`).  Pairs are the same thing done twice, with
-tables of the integrals of ``T / p**2``, ``T / (p (1 - p))`` and ``T / (1 - p)**2``.
+It is computed for all o at once, player by player, as in a fast Fourier transform.  Player k adds
+``T(o) / p - T(o without k) / (p (1 - p))`` where the row agrees, and ``-T(o) / (1 - p)`` where it
+does not.  A leaf therefore needs only the integrals over p of ``T / p`` and ``T / (1 - p)``, by
+the points of the module ``tree_walk``: ``1 / (p (1 - p))`` is the sum of ``1 / p`` and
+``1 / (1 - p)``.  The table holds the resulting values for each pattern and player, and
+neighbouring leaves share a table (:mod:`hedgerow.kernels.shapley.leaf_groups`).  Pairs repeat the
+method, with tables of the integrals of ``T / p**2``, ``T / (p (1 - p))`` and ``T / (1 - p)**2``.
 
-Leaves of many players, and leaves that are lines, keep a list of the patterns
+Leaves of many players, and linear leaves, keep a list of the patterns
 of all rows of the background (:mod:`hedgerow.kernels.shapley.pattern_lists`).
 """
 
@@ -83,7 +83,7 @@ def follow_edge(
     edge: int,
     word: int,
 ) -> None:
-    """Bits of the rows of a word that agree with an edge and those before it."""
+    """Write the bits of the rows that agree with an edge and the edges of its player before it."""
     condition = np.uint64(walks.edge[edge, CONDITION])
     answer = words[condition * np.uint64(BLOCK // WORD) + word]
     old = taken[np.uint64(walks.edge[edge, BEFORE])]
@@ -107,7 +107,7 @@ def find_patterns(
 
 @kernel(inner=True)
 def expected_values(values: FloatArray, n_players: int, p: float) -> None:
-    """From the count of each pattern to T, in place."""
+    """Turn the count of each pattern into T, in place."""
     rest, size = 1.0 - p, _ONE << n_players
     step = _ONE
     while step < size:
@@ -124,7 +124,7 @@ def integrate_leaf(
     walks: Walks, n_players: int, counts: FloatArray, pairs: bool, values: FloatArray,
     sums: FloatArray,
 ) -> None:  # fmt: skip
-    """Write the integrals over p for each pattern of a leaf to ``sums``, one behind the other.
+    """Write the integrals over p for each pattern of a leaf to ``sums``, one after the other.
 
     ``counts`` are shares of the background; ``values`` is scratch space.
     """
@@ -158,13 +158,13 @@ class FillSpace(NamedTuple):
     found, bits : uint64
         As in :class:`BackgroundSpace`.
     counts : float64
-        Of each entry of the groups of a tree.
+        Count of each entry of the groups of a tree.
     leaf : float64
-        Four times the patterns of a leaf.
+        Room for four numbers per pattern of a leaf.
     lines : float64
         The table of a leaf, in lines as long as those of its group.
     pattern : uint64
-        Of a leaf, for each entry of its group.
+        Pattern of a leaf for each entry of its group.
     path : int64, one per depth and one more
         The edges above a leaf.
     """
@@ -292,13 +292,13 @@ def fill_groups(
     ----------
     walks, paths, groups
     keys : int64 (n_blocks, n_slots * BLOCK)
-        Of the background, block by block.
+        Keys of the background, block by block.
     n_rows : int
-        Rows of the background, by which all is divided.
+        Rows of the background, by which all sums are divided.
     trees : tuple of int
-        The first, and the one behind the last.
+        The first tree, and the tree after the last.
     tables : Tables
-        Those of groups.
+        Tables of groups.
     space : FillSpace
     """
     n_rows = np.uint64(n_rows)
@@ -330,7 +330,7 @@ def fill_groups(
 
 @kernel(inner=True)
 def keep_path(walks: Walks, groups: Groups, group: int, space: FillSpace) -> int:
-    """Go on with ``path`` up to the node of a group; its depth."""
+    """Extend ``path`` to the node of a group; return the depth of the node."""
     depth = _NOTHING
     node = np.uint64(groups.edges[group, NODE])
     for edge in range(np.uint64(groups.edges[group, FROM]), node):
@@ -352,7 +352,7 @@ def fill_group(
         tables.table[start + i] = 0.0
     above = keep_path(walks, groups, group, space)
     node, stop = np.uint64(groups.edges[group, NODE]), np.uint64(groups.edges[group, STOP])
-    # The edge to the node comes first where the node is a leaf itself.
+    # If the node is a leaf itself, the edge to it comes first.
     for edge in range(node - np.uint64(node == stop), stop):
         depth = np.uint64(walks.edge[edge, DEPTH])
         space.path[depth] = edge
@@ -374,7 +374,7 @@ class BackgroundSpace(NamedTuple):
     bits : uint64
         The bits of a group, for the rows of a word.
     taken : uint64
-        As in ``walk``, for each word of a block, one behind the other.
+        As in ``walk``, for each word of a block, one after the other.
     added : float64
     phi : float64
         As in ``walk``, for each word of a block.
@@ -394,9 +394,9 @@ def add_group(
     group: int, rows: tuple[int, int, int], n_background: int, taken: npt.NDArray[np.uint64],
     space: BackgroundSpace, phi: FloatArray,
 ) -> None:  # fmt: skip
-    """Give the players of a group their values in ``phi``, for the rows of a word.
+    """Add the values of the players of a group to ``phi``, for the rows of a word.
 
-    ``rows`` are the word, the number of its first row in the table, and how many there are.
+    ``rows`` holds the word, the number of its first row in the table, and the number of rows.
     """
     word, row, n_rows = rows
     words, found = space.walk.words, space.found
@@ -440,14 +440,14 @@ def add_background_trees(
     leaves : tuple
         ``(paths, groups)``.
     tables : Tables
-        Those of groups.
+        Tables of groups.
     lines : tuple
-        ``(slopes, numbers)``: numbers of the rows, for lines.
+        ``(slopes, numbers)``: numbers of the rows, for linear leaves.
     n_background : int
     keys, first_row, n_rows, total
-        As for :func:`hedgerow.kernels.shapley.tree_walk.add_trees`.
+        As for :func:`hedgerow.kernels.shapley.row_blocks.add_trees`.
     trees : tuple of int
-        The first, and the one behind the last.
+        The first tree, and the tree after the last.
     space : BackgroundSpace
     """
     (paths, groups), n_rows, walk = leaves, np.uint64(n_rows), space.walk

@@ -1,6 +1,6 @@
 """Values of pairs of players with a background; see :mod:`hedgerow.kernels.shapley.background`.
 
-With ``T(o)`` as there, what players i and j add together is, integrated over p:
+With ``T(o)`` as defined there, players i and j together add, integrated over p:
 
 ===============  =====================================================================
 both agree       E(o) - (E + F)(o less i) - (E + F)(o less j) + (E + 2 F + G)(o less both)
@@ -65,7 +65,7 @@ def count_patterns(
     ----------
     walks, paths
     keys : int64 (n_blocks, n_slots * BLOCK)
-        Of the background, block by block.
+        Keys of the background, block by block.
     n_rows : int
         Rows of the background.
     first_tree, stop_tree : int
@@ -104,9 +104,9 @@ def fill_pair_tables(
     walks: Walks, paths: Paths, first_tree: int, stop_tree: int, n_rows: int, tables: Tables,
     space: FloatArray,
 ) -> None:  # fmt: skip
-    """Make of counts the tables of E, G and F of the leaves of some trees.
+    """Turn counts into the tables of E, G and F of the leaves of some trees.
 
-    ``n_rows`` are those of the background, by which all is divided; ``space`` is scratch space.
+    ``n_rows`` is the number of background rows, by which counts are divided; ``space`` is scratch.
     """
     for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
         first = np.uint64(walks.first_edge[tree])
@@ -126,7 +126,7 @@ def fill_pair_tables(
 
 @kernel(inline=True, inner=True)
 def tabled_pair(table: FloatArray, start: int, size: int, pattern: int, i: int, j: int) -> float:
-    """What two players of a leaf add together for a row of a pattern."""
+    """Return what two players of a leaf add together for a row of a pattern."""
     one, other = _ONE << i, _ONE << j
     g, f = start + size, start + size + size
     if pattern & one and pattern & other:
@@ -145,7 +145,7 @@ def add_pair(
     walks: Walks, paths: Paths, leaf: int, places: tuple[int, int], n_locals: int, row: int,
     value: float, pair: FloatArray,
 ) -> None:  # fmt: skip
-    """Add to the value of a pair of a tree, for one row of a word; ``places`` count in the leaf."""
+    """Add to the value of a pair of players, for one row; ``places`` are indices in the leaf."""
     first, n_sums = np.uint64(paths.first[leaf]), np.uint64(walks.leaf.shape[1])
     one, other = paths.player[first + places[0]], paths.player[first + places[1]]
     at = np.uint64(min(one, other)) * n_locals + np.uint64(max(one, other))
@@ -160,7 +160,7 @@ def leaf_pairs(
     row: int, n_rows: int, n_background: int, n_locals: int, found: npt.NDArray[np.uint64],
     space: FloatArray, pair: FloatArray,
 ) -> None:  # fmt: skip
-    """Give the pairs of players of a leaf their values, for the rows of a word."""
+    """Add the values of the pairs of players of a leaf to ``pair``, for the rows of a word."""
     slopes, numbers = lines
     n_players = np.uint64(paths.first[leaf + _ONE] - paths.first[leaf])
     size, start = _ONE << n_players, tables.table_start[leaf]
@@ -195,9 +195,9 @@ def add_background_pairs(
 ) -> None:
     """Add the values of pairs of some trees to those of a block of rows.
 
-    Parameters are those of :func:`hedgerow.kernels.shapley.background.add_background_trees` and
-    :func:`hedgerow.kernels.shapley.player_pairs.add_pairs`; ``tables`` are of groups and of
-    pairs of leaves, ``pair`` is scratch space.
+    The parameters are those of :func:`hedgerow.kernels.shapley.background.add_background_trees`
+    and :func:`hedgerow.kernels.shapley.player_pairs.add_pairs`.  ``tables`` are the tables of
+    groups and the tables of pairs at leaves; ``pair`` is scratch space.
     """
     (paths, groups), first_row, n_rows = leaves, np.uint64(rows[0]), np.uint64(rows[1])
     walk, n_sums = space.walk, np.uint64(walks.leaf.shape[1])

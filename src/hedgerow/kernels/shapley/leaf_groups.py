@@ -1,15 +1,15 @@
-r"""Leaves that share a table: what a background comes to at the leaves of a subtree.
+r"""Groups of leaves of a subtree that share a table of values with a background.
 
 Glossary
 --------
-group   the leaves below a node, or a leaf alone
-bit     of a row in a group: that it agrees with all edges of a player above the node, or its answer
-        to a condition below the node
+group   the leaves below a node, or a single leaf
+bit     of a row in a group: whether it agrees with all edges of a player above the node, or meets
+        a condition below the node
 entry   the bits of a row as a number; the table has a line for each entry: values of the players,
-        :func:`numbers_of_player` for each, filled up with zeros to a multiple of ``N_LANES``
+        :func:`numbers_of_player` for each, padded with zeros to a multiple of ``N_LANES``
 
-Four leaves of eight players, one at a time, have four tables of 256 patterns; the group of the
-four has one table of 512 entries, if the players of its three conditions come only there::
+One at a time, four leaves of eight players have four tables of 256 patterns.  Their group has
+one table of 512 entries, if the players of its three conditions occur only there::
 
         .                    bits above the node    6
       /   \                  conditions below it    3
@@ -17,9 +17,9 @@ four has one table of 512 entries, if the players of its three conditions come o
     / \   / \
    0   1 2   3
 
-Groups are chosen for each tree so that the lines and bits to read, and the memory, cost least.
-Where a leaf has many values, each leaf is a group alone, and its lines hold a number for each
-player, by which the values are multiplied: else tables would grow with the values.
+The groups of each tree minimise the cost of the lines and bits to read and of the memory.
+Where leaves have many values, each leaf is a group of its own, and its lines hold one number for
+each player, which multiplies the values: otherwise tables would grow with the values.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from hedgerow.kernels.simd.row_lanes import load_rows
 
 FROM, NODE, STOP, GROUP_FIELDS = range(4)
 """Edges of a group: ``FROM : NODE`` lead to its node from the group before, ``NODE : STOP`` are
-below it."""
+below its node."""
 
 LINE_COST = 4096
-"""Of ``N_LANES`` numbers that are read for a row; what a number of the table costs is 1."""
+"""Cost of reading ``N_LANES`` numbers for a row; a number of the table costs 1."""
 
 BIT_COST = 256
-"""Of a bit of an entry."""
+"""Cost of a bit of an entry."""
 
 MOST_SUMS = 4
-"""Values of a leaf up to which leaves share a table."""
+"""Largest number of values of a leaf with which leaves share a table."""
 
 _WORD = np.uint64(WORD)
 _WIDTH = np.uint64(WIDTH)
@@ -71,12 +71,12 @@ class Groups(NamedTuple):
     bit : int64
         Depth of a player's last edge above the node, or ``-1 - condition``.
     first_place : int64, one per group and one more
-        Lines of the table are so long.
+        Start of a group in ``place``; the lines of its table have as many numbers as it has places.
     place : int64
-        What each number of a line is added to: ``player * n_sums + k``; 0 for those that fill up.
-        Where a line has one number for each player, the first of these.
+        Target of each number of a line: ``player * n_sums + k``; 0 for padding.
+        Where a line has one number for each player, the first target of the player.
     n_places : int64
-        Numbers of a line without those that fill up.
+        Numbers of a line without padding.
     """
 
     first: IntArray
@@ -95,13 +95,13 @@ class GroupSpace(NamedTuple):
     Attributes
     ----------
     parent, end, cost, alone : one per edge of a tree and one more
-        Of the node below the edge, the root first: its parent; the node behind its subtree; least
-        cost of its leaves; 1 if they are one group.
+        Of the node below the edge, the root first: its parent; the node after its subtree; least
+        cost of its leaves; 1 if its leaves are one group.
     at_depth : one per depth
     player, condition : one per player and condition of a tree
-        Number of the search that has seen it.
+        Number of the last search that visited it.
     bit, place
-        What the search has found.
+        Results of the search.
     """
 
     parent: IntArray
@@ -119,7 +119,7 @@ class GroupSpace(NamedTuple):
 def search_group(
     walks: Walks, tabled: IntArray, first: int, node: int, search: int, space: GroupSpace
 ) -> tuple[int, int]:
-    """Find bits and players of a node's group; how many, or -1 if it cannot have a table."""
+    """Find bits and players of a node's group; return their numbers, or -1 without a table."""
     n_bits = n_places = _NOTHING
     above = node
     while above > _NOTHING:
@@ -154,19 +154,19 @@ def search_group(
 
 @kernel(inner=True)
 def numbers_of_player(n_sums: int) -> int:
-    """How many numbers of a line belong to a player: those of each value of a leaf, or one."""
+    """Return the numbers of a line per player: one for each value of a leaf, or a single one."""
     return n_sums if n_sums <= np.uint64(MOST_SUMS) else _ONE
 
 
 @kernel(inner=True)
 def length_of_line(n_numbers: int) -> int:
-    """The next multiple of ``N_LANES``."""
+    """Return ``n_numbers``, rounded up to a multiple of ``N_LANES``."""
     return (n_numbers + _LANES - _ONE) // _LANES * _LANES
 
 
 @kernel(inner=True)
 def choose_groups(walks: Walks, tabled: IntArray, tree: int, search: int, space: GroupSpace) -> int:
-    """Find the groups of a tree of the least cost, from the leaves up; the next search."""
+    """Find the groups of least cost of a tree, from the leaves up; return the next search."""
     first = np.uint64(walks.first_edge[tree])
     n_edges = np.uint64(walks.first_edge[tree + _ONE]) - first
     n_sums = np.uint64(walks.leaf.shape[1])
@@ -206,9 +206,9 @@ def plan_groups(walks: Walks, tabled: IntArray, groups: Groups, space: GroupSpac
     ----------
     walks : Walks
     tabled : int64, one per leaf
-        1 if it may be part of a table; it has players then.
+        1 if the leaf may be part of a table; it then has players.
     groups : Groups
-        Written; room for as many groups as there are leaves, and for the lines of each alone.
+        Written; with room for as many groups as leaves, and for the lines of single leaves.
     space : GroupSpace
         ``player`` and ``condition`` are 0.
     """
@@ -257,7 +257,7 @@ def find_entries(
     groups: Groups, group: int, words: npt.NDArray[np.uint64], taken: npt.NDArray[np.uint64],
     word: int, start: int, line: int, bits: npt.NDArray[np.uint64], found: npt.NDArray[np.uint64],
 ) -> None:  # fmt: skip
-    """Write where the line of each row of a word begins: ``start + line * entry``."""
+    """Write the start of the line of each row of a word: ``start + line * entry``."""
     first, stop = np.uint64(groups.first_bit[group]), np.uint64(groups.first_bit[group + _ONE])
     for b in range(first, stop):
         if groups.bit[b] >= 0:
@@ -292,7 +292,7 @@ def read_leaf(
     walks: Walks, groups: Groups, group: int, table: FloatArray, found: npt.NDArray[np.uint64],
     phi: FloatArray,
 ) -> None:  # fmt: skip
-    """:func:`read_group` for a leaf of many values, by which what it reads is multiplied."""
+    """Add lines like :func:`read_group` for a leaf of many values, times these values."""
     first, n_places = np.uint64(groups.first_place[group]), np.uint64(groups.n_places[group])
     leaf = np.uint64(walks.edge[np.uint64(groups.edges[group, NODE]) - _ONE, LEAF])
     for k in range(_NOTHING, n_places, _WIDTH):

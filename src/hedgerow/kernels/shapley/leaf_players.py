@@ -1,6 +1,6 @@
-"""The players of leaves, and what a background comes to there.
+"""The players of leaves, and the tables and lists of a background at leaves.
 
-The words are those of :mod:`hedgerow.kernels.shapley.background`.
+The glossary of :mod:`hedgerow.kernels.shapley.background` defines the terms.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from hedgerow.compile import kernel
 from hedgerow.kernels.shapley.tree_walk import DEPTH, LEAF, PLAYER, Walks
 
 MOST_TABLED = 13
-"""Players of a leaf up to which it has tables."""
+"""Largest number of players of a leaf with tables."""
 
 MOST_PLAYERS = 62
-"""Players of a leaf at most: bits of a pattern."""
+"""Largest number of players of a leaf: the bits of a pattern."""
 
 _ONE = np.uint64(1)
 _NOTHING = np.uint64(0)
@@ -36,7 +36,7 @@ class Paths(NamedTuple):
     node : int64, one per leaf
         Node of ``slopes`` where the leaf is a line, else -1.
     term : int64, shape (n_leaves, n_terms)
-        Which player of the leaf each term asks for.
+        Player of the leaf that each term reads.
     """
 
     first: IntArray
@@ -47,22 +47,22 @@ class Paths(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What the background has come to, for some trees.
+    """Tables and lists of the background, for some trees.
 
     Attributes
     ----------
     table_start : int64, one per leaf
-        Where its tables begin, one behind the other: one for each player, or three for pairs; -1
-        where it has a list.
+        Start of its tables, one after the other: one for each player, or three for pairs; -1
+        if the leaf has a list.
     table : float64
     list_start : int64, one per leaf
     patterns : uint64
         One for each row of the background.
     numbers : float64 (n_background, n_columns)
-        The background, where leaves are lines.
+        The background, for linear leaves.
     coalition : float64
-        At ``n (n - 1) / 2 + s``: probability that s given players of n come before one of the
-        others, and no other does.
+        At ``n (n - 1) / 2 + s``: probability that, of n players, exactly s particular players
+        come before a particular other player.
     """
 
     table_start: IntArray
@@ -77,14 +77,14 @@ class Tables(NamedTuple):
 def plan_paths(
     walks: Walks, first: IntArray, player: IntArray, depth: IntArray, above: IntArray
 ) -> None:
-    """Write down the players of each leaf, in the order of their last edges.
+    """Write the players of each leaf, in the order of their last edges.
 
     Parameters
     ----------
     walks : Walks
     first : int64, one per leaf and one more
-        Written where ``player`` is empty: number of players of each leaf, one place behind its own;
-        else where they go.
+        If ``player`` is empty, it is written: the number of players of leaf i at ``first[i + 1]``.
+        Otherwise it is the start of the players of each leaf.
     player, depth : int64
         Written.
     above : int64

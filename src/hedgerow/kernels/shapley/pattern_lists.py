@@ -1,8 +1,8 @@
-"""Rows against lists of patterns: leaves of many players, and leaves that are lines.
+"""Comparison of rows with lists of patterns, for leaves of many players and linear leaves.
 
-For a row and a row of the background, players are needed by the row (U), needed by the other row
-(V), or free; of a line those free ones count that its terms ask for.  The words are those of
-:mod:`hedgerow.kernels.shapley.background`.
+For a row and a background row, each player is needed by the row (U), needed by the background
+row (V), or free.  In a linear leaf, a free player counts if a term reads it.  The glossary of
+:mod:`hedgerow.kernels.shapley.background` defines the terms.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def terms_of(slopes: Slopes, node: int, numbers: FloatArray, row: int, into: Flo
 
 @kernel(inner=True)
 def line_value(slopes: Slopes, paths: Paths, leaf: int, inside: int, terms: FloatArray) -> float:
-    """The bounded sum of terms: of the row for the players ``inside``, else of the other row.
+    """Return the bounded sum of terms, of the row for players ``inside``, else of the other row.
 
-    ``terms`` are those of the row, then those of the other row.
+    ``terms`` holds the terms of the row, then the terms of the other row.
     """
     node = np.uint64(paths.node[leaf])
     n_terms = np.uint64(slopes.start[node + _ONE] - slopes.start[node])
@@ -47,7 +47,7 @@ def line_value(slopes: Slopes, paths: Paths, leaf: int, inside: int, terms: Floa
 
 @kernel(inner=True)
 def count_bits(word: int) -> int:
-    """How many bits are set."""
+    """Count the bits that are set."""
     n = np.int64(0)
     while word != _NOTHING:
         word &= word - _ONE
@@ -60,11 +60,11 @@ def give_line(
     slopes: Slopes, paths: Paths, tables: Tables, leaf: int, needed: int, other: int, free: int,
     terms: FloatArray, value: float, gain: FloatArray,
 ) -> None:  # fmt: skip
-    """Add what each player gets for a row and a row of the background.
+    """Add the contribution of each player for a row and a background row to ``gain``.
 
-    ``needed``, ``other`` and ``free`` are bits of players: U, V and the free ones that are asked
-    for.  All sets of these are tried: with s players inside, those of U among them, a player
-    outside counts with the probability that just these come before it.
+    ``needed``, ``other`` and ``free`` are bits of players: U, V and the free players that count.
+    The loop tries every set of free players.  With s players inside, including U, a player
+    outside counts with the probability that exactly these players come before it.
     """
     n = count_bits(needed) + count_bits(other) + count_bits(free)
     row = n * (n - 1) // 2
@@ -92,9 +92,9 @@ def give_line_pairs(
     slopes: Slopes, paths: Paths, tables: Tables, leaf: int, needed: int, other: int, free: int,
     terms: FloatArray, value: float, gain: FloatArray,
 ) -> None:  # fmt: skip
-    """:func:`give_line` for pairs: half of what two add together.
+    """Add half of what each pair of players adds together, like :func:`give_line`.
 
-    That of i and j, i < j, goes to ``i * n_players + j``.
+    The result for i and j, i < j, goes to ``i * n_players + j``.
     """
     n = count_bits(needed) + count_bits(other) + count_bits(free)
     n_players = np.uint64(paths.first[leaf + _ONE] - paths.first[leaf])
@@ -125,7 +125,7 @@ def read_list(
     walks: Walks, slopes: Slopes, numbers: FloatArray, paths: Paths, tables: Tables, leaf: int,
     row: int, n_background: int, pattern: int, space: FloatArray, gain: FloatArray, pairs: bool,
 ) -> None:  # fmt: skip
-    """Write what the players of a leaf get for a row, or pairs: the mean over the leaf's list."""
+    """Write the values of a leaf's players, or pairs, for a row: means over the leaf's list."""
     n_players = np.uint64(paths.first[leaf + _ONE] - paths.first[leaf])
     every = (_ONE << n_players) - _ONE
     start = np.uint64(tables.list_start[leaf])
@@ -166,7 +166,7 @@ def read_lists(
     row: int, n_rows: int, n_background: int, found: npt.NDArray[np.uint64], space: FloatArray,
     phi: FloatArray,
 ) -> None:  # fmt: skip
-    """Give the players of a leaf with a list their values, for the rows of a word."""
+    """Add the values of the players of a leaf with a list to ``phi``, for the rows of a word."""
     first = np.uint64(paths.first[leaf])
     n_players = np.uint64(paths.first[leaf + _ONE]) - first
     n_sums = np.uint64(walks.leaf.shape[1])

@@ -1,11 +1,11 @@
 """Shapley values of pairs of players, by the walk of :mod:`hedgerow.kernels.shapley.tree_walk`.
 
 The interaction of two players is the integral over p of what both add together beyond what
-each adds: in a leaf its value times all factors times the parts of the two.  Half of it
-goes to each order of the pair, the rest of a player's value stays its own (Lundberg et
-al. 2020).  When an edge is left, its player's part has changed while those of the players above
-stand as they are; so each pair gets the change of one part times the other part, and these
-add up to the product of both, as in the product rule.
+each adds alone: in a leaf, its value times all factors times the parts of the two players.
+Half of it goes to each order of the pair; the remainder of a player's value stays its own
+(Lundberg et al. 2020).  When the walk leaves an edge, the part of its player has changed, and
+the parts of the players above have not.  Each pair gets the change of one part times the
+other part; these products add up to the product of both parts, as in the product rule.
 
 Cost: edges times points times players above.
 """
@@ -56,9 +56,9 @@ _NOTHING = np.uint64(0)
 class PairSpace(NamedTuple):
     """Scratch space of one thread.
 
-    ``part`` are the parts of the player of each depth, ``change`` what an edge changes of its sums,
-    ``pair`` the values of pairs of a tree, ``covered`` the depth where the player of a depth comes
-    again, 0 if it does not, ``edge_at`` the edge of each depth.
+    ``part`` holds the parts of the player of each depth, ``change`` the sums of an edge times its
+    change of part, ``pair`` the values of the pairs of a tree, ``covered`` the depth at which the
+    player of a depth occurs again (0: none), and ``edge_at`` the edge of each depth.
     """
 
     walk: WalkSpace
@@ -136,7 +136,7 @@ def give_pairs(
     walks: Walks, space: PairSpace, edge: int, n_locals: int, output: int, n_points: int,
     n_groups: int,
 ) -> None:  # fmt: skip
-    """Give each pair of the player of an edge and one above it what its change comes to."""
+    """Add the change of an edge to the pairs of its player with each player above it."""
     depth, own = np.uint64(walks.edge[edge, DEPTH]), np.uint64(walks.edge[edge, PLAYER])
     n_sums = np.uint64(walks.leaf.shape[1])
     step = n_points * _WORD
@@ -163,7 +163,7 @@ def leave_pairs(
     walks: Walks, space: PairSpace, edge: int, n_locals: int, factors: FloatArray, at: int,
     n_points: int, n_groups: int,
 ) -> None:  # fmt: skip
-    """Leave an edge: add its sums to those above, to its player, and to pairs of it."""
+    """Leave an edge: add its sums to the edge above, to its player, and to the player's pairs."""
     walk = space.walk
     depth, before = np.uint64(walks.edge[edge, DEPTH]), np.uint64(walks.edge[edge, BEFORE])
     new, old = walk.taken[depth], walk.taken[before]
@@ -184,7 +184,7 @@ def walk_pairs(
     walks: Walks, lines: tuple[Slopes, FloatArray], space: PairSpace, tree: int, row: int,
     word: int, n_rows: int, factors: FloatArray, start: int,
 ) -> None:  # fmt: skip
-    """Walk a tree with the rows of a word; values go to ``phi``, those of pairs to ``pair``."""
+    """Walk a tree with the rows of a word; player values go to ``phi``, pair values to ``pair``."""
     walk = space.walk
     n_points, n_sums = np.uint64(walks.n_points[tree]), np.uint64(walks.leaf.shape[1])
     n_locals = np.uint64(walks.first_player[tree + _ONE] - walks.first_player[tree])
@@ -224,7 +224,7 @@ def add_to_columns(
     columns: IntArray, one: int, other: int, output: int, row: int, value: float,
     values: FloatArray,
 ) -> None:  # fmt: skip
-    """Add the value of a pair of players to the columns of both, half each where there are two."""
+    """Add the value of a pair of players to their columns; a player of two columns halves it."""
     n_one = _ONE if columns[one, 1] < 0 else _TWO
     n_other = _ONE if columns[other, 1] < 0 else _TWO
     part = value / (n_one * n_other)
@@ -238,9 +238,9 @@ def spread_pairs(
     walks: Walks, tree: int, phi: FloatArray, pair: FloatArray, columns: IntArray, first_row: int,
     n_rows: int, values: FloatArray,
 ) -> None:  # fmt: skip
-    """Add the values of a tree, of players and pairs, to those of pairs of columns.
+    """Add the values of the players and pairs of a tree to the values of pairs of columns.
 
-    What the pairs of a player do not have of its value stays its own.
+    The part of a player's value that its pairs do not take stays its own.
     """
     first = np.uint64(walks.first_player[tree])
     n_locals = np.uint64(walks.first_player[tree + _ONE]) - first
@@ -278,13 +278,13 @@ def add_pairs(
     Parameters
     ----------
     walks, factors, keys
-        As for :func:`hedgerow.kernels.shapley.tree_walk.add_trees`.
+        As for :func:`hedgerow.kernels.shapley.row_blocks.add_trees`.
     lines : tuple
         ``(slopes, numbers)``.
     rows : tuple of int
-        First row of the block, and how many it has.
+        First row of the block, and number of its rows.
     trees : tuple of int
-        The first, and the one behind the last.
+        The first tree, and the tree after the last.
     columns : int64 (n_players, 2)
     values : float64 (n_all_rows, n_columns, n_columns, n_outputs)
     space : PairSpace

@@ -1,8 +1,8 @@
 """Shapley values of blocks of rows: their keys, trees one after the other, and their columns.
 
-A tree with few conditions, as symmetric and shallow ones are, has few different rows: one for
-each set of answers.  Where many rows are explained, these go through the walk once, and what
-they get stands in a table::
+A tree with few conditions, such as a symmetric or shallow tree, distinguishes few rows: one for
+each set of answers.  Where many rows are explained, each set of answers takes the walk once, and
+a table holds the values::
 
     answers   00   01   10   11        of conditions b and a
     values    ..   ..   ..   ..        of each player
@@ -33,7 +33,7 @@ from hedgerow.kernels.shapley.tree_walk import (
 from hedgerow.kernels.simd.lanes import WIDTH, spread, store_floats
 
 MOST_CONDITIONS = 10
-"""Conditions of a tree up to which it may have a table."""
+"""Largest number of conditions of a tree with a table."""
 
 _WORD = np.uint64(WORD)
 _WIDTH = np.uint64(WIDTH)
@@ -44,14 +44,14 @@ _NOTHING = np.uint64(0)
 
 
 class Tabled(NamedTuple):
-    """Values of trees of few conditions.
+    """Tables of the values of trees with few conditions.
 
     Attributes
     ----------
     start : int64, one per tree
-        Where its table begins; -1: it has none.
+        Start of its table; -1: it has none.
     value : float64
-        Those of a set of answers stand side by side.
+        The values of a set of answers are neighbours.
     """
 
     start: IntArray
@@ -67,7 +67,7 @@ def fill_block_keys(
     n_rows: int,
     keys: IntArray,
 ) -> None:
-    """Write the keys of at most ``BLOCK`` rows: of row i, slot s to ``s * BLOCK + i``.
+    """Write the keys of at most ``BLOCK`` rows: row i, slot s to ``s * BLOCK + i``.
 
     ``rows`` and ``categories`` are those of :mod:`hedgerow.kernels.prediction.predict`.
     """
@@ -83,7 +83,7 @@ def fill_keys_of_block(
     n_rows: int,
     keys: IntArray,
 ) -> None:
-    """:func:`fill_block_keys`, for kernels."""
+    """Do the work of :func:`fill_block_keys`, for calls from kernels."""
     first, n, step = np.uint64(first_row), np.uint64(n_rows), np.uint64(BLOCK)
     fill_keys(rows, slots, first, n, keys, _ONE, step)
     if len(categories[1]) > 0:
@@ -92,14 +92,14 @@ def fill_keys_of_block(
 
 @kernel(inner=True)
 def factors_of(walks: Walks, tree: int) -> int:
-    """How many factors a tree has."""
+    """Return the number of factors of a tree."""
     n_edges = np.uint64(walks.first_edge[tree + _ONE] - walks.first_edge[tree])
     return n_edges * np.uint64(walks.n_points[tree]) * _FACTORS
 
 
 @kernel(inner=True)
 def clear(phi: FloatArray, n_values: int) -> None:
-    """Let the values of the rows of a word be 0."""
+    """Set the values of the rows of a word to 0."""
     for i in range(_NOTHING, n_values * _WORD, _WIDTH):
         store_floats(phi, i, spread(0.0))
 
@@ -115,9 +115,9 @@ def fill_tables_of_trees(
     tables: Tabled,
     space: WalkSpace,
 ) -> None:
-    """Fill the tables of some trees, none of which has lines; ``factors`` are theirs.
+    """Fill the tables of some trees without linear leaves; ``factors`` belong to these trees.
 
-    ``slopes`` and ``numbers``, which only lines ask for, are those of no row.
+    ``slopes`` and ``numbers`` have no rows: only linear leaves read them.
     """
     at_factor, n_sums = _NOTHING, np.uint64(walks.leaf.shape[1])
     for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
@@ -166,7 +166,7 @@ def read_table(
 def add_to_total(
     walks: Walks, tree: int, phi: FloatArray, step: int, row: int, n_rows: int, total: FloatArray
 ) -> None:
-    """Add the values of a tree, ``step`` numbers apart, to those of rows of a block."""
+    """Add the values of a tree, ``step`` numbers apart, to the totals of rows of a block."""
     at, player = _NOTHING, np.uint64(walks.first_player[tree])
     for p in range(player, np.uint64(walks.first_player[tree + _ONE])):
         for k in range(np.uint64(walks.leaf.shape[1])):
@@ -197,11 +197,11 @@ def add_trees(
     ----------
     walks : Walks
     slopes : Slopes
-        Of all nodes, where leaves are lines.
+        Slopes of all nodes, for linear leaves.
     numbers : float64 (n_all_rows, n_columns)
-        Values of the rows, for lines.
+        Values of the rows, for linear leaves.
     factors : float64, flat
-        Of these trees; see :func:`hedgerow.kernels.shapley.tree_walk.fill_factors`.
+        Factors of these trees; see :func:`hedgerow.kernels.shapley.tree_walk.fill_factors`.
     tables : Tabled
     keys : int64, flat
         Key of row i, slot s at ``s * BLOCK + i``.
@@ -234,13 +234,13 @@ def add_trees(
 def spread_players(
     total: FloatArray, columns: IntArray, first_row: int, n_rows: int, values: FloatArray
 ) -> None:
-    """Add the values of players to those of columns; a player of two columns counts half for each.
+    """Add the values of players to columns; a player of two columns adds half to each.
 
     Parameters
     ----------
     total : float64 (n_outputs, n_players, BLOCK)
     columns : int64 (n_players, 2)
-        The second is -1 where there is one.
+        Columns of each player; the second is -1 if there is only one.
     first_row, n_rows : int
     values : float64 (n_all_rows, n_columns, n_outputs)
     """
@@ -251,7 +251,7 @@ def spread_players(
 def add_players(
     total: FloatArray, columns: IntArray, first_row: int, n_rows: int, values: FloatArray
 ) -> None:
-    """:func:`spread_players`, for kernels."""
+    """Do the work of :func:`spread_players`, for calls from kernels."""
     for row in range(np.uint64(n_rows)):
         place = np.uint64(first_row) + row
         for player in range(np.uint64(len(columns))):
@@ -279,7 +279,7 @@ def explain_few(
     space: WalkSpace,
     values: FloatArray,
 ) -> None:
-    """Add the Shapley values of all trees to those of a few rows, one row after the other.
+    """Add the Shapley values of all trees to the values of a few rows, one row after the other.
 
     Parameters
     ----------
@@ -289,7 +289,7 @@ def explain_few(
     lines : tuple
         ``(slopes, numbers)``, as for :func:`add_trees`.
     runs : int64
-        Edges of the runs of trees whose sums are added to the values, from 0 on.
+        Boundaries of runs of trees, from 0 on; the sum of each run is added to the values.
     columns, values
         As for :func:`spread_players`.
     total : float64 (n_outputs, n_players, 1)

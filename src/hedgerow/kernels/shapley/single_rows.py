@@ -1,9 +1,9 @@
 """Shapley values of a single row: the walk of the module ``tree_walk`` without lanes.
 
-Of a few rows most lanes of a walk with rows in lanes would be empty.  One row takes the walk
-alone.  It finds the factors that it needs on its way instead of reading those of all cases, which
-for one row would cost more than all the rest; they are the same numbers, and each sum has the
-order that it has in a lane: the row gets the same bits.
+With a few rows most lanes of a walk with rows in lanes would be empty, so each row walks alone.
+It computes the factors that it needs on its way instead of reading the factors of all cases; for
+one row, all cases would cost more than everything else.  The factors are the same numbers and each
+sum has the same order as in a lane, so the row gets the same bits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hedgerow.kernels.shapley.tree_walk import (
 )
 
 FEW_ROWS = 5
-"""Rows up to which each takes the walk alone."""
+"""Largest number of rows that take the walk one by one."""
 
 _ONE = np.uint64(1)
 _NOTHING = np.uint64(0)
@@ -42,7 +42,7 @@ _NOTHING = np.uint64(0)
 def answer_row(
     walks: Walks, tree: int, keys: IntArray, row: int, answers: npt.NDArray[np.uint64]
 ) -> None:
-    """Write 1 for each condition of a tree that a row of a block fulfils, else 0."""
+    """Write 1 for each condition of a tree that a row of a block meets, else 0."""
     first = np.uint64(walks.first_condition[tree])
     for condition in range(first, np.uint64(walks.first_condition[tree + _ONE])):
         key = keys[np.uint64(walks.slot[condition]) * np.uint64(BLOCK) + row]
@@ -93,7 +93,7 @@ def give_row(
     space: WalkSpace, sums: FloatArray, start: int, value: float, above: int, part: int,
     n_points: int, phi: int,
 ) -> None:  # fmt: skip
-    """:func:`hedgerow.kernels.shapley.tree_walk.give` for one row."""
+    """Do the work of :func:`hedgerow.kernels.shapley.tree_walk.give` for one row."""
     g, parts, total = space.g, space.line, 0.0
     for q in range(n_points):
         held = sums[start + q] * value
@@ -106,7 +106,7 @@ def give_row(
 def value_of_leaf(
     walks: Walks, slopes: Slopes, numbers: FloatArray, leaf: int, k: int, row: int, line: FloatArray
 ) -> float:
-    """What a leaf adds to output ``k`` for a row; ``line`` is scratch space."""
+    """Return the value that a leaf adds to output ``k`` for a row; ``line`` is scratch space."""
     if len(walks.line_node) > 0 and walks.line_node[leaf] >= 0:
         fill_line(walks, slopes, numbers, leaf, row, _ONE, line)
         return line[0]
@@ -117,10 +117,10 @@ def value_of_leaf(
 def walk_row(
     walks: Walks, slopes: Slopes, numbers: FloatArray, space: WalkSpace, tree: int, row: int
 ) -> None:
-    """Walk a tree with one row, whose answers are in ``words``; its values are added to ``phi``.
+    """Walk a tree with one row, whose answers are in ``words``; add its values to ``phi``.
 
-    ``row`` counts in ``numbers``.  Value k of player p is at ``p * n_sums + k``.  Of the space,
-    ``line`` has room for all points of all depths, and one number more.
+    ``row`` is the row of ``numbers``.  Value k of player p is at ``p * n_sums + k``.  The array
+    ``space.line`` has room for all points of all depths, and for one more number.
     """
     n_points, n_sums = np.uint64(walks.n_points[tree]), np.uint64(walks.leaf.shape[1])
     rule = n_points * (n_points - _ONE) // np.uint64(2)

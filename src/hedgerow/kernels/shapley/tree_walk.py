@@ -3,32 +3,33 @@ r"""Shapley values of the columns of rows, one tree after the other.
 Glossary
 --------
 player     a column that takes part in the prediction of a row, or does not
-share      of the training rows of a node those that go on to one of its children: what
-           counts of a child where the player of the split does not take part
-condition  a split as a question to a row, ``key <= threshold``; nodes of a tree that ask
-           the same have one condition
-edge       way from a node to one of its children; edges stand in the order of a walk
-           through the whole tree, left before right
-before     the edge of the same player that comes last above an edge; 0: none
+share      fraction of the training rows of a node that go to one of its children: the
+           weight of the child where the player of the split does not take part
+condition  the test of a split, ``key <= threshold``; nodes of a tree with the same test
+           share a condition
+edge       link from a node to one of its children; edges are in the order of a walk
+           through the tree, left before right
+before     the nearest edge of the same player above an edge; 0: none
 point      a probability p with which every player takes part
 factor     of a player in a leaf: ``p o + (1 - p) w``, where o is 1 if the row agrees with
            all edges of the player above the leaf, and w is the product of their shares
-part       ``(o - w) / (p o + (1 - p) w)``: what the player adds to a leaf where it takes
+part       ``(o - w) / (p o + (1 - p) w)``: what the player adds to a leaf if it takes
            part, divided by its factor
-local      number of a player or condition among those of its tree
+local      number of a player or condition within its tree
 
 The Shapley value of a player is the integral over p of what it adds to the expected
-prediction where every other player takes part with probability p (the multilinear
-extension; Owen 1972).  For a leaf that u players decide, this is a polynomial of degree
-u - 1, so the points of Gauss and Legendre give it exactly if there are ``u / 2``,
-rounded up (Quadrature-TreeSHAP, arXiv 2605.04497)::
+prediction if every other player takes part with probability p (the multilinear
+extension; Owen 1972).  For a leaf that depends on u players, this is a polynomial of
+degree u - 1, so Gauss-Legendre quadrature with ``u / 2`` points, rounded up, is exact
+(Quadrature-TreeSHAP, arXiv 2605.04497)::
 
     value of a leaf at p    v * factor * factor * ...
     a player adds           v * factor * factor * ... * part of the player
 
-One walk through the tree does it.  Downwards ``h`` is multiplied by the factors, upwards ``g``
-sums what the leaves below an edge hold; where an edge is left, its player gets ``g`` times the
-change of its part along the edge.  So the cost grows as edges times points, whatever the depth.
+One walk through the tree computes all values.  On the way down ``h`` is multiplied by the factors;
+on the way up ``g`` sums the leaves below an edge.  When the walk leaves an edge, its player gets
+``g`` times the change of its part along the edge.  The cost is edges times points, whatever the
+depth.
 
 ::
 
@@ -38,10 +39,10 @@ change of its part along the edge.  So the cost grows as edges times points, wha
       b / \
   leaf 0   leaf 1
 
-Rows are lanes (:mod:`hedgerow.kernels.simd.lanes`): twice ``WIDTH`` rows walk together.  Of
-a player there are three cases at an edge: the row agrees above and here, only above, or
-not above; the factors and parts of the three are numbers of the edge (:func:`fill_factors`).
-Sums of a row depend on this row alone, and are added tree by tree, so that neither threads
+Rows are lanes (:mod:`hedgerow.kernels.simd.lanes`): twice ``WIDTH`` rows walk together.  A
+player has three cases at an edge: the row agrees above and here, only above, or not above.
+The factors and parts of the three cases are numbers of the edge (:func:`fill_factors`).
+Sums of a row depend on this row alone and are added tree by tree, so neither threads
 nor batches change a bit.
 """
 
@@ -59,25 +60,26 @@ from hedgerow.kernels.simd.bit_lanes import truths_of, word_of
 from hedgerow.kernels.simd.lanes import WIDTH, choose, load_floats, load_lanes, spread, store_floats
 
 BLOCK = 256
-"""Rows whose keys are there at a time."""
+"""Rows whose keys are in memory at a time."""
 
 WORD = 64
-"""Rows whose answers to a condition stand in one word."""
+"""Rows whose answers to a condition share one word."""
 
 GROUP = 2 * WIDTH
 """Rows that take the walk together."""
 
 CONDITION, TURNED, DEPTH, BEFORE, PLAYER, LEAF, CLOSES, EDGE_FIELDS = range(8)
 """Numbers of an edge: its condition; -1 if it leads to the right child, else 0; its depth, from 1;
-depth of the edge before; its player; its leaf, or -1; edges that end with it, for a leaf."""
+depth of the edge before; its player; its leaf, or -1; number of edges that end with it, for a
+leaf."""
 
 SHARE, OLD_SHARE, NEW_SHARE = range(3)
 """Shares of an edge: its own, and the products for its player without it and with it."""
 
 AGREES, DIFFERS, PART_AGREES, PART_DIFFERS, FACTORS = range(5)
-"""Numbers of an edge at a point: the factor is multiplied by the first where the row agrees here
-and above, by the second where it agrees above only; the change of the part, times the weight of
-the point, likewise.  Where it does not agree above: the share, and no change."""
+"""Numbers of an edge at a point: multiplier of the factor if the row agrees here and above, and
+if it agrees above only; change of the part, times the weight of the point, in the same two cases.
+If the row does not agree above, the multiplier is the share, and the part does not change."""
 
 _WIDTH = np.uint64(WIDTH)
 _GROUP = np.uint64(GROUP)
@@ -98,11 +100,11 @@ class Walks(NamedTuple):
     first_edge, first_condition, first_player : int64, one per tree and one more
     slot, threshold : int64, one per condition
     player : int64, one per player of each tree
-        Its number among all.
+        Its number among all players.
     n_points, output : int64, one per tree
-        The first output that the tree adds to.
+        Number of points, and first output that the tree adds to.
     point, weight : float64
-        Points and weights of all rules: that of n points begins at ``n (n - 1) / 2``.
+        Points and weights of all rules: the rule of n points begins at ``n (n - 1) / 2``.
     leaf : float64, shape (n_leaves, n_sums)
         What each leaf adds to one output, or to several.
     line_node, line_terms : int64, one per leaf, or none
@@ -191,7 +193,7 @@ def go_down(
 ) -> None:  # fmt: skip
     """Multiply ``h`` by the factors of an edge, from ``here`` on to the depth below.
 
-    The sums of the depth below, which begin at ``sums``, are 0 then.
+    The sums of the depth below, which begin at ``sums``, are set to 0.
     """
     kept, none = spread(share), spread(0.0)
     step = n_points * _WORD
@@ -218,7 +220,7 @@ def give(
 ) -> None:  # fmt: skip
     """Add ``value`` times the ``sums`` from ``start`` on to ``g`` from ``above`` on.
 
-    And the player at ``phi`` gets what the change of its part makes of them.
+    The player at ``phi`` gets these sums times the change of its part.
     """
     none, times = spread(0.0), spread(value)
     for group in range(n_groups):
@@ -247,7 +249,7 @@ def pass_leaf(
     space: WalkSpace, factors: FloatArray, at: int, n_points: int, n_groups: int, here: int,
     share: float, new: int, old: int, phi: int,
 ) -> None:  # fmt: skip
-    """:func:`go_down` and :func:`give` at once, for a leaf of one value, which is in ``line``."""
+    """Combine :func:`go_down` and :func:`give` for a leaf of one value, which is in ``line``."""
     kept, none = spread(share), spread(0.0)
     for group in range(n_groups):
         new_a, new_b = truths_of(new), truths_of(new >> _WIDTH)
@@ -279,7 +281,7 @@ def fill_line(
     walks: Walks, slopes: Slopes, numbers: FloatArray, leaf: int, row: int, n_rows: int,
     line: FloatArray,
 ) -> None:  # fmt: skip
-    """Write what a leaf that is a line, with some of its terms, adds for ``n_rows`` rows."""
+    """Write the value of a linear leaf, with some of its terms, for each of ``n_rows`` rows."""
     node, terms = np.uint64(walks.line_node[leaf]), np.uint64(walks.line_terms[leaf])
     first, stop = np.uint64(slopes.start[node]), np.uint64(slopes.start[node + _ONE])
     for i in range(n_rows):
@@ -295,7 +297,7 @@ def fill_value(
     walks: Walks, slopes: Slopes, numbers: FloatArray, leaf: int, row: int, n_rows: int,
     line: FloatArray,
 ) -> None:  # fmt: skip
-    """Write what a leaf adds, for each row of a word."""
+    """Write the value of a leaf for each row of a word."""
     if len(walks.line_node) > 0 and walks.line_node[leaf] >= 0:
         fill_line(walks, slopes, numbers, leaf, row, n_rows, line)
         return
@@ -309,7 +311,7 @@ def leave_edge(
     walks: Walks, space: WalkSpace, edge: int, factors: FloatArray, at: int, n_points: int,
     n_groups: int,
 ) -> None:  # fmt: skip
-    """Add the sums of an edge to those of the edge above, and to its player."""
+    """Add the sums of an edge to the sums of the edge above, and to its player."""
     depth = np.uint64(walks.edge[edge, DEPTH])
     new, old = space.taken[depth], space.taken[np.uint64(walks.edge[edge, BEFORE])]
     n_sums = np.uint64(walks.leaf.shape[1])
@@ -326,7 +328,7 @@ def walk_word(
     walks: Walks, slopes: Slopes, numbers: FloatArray, space: WalkSpace, tree: int, row: int,
     word: int, n_rows: int, factors: FloatArray, start: int,
 ) -> None:  # fmt: skip
-    """Walk a tree with the rows of a word; their values go to ``phi``."""
+    """Walk a tree with the rows of a word; add their values to ``phi``."""
     n_points, n_sums = np.uint64(walks.n_points[tree]), np.uint64(walks.leaf.shape[1])
     first = np.uint64(walks.first_edge[tree])
     stop = np.uint64(walks.first_edge[tree + _ONE])

@@ -1,4 +1,4 @@
-"""The walks of the module ``tree_walk`` through trees, written down once for a model."""
+"""Plans of the walks of the module ``tree_walk`` through trees, made once per model."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _ONE = np.uint64(1)
 
 
 class GameNodes(NamedTuple):
-    """Nodes of all trees as a game of players sees them.
+    """Nodes of all trees as the nodes of a game of players.
 
     Attributes
     ----------
     left, right : int64
         Children, counted over all trees; the node itself in a leaf.
     condition, player : int64
-        Of the split, counted in the tree.
+        Condition and player of the split, counted within the tree.
     share : float64
         Share of the left child.
     leaf : int64
@@ -49,9 +49,9 @@ class GameNodes(NamedTuple):
 
 
 class PathSpace(NamedTuple):
-    """Scratch space: nodes to visit, and what is known of the way to the node at hand.
+    """Scratch space: nodes to visit, and the state of the path to the current node.
 
-    ``waiting`` is int64 (n, 4): node, depth, edges to the right that end the way, parent.
+    ``waiting`` is int64 (n, 4): node, depth, number of right edges that end the path, parent.
     """
 
     waiting: IntArray
@@ -63,7 +63,7 @@ class PathSpace(NamedTuple):
 
 @kernel(inner=True)
 def depth_before(space: PathSpace, depth: int, player: int) -> int:
-    """Depth of the last edge of a player above ``depth``; 0: none."""
+    """Return the depth of the last edge of a player above ``depth``; 0: none."""
     above = depth - _ONE
     while above > 0 and space.player[above] != player:
         above -= _ONE
@@ -81,7 +81,7 @@ def plan_walks(
     leaf_weight: FloatArray,
     space: PathSpace,
 ) -> None:
-    """Write down the edges of all trees.
+    """Write the edges of all trees.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def write_edge(
     nodes: GameNodes, parent: int, node: int, depth: int, turns: int,
     edge: npt.NDArray[np.int32], share: FloatArray, n: int, space: PathSpace,
 ) -> None:  # fmt: skip
-    """Write edge ``n``, from ``parent`` to ``node``, and what is known below it."""
+    """Write edge ``n``, from ``parent`` to ``node``, and the state of the path below it."""
     to_right = nodes.left[parent] != node
     player = nodes.player[parent]
     before = depth_before(space, depth, player)
