@@ -685,7 +685,7 @@ def test_31_leaves_of_a_real_model_are_legible(pima: Booster) -> None:
 
 def test_too_tall_a_picture_is_refused() -> None:
     plt = pytest.importorskip("matplotlib.pyplot")
-    with pytest.raises(ParameterError, match="2,001 leaves, too many for one picture: cut it"):
+    with pytest.raises(ParameterError, match="2,001 leaves, too many for one picture: limit it"):
         plot_tree(chain(2000))
     assert not plt.get_fignums()
     assert plot_tree(chain(2000), max_depth=5).texts

@@ -1,7 +1,7 @@
 """Trees as text and pictures, and plots of a model's columns.
 
-A booster imports its views (:mod:`hedgerow.plot.views`) but seldom draws, so
-drawing modules are imported on first use.
+A booster imports its views (:mod:`hedgerow.plot.views`) but seldom draws, so drawing modules are
+imported on first use.
 """
 
 from importlib import import_module

@@ -40,8 +40,8 @@ class Calibration:
 
     Attributes
     ----------
-    Mean probability of the rows of a bin, and their share that belongs to the class.
-        Mean probability of the rows of a bin, and share of those that are of the class.
+    predicted, observed : float64 (n_bins,)
+        Mean probability of the rows of a bin, and share of these rows that are of the class.
     low, high : float64 (n_bins,)
         95% interval of the observed share (Wilson 1927).
     rows : int64 (n_bins,)
@@ -120,7 +120,7 @@ def plot_calibration(
     probability : array-like of shape (n_rows,) or (n_rows, n_classes)
         Probability of the second class, or of each class.
     classes : sequence, optional
-        Labels in the order of the probabilities; default: those of y, sorted.
+        Labels in the order of the probabilities; default: the labels in y, sorted.
     ax : matplotlib Axes, optional
     n_bins : int, default=10
         Maximum number of points, each of about equally many rows.
@@ -145,8 +145,8 @@ def plot_calibration(
         table = np.column_stack((1.0 - table, table))
     if table.shape[1] != len(known):
         raise ParameterError(
-            f"there are {table.shape[1]} columns of probabilities for {len(known)} classes: give "
-            "classes, the labels in their order."
+            f"there are {table.shape[1]} columns of probabilities for {len(known)} classes: "
+            "pass classes, the labels in the order of the columns."
         )
     shown = [1] if len(known) == 2 else list(range(min(len(known), MOST_LINES)))
     ax = new_axes("plot_calibration", ax, 4.4, 4.2)
@@ -177,7 +177,7 @@ def plot_confusion(
     y: Any, predicted: Any, classes: Sequence[Any] | None = None, ax: Axes | None = None,
     *, most: int = 20,
 ) -> Axes:  # fmt: skip
-    """Draw how many rows of each class are predicted as each class.
+    """Draw the confusion matrix: rows of each class by predicted class.
 
     Parameters
     ----------

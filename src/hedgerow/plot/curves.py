@@ -37,7 +37,7 @@ _OTHERS = (
     ("#56b4e9", (0, (3, 1, 1, 1))),
     ("#000000", (0, (1, 2))),
 )
-"""The same for further named validation sets; the first uses that of ``validation``."""
+"""Colour and dashes of further named validation sets; the first has those of ``validation``."""
 
 
 def history_columns(model: Model) -> dict[str, list[Any]]:
@@ -50,8 +50,8 @@ def history_columns(model: Model) -> dict[str, list[Any]]:
     Returns
     -------
     dict of lists
-        ``round`` from 1, or from the first round after those of a continued
-        model; ``seconds`` from the beginning of the fit to the end of the
+        ``round`` from 1, or from the first round after the initial model in continued
+        training; ``seconds`` from the beginning of the fit to the end of the
         round, NaN if unknown; ``rows``: ``"validation"`` or the name of a
         validation set, ``"train"``, ``"out_of_bag"`` or ``"cv"``; ``metric``; ``value``.
     """
@@ -97,7 +97,7 @@ def _history(model: Model) -> list[tuple[str, str, Sequence[float]]]:
 
 
 def _places(model: Model) -> dict[str, int]:
-    """Return the rank of each set of rows: validation sets first, in the given order."""
+    """Return the rank of each set of rows: validation sets first, in the user's order."""
     order = [*model.training.get("validation_sets", ()), *_LINES]
     return {rows: place for place, rows in enumerate(dict.fromkeys(order))}
 
@@ -133,14 +133,14 @@ def plot_history(
     Returns
     -------
     matplotlib.axes.Axes
-        With a mark at the best round, if the fit used early stopping.
+        Axes with a mark at the best round, if the fit used early stopping.
 
     Raises
     ------
     ImportError
         If matplotlib is not installed.
     ParameterError
-        If nothing was evaluated, or not with this metric.
+        If nothing was evaluated, or the metric was not.
     OSError
         If the file cannot be written.
 
@@ -207,14 +207,14 @@ def _mark_best(ax: Axes, model: Model, metric: str, rows: str, scores: Sequence[
     if best is None:
         return
     line = ax.axvline(best, color=_FAINT, lw=0.9, ls=(0, (2, 2)), zorder=1)
-    if "folds" in model.training:  # the curves belong to other models than the final one
+    if "folds" in model.training:  # the curves are from the folds, not from the final model
         line.set_label(f"on all rows: {best} rounds")
         return
     score = score_at(model, rows, metric, scores, best)
     if score is None:
         line.set_label(f"best: round {best}")
         return
-    # The legend has the text, where it covers no curve.
+    # The text is in the legend, which covers no curve.
     label = f"best: round {best}, {score:.5g}"
     ax.plot([best], [score], "o", ms=7, mfc="white", mec=_INK, mew=1.6, zorder=4, label=label)
 
@@ -235,7 +235,7 @@ def score_at(
 
 
 class CurveViews:
-    """The contents of the training record: the end of the training, and learning curves."""
+    """Mixin of the booster for its training record: end of the training, learning curves."""
 
     model: Model
 
@@ -245,8 +245,8 @@ class CurveViews:
 
         After continued training, rounds count from the first round of the initial model, and
         the best round may be the last one of that model.
-        With folds, it counts the rounds of the final model, which may
-        be more than those of the folds.  None if it was trained without early stopping.
+        With folds, it counts the rounds of the final model, which may be more than the rounds of
+        the folds.  None if the model was trained without early stopping.
         """
         best: int | None = self.model.training.get("best_round")
         return best
@@ -265,11 +265,11 @@ class CurveViews:
     def evals_result(self) -> dict[str, dict[str, list[float]]]:
         """Learning curves: ``evals_result["validation"]["loss"][i]`` after round i + 1.
 
-        Several validation sets have their names; the first decides early
-        stopping.  Training rows are ``"train"`` with ``train_scores``.
-        The key is ``"train"`` if there were no validation rows; empty if
-        nothing was evaluated.  It is ``"cv"`` if folds decided early stopping; a
-        round of the folds may stand for several of the model, as ``history_frame`` counts.
+        Named validation sets have their names as keys; early stopping uses the first.
+        Training rows are ``"train"``, with ``train_scores`` or if there were no validation rows.
+        The key is ``"cv"`` if folds decided early stopping; a round of the folds may stand for
+        several rounds of the model, as in ``history_frame``.  The dict is empty if nothing was
+        evaluated.
         """
         history: Mapping[str, Mapping[str, Sequence[float]]]
         history = self.model.training.get("history", {})

@@ -50,8 +50,8 @@ def plot_dependence(
     column : str or int
     ax : matplotlib Axes, optional
     partner : str, int or None, default="auto"
-        Column for the shades; None for none.  ``"auto"`` chooses the column on whose ranks the
-        SHAP values depend most among rows with similar values of ``column``.
+        Column for the shades; None means no shades.  ``"auto"`` chooses the column on whose
+        ranks the SHAP values depend most, among rows with similar values of ``column``.
     output : int, optional
         Number of the output, if there are several.
 
@@ -106,8 +106,8 @@ def _checked_place(column: str | int, names: tuple[str, ...]) -> int:
 def strongest_partner(columns: list[AnyArray], shap: FloatArray, place: int) -> int | None:
     """Return the column with the largest influence on another's SHAP values.
 
-    Rows are sorted by the column, and divided into parts of about 50.  Within a part its
-    own value hardly differs, so the remaining variation is due to another column.
+    Rows are sorted by the column, and divided into parts of about 50.  Within a part the values
+    of the column hardly differ, so the remaining variation is due to another column.
     """
     n_rows = len(shap)
     order = np.argsort(_codes(columns[place]), kind="stable")

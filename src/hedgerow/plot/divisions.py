@@ -2,8 +2,8 @@
 
 ::
 
-    city in {Oslo, Rome}            the side with fewer levels is listed
-    city not in {Bonn, Kiev}        ... even if it goes right
+    city in {Oslo, Rome}            the text lists the side with fewer levels
+    city not in {Bonn, Kiev}        even if this side goes right
     city is missing                 no level goes left, but missing values do
 
 Glossary
@@ -30,7 +30,7 @@ from hedgerow.model.forest import UNKNOWN_BIN, Forest
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Way: TypeAlias = Literal["left", "right", "missing", "stop"]
-"""The way of values that are not a level: a side, that of missing values, or a stop."""
+"""Way of values that are not a level: a side, the side of missing values, or a stop."""
 
 LETTERS_OF_TEXT, LETTERS_OF_PICTURE = 60, 32
 """Limit on the letters of a shortened set of levels."""
@@ -66,7 +66,7 @@ class Division:
         return missing_left if self.other == "missing" else self.other == "left"
 
     def other_way(self, missing_left: bool) -> str:
-        """``"left"``, ``"right"`` or ``"stop"``; empty if it is the way of missing values."""
+        """Return ``"left"``, ``"right"`` or ``"stop"``; empty if as for missing values."""
         if self.other == "missing" or self.other == ("left" if missing_left else "right"):
             return ""
         return self.other
@@ -89,7 +89,7 @@ class Division:
 
 
 def membership(levels: Sequence[Any], chosen: Mask, letters: int | None) -> tuple[str, str]:
-    """``("in", "{...}")`` with the chosen levels, or ``("not in", "{...}")`` if they are most."""
+    """Return ``("in", "{...}")`` with the chosen levels, or ``("not in", ...)`` with the others."""
     most = 2 * np.count_nonzero(chosen) > len(chosen)
     listed = compress(levels, (~chosen if most else chosen).tolist())
     return "not in" if most else "in", set_text(list(listed), letters)
@@ -129,7 +129,7 @@ def set_text(levels: Sequence[Any], letters: int | None = None) -> str:
 
     At least one level is shown; long levels are shortened in the middle.
     """
-    if letters is None or len(levels) <= letters:  # with more levels not even the commas fit
+    if letters is None or len(levels) <= letters:  # the commas of more levels would not fit
         text = "{" + ", ".join(map(level_text, levels)) + "}"
         if letters is None or len(text) <= letters:
             return text
@@ -150,7 +150,7 @@ def _cut_set(words: Sequence[str], n_levels: int) -> str:
 
 
 def level_text(level: Any) -> str:
-    """Return a level in full; in quotes if the text could be mistaken for something else.
+    """Return a level in full, in quotes if the text could be misread.
 
     Whole numbers have no decimal point.
     """

@@ -43,11 +43,10 @@ def tree_dot(
     Returns
     -------
     str
-        For ``dot -Tsvg``, ``graphviz.Source`` or any viewer of DOT files.  A
-        split shows its condition (exact; of many categories the first ones), gain,
-        cover and number of rows; a leaf its value, cover and number of rows.  The
-        upper branch is for a true condition; missing values follow the bold
-        edge, which says so.
+        Text for ``dot -Tsvg``, ``graphviz.Source`` or any viewer of DOT files.  A split shows
+        its condition (exact, but long sets of categories are shortened), gain, cover and
+        number of rows.  A leaf shows its value, cover and number of rows.  The upper branch is
+        for a true condition.  Missing values follow the bold edge, whose label says so.
 
     Raises
     ------
@@ -94,9 +93,9 @@ def tree_dot(
 
 
 def _edges(tree: Tree, node: int) -> list[str]:
-    """Return the two edges of a split; that of missing values is bold and says so.
+    """Return the two edges of a split; the edge of missing values is bold and labelled.
 
-    Values that are new in prediction are named if they follow the other edge.
+    The label also names values that are not a level if they follow the other edge.
     """
     missing_left, division = bool(tree.nodes.missing_left[node]), tree.division(node)
     other = "" if division is None else division.other_way(missing_left)

@@ -1,7 +1,7 @@
 """Plots of effects: partial dependence with the distribution of the data, ICE curves.
 
-A strip at the bottom of each panel shows the distribution of the rows.  Where there are none,
-a curve shows what the trees predict for rows that do not exist.
+A strip at the bottom of each panel shows the distribution of the rows.  Where it has no rows, the
+curve is an extrapolation of the trees.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def plot_partial_dependence(
     most: int = 12,
     output: int | None = None,
 ) -> Figure | Axes:
-    """Plot effects, one panel for each column, all on one scale.
+    """Plot effects on a common scale, one panel for each column.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def plot_partial_dependence(
     Returns
     -------
     matplotlib.figure.Figure
-        Or the axes, for an Effect.  Numbers range from the first to the last percentile of the
+        For an Effect, the axes.  Numbers range from the first to the last percentile of the
         background.  The diamond on the right is the effect of missing values.  If there are many
         categories, those with the most rows are shown.
 
@@ -120,7 +120,7 @@ def plot_partial_dependence(
         own.set_ylabel("effect", color=INK, fontsize=MEDIUM)
         return own
     if ax is not None:
-        raise ParameterError("ax is for a single effect: give found[name], or leave ax out.")
+        raise ParameterError("ax is for a single effect: pass found[name], or leave ax out.")
     plt = pyplot("plot_partial_dependence")
     shown = found.strongest(most) if len(found) > most else found
     chosen = checked_output(output, shown.effects[0].n_outputs if len(shown) else 1)
@@ -168,7 +168,7 @@ def checked_output(output: int | None, n_outputs: int) -> list[int]:
 
 
 def _table(effect: Effect) -> tuple[FloatArray, FloatArray]:
-    """Return values (n, n_outputs), and that of missing values."""
+    """Return the values (n, n_outputs), and the value for missing values."""
     n = len(effect.positions)
     return effect.values.reshape(n, -1), np.atleast_1d(effect.missing)
 

@@ -1,7 +1,7 @@
 """Plots of SHAP values: all rows at once, one row, one column, pairs of columns.
 
-They take an explanation (``explain`` of boosters and estimators): ``values`` of shape (rows,
-columns) or (rows, columns, outputs), with interactions (rows, columns, columns[, outputs]),
+The functions take an explanation (``explain`` of boosters and estimators) with ``values`` of
+shape (rows, columns[, outputs]), or (rows, columns, columns[, outputs]) with interactions,
 ``base_values``, ``data``, ``feature_names``, ``output_names``, ``interactions``.
 """
 
@@ -55,7 +55,7 @@ def values_of_output(explanation: Any, output: int | None) -> tuple[FloatArray, 
     values, base = np.asarray(explanation.values), np.asarray(explanation.base_values)
     if not names:
         if output not in (None, 0):
-            raise ParameterError(f"there is one output only; got output={output!r}.")
+            raise ParameterError(f"the explanation has only one output; got output={output!r}.")
         return values, np.broadcast_to(base.reshape(-1), len(values)), ""
     if output is None:
         raise ParameterError(
@@ -69,7 +69,7 @@ def values_of_output(explanation: Any, output: int | None) -> tuple[FloatArray, 
 def plain_values(
     explanation: Any, output: int | None, what: str
 ) -> tuple[FloatArray, FloatArray, str]:
-    """As :func:`values_of_output`; ``what`` is a plot without interactions."""
+    """Return :func:`values_of_output`, or raise for interactions; ``what`` names the plot."""
     if explanation.interactions:
         raise ParameterError(
             f"{what} shows single columns, but this explanation has interactions of pairs: use "
@@ -96,9 +96,8 @@ def plot_beeswarm(
     Returns
     -------
     matplotlib.axes.Axes
-        The shade of a point is the rank of the row's value in the column.  Points of
-        categories, which have no order, and of missing values are grey; those of missing values are
-        hollow.
+        The shade of a point is the rank of the row's value in the column.  Points of categories,
+        which have no order, are grey; points of missing values are grey and hollow.
 
     Raises
     ------
@@ -133,7 +132,7 @@ def plot_beeswarm(
 
 
 def _stacked(values: FloatArray, low: float, high: float) -> FloatArray:
-    """Return vertical offsets of points, so that points at one place lie side by side."""
+    """Return vertical offsets, so that points with nearly equal values do not overlap."""
     span = (high - low) or 1.0
     part = np.minimum(((values - low) / span * _BINS).astype(np.int64), _BINS - 1)
     order = np.argsort(part, kind="stable")
@@ -232,13 +231,13 @@ def plot_waterfall(
     base = float(bases[row])
     names, steps = _steps(explanation, values[row], row, most)
     ax = new_axes("plot_waterfall", ax, 7.0, 1.3 + 0.34 * len(steps))
-    ends = base + np.cumsum(steps[::-1])[::-1]  # the last is added first
+    ends = base + np.cumsum(steps[::-1])[::-1]  # the last step is added first
     starts = ends - steps
     low, high = float(min(ends.min(), starts.min())), float(max(ends.max(), starts.max()))
     span = (high - low) or max(1e-12, abs(high)) * 0.1
     for place, (start, step) in enumerate(zip(starts, steps, strict=True)):
         _draw_step(ax, place, (float(start), float(step)), span)
-        if place > 0:  # to the step above
+        if place > 0:  # line to the step above
             ax.plot([start + step] * 2, [place - 0.66, place], color=LINE, lw=0.7, zorder=1)
     ax.set_xlim(low - 0.18 * span, high + 0.18 * span)
     named_rows(ax, names)

@@ -55,7 +55,7 @@ def plot_importance(importances: Importances, ax: Axes | None = None, *, most: i
     ax : matplotlib Axes, optional
         Default: a new figure of suitable height.
     most : int, default=20
-        Maximum number of columns; the others are one bar below them, if their sum is
+        Maximum number of columns.  One bar below them shows the sum of the others, if it is
         meaningful (not for permutations).
 
     Returns

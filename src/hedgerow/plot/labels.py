@@ -36,7 +36,7 @@ class Labelled:
     Attributes
     ----------
     forest : Forest
-        One tree; its values only colour the leaves.
+        A single tree; its values determine only the colours of the leaves.
     values : sequence of str, or None
         Prediction of each node, such as ``"setosa 0.98"``; None for numbers.
     divisions : mapping of int to Division
@@ -66,7 +66,7 @@ class Tree:
         The tree as a separate forest.
     schema : Schema
     index, n_trees, output, n_outputs : int
-        Its position in the forest, and the raw score that it adds to; 0 of 1 for
+        Position of the tree in the forest, and the raw score that it adds to; 0 of 1 for
         vector leaves.
     """
 
@@ -168,7 +168,7 @@ def as_forest(model: ModelLike, schema: Schema | None) -> tuple[Forest, Schema]:
     if isinstance(model, Labelled):
         model = model.forest
     if schema is None:
-        raise TypeError("a Forest does not know its columns: pass schema=, or a Model instead.")
+        raise TypeError("a Forest has no column names: pass schema=, or a Model instead.")
     return model, schema
 
 
@@ -200,7 +200,7 @@ def checked_depth(max_depth: SupportsIndex | None) -> int | None:
         depth = -1
     if depth < 0:
         raise ParameterError(
-            f"max_depth must be a whole number >= 0, or None for the whole tree; got {max_depth!r}."
+            f"max_depth must be a whole number >= 0, or None for no limit; got {max_depth!r}."
         )
     return depth
 
@@ -223,8 +223,8 @@ def condition(
 ) -> tuple[str, str, str]:
     """Return name, operator and value: ``name <= threshold``, or ``name in {categories}``.
 
-    The threshold is exact (the shortest digits that restore it) unless ``digits`` is
-    given; the categories are complete unless ``letters`` is given.
+    Without ``digits``, the threshold is exact: it has the shortest digits that restore it.
+    Without ``letters``, the set of categories is complete.
     """
     column, division = tree.column(node), tree.division(node)
     name = shown_name(column.name)

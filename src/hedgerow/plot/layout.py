@@ -1,31 +1,30 @@
-"""Where the nodes of a drawn tree stand: boxes in inches, without any drawing library.
+"""Layout of a drawn tree: boxes in inches, without any drawing library.
 
 ::
 
-    root ──┬── condition ──┬── value        the tree lies on its side: root left,
-           │               └── → A          one line per leaf, the branch whose
-           └── value                        condition holds above
+    root ──┬── condition ──┬── value        the tree lies on its side: the root is left,
+           │               └── → A          each leaf has a line, the branch of a true
+           └── value                        condition is the upper one
 
-    A: condition ──┬── value                what does not fit continues in a
-                   └── value                panel of its own, under the letter
+    A: condition ──┬── value                subtrees that do not fit continue in a
+                   └── value                separate panel with a letter
 
 Glossary
 --------
-end     node that ends its way: a leaf, or a split at the greatest depth shown
-stub    box that stands for a subtree drawn in a panel of its own
-line    height of an end or stub; a panel is as high as it has lines
-extent  width of a whole subtree
+end     node without drawn children: a leaf, or a split at the greatest depth shown
+stub    box in place of a subtree that has a separate panel
+line    height of an end or stub; the height of a panel is its number of lines
+extent  width of a complete subtree
 
-A box is as wide as its longest line of text, and a child stands right of its
-parent's box.  So boxes on one way cannot meet; subtrees keep to lines of their
-own, and a split, at least one line away from the edges of its subtree, may be
-two lines high.  No label overlaps another, at any number of leaves.
+A box is as wide as its longest line of text, and a child is to the right of its parent's box.
+So boxes on one path cannot overlap.  Subtrees have separate lines, and a split is at least one
+line away from the edges of its subtree, so its box may be two lines high.  No labels overlap, at
+any number of leaves.
 
-Cutting into panels: from the root on, a split that would end beyond the width
-of the page becomes a stub; then, from the ends on, subtrees with the most lines
-become stubs until the panel is no higher than the page.  Stubs are the roots of
-the next panels, which stand beside each other where the page is wide enough and
-below otherwise.
+A tree is cut into panels in two steps.  From the root on, a split that would end beyond the
+width of the page becomes a stub.  Then, from the ends on, subtrees with the most lines become
+stubs until the panel is no higher than the page.  Stubs are the roots of the next panels, which
+are placed side by side if the page is wide enough, and below each other otherwise.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ from hedgerow.plot.labels import Tree, condition, short_number
 
 BoxKind: TypeAlias = Literal["split", "leaf", "cut", "stub"]
 Measure: TypeAlias = Callable[[str, float], float]
-"""Width in inches of a text in a font size in points."""
+"""A function that returns the width in inches of a text in a font size in points."""
 
 FONT_SIZE, SMALL_SIZE = 9.0, 7.5
-"""Points: condition and value; gain, cover and count."""
+"""Font sizes in points: for condition and value; for gain, cover and count."""
 
 LINE, GAP, PANEL_GAP, MARGIN = 0.4, 0.42, 0.4, 0.2
-"""Inches: height of an end, between parent and child, between panels, around the picture."""
+"""Inches: height of an end; gaps between parent and child, between panels, and at the edge."""
 
 PADDING = 0.08
 ROW, SMALL_ROW = 0.15, 0.125
-"""Inches: inside of a box left and right; a row of text in each of the font sizes."""
+"""Inches: padding of a box left and right; height of a row of text in each font size."""
 
 PAGE_WIDTH, SLACK, PAGE_LINES = 14.0, 2.0, 40
 """Size of a panel in inches and lines; a subtree that ends within the slack is not cut off."""
@@ -60,10 +59,10 @@ _LONGEST_ROW, _LONGEST_NAME = 24, 32
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One node as drawn; ``x`` is its left edge, ``y`` its middle, counted downwards.
+    """Box of one node; ``x`` is its left edge, and ``y`` its middle, counted downwards.
 
-    ``heading`` rows are in the large font, ``facts`` in the small one; ``mark``
-    is the letter of the panel that begins here.
+    ``heading`` holds rows in the large font, ``facts`` rows in the small font, and ``mark`` the
+    letter of a panel that begins at this node.
     """
 
     node: int
@@ -79,7 +78,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From a split to a child; positions in ``Layout.boxes``."""
+    """Line from a split to a child, as positions in ``Layout.boxes``."""
 
     parent: int
     child: int
@@ -88,7 +87,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A picture in inches."""
+    """Boxes and lines of a picture, in inches."""
 
     boxes: list[Box]
     edges: list[Edge]
@@ -98,17 +97,17 @@ class Layout:
 
 
 def lay_out(tree: Tree, measure: Measure, max_depth: int | None = None) -> Layout:
-    """Place all nodes of a tree, in as many panels as it takes."""
+    """Place all nodes of a tree, in as many panels as needed."""
     pages = _Pages(tree, measure, max_depth)
     boxes: list[Box] = []
     edges: list[Edge] = []
     letters, roots = _letters(), [(0, "")]
     left, top, bottom = 0.0, MARGIN, MARGIN
-    for root, mark in roots:  # grows while it is walked
+    for root, mark in roots:  # the loop extends the list
         stubs = pages.stubs(root)
         panel, links = _place(pages, root, mark, stubs, top)
         width = max(box.x + box.width for box in panel)
-        if left > 0.0 and left + width > PAGE_WIDTH:  # no room beside the panel before
+        if left > 0.0 and left + width > PAGE_WIDTH:  # no room beside the previous panel
             panel = [replace(box, y=box.y + bottom - top) for box in panel]
             left, top = 0.0, bottom
         marks = {box.node: next(letters) for box in panel if box.kind == "stub"}
@@ -125,7 +124,7 @@ def lay_out(tree: Tree, measure: Measure, max_depth: int | None = None) -> Layou
 
 
 class _Pages:
-    """Labels, widths and lines of all nodes, and where to cut."""
+    """Labels, widths and lines of all nodes, and the cuts between panels."""
 
     def __init__(self, tree: Tree, measure: Measure, max_depth: int | None) -> None:
         self.tree, self.measure = tree, measure
@@ -141,10 +140,10 @@ class _Pages:
             self.kinds.append(kind)
             self.labels.append(_label(tree, node, kind, below[node]))
             self.stub_labels.append(_label(tree, node, "stub", below[node]))
-            if max_depth is None or depths[node] <= max_depth:  # measuring takes time
+            if max_depth is None or depths[node] <= max_depth:  # measure only nodes that are drawn
                 self.width[node] = self.width_of(*self.labels[node])
                 self.stub_width[node] = self.width_of(*self.stub_labels[node])
-        for node in reversed(range(n_nodes)):  # children stand behind their parent
+        for node in reversed(range(n_nodes)):  # children come after their parent
             self.extent[node] = self.width[node]
             if self.kinds[node] == "split":
                 widest = max(self.extent[child] for child in tree.children(node))
@@ -155,11 +154,11 @@ class _Pages:
         return max(self.measure(row, size) for row, size in sized) + 2 * PADDING
 
     def start(self, mark: str) -> float:
-        """Left edge of a panel's root, its letter standing before it."""
+        """Return the left edge of a panel's root, to the right of its letter."""
         return MARGIN + (self.measure(f"{mark}:", FONT_SIZE + 2) + PADDING if mark else 0.0)
 
     def stubs(self, root: int) -> set[int]:
-        """Splits below ``root`` that get a panel of their own."""
+        """Return the splits below ``root`` that get a separate panel."""
         walk, stubs = self._within_width(root)
         lines = {}
         for node in reversed(walk):
@@ -175,7 +174,7 @@ class _Pages:
         return stubs
 
     def _within_width(self, root: int) -> tuple[list[int], set[int]]:
-        """Nodes below ``root``, parents first, down to those that the page's width cuts off."""
+        """Return the nodes below ``root``, parents first, and the stubs at the page's width."""
         walk, stubs, todo = [], set(), [(root, MARGIN)]
         while todo:
             node, x = todo.pop()
@@ -192,7 +191,7 @@ class _Pages:
         return walk, stubs
 
     def _fits(self, node: int, x: float) -> bool:
-        """Whether a node and at least its children, as stubs, find room at ``x``."""
+        """Whether a node and its children, at least as stubs, fit at ``x``."""
         if self.kinds[node] != "split" or x + self.extent[node] <= PAGE_WIDTH + SLACK:
             return True
         least = max(
@@ -205,7 +204,7 @@ class _Pages:
 def _place(
     pages: _Pages, root: int, mark: str, stubs: set[int], top: float
 ) -> tuple[list[Box], list[Edge]]:
-    """One panel: ends on consecutive lines, a split in the middle of its children."""
+    """Place one panel: ends on consecutive lines, a split in the middle of its children."""
     walk, parents, x, y = [], {}, {root: pages.start(mark)}, {}
     todo, n_lines = [root], 0
     while todo:  # left before right
@@ -242,7 +241,7 @@ def _place(
 def _label(
     tree: Tree, node: int, kind: BoxKind, n_leaves: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Rows of a box in the large and in the small font."""
+    """Return the rows of a box in the large and in the small font."""
     size = f"cover {short_number(tree.nodes.cover[node])}   n={int(tree.nodes.count[node]):,}"
     value = tree.value_text(node)
     if kind == "leaf":
@@ -250,7 +249,7 @@ def _label(
     if kind == "cut":
         return (f"… {n_leaves:,} leaves: {value}",), (size,)
     if kind == "stub":
-        # The letter is not known yet; the facts are wider than any.
+        # The letter is not known yet; the facts are wider than any letter.
         return ("→",), (f"{n_leaves:,} leaves   {size}",)
     name, sign, number = condition(tree, node, digits=6, letters=LETTERS_OF_PICTURE)
     sign = "≤" if sign == "<=" else sign
@@ -262,7 +261,7 @@ def _label(
 
 
 def _letters() -> itertools.chain[str]:
-    """``A B ... Z AA AB ...``."""
+    """Return an iterator over ``A B ... Z AA AB ...``."""
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     words = (itertools.product(alphabet, repeat=n) for n in itertools.count(1))
     return itertools.chain.from_iterable(("".join(word) for word in some) for some in words)

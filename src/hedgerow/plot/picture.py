@@ -1,12 +1,12 @@
 """Trees as pictures, drawn with matplotlib.
 
-The tree lies on its side, its root left; :mod:`hedgerow.plot.layout` says where
-each box stands and how a deep or large tree is divided into panels.  Here boxes
-are drawn in inches, letters in points, so that a figure made for the tree shows
-both at full size; on axes given by the user both shrink until the tree fits.
+The tree lies on its side, with the root on the left.  :mod:`hedgerow.plot.layout` computes the
+position of each box, and divides a deep or large tree into panels.  This module draws boxes in
+inches and letters in points.  A figure made for the tree shows both at full size; on the user's
+axes both shrink until the tree fits.
 
-Nothing is said by colour alone: a leaf's sign stands in its number, a dot marks
-the way of missing values, the width of a line the share of rows.
+Colour alone carries no information: the number of a leaf has a sign, a dot marks the branch of
+missing values, and the width of a line shows the share of rows.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 _INK, _FAINT, _LINE, _BOX = "#1f2933", "#4b5763", "#8d99a5", "#f5f7fa"
 
 _HEAD = 0.6
-"""Inches above the axes for title and explanation."""
+"""Height in inches above the axes, for title and legend."""
 
 _TALLEST = 600.0
-"""Inches; at 100 dots each, 60,000 pixels: many programs stop at 65,535."""
+"""Largest height in inches: 60,000 pixels at 100 dots per inch; many programs stop at 65,535."""
 
 
 def plot_tree(
@@ -52,14 +52,13 @@ def plot_tree(
 ) -> Axes:
     """Draw a tree with matplotlib.
 
-    A split shows its condition, gain, cover (sum of hessians) and number of
-    rows; a leaf its value (what it adds to the raw score, learning rate
-    included), cover and number of rows.  Rows that meet the condition take the
-    upper branch; a dot marks the branch of missing values, which categories that
-    training did not see take as well (unless :func:`hedgerow.plot.tree_text` says
-    otherwise); the width of a line shows the share of training rows.  What is
-    wider or higher than a page continues in a panel of its own: ``→ A`` stands
-    for the subtree drawn at ``A:``.
+    A split shows its condition, gain, cover (sum of hessians) and number of rows.  A leaf shows
+    its value (its contribution to the raw score, including the learning rate), cover and number
+    of rows.  Rows that meet the condition take the upper branch.  A dot marks the branch of
+    missing values; categories without training rows take the same branch, unless
+    :func:`hedgerow.plot.tree_text` says otherwise.  The width of a line shows the share of
+    training rows.  Subtrees that exceed the page continue in a separate panel: ``→ A`` stands for
+    the subtree drawn at ``A:``.
 
     Parameters
     ----------
@@ -67,20 +66,20 @@ def plot_tree(
     tree : int, default=0
         Number of the tree; negative numbers count from the end.
     ax : matplotlib Axes, optional
-        Where to draw; the letters shrink until the tree fits.  Without it a new
-        figure as large as the tree needs, in letters of 9 and 7.5 points: about
-        15 by 14 inches for 31 leaves.
+        Axes to draw on; the letters shrink until the tree fits.  The default is a new figure
+        of the size that the tree needs, with letters of 9 and 7.5 points: about 15 by 14
+        inches for 31 leaves.
     max_depth : int, optional
-        Splits deeper than this are summed up in one box.
+        Deeper splits are summarised in one box.
     schema : Schema, optional
-        Columns; needed beside a forest only.
+        Columns; needed only with a forest.
 
     Returns
     -------
     matplotlib.axes.Axes
-        Thresholds are rounded to six digits, other figures to four; names
-        and sets of categories longer than 32 letters are shortened.
-        :func:`hedgerow.plot.tree_rules` has them in full.
+        Thresholds are rounded to six digits, and other numbers to four.  Names and sets of
+        categories longer than 32 letters are shortened; :func:`hedgerow.plot.tree_rules`
+        writes them in full.
 
     Raises
     ------
@@ -89,8 +88,8 @@ def plot_tree(
     IndexError
         If there is no such tree.
     ParameterError
-        If ``max_depth`` is not a whole number from 0 on, or the tree is too
-        large (about 1,400 leaves) for a figure of its own.
+        If ``max_depth`` is not a whole number >= 0, or the tree is too large (about 1,400
+        leaves) for one figure.
 
     Examples
     --------
@@ -118,9 +117,9 @@ def plot_tree(
         if height > _TALLEST:
             raise ParameterError(
                 f"tree {chosen.index} has {chosen.leaves_below()[0]:,} leaves, too many for one "
-                "picture: cut it with max_depth, give axes of your own with ax, or use tree_text."
+                "picture: limit it with max_depth, pass your own axes as ax, or use tree_text."
             )
-        width = max(width, 5.5)  # the line of explanation
+        width = max(width, 5.5)  # the legend
         figure = plt.figure(figsize=(width, height + _HEAD))
         # No layout engine: an inch of the drawing is an inch of the figure.
         ax = figure.add_axes((0.0, 0.0, 1.0, height / (height + _HEAD)))
@@ -136,7 +135,7 @@ def plot_tree(
 
 
 def _text_width(text: str, size: float) -> float:
-    """Inches that a text takes in the user's font, and a little more for rounding."""
+    """Return the width of a text in the user's font in inches, with a margin for rounding."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
@@ -161,7 +160,7 @@ def _write_head(ax: Axes, tree: Tree, layout: Layout) -> None:
 
 
 def _draw_edges(ax: Axes, tree: Tree, layout: Layout, scale: float) -> None:
-    """An S-shaped line from each split to each child, as wide as its share of rows."""
+    """Draw an S-shaped line from each split to each child; its width is the share of rows."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
@@ -181,7 +180,7 @@ def _draw_edges(ax: Axes, tree: Tree, layout: Layout, scale: float) -> None:
 
 
 def _bezier(points: list[tuple[float, float]], t: float) -> tuple[float, float]:
-    """Point of a cubic Bezier curve."""
+    """Return a point of a cubic Bezier curve."""
     weights = np.array([(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3])
     x, y = weights @ np.array(points)
     return float(x), float(y)
@@ -197,7 +196,7 @@ def _draw_boxes(ax: Axes, tree: Tree, layout: Layout, scale: float) -> None:
     for box in layout.boxes:
         fill: Any = _BOX if box.kind == "split" else "white"
         if box.kind == "leaf":
-            # The middle of the map only: pale enough for dark letters, in grey as well.
+            # The middle of the colour map is pale enough for dark letters, also in grey.
             fill = colours(0.5 + 0.2 * float(tree.nodes.value[box.node]) / largest)
         patch = FancyBboxPatch(
             (box.x, box.y - box.height / 2),
@@ -215,7 +214,7 @@ def _draw_boxes(ax: Axes, tree: Tree, layout: Layout, scale: float) -> None:
 
 
 def _write(ax: Axes, box: Box, scale: float) -> None:
-    """Heading in ink, facts smaller; a panel's letter before its root."""
+    """Write the heading of a box in ink, its facts smaller, and a panel's letter before a root."""
     common: dict[str, Any] = {"va": "center", "zorder": 4, "parse_math": False}
     x, y = box.x + PADDING, box.y - box.height / 2 + PADDING / 2
     for row in box.heading:

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 INK, FAINT, LINE, GRID, PALE = "#1f2933", "#4b5763", "#8d99a5", "#e4e7eb", "#cbd2d9"
 RAISES, LOWERS = "#d55e00", "#0072b2"
-"""For increases and decreases of a prediction."""
+"""Colours of increases and decreases of a prediction."""
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1f2933", "#8d99a5")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)), "-")
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
-"""For several lines in one plot: each line has its own of all three."""
+"""Colour, dashes and mark of each line if a plot has several lines."""
 
 MOST_LINES = len(COLOURS)
 LETTERS = 32
@@ -41,7 +41,7 @@ def pyplot(what: str) -> Any:
     Raises
     ------
     ImportError
-        If it is not installed.
+        If matplotlib is not installed.
     """
     try:
         import matplotlib.pyplot as plt
@@ -51,7 +51,7 @@ def pyplot(what: str) -> Any:
 
 
 def new_axes(what: str, ax: Axes | None, width: float, height: float) -> Axes:
-    """Return the given axes, or those of a new figure of a size in inches."""
+    """Return ``ax``, or the axes of a new figure of a size in inches."""
     plt = pyplot(what)
     if ax is None:
         ax = plt.subplots(figsize=(width, height), layout="constrained")[1]
@@ -96,8 +96,8 @@ def short_names(names: Iterable[object], letters: int = LETTERS) -> list[str]:
     """Return shortened names; names that would look alike keep the part that differs."""
     texts = [shown_name(str(name)) for name in names]
     shown = [short(text, letters) for text in texts]
-    # All that begin alike, so that what tells two of them apart does not look like that of others;
-    # then those that still look alike.
+    # First shorten all names with a common prefix together, so that their different parts stay
+    # different; then number the names that are still equal.
     for beginnings in ([text.partition("…")[0] for text in shown], shown):
         looks = list(beginnings)
         for alike in {look for k, look in enumerate(looks) if shown.count(shown[k]) > 1}:

@@ -7,8 +7,7 @@
     └─ no:  city in {Oslo, Rome} (missing right)  gain=…
        ├─ …
 
-All walks use a list of open nodes, not recursion, so that a tree of any depth
-can be shown.
+All walks use a list of open nodes instead of recursion, so a tree may have any depth.
 """
 
 from __future__ import annotations
@@ -47,11 +46,13 @@ from hedgerow.plot.labels import (
 Frame: TypeAlias = dict[str, np.ndarray | list[Any]]
 
 _EXACT_INTEGERS = 2**53
-"""Up to here float64 holds every integer."""
+"""Limit up to which float64 holds every integer."""
 
 _DEEPEST_INDENT = 100
-"""Lines of deeper nodes are indented as these: their own depth would make the text of a chain
-quadratic."""
+"""Depth of the largest indent.
+
+Without a limit, the text of a chain would have quadratic length.
+"""
 
 
 def tree_text(
@@ -69,27 +70,26 @@ def tree_text(
     tree : int, default=0
         Number of the tree; negative numbers count from the end.
     max_depth : int, optional
-        Splits deeper than this are summed up in one line.
+        Deeper splits are summarised in one line.
     schema : Schema, optional
-        Columns; needed beside a forest only.
+        Columns; needed only with a forest.
 
     Returns
     -------
     str
-        One line per node; below depth 100, lines are indented no further, and say their
-        depth in brackets. Thresholds are exact; a long set of categories is
-        shortened (``{Bonn, Kiev, … 14 more}``); ``value`` is what a leaf adds
-        to the raw score, learning rate included; ``cover`` is the sum of the
-        hessians and ``n`` the number of the training rows that got there.
-        Values of a category that training did not see count as missing, unless
-        ``other`` says where they go.
+        One line per node.  Below depth 100, lines have the same indent, and show their depth
+        in brackets.  Thresholds are exact; long sets of categories are shortened
+        (``{Bonn, Kiev, … 14 more}``).  ``value`` is the contribution of a leaf to the raw
+        score, including the learning rate.  ``cover`` is the sum of the hessians, and ``n`` the
+        number, of the training rows in the node.  Categories without training rows count as
+        missing, unless ``other`` names their side.
 
     Raises
     ------
     IndexError
         If there is no such tree.
     ParameterError
-        If ``max_depth`` is not a whole number from 0 on.
+        If ``max_depth`` is not a whole number >= 0.
 
     Examples
     --------
@@ -131,10 +131,10 @@ def tree_text(
 def tree_rules(
     model: ModelLike, tree: SupportsIndex = 0, *, schema: Schema | None = None
 ) -> list[str]:
-    """Write a tree as rules, one for each end of a row, from left to right.
+    """Write a tree as rules, one for each node where rows end, from left to right.
 
-    Rows end in leaves; with ``unknown_category="backoff"`` those whose category
-    training did not see also at the first split that asks for it.
+    Rows end in leaves.  With ``unknown_category="backoff"``, rows with a category that has no
+    training rows end at the first split on its column.
 
     Parameters
     ----------
@@ -146,14 +146,12 @@ def tree_rules(
     list of str
         For example
         ``"petal_width > 0.8 and petal_length <= 4.75 -> 0.31  (cover=12, n=48)"``.
-        Exactly one rule of a tree holds for any row.  Conditions on one column
-        are drawn together (``0.8 < petal_width <= 1.75``).  ``or missing``
-        stands where a missing value of the column takes this way, too;
-        without it a missing value does not meet the condition.  Thresholds,
-        sets of categories and values are complete; ``cover`` is rounded to four
-        digits.  ``city not in {Oslo}`` means all other levels that training saw;
-        a value that is no level counts as missing, or, where the model treats
-        the two differently, as ``other``, which then stands beside ``missing``.
+        Exactly one rule of a tree holds for any row.  Conditions on one column are combined
+        (``0.8 < petal_width <= 1.75``).  ``or missing`` means that missing values of the column
+        meet the condition; without it they do not.  Thresholds, sets of categories and values
+        are complete; ``cover`` is rounded to four digits.  ``city not in {Oslo}`` means all
+        other levels of the training rows.  A value that is not a level counts as missing.  If
+        the model treats the two differently, the rule has ``other`` besides ``missing``.
 
     Raises
     ------
@@ -197,7 +195,7 @@ def tree_rules(
                 range_.up_to(at, missing=missing_left),
                 range_.above(at, missing=not missing_left),
             )
-        # Dictionaries keep the order in which columns came up first.
+        # The dictionary keeps the order of the first conditions on columns.
         left, right = chosen.children(node)
         todo.append((right, parts_of | {column.name: ways[1]}))
         todo.append((left, parts_of | {column.name: ways[0]}))
@@ -205,7 +203,7 @@ def tree_rules(
 
 
 def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
-    """Lay out all nodes of all trees as the columns of a table.
+    """Return all nodes of all trees as the columns of a table.
 
     Parameters
     ----------
@@ -215,17 +213,16 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
     Returns
     -------
     dict
-        ``tree``, ``node``, ``depth``, ``output``; ``feature`` (name) and
-        ``missing`` ("left" or "right"), None in a leaf; ``threshold``,
-        float64, NaN in a leaf, or exact Python numbers in an object array if
-        some integer threshold is beyond 2**53; ``left`` and ``right``,
-        nodes of the same tree, -1 in a leaf; ``value``, ``gain``, ``cover``,
-        ``count``.  Where leaves hold vectors, ``value`` is a list of them and ``output``
-        is -1.  Where there are category columns, also ``left_levels``: the
-        list of the levels that go left at a split of categories, else None;
-        ``threshold``, then an object array, is None at such splits.  Where leaves have
-        slopes, also ``terms``: a list of (feature, slope, center) for each leaf, None
-        for other nodes; and ``terms_low`` and ``terms_high``, the bounds of their sum.
+        ``tree``, ``node``, ``depth``, ``output``; ``feature`` (name) and ``missing`` ("left" or
+        "right"), both None in a leaf; ``threshold``, NaN in a leaf; ``left`` and ``right``,
+        nodes of the same tree, -1 in a leaf; ``value``, ``gain``, ``cover``, ``count``.
+        ``threshold`` is float64, or an object array of exact Python numbers if an integer
+        threshold is beyond 2**53.  With vector leaves, ``value`` is a list of vectors and
+        ``output`` is -1.  With category columns there is also ``left_levels``, the list of the
+        levels that go left at a category split, else None; ``threshold`` is then an object
+        array, and None at such splits.  With linear leaves there are also ``terms``, a list of
+        (feature, slope, center) for each leaf and None for other nodes, and ``terms_low`` and
+        ``terms_high``, the bounds of the sum of the terms.
 
     Examples
     --------
@@ -242,7 +239,7 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
     sizes = np.diff(forest.tree_start)
     tree = np.repeat(np.arange(forest.n_trees), sizes)
     leaf = forest.feature < 0
-    names = (*schema.names, None)  # a leaf's feature, -1, picks the last
+    names = (*schema.names, None)  # the feature of a leaf is -1, which selects the last name
     side = np.where(leaf, 2, 1 - forest.missing_left.astype(np.int64))
     if divisions is None:
         divisions = divisions_of(forest, schema)
@@ -271,7 +268,7 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
 
 
 def _terms(slopes: Slopes, leaf: Mask, schema: Schema) -> Frame:
-    """What leaves add beside their values."""
+    """Return the terms of linear leaves, and the bounds of their sums."""
     names = [schema.names[j] for j in slopes.column.tolist()]
     every = list(zip(names, slopes.slope.tolist(), slopes.center.tolist(), strict=True))
     start = slopes.start.tolist()
@@ -287,9 +284,9 @@ def _terms(slopes: Slopes, leaf: Mask, schema: Schema) -> Frame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Levels:
-    """Levels of one column that lead to a node, and whether missing and other values do.
+    """Levels of one column that reach a node, and whether missing and other values do.
 
-    ``other`` is None where values that are no level count as missing.
+    ``other`` is None if values that are not a level count as missing.
     """
 
     levels: Sequence[Any]
@@ -303,7 +300,7 @@ class _Levels:
         return cls(division.levels, everything, True, None if division.other == "missing" else True)
 
     def divide(self, division: Division, missing_left: bool) -> tuple[_Levels, _Levels]:
-        """What of it goes left, and what right."""
+        """Return the levels that go left and the levels that go right."""
         sides = []
         for side, goes in (("left", division.goes_left), ("right", ~division.goes_left)):
             missing = self.missing and (side == "left") == missing_left
@@ -328,7 +325,7 @@ class _Levels:
 
 
 class _Range:
-    """Values of one column that lead to a node: ``low < value <= high``, and missing or not."""
+    """Values of one column that reach a node: ``low < value <= high``, and perhaps missing."""
 
     def __init__(
         self,
@@ -363,7 +360,7 @@ _Parts: TypeAlias = dict[str, _Part]
 
 
 def _rule(tree: Tree, node: int, parts: _Parts) -> str:
-    """The rule of the rows that end at a node."""
+    """Return the rule of the rows that end at a node."""
     words = [part.text(shown_name(name)) for name, part in parts.items()]
     cover, count = short_number(tree.nodes.cover[node]), int(tree.nodes.count[node])
     what = f"{tree.value_text(node, exact=True)}  (cover={cover}, n={count})"
@@ -371,7 +368,7 @@ def _rule(tree: Tree, node: int, parts: _Parts) -> str:
 
 
 def _ways(tree: Tree, node: int) -> str:
-    """Where missing values go, and others that training did not see."""
+    """Return the sides of missing values, and of values that are not a level."""
     missing_left, division = bool(tree.nodes.missing_left[node]), tree.division(node)
     if division is not None:
         return division.ways(missing_left)
@@ -387,14 +384,14 @@ def _size_text(tree: Tree, node: int) -> str:
 
 
 def _outputs(forest: Forest, tree: IntArray) -> IntArray:
-    """Output that each node adds to; -1: all of them."""
+    """Return the output that each node adds to; -1 means all outputs."""
     if forest.vectors is not None:
         return np.full(len(tree), -1, dtype=np.int64)
     return tree % forest.n_outputs
 
 
 def _all_depths(forest: Forest, tree: IntArray) -> IntArray:
-    """Depth of every node of all trees, one level at a time."""
+    """Return the depth of every node of all trees, computed level by level."""
     depth = np.zeros(len(forest.feature), dtype=np.int64)
     level = forest.tree_start[:-1]
     while len(level):
@@ -408,12 +405,12 @@ def _all_depths(forest: Forest, tree: IntArray) -> IntArray:
 
 
 def _thresholds(forest: Forest, schema: Schema, divisions: Mapping[int, Division]) -> np.ndarray:
-    """Decoded thresholds; an object array only where float64 would not be exact."""
+    """Return decoded thresholds; an object array only if float64 would not be exact."""
     leaf = forest.feature < 0
     is_int = np.array([*(kind == "int" for kind in schema.kinds), False])[forest.feature]
     is_int[list(divisions)] = False
     key = forest.threshold
-    with np.errstate(invalid="ignore"):  # keys of integers may look like NaN with payload
+    with np.errstate(invalid="ignore"):  # keys of integers may look like NaN with a payload
         values = np.where(is_int, key.astype(np.float64), floats_of_keys(key))
     values[leaf] = np.nan
     # No int64 threshold is -2**63, so its magnitude can be taken.

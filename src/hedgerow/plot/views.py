@@ -1,4 +1,4 @@
-"""Looking at the trees of a model: frames, text, rules, pictures; part of a booster."""
+"""Views of the trees of a model as methods of a booster: frames, text, rules, pictures."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class TreeViews:
-    """The trees as tables, text and pictures."""
+    """Mixin of the booster that shows trees as tables, text and pictures."""
 
     model: Model
     _schema: Schema
     _objective: Objective
 
     def _repr_html_(self) -> str:
-        # Notebooks show this, and Python's own repr elsewhere.
+        # Notebooks show this text instead of the repr.
         facts = {
             "objective": self.model.objective,
             "rounds": f"{self.model.forest.n_rounds:,}",
@@ -41,16 +41,16 @@ class TreeViews:
         dataset: Dataset,
         backend: FrameLibrary = "pandas",
     ) -> Any:
-        """Every cut or set that one node could have been split by, with its gain.
+        """Return every candidate split of a node, a cut or a set of levels, with its gain.
 
         Parameters
         ----------
         tree, node : int
-            As in :meth:`to_frame`; a leaf may be asked as well.
+            As in :meth:`to_frame`; the node may be a leaf.
         dataset : Dataset
-            The rows that the model was trained on, with ``y``.  With the very
-            rows (none set aside for early stopping, none sampled) the best
-            allowed row is the split that the node has.
+            The rows that the model was trained on, with ``y``.  If the rows are exactly those
+            of the training (none held out for early stopping, none sampled), the best allowed
+            candidate is the split of the node.
         backend : {"pandas", "polars", "pyarrow"} or None, default="pandas"
             Library of the frame, which must be installed; None for a dict of
             lists.
@@ -58,13 +58,13 @@ class TreeViews:
         Returns
         -------
         data frame
-            One row for each feature, cut or set, and way of missing values; the columns
-            are those of :func:`hedgerow.boosting.inspect.split_table.split_table`.
+            One row for each feature, cut or set, and side of missing values, with the columns
+            of :func:`hedgerow.boosting.inspect.split_table.split_table`.
 
         Raises
         ------
         ParameterError
-            If there is no such tree or node, or its trees were rescaled (DART).
+            If there is no such tree or node, or the trees were rescaled (DART).
         DataError
             If the rows do not fit the model.
 
@@ -85,7 +85,7 @@ class TreeViews:
         return make_frame(split_table(self.model, self._objective, sample, tree, node), backend)
 
     def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
-        """All nodes of all trees as a data frame, one row each.
+        """Return all nodes of all trees as a data frame, one row for each node.
 
         Parameters
         ----------
@@ -96,7 +96,8 @@ class TreeViews:
         Returns
         -------
         data frame
-            As :func:`hedgerow.plot.forest_frame`; mixed levels are text in typed libraries.
+            Columns of :func:`hedgerow.plot.forest_frame`; levels of mixed types are text in
+            libraries with typed columns.
         """
         from hedgerow.plot import forest_frame
 
@@ -107,14 +108,14 @@ class TreeViews:
         return make_frame(columns, backend)
 
     def to_text(self, tree: int = 0, max_depth: int | None = None) -> str:
-        """One tree as plain text, one line per node; see :func:`hedgerow.plot.tree_text`.
+        """Draw one tree as text, one line per node; see :func:`hedgerow.plot.tree_text`.
 
         Parameters
         ----------
         tree : int, default=0
             Number of the tree; negative numbers count from the end.
         max_depth : int, optional
-            Splits deeper than this are summed up.
+            Deeper splits are summarised.
 
         Examples
         --------
@@ -129,7 +130,7 @@ class TreeViews:
         return tree_text(self.model, tree, max_depth)
 
     def to_rules(self, tree: int = 0) -> list[str]:
-        """One tree as rules, one per leaf; see :func:`hedgerow.plot.tree_rules`.
+        """Write one tree as rules, one per leaf; see :func:`hedgerow.plot.tree_rules`.
 
         Examples
         --------
@@ -146,9 +147,9 @@ class TreeViews:
         return tree_rules(self.model, tree)
 
     def to_dot(self, tree: int = 0, max_depth: int | None = None) -> str:
-        """One tree in the language of Graphviz; see :func:`hedgerow.plot.tree_dot`.
+        """Write one tree in the language of Graphviz; see :func:`hedgerow.plot.tree_dot`.
 
-        Parameters are those of :meth:`to_text`.
+        The parameters are those of :meth:`to_text`.
 
         Examples
         --------
@@ -167,8 +168,8 @@ class TreeViews:
     ) -> Axes:
         """Draw one tree with matplotlib; see :func:`hedgerow.plot.plot_tree`.
 
-        ``ax`` : axes to draw on; by default those of a new figure, as large as
-        the tree needs.  The other parameters are those of :meth:`to_text`.
+        ``ax`` holds the axes to draw on; the default is a new figure of the size that the tree
+        needs.  The other parameters are those of :meth:`to_text`.
 
         Examples
         --------
