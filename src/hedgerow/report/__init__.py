@@ -1,4 +1,4 @@
-"""HTML reports: the whole family compared on one table; a model and its test rows."""
+"""HTML reports: a comparison of all methods on one table; a model and its test rows."""
 
 from hedgerow.report.findings import Findings, find
 from hedgerow.report.ladder import Result, Rung, Split, climb, ladder_text, rungs_for, split_table

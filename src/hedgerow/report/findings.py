@@ -3,9 +3,9 @@
 Glossary
 --------
 interval  range of a score in 95 of 100 resamples of the rows (bootstrap; Efron 1979)
-shift     how differently the splits of a column divide test rows and training rows: the
-          difference of the shares that go left, in units of their standard deviation, root
-          mean square over the splits, minus the value expected by chance
+shift     difference between test rows and training rows at the splits of a column: the root
+          mean square, over the splits, of the difference of the shares that go left, in units
+          of its standard deviation, minus the value expected by chance
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ _NO_LOSS_OF_ROWS = ("cox",)
 _POINTS = 60
 _STRONG_ERROR = 0.05
 _FEWEST = 200
-"""With fewer test rows, scores say little."""
+"""Number of test rows below which scores are uncertain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surprise:
-    """A row whose target the model did not expect.
+    """A row whose target is far from the prediction.
 
     Attributes
     ----------
     row : int
-        From 0.
+        Row number, from 0.
     target, predicted : object
         Tuples for several targets or quantiles.
     loss : float
@@ -78,16 +78,17 @@ class Findings:
     ----------
     booster : Booster
     task : str
-        As :func:`hedgerow.metrics.scored_as`; for several targets, the task of each.
+        Result of :func:`hedgerow.metrics.scored_as`; for several targets, the task of each.
     X : mapping from str to array
         The rows, as columns.
     y : ndarray
-        Their targets as given: labels or numbers; for several targets (n_rows, n_targets).
+        Targets as passed by the user: labels or numbers; for several targets, shape
+        (n_rows, n_targets).
     classes : ndarray or None
         Labels by index.
     probability : float64 (n_rows, n_classes) or (n_rows, n_labels), or None
     predicted : ndarray
-        Labels or numbers; for several targets or quantiles (n_rows, n_outputs).
+        Labels or numbers; for several targets or quantiles, shape (n_rows, n_outputs).
     query : int64 (n_rows,), or None
         For rankings, the query number of each row.
     scores : tuple of Score
@@ -97,9 +98,9 @@ class Findings:
     shifts : mapping from str to float
         For the columns with splits; the largest first.
     unseen : mapping from str to int
-        Number of rows with a category that training has not seen, by column.
+        Number of rows with a category that no training row has, by column.
     surprises : tuple of Surprise
-        None if rows have no loss of their own: rankings, ``cox``.
+        Empty if the loss of a row depends on other rows: rankings, ``cox``.
     warnings : tuple of str
     explanation : Explanation or None
         For the surprising rows, if the booster can explain.
@@ -157,7 +158,7 @@ def find(
     Raises
     ------
     ParameterError
-        If qid is missing for a ranking, or given for another model.
+        If qid is missing for a ranking model, or passed for another model.
     DataError, DataTypeError
         If the rows do not fit the model.
     """
@@ -226,7 +227,7 @@ def _surprising(
     shown: tuple[AnyArray, AnyArray],
     most: int,
 ) -> tuple[Surprise, ...]:
-    """Return the rows with the largest losses; none if rows have no loss of their own."""
+    """Return the rows with the largest losses; none if a row's loss depends on other rows."""
     if objective.name in _NO_LOSS_OF_ROWS or scored_as(objective) == "ranking":
         return ()
     losses = objective.losses(target, raw)
@@ -243,7 +244,7 @@ def _plain(value: Any) -> Any:
 
 
 def _read_targets(y: Any, classes: AnyArray | None) -> tuple[AnyArray, FloatArray]:
-    """Return targets as given, and in the form of the objective."""
+    """Return the targets unchanged, and in the form of the objective."""
     if classes is None:
         values = read_targets(y, len(y)).values
         return values, values
@@ -254,7 +255,7 @@ def _read_targets(y: Any, classes: AnyArray | None) -> tuple[AnyArray, FloatArra
 def sampled(n_rows: int, query: IntArray | None = None) -> IntArray:
     """Return ``SAMPLE`` rows, drawn with a fixed seed, ascending; all if there are no more.
 
-    For rankings, the rows of whole queries, as many as fit.
+    For rankings, return the rows of complete queries, up to this number.
     """
     if n_rows <= SAMPLE:
         return np.arange(n_rows)
@@ -284,10 +285,10 @@ def _permutation(
 
 
 def shifts_of(booster: Booster, X: Mapping[str, AnyArray]) -> dict[str, float]:
-    """Return how differently each column's splits divide these rows and the training rows.
+    """Return the shift of each column: how its splits divide these rows and training rows.
 
-    No training row is needed: each node stores how many rows reached it.  Only nodes
-    reached by 100 rows of both are used.
+    No training rows are needed, because each node stores its number of training rows.  Only nodes
+    that 100 rows of both kinds reach are used.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """The ladder: every method from one tree to histogram boosting, on the same split.
 
-Each step changes one thing against an earlier one, so the table of scores
-shows the history of the field::
+Each step changes one property of an earlier step, so the table of scores shows the history of
+the field::
 
     base rate -> one tree -> pruned tree -> boosting, first order -> shrinkage
     -> stochastic -> Newton -> approximate search -> histograms
@@ -31,8 +31,10 @@ from hedgerow.estimators import (
 _SPLIT_STREAM = 7
 _TREES = 100
 _FEWEST_TO_CHOOSE = 10
-"""Held-out rows needed to choose the pruning parameter; with fewer, the test rows would have
-to choose it, so a moderate value is used."""
+"""Least number of held-out rows for the choice of the pruning parameter.
+
+With fewer rows, ``_MODERATE`` is used, because only test rows could choose a value.
+"""
 _MODERATE = 0.01
 _LEVELS = {"max_leaves": None, "max_depth": 3, "grow_policy": "depthwise"}
 _FIRST_ORDER = {
@@ -86,9 +88,9 @@ class Rung:
     name : str
         Name in the table.
     what : str
-        What is new against the steps before, in one sentence.
+        New property of this step, in one sentence.
     make : callable
-        Takes the split; returns an estimator, or None for the base rate.
+        Function of the split that returns an estimator, or None for the base rate.
     """
 
     name: str
@@ -223,7 +225,7 @@ def _pruned_tree(split: Split) -> Any:
         inner = split_table(
             split.X_train, split.y_train, split.task, split.feature_names, test_share=0.2, seed=1
         )
-    except DataError:  # a rare class occurs in one part only
+    except DataError:  # a rare class occurs in only one part
         inner = split
     if len(inner.y_test) < _FEWEST_TO_CHOOSE:
         inner = split
@@ -324,5 +326,5 @@ def ladder_row(result: Result) -> str:
 
 
 def ladder_text(results: Sequence[Result], task: str) -> str:
-    """Return the whole table."""
+    """Return the complete table."""
     return "\n".join([ladder_header(task), *map(ladder_row, results)])

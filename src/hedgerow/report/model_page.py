@@ -384,14 +384,14 @@ def _model(booster: Booster) -> list[str]:
 def _folds(folds: Mapping[str, Any]) -> list[str]:
     tried = folds.get("tried", [])
     if not tried:
-        return ["<p>No folds have compared parameters: they are given values or defaults.</p>"]
+        return ["<p>No folds compared parameters: all values were set or are defaults.</p>"]
     best = min((entry["score"] for entry in tried if entry["score"] is not None), default=None)
     rows = []
     for entry in tried:
         requested = [f"{name}={value}" for name, value in entry.items() if name not in _OF_ENTRY]
         score = entry["score"]
         rows.append((
-            ", ".join(requested) or "as given or automatic",
+            ", ".join(requested) or "as set or automatic",
             "no score" if score is None else f"{score:.6g}",
             entry["rounds"],
             "best" if score is not None and score == best else "",
@@ -408,7 +408,7 @@ def _folds(folds: Mapping[str, Any]) -> list[str]:
 
 
 def _columns(found: Findings) -> list[str]:
-    """Return what the model knows of each column, and a summary of these rows."""
+    """Return the model's facts about each column, and a summary of these rows."""
     columns = found.booster.model.schema.columns
     rows = []
     listed = columns[:_COLUMNS_LISTED]

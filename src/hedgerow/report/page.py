@@ -41,7 +41,7 @@ def ladder_page(results: Sequence[Result], split: Split, title: str) -> str:
     lead = (
         f"{split.task.capitalize()}: {len(split.y_train):,} rows to train on, "
         f"{len(split.y_test):,} to test, {len(split.feature_names)} columns. "
-        "Every rung saw the same rows."
+        "Every rung used the same rows."
     )
     parts = [
         f"<h1>The ladder on {html.escape(title)}</h1>",
@@ -122,7 +122,7 @@ def _curves(results: Sequence[Result], split: Split) -> dict[str, FloatArray]:
         if booster is None or booster.model.training["parameters"]["boosting"] != "gbdt":
             continue
         curve = _staged_loss(result.estimator, split)
-        if len(curve) > 0:  # too few rows to split: no round
+        if len(curve) > 0:  # without enough rows to split there are no rounds
             curves[result.rung.name] = curve
     return curves
 
@@ -154,7 +154,7 @@ def _draw_curves(curves: dict[str, FloatArray], loss: str) -> Figure:
     for number, (name, curve) in enumerate(curves.items()):
         rounds = np.arange(1, len(curve) + 1)
         axes.plot(rounds, curve, styles[number % 4], color=colours[number], label=name)
-    # A step without shrinkage may diverge: show the range of the others.
+    # A step without shrinkage may diverge: show the range of the other steps.
     low = min(curve.min() for curve in curves.values())
     start = max(curve[0] for curve in curves.values())
     axes.set_ylim(low - 0.05 * (start - low), start + 0.25 * (start - low))

@@ -3,8 +3,8 @@
 ==================  ==================================================================
 classes, labels     calibration; confusion
 numbers             predictions against true values, of each target
-distributions       the same, and the share of rows within central intervals
-quantiles           the same, and the share of rows below each level
+distributions       as for numbers, and the share of rows within central intervals
+quantiles           as for numbers, and the share of rows below each level
 times of events     survivors of three groups of predicted risk (Kaplan and Meier 1958)
 rankings            mean grade of the rows by their predicted position in the query
 ==================  ==================================================================
@@ -166,7 +166,7 @@ def _of_times(found: Findings) -> list[str]:
     _name_axes(ax, "time", "share without the event")
     caption = (
         "Rows without the event by time, in three groups of predicted risk (Kaplan-Meier). The "
-        "further apart, the better the model tells them apart."
+        "further apart the curves, the better the model separates the groups."
     )
     return ["<h2>Predicted risk and events</h2>", inline_figure(figure, caption)]
 

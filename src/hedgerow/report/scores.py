@@ -1,6 +1,6 @@
-"""Scores of test rows with intervals, and those of a constant.
+"""Scores of test rows with intervals, and scores of the best constant.
 
-Rows are drawn with replacement (bootstrap; Efron 1979).  For rankings, whole queries are
+Rows are drawn with replacement (bootstrap; Efron 1979).  For rankings, complete queries are
 drawn, because the rows of a query depend on each other.
 """
 
@@ -28,7 +28,7 @@ class Score:
     ----------
     name : str
     value, low, high : float
-        Of the rows, and the interval.
+        Score of the rows, and the ends of its interval.
     constant : float
         Score of the best constant prediction for the same rows.
     higher_is_better : bool
@@ -60,7 +60,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Draw:
-    """Return drawn rows, with new query numbers."""
+    """Drawn rows, with new query numbers."""
 
     rows: IntArray
     query: IntArray | None
@@ -92,14 +92,14 @@ def scores_of(
 
 
 def _constant(objective: Objective, rows: Rows) -> FloatArray:
-    """Return the raw scores of the best constant; any for rankings."""
+    """Return the raw scores of the best constant; for rankings, of any constant."""
     if rows.query is not None:
         return np.zeros(objective.n_outputs)
     return objective.initial_score(rows.target, rows.weight)
 
 
 def _is_among(objective: Objective, names: Sequence[str]) -> bool:
-    """Whether the loss is one of the scores already."""
+    """Whether the loss is already one of the scores."""
     same = {"squared_error": "rmse", "absolute_error": "mae", "logistic": "logloss"}
     return same.get(objective.name, "logloss" if objective.name == "softmax" else "") in names
 

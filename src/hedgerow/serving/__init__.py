@@ -4,7 +4,7 @@
 
     server      socket, signals, uvicorn            needs hedgerow[serve]
       app       routes, token, limits, metrics      needs hedgerow[serve]
-        records, tensors     a body -> a body: the JSON route, Open Inference Protocol v2
+        records, tensors     bodies to answers: the JSON route, Open Inference Protocol v2
         slot                 the model in service, and its successor
     mlflow_model             a flavour for MLflow   needs mlflow
 """

@@ -12,8 +12,8 @@ POST    ``/predict``                                records in, predictions out
 GET     ``/metrics``                                metrics for Prometheus
 ======  ==========================================  ===================================
 
-A small request is answered in the event loop, a large one in a thread: one row takes
-less time than to wake a thread.
+The event loop answers small requests, and threads answer large ones: predicting one row takes
+less time than waking a thread.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from hedgerow.serving.tensors import answer_tensors, model_metadata, server_meta
 from hedgerow.threads import BoundedPool
 
 SMALL_BODY = 16_384
-"""Limit on bodies handled in the event loop: at most a few dozen rows."""
+"""Largest body in bytes that the event loop handles: at most a few dozen rows."""
 
 _LOG = logging.getLogger("hedgerow.serving")
 _JSON = "application/json"
@@ -82,7 +82,7 @@ class Service:
     def guarded(
         self, route: str, work: Callable[[Request], Awaitable[Answer]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Return an endpoint: token, time limit, errors and metrics around the work."""
+        """Return an endpoint that adds token, time limit, errors and metrics to the work."""
 
         async def endpoint(request: Request) -> Response:
             start, headers = time.perf_counter(), None
@@ -97,7 +97,7 @@ class Service:
             except (DataError, DataTypeError, ParameterError) as error:
                 answer = _refusal(400, error)
             except ClientDisconnect:
-                answer = _refusal(400, "the client has gone.")
+                answer = _refusal(400, "the client closed the connection.")
             except Exception:
                 _LOG.exception("%s failed", route)
                 answer = _refusal(500, "the server failed; its log says why.")
@@ -119,14 +119,14 @@ class Service:
         most = self.settings.limits.body_bytes
         declared = request.headers.get("content-length", "0")
         if declared.isdigit() and int(declared) > most:
-            raise RequestError(413, f"the body has {declared} bytes; {most} are allowed.")
+            raise RequestError(413, f"the body has {declared} bytes; at most {most} are allowed.")
         if "inference-header-content-length" in request.headers:
             raise RequestError(400, "binary tensors are not supported: send them as JSON.")
         parts, size = [], 0
         async for part in request.stream():
             size += len(part)
             if size > most:
-                raise RequestError(413, f"the body has more than {most} bytes.")
+                raise RequestError(413, f"the body has more than {most} bytes, the limit.")
             parts.append(part)
         return b"".join(parts)
 
@@ -150,7 +150,7 @@ class Service:
             raise RequestError(504, f"no answer within {limits.seconds} s.") from None
 
     def _named(self, request: Request) -> ServedModel:
-        """Return the model of the address."""
+        """Return the model that the address names."""
         model = self.slot.model
         name, version = request.path_params["name"], request.path_params.get("version")
         if name != model.name:
@@ -183,7 +183,7 @@ class Service:
         return Answer(self.measures.text(), media_type=CONTENT_TYPE)
 
     async def healthy(self, request: Request) -> Response:
-        """Whether the server is ready: it has a model from the start."""
+        """Answer that the server is ready: it has a model from the start."""
         return Response(b"")
 
     def routes(self) -> list[Route]:
@@ -211,7 +211,7 @@ class Service:
         self._reloading.set()
 
     async def follow_file(self) -> None:
-        """Follow changes of the file, as long as the server runs."""
+        """Load changes of the file as long as the server runs."""
         while True:
             try:
                 async with asyncio.timeout(self.settings.watch_seconds):

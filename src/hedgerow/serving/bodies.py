@@ -13,7 +13,7 @@ def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a JSON number; use null for a missing value")
 
 
-# Created once: ``json.loads`` and ``json.dumps`` create new ones, which takes as long as a row.
+# Created once: ``json.loads`` and ``json.dumps`` create new objects, which takes as long as a row.
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant)
 _encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)
 
@@ -24,7 +24,7 @@ def decoded(body: bytes) -> dict[str, Any]:
     Raises
     ------
     RequestError
-        For anything else; NaN and infinities are not JSON.
+        For a body that is not a JSON object; NaN and infinities are not JSON.
     """
     try:
         found = _decoder.decode(body.decode("utf-8"))

@@ -13,7 +13,7 @@ class RequestError(HedgerowError):
     status : int
         HTTP status.
     message : str
-        What was given, and what is allowed.
+        Text that says what the client sent, and what is allowed.
     """
 
     def __init__(self, status: int, message: str) -> None:

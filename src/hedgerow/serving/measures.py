@@ -59,7 +59,7 @@ class _OfModel:
         about = {"name": model.name, "version": model.version}
         yield InfoMetricFamily("hedgerow_model", "The model in service.", about)
         reloads = CounterMetricFamily(
-            "hedgerow_reloads", "Files that replaced the model, or failed to.", None,
+            "hedgerow_reloads", "Files that replaced the model, or could not.", None,
             ["outcome"],
         )  # fmt: skip
         reloads.add_metric(["served"], slot.n_reloads)

@@ -23,7 +23,7 @@ from hedgerow.serving.slot import ServedModel
 
 KINDS = ("value", "raw", "probability")
 FEW_ROWS = 32
-"""Up to this number, rows are predicted one by one, which is faster than to build a table."""
+"""Number of rows up to which rows are predicted one by one, faster than by a table."""
 
 
 def answer_records(model: ServedModel, body: bytes, limits: Limits) -> tuple[bytes, int]:

@@ -1,4 +1,4 @@
-"""A server's life: socket, signals, log."""
+"""Start and end of a server: socket, signals, log."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _BACKLOG = 1024
 def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
     """Serve a model until the process receives SIGTERM or SIGINT.
 
-    SIGHUP makes the server check the model file at once.
+    On SIGHUP, the server checks the model file at once.
 
     Parameters
     ----------
     settings : Settings
     say : callable, default=print
-        Called once with the address of the server.
+        Function that is called once, with the address of the server.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
         timeout_graceful_shutdown=max(1, int(limits.shutdown_seconds)),
     )
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    # Uvicorn raises the signal once more after the shutdown: the end is then a normal one.
+    # Uvicorn raises the signal again after the shutdown; it then ends the server normally.
     signal.signal(signal.SIGTERM, lambda *_: None)
     uvicorn.Server(config).run(sockets=[listening])
 

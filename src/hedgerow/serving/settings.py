@@ -13,12 +13,12 @@ from hedgerow.threads import resolve_threads
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one request, and of all together.
+    """Limits of one request, and of all requests together.
 
     Attributes
     ----------
     body_bytes : int, default=4 MiB
-        Larger bodies get 413, and are not read to the end.
+        Limit on the bytes of a body; larger bodies get 413, and are not read to the end.
     rows : int, default=10,000
         Limit on the rows of a request; more get 413.
     seconds : float, default=10
@@ -29,7 +29,7 @@ class Limits:
     connections : int, default=1000
         Limit on simultaneous connections and requests; more get 503.
     shutdown_seconds : float, default=30
-        How long requests may continue after the signal to stop.
+        Time for which requests may continue after the signal to stop.
     """
 
     body_bytes: int = 4 * 2**20

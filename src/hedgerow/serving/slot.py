@@ -1,8 +1,8 @@
 """The model in service, and its replacement.
 
-A request keeps the model that it started with.  A new model is loaded, checked and warmed
-up beside it, and then replaces it in one assignment: no request waits or is lost.  A
-file that is not a model changes nothing.
+A request keeps the model that it started with.  The server loads, checks and warms up a new
+model beside the old one, and then replaces the old model in one assignment.  No request waits or
+is lost.  A file that is not a model changes nothing.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def read_model(path: str, name: str) -> ServedModel:
 
 
 def signature_of(path: str) -> Signature:
-    """Return what changes when a file is replaced or written."""
+    """Return the identity of a file, which changes when it is replaced or written."""
     found = os.stat(path)
     return found.st_ino, found.st_size, found.st_mtime_ns
 
@@ -116,7 +116,7 @@ class ModelSlot:
     model : ServedModel
         The model in service.
     n_reloads, n_failures : int
-        New models that replaced it; files that failed to.
+        Number of new models that replaced the model, and of files that could not.
     failure : str or None
         The error of the current file.
     """

@@ -2,8 +2,8 @@
 
 A model takes one tensor for each column, with shape ``[n]`` or ``[n, 1]`` and the column's
 name, or, if all columns are numbers, one tensor of shape ``[n, n_columns]`` of any name.  A
-null in a tensor is a missing value.  The answer has ``prediction``, for classifiers
-also ``probability``, and on request ``raw``, ``contributions`` and ``base_value``.
+null in a tensor is a missing value.  The answer has ``prediction``, also ``probability`` for
+classifiers, and on request ``raw``, ``contributions`` and ``base_value``.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def answer_tensors(model: ServedModel, body: bytes, limits: Limits) -> tuple[byt
     answer: dict[str, Any] = {"model_name": model.name, "model_version": model.version}
     if "id" in given:
         if not isinstance(given["id"], str):
-            raise RequestError(400, "id must be a text.")
+            raise RequestError(400, "id must be text.")
         answer["id"] = given["id"]
     return encoded({**answer, "outputs": outputs}), len(rows)
 
