@@ -148,7 +148,7 @@ def test_a_rank_of_an_older_attempt_has_no_part(client: Any) -> None:
     late = client.submit(
         part, collectives, run, 0, 0, addresses, 5.0, workers=addresses[:1], pure=False
     )
-    with pytest.raises(CommunicationError, match="no part in attempt 0"):
+    with pytest.raises(CommunicationError, match="has not joined attempt 0"):
         late.result(timeout=LIMIT)
 
 

@@ -242,7 +242,7 @@ def differs(ranks: Communicator, shard: Shard) -> bytes:
 
 
 def test_different_results_are_an_error(client: Any) -> None:
-    with pytest.raises(CommunicationError, match="3 ranks came to 3 different results"):
+    with pytest.raises(CommunicationError, match="3 ranks have 3 different results"):
         within(LIMIT, lambda: run_on_workers(client, differs, parts(client), resilience=PATIENT))
 
 
@@ -261,7 +261,7 @@ def test_an_error_of_a_partition_is_the_error(client: Any) -> None:
 
 def test_no_workers_is_an_error(client: Any) -> None:
     none = Resilience(connect_timeout=0.5)
-    with pytest.raises(CommunicationError, match="no workers of those asked for"):
+    with pytest.raises(CommunicationError, match="no workers among the requested"):
         run_on_workers(client, work, parts(client), workers=["tcp://1.2.3.4:5"], resilience=none)
 
 

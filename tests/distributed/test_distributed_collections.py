@@ -199,7 +199,7 @@ def test_other_rows_are_an_error(client: Any) -> None:
         DaskHedgerowRegressor(**SMALL).fit(X, y)
     backwards = dd.from_pandas(data["amount"].iloc[::-1], npartitions=2, sort=False)
     with pytest.raises(
-        DataError, match=r"X and y have different partitions.* their indexes differ"
+        DataError, match=r"X and y have different partitions.* different indexes"
     ):
         DaskHedgerowRegressor(**SMALL).fit(X, backwards)
 

@@ -323,7 +323,7 @@ def test_tables_that_cannot_be_sorted(tmp_path: Path, monkeypatch: pytest.Monkey
     first, other = read_table(np.ones((3, 2))), read_table(np.ones((3, 3)))
     with pytest.raises(DataError, match="one schema"):
         sort_to_files([first, other], [tmp_path], 10**6)
-    with pytest.raises(ParameterError, match="no folder"):
+    with pytest.raises(ParameterError, match="folders is empty"):
         sort_to_files([first], [], 10**6)
     monkeypatch.setattr(column_files, "_MOST_ROWS", 6)
     with pytest.raises(DataError, match="more than 5 rows"):

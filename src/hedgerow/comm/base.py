@@ -1,14 +1,13 @@
-"""The interface between a training and its other ranks.
+"""Protocol for communication between the ranks of a training.
 
 Glossary
 --------
 rank        one of the ``size`` processes (or threads) that train a model together,
-            rank        one of the ``size`` processes (or threads) that train a model together,
-                        each with a part of the rows or of the features; all run the same code
+            each with a part of the rows or of the features; all run the same code
 collective  a call that every rank makes; it succeeds for all ranks or for none
 
-All sums are integer sums, so their order, and with it the number of ranks,
-does not affect the model.
+All sums are integer sums, so the model does not depend on their order or on the number of
+ranks.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Combine = Literal["sum", "max"]
 
 
 class Communicator(Protocol):
-    """The communication of one rank with the others.
+    """Communication of one rank with the other ranks.
 
     Attributes
     ----------
@@ -48,8 +47,8 @@ class Communicator(Protocol):
     ) -> IntArray:
         """Return part ``starts[rank] : starts[rank + 1]`` of the sum of an int64 array.
 
-        ``starts`` has ``size + 1`` ascending positions; the last is the length.  The part is
-        written to ``out``, if given, because a new array takes longer than the sum.
+        ``starts`` has ``size + 1`` ascending positions; the last is the length.  With ``out``
+        the part is written there: allocating a new array takes longer than the sum.
         """
 
     def allgather(self, message: bytes) -> list[bytes]:
@@ -99,7 +98,7 @@ def gather_numbers(own: AnyArray, ranks: Communicator) -> AnyArray:
 
 
 def count_rows(n_rows: int, ranks: Communicator) -> tuple[int, int]:
-    """Return the rows of the ranks before this one, and of all; this rank has ``n_rows``.
+    """Return the number of rows of lower ranks, and of all ranks; this rank has ``n_rows``.
 
     Examples
     --------

@@ -4,22 +4,23 @@ Glossary
 --------
 transport  carries messages between ranks: queues between threads, or the connections
            between the workers of a cluster
-exchange   every rank sends one message to every other and receives one from every other:
-           the one step of which all collectives consist
+exchange   every rank sends one message to every other rank and receives one from it; all
+           collectives consist of exchanges
 
 ==================  =========================================================
 collective          exchanges
 ==================  =========================================================
 barrier             one, with empty messages
-allgather           one: every rank receives my message
-reduce_scatter      one: every rank receives its part of my array, and I add up my part
-allreduce           one with whole arrays if they are small, else
+allgather           one: each rank sends its message to every other rank
+reduce_scatter      one: each rank sends every other rank its part of the array, and sums
+                    the received parts
+allreduce           one with complete arrays if they are small, else
                     a reduce_scatter and an allgather of the sums
 ==================  =========================================================
 
-Direct exchange sends the fewest bytes for a reduce_scatter, ``(size - 1) / size`` of the
-array from each rank, in one step; it costs ``size - 1`` messages per rank.  Many ranks
-send as many bytes in log2 W steps of one message (:mod:`hedgerow.comm.steps`).
+A direct exchange sends the fewest bytes for a reduce_scatter, ``(size - 1) / size`` of the
+array from each rank, in one step with ``size - 1`` messages per rank.  Many ranks send the
+same number of bytes in log2 ``size`` steps of one message (:mod:`hedgerow.comm.steps`).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ WHOLE_BYTES = 1 << 16
 
 
 class Transport(Protocol):
-    """Carries messages to and from one rank.
+    """Connection that carries messages to and from one rank.
 
     Attributes
     ----------
@@ -66,9 +67,9 @@ class Transport(Protocol):
         """Ranks with shared memory, whose payloads have no checksums."""
 
     def post(self, messages: Sequence[tuple[int, Message]]) -> None:
-        """Start to send messages, each to a rank.
+        """Start to send one message to each of some ranks.
 
-        The caller may write to payloads afterwards: a transport copies pending messages.
+        The caller may overwrite payloads afterwards: a transport copies pending messages.
         """
 
     def flush(self, timeout: float) -> None:
@@ -85,7 +86,7 @@ class Collectives:
     ----------
     transport : Transport
     timeout : float
-        Seconds that a rank waits for another in one exchange.
+        Seconds that a rank waits for another rank in one exchange.
 
     Attributes
     ----------
@@ -190,7 +191,7 @@ class Collectives:
         return payloads
 
     def _exchange(self, call: Call, payloads: Sequence[Payload]) -> list[Payload]:
-        """Send ``payloads[rank]`` to each other rank; return what each sent (None for itself)."""
+        """Send ``payloads[rank]`` to each other rank; return the payloads received by rank."""
         others = [(self.rank + step) % self.size for step in range(1, self.size)]
         received: list[Payload] = [b""] * self.size
         found = self._send_and_take(call, [(rank, payloads[rank]) for rank in others], others)
@@ -199,7 +200,7 @@ class Collectives:
         return received
 
     def _swap(self, call: Call) -> steps.Swap:
-        """Take a step of a collective: send to one rank, receive from one."""
+        """Return a function for a step of a collective: send to one rank, receive from another."""
 
         def swap(target: int, payload: Payload, source: int) -> Payload:
             return self._send_and_take(call, [(target, payload)], [source])[0]
@@ -242,7 +243,7 @@ class Collectives:
         if own.agreed != other.agreed:
             raise CommunicationError(
                 f"ranks are out of step in exchange {sequence}: ranks {self.rank} and {rank} call "
-                f"{own} for arrays of other lengths or other parts"
+                f"{own} for arrays of different lengths or different parts"
             )
 
     def _announce(self, kind: Kind, payload: bytes) -> None:
@@ -255,7 +256,7 @@ class Collectives:
             self._transport.post(messages)
             self._transport.flush(min(self._timeout, 1.0))
         except CommunicationError:
-            pass  # an unreachable rank finds out by itself
+            pass  # an unreachable rank notices the failure itself
 
 
 def _checked(array: IntArray) -> IntArray:
@@ -265,7 +266,7 @@ def _checked(array: IntArray) -> IntArray:
 
 
 def _bytes_of(array: IntArray) -> memoryview:
-    """Return the array's own memory, little-endian."""
+    """Return the memory of the array as little-endian bytes."""
     return array.astype("<i8", copy=False).view(np.uint8).data
 
 

@@ -2,21 +2,21 @@
 
 Glossary
 --------
-carrier   Hedgerow's object on a worker (in ``worker.extensions``): the mailboxes of its
-          ranks
-stream    a connection from one rank's worker to another's, open during the
-          training; it is opened like all connections between workers, so it uses the cluster's
-          ports, TLS and authentication
+carrier   object of Hedgerow on a worker (in ``worker.extensions``) with the mailboxes of
+          the ranks there
+stream    a connection between the workers of two ranks, open during the training; it is
+          opened like all connections between workers, so it uses the ports, TLS and
+          authentication of the cluster
 
-The task of a rank runs in the worker's thread, streams on the worker's event loop::
+The task of a rank runs in a thread of the worker; streams run on the worker's event loop::
 
     rank's thread                    event loop of the worker
     post ------- call_soon --------> write to streams ~~~~> read ---> mailbox of the other
     receive <--- mailbox <---------- read <~~~~~~~~~~~~~~~~ streams of others
 
-A stream that ends tells every waiting rank at once that a worker is lost.
-The pattern (a handler of the worker, messages with the number of the run) is that of the
-P2P shuffle of Dask, ``distributed/shuffle/_worker_plugin.py``.
+When a stream ends, every waiting rank knows at once that a worker is lost.
+The P2P shuffle of Dask, ``distributed/shuffle/_worker_plugin.py``, uses the same pattern (a
+handler of the worker, messages with the number of the run).
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _FRAME_BYTES = 2048
 """Shorter payloads are part of the message, longer ones are separate frames."""
 
 _LOOK_SECONDS = 0.1
-"""Interval at which a rank that waits for its event loop checks whether it has failed."""
+"""Interval in seconds at which a rank that waits for its event loop checks for failures."""
 
 _WATCH_SECONDS = 0.5
-"""Interval of checks whether the task of a rank is still wanted."""
+"""Interval in seconds of checks whether the task of a rank was cancelled."""
 
 
 class Carrier:
@@ -73,7 +73,10 @@ class Carrier:
         worker.handlers[OPERATION] = self.read_stream
 
     def open(self, stamp: Stamp, rank: int, size: int) -> Mailbox:
-        """Return a new mailbox and outbox; those of earlier epochs of the run fail."""
+        """Open the mailbox and outbox of a rank, and fail mailboxes of earlier epochs of the run.
+
+        Return the mailbox.
+        """
         mailbox = Mailbox(stamp, rank, size)
         outbox = open_outbox(stamp, rank, size) if size > 1 else None
         with self._lock:
@@ -90,12 +93,12 @@ class Carrier:
         return mailbox
 
     def find(self, stamp: Stamp, rank: int) -> Mailbox | None:
-        """Return the mailbox of a rank, if it was opened here and not closed."""
+        """Return the mailbox of a rank, or None if it is not open on this worker."""
         with self._lock:
             return self._mailboxes.get((stamp, rank))
 
     def take_outbox(self, stamp: Stamp, rank: int) -> Outbox | None:
-        """Return the outbox of a rank, which now belongs to the caller."""
+        """Return the outbox of a rank; the caller then owns it."""
         with self._lock:
             return self._outboxes.pop((stamp, rank), None)
 
@@ -111,7 +114,7 @@ class Carrier:
             outbox.close()
 
     async def close(self) -> None:
-        """Called by the worker when it closes."""
+        """Fail all mailboxes; the worker calls this method when it closes."""
         with self._lock:
             for mailbox in self._mailboxes.values():
                 mailbox.fail("the worker of this rank is closing")
@@ -128,12 +131,12 @@ class Carrier:
         target: int = 0,
         address: str = "",
     ) -> Any:
-        """Handler of the worker: receives messages of a rank until it or the connection ends."""
+        """Receive messages of a rank until the rank or the connection ends; a worker handler."""
         from distributed.core import Status
 
         mailbox = self.find(Stamp(run, epoch), target)
         if mailbox is None:
-            comm.abort()  # the run has ended: the sender finds its stream closed
+            comm.abort()  # the run has ended, so close the stream for the sender
             return Status.dont_reply
         reason = "the connection was closed"
         try:
@@ -151,7 +154,7 @@ class Carrier:
 
 
 class DaskTransport:
-    """Messages of one rank, sent from the thread of its task.
+    """Transport of one rank, used from the thread of its task.
 
     Parameters
     ----------
@@ -245,7 +248,7 @@ class DaskTransport:
         """Write the messages of an exchange to shared memory; False if it is not possible."""
         header = opened(messages[0][1].header)
         if header.call.kind in (Kind.ABORT, Kind.LEAVE):
-            return False  # a waiting rank looks into the mailbox for these
+            return False  # a waiting rank checks its mailbox for these
         payloads = [(rank, message.payload) for rank, message in messages]
         return self._memory.post(header.sequence, header.call, payloads)
 
@@ -301,7 +304,7 @@ class DaskTransport:
         try:
             future.result()
         except OSError as error:
-            # The mailbox may know more: the other rank may have said why it left.
+            # The mailbox may have the reason why the other rank left.
             reason = self._mailbox.failure or f"rank {self.rank} cannot send: {error}"
             raise CommunicationError(reason) from error
 
@@ -341,12 +344,12 @@ def dask_ranks(
     addresses : sequence of str
         Addresses of the workers of all ranks; they must be different.
     timeout : float, default 300
-        Seconds that a rank waits for another in one exchange.
+        Seconds that a rank waits for another rank in one exchange.
     connect_timeout : float, default 30
-        Seconds to open the connections.
+        Limit in seconds for opening the connections.
     shares_memory : bool, default True
-        Whether ranks on one machine exchange messages through shared memory, if possible.  False:
-        through the connections.  All ranks must pass the same value.
+        Whether ranks on one machine exchange messages through shared memory, if possible;
+        otherwise they use the connections.  All ranks must pass the same value.
 
     Raises
     ------
@@ -360,7 +363,7 @@ def dask_ranks(
     mailbox = carrier.find(stamp, rank) if carrier is not None else None
     if mailbox is None:
         raise CommunicationError(
-            f"rank {rank} has no part in attempt {epoch} of this training on {worker.address}"
+            f"rank {rank} has not joined attempt {epoch} of this training on {worker.address}"
         )
     transport = DaskTransport(worker, mailbox, addresses)
     over = threading.Event()
@@ -375,7 +378,7 @@ def dask_ranks(
                 transport.share_memory(carrier.take_outbox(stamp, rank), communicator)
             yield communicator
             communicator.leave()
-        except BaseException as error:  # the other ranks must know of any error
+        except BaseException as error:  # report every error to the other ranks
             communicator.abort(f"{type(error).__name__}: {error}")
             raise
     finally:
@@ -385,7 +388,7 @@ def dask_ranks(
 
 
 async def _watch(worker: Any, key: Any, mailbox: Mailbox, over: threading.Event) -> None:
-    """Fail the mailbox when the task of a rank is cancelled, for example if the client is gone."""
+    """Fail the mailbox when the task of a rank is cancelled, for example if the client ends."""
     while not over.is_set():
         task = worker.state.tasks.get(key)
         if task is None or task.state not in ("executing", "long-running"):
@@ -402,7 +405,7 @@ def _this_worker() -> Any:
 
 
 def _content_of(payload: Payload, address: str) -> Any:
-    """Return what is written for a payload: a separate frame if it is long."""
+    """Return the form in which a payload is written: a separate frame if it is long."""
     from distributed.protocol import to_serialize
 
     if len(payload) < _FRAME_BYTES or address.startswith("inproc://"):

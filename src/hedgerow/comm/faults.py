@@ -1,4 +1,4 @@
-"""Injected faults: a lost rank, or a wrong message.
+"""Fault injection for tests: lost ranks and wrong messages.
 
 A :class:`Fault` is injected at one exchange of one rank.  :func:`with_each_fault` runs a
 function repeatedly, with the fault at exchange 0, 1, 2, ... until the function
@@ -8,9 +8,9 @@ ends before the fault occurs, so every exchange is covered::
         assert all(isinstance(one.error, CommunicationError) for one in outcomes)
 
 ======================  ==================================================
-faults                  what must happen
+faults                  required behaviour
 ======================  ==================================================
-TWICE, STALE, LATE      nothing: the results are the right ones
+TWICE, STALE, LATE      every rank returns the right result
 DIES, STALLS, LOST,     every rank raises, none waits longer than the
 CUT, DAMAGED, EARLY     timeout, and none returns a wrong result
 ======================  ==================================================
@@ -38,27 +38,27 @@ _SHORT = 0.02
 class Fault(Enum):
     """The kinds of faults."""
 
-    DIES = "the rank raises an error of its own instead of sending"
-    STALLS = "the rank sends only after the timeout of the others"
+    DIES = "the rank raises an unrelated error instead of sending"
+    STALLS = "the rank sends only after the timeout of the other ranks"
     LOST = "the messages are never sent"
     CUT = "the last byte of each message is missing"
     DAMAGED = "one bit of each message is flipped"
     EARLY = "a wrong message for the next exchange comes first"
-    TWICE = "each message comes twice"
-    STALE = "messages of an earlier epoch and of an exchange that is over come first"
-    LATE = "messages come late, and to the ranks in reverse order"
+    TWICE = "each message arrives twice"
+    STALE = "messages of an earlier epoch and of a finished exchange arrive first"
+    LATE = "messages arrive late, at the ranks in reverse order"
 
 
 HARMLESS = frozenset({Fault.TWICE, Fault.STALE, Fault.LATE})
 
 
 class RankDied(Exception):
-    """Stands for any error that ends a rank."""
+    """Example of an error that ends a rank."""
 
 
 @dataclass(slots=True)
 class Injection:
-    """A fault, its place, and whether it has happened.
+    """A fault, its rank and exchange, and whether it has happened.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Injection:
     happened: bool = False
 
     def wrap(self, transport: Transport) -> Transport:
-        """Return the transport, with the fault if it belongs to the rank."""
+        """Return the transport, with the fault if the fault belongs to its rank."""
         return FaultyTransport(transport, self) if transport.rank == self.rank else transport
 
 
@@ -98,7 +98,7 @@ class FaultyTransport:
         return self._inner.by_memory
 
     def post(self, messages: Sequence[tuple[int, Message]]) -> None:
-        """Send messages, or do what the fault says."""
+        """Send messages, or inject the fault."""
         if messages and not self._injection.happened and self._is_turn(messages[0][1]):
             self._injection.happened = True
             self._post_wrongly(messages)
@@ -137,7 +137,7 @@ class FaultyTransport:
             messages = messages[::-1]
         elif fault == Fault.STALE:
             self._inner.post([(rank, _of_old_epoch(message)) for rank, message in messages])
-            # Another rank may be most_ahead exchanges behind: what is before those is over.
+            # Another rank may be most_ahead exchanges behind; earlier exchanges are finished.
             over = -1 - most_ahead(self.size)
             self._inner.post([(rank, _of_exchange(message, over)) for rank, message in messages])
         elif fault == Fault.EARLY:
@@ -162,18 +162,18 @@ def with_each_fault(
     size : int
         Number of ranks.
     function : callable
-        What each rank does with its communicator.
+        Function of a communicator, which every rank calls.
     fault : Fault
     rank : int, default 0
         The rank with the fault.
     timeout : float, default 0.3
-        Seconds that ranks wait for each other; a stalled rank stalls twice as long.
+        Seconds that ranks wait for each other; a stalled rank stalls for twice this time.
 
     Yields
     ------
     (Injection, list of Outcome)
-        The place of the fault, and the outcome of each rank; ends with the first run that
-        does not reach the fault.
+        The injected fault, and the outcome of each rank.  The first run that does not reach
+        the fault is the last one.
     """
     exchange = 0
     while True:

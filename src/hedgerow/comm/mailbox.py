@@ -1,16 +1,16 @@
-"""Received messages of a rank, until it takes them.
+"""Mailbox for the received messages of a rank.
 
-Messages arrive on one thread (of a sender, of an event loop) and are taken on another.  A rank
-is never more than one exchange ahead of another, because each exchange needs a message from
-every rank.  So a mailbox holds at most two messages of each source, and a message from further
-ahead is an error.  With collectives in steps, only a whole collective needs a message from
-every rank: a rank is less than two collectives ahead.
+Messages arrive on one thread (of a sender or an event loop) and are taken on another.  A rank
+is never more than one exchange ahead of another rank, because each exchange needs a message
+from every rank.  So a mailbox holds at most two messages of each source, and a message from
+further ahead is an error.  If collectives go in steps, only a complete collective needs a
+message from every rank, and a rank is less than two collectives ahead.
 
 =========================================  ===========================================
-message                                    what happens
+message                                    action
 =========================================  ===========================================
 of another run or epoch                    dropped
-of an exchange that is over, or twice      dropped
+of a finished exchange, or a repetition    dropped
 two different ones for the same exchange   error
 too far ahead, for another rank, damaged   error
 =========================================  ===========================================
@@ -36,11 +36,11 @@ from hedgerow.errors import CommunicationError
 logger = logging.getLogger("hedgerow")
 
 STEPS_FROM = 5
-"""Number of ranks from which collectives go in steps: three messages instead of four."""
+"""Fewest ranks for which collectives go in steps: three messages instead of four."""
 
 
 def goes_in_steps(size: int) -> bool:
-    """Whether collectives of this many ranks go in steps."""
+    """Whether collectives of ``size`` ranks go in steps."""
     return size >= STEPS_FROM
 
 
@@ -50,7 +50,7 @@ def most_ahead(size: int) -> int:
 
 
 def took_no_part(source: int, sequence: int) -> CommunicationError:
-    """Return the error for a rank that ended before an exchange in which it is needed."""
+    """Return the error for a rank that ended before an exchange that needs it."""
     return CommunicationError(
         f"rank {source} has ended its part and takes no part in exchange {sequence}"
     )
@@ -79,7 +79,7 @@ class Mailbox:
     Attributes
     ----------
     n_dropped : int
-        Number of messages that came late, twice, or from another run.
+        Number of messages that arrived late, arrived twice, or came from another run.
     """
 
     def __init__(self, stamp: Stamp, rank: int, size: int) -> None:
@@ -89,19 +89,19 @@ class Mailbox:
         self.n_dropped = 0
         self._changed = threading.Condition()
         self._waiting: dict[tuple[int, int], tuple[Header, Payload]] = {}
-        self._wanted = [0] * size  # by source: exchanges before this one are over
-        self._now = 0  # the exchange of this rank
+        self._wanted = [0] * size  # by source: exchanges before this one are finished
+        self._now = 0  # current exchange of this rank
         self._most_ahead = most_ahead(size)
         self._left: set[int] = set()
         self._failure: str | None = None
 
     @property
     def failure(self) -> str | None:
-        """The reason why nothing can be taken any more, or None."""
+        """The reason why ``take`` fails, or None."""
         return self._failure
 
     def deliver(self, message: Message) -> None:
-        """Add a received message; never raises: errors are raised when messages are taken."""
+        """Add a received message.  Errors are not raised here, but when messages are taken."""
         with self._changed:
             try:
                 self._sort(opened(message.header), message.payload)
@@ -110,7 +110,7 @@ class Mailbox:
             self._changed.notify_all()
 
     def take(self, source: int, sequence: int, timeout: float) -> tuple[Header, Payload]:
-        """Return the message of a rank in an exchange; waits at most ``timeout`` seconds for it."""
+        """Return the message of a rank in an exchange; wait at most ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
         key = (source, sequence)
         with self._changed:
@@ -130,23 +130,23 @@ class Mailbox:
         return header, payload
 
     def skip(self, source: int, sequence: int) -> None:
-        """Note that the message of an exchange has come another way."""
+        """Record that the message of an exchange arrived through shared memory."""
         with self._changed:
             self._now = sequence
             self._wanted[source] = sequence + 1
 
     def has_left(self, source: int) -> bool:
-        """Whether a rank has said that it no longer takes part."""
+        """Whether a rank has announced that it no longer takes part."""
         return source in self._left
 
     def fail(self, reason: str) -> None:
-        """Let all current and future calls of ``take`` fail; the first reason is kept."""
+        """Make all current and future calls of ``take`` fail; keep the first reason."""
         with self._changed:
             self._fail(reason)
             self._changed.notify_all()
 
     def lose(self, source: int, reason: str) -> None:
-        """Note that a rank can send nothing more: an error unless it has left."""
+        """Record that the connection to a rank is lost: an error unless the rank has left."""
         with self._changed:
             if source not in self._left:
                 self._fail(reason)

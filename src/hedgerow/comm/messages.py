@@ -1,16 +1,16 @@
-"""Messages between ranks: a header of fixed length, then bytes.
+"""Messages between ranks: a header of fixed length, then the payload.
 
 Glossary
 --------
 run       a training, identified by 16 random bytes
 epoch     number of restarts of the run after a rank was lost
-stamp     run and epoch: messages with another stamp come from a rank that does not
-          know yet that the run has ended or was restarted
+stamp     run and epoch; a message with another stamp comes from a rank that has not yet
+          noticed that the run has ended or was restarted
 sequence  number of the exchange, the same on all ranks
 call      the collective of the sender, with what all ranks must agree on
 
-The header has checksums of itself and of the payload.  They protect against
-accidents; every sender is trusted.
+The header has a checksum of itself and one of the payload.  They detect accidental damage;
+every sender is trusted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HEADER_BYTES = _LAYOUT.size
 
 
 class Kind(IntEnum):
-    """What the sender does."""
+    """The collective, or the announcement, of the sender."""
 
     BARRIER = 1
     ALLGATHER = 2
@@ -57,7 +57,7 @@ KIND_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """The training, and the attempt."""
+    """Identification of a training and of its attempt."""
 
     run: bytes
     epoch: int = 0
@@ -69,10 +69,10 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What the ranks of an exchange must have in common.
+    """Description of a collective, equal on all ranks of an exchange.
 
-    ``agreed`` is a hash of the arguments (length, positions): ranks that call the
-    same collective with other arguments have another hash.
+    ``agreed`` is a hash of the arguments (length, positions), so it differs between ranks
+    that call the same collective with different arguments.
     """
 
     kind: Kind
@@ -102,7 +102,7 @@ class Message(NamedTuple):
 
 
 def checksum_of(payload: Payload) -> int:
-    """Return the header for a message with this payload."""
+    """Return the CRC-32 of a payload."""
     return zlib.crc32(payload)
 
 
@@ -112,7 +112,7 @@ def sealed(
 ) -> Message:  # fmt: skip
     """Return the message for a payload.
 
-    Without ``checked`` the header has no checksum of the payload, which stays in memory.
+    Without ``checked`` the header has no checksum of the payload, as for shared memory.
     """
     fields = _LAYOUT.pack(
         MAGIC,
@@ -145,11 +145,11 @@ def with_checksum(message: Message) -> Message:
 
 
 def opened(header: bytes) -> Header:
-    """Return the fields of a header; damage is an error."""
+    """Return the fields of a header; raise ``CommunicationError`` if it is damaged."""
     if len(header) != HEADER_BYTES or header[:4] != MAGIC:
         raise CommunicationError(
-            f"a message does not begin as messages of this version of hedgerow do "
-            f"({len(header)} bytes, {HEADER_BYTES} expected): install the same version on all ranks"
+            f"a message does not have the header of this version of hedgerow ({len(header)} bytes, "
+            f"{HEADER_BYTES} expected): install the same version on all ranks"
         )
     if struct.unpack("<I", header[-4:])[0] != zlib.crc32(header[:-4]):
         raise CommunicationError("the header of a message is damaged: its checksum is wrong")

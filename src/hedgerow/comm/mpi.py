@@ -1,16 +1,16 @@
-"""Ranks as processes of an MPI job, with the library's native collectives.
+"""Ranks as processes of an MPI job, with the native collectives of MPI.
 
 Start a script with ``mpiexec -n 4 python script.py``::
 
     from hedgerow.comm.mpi import run_rank
 
-    run_rank(train_my_part)        # every process calls it, with its communicator
+    run_rank(train_my_part)        # every process calls the function with its communicator
 
-A failure ends the whole job, because MPI cannot continue without a rank.  An error in one
-process is printed there and aborts the other processes at once (``MPI_Abort``, exit code 1).  If a
-process is killed, ``mpiexec`` kills the rest.  There is no check that ranks call
-the same collectives, and no limit on the time that a rank waits for a stalled one:
-let the job's scheduler limit its time, and resume from a checkpoint.
+A failure ends the job, because MPI cannot continue without a rank.  A process in which an
+error occurs prints it and aborts all other processes (``MPI_Abort``, exit code 1).  If a process
+is killed, ``mpiexec`` kills the others.  This module does not check that ranks call the same
+collectives, and does not limit the time that a rank waits for a stalled rank: let the
+scheduler of the job limit its time, and resume from a checkpoint.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class MpiRanks:
     Parameters
     ----------
     group : mpi4py.MPI.Comm, optional
-        Default: a duplicate of ``COMM_WORLD``, so that other messages of the script
-        cannot be mistaken for these.
+        By default a duplicate of ``COMM_WORLD``, which keeps these messages apart from other
+        messages of the script.
     """
 
     def __init__(self, group: Any = None) -> None:
@@ -84,7 +84,7 @@ class MpiRanks:
 
 
 def run_rank(function: Callable[[MpiRanks], Result]) -> Result:
-    """Call a function with this process's communicator; an error aborts the whole job.
+    """Call a function with the communicator of this process; an error aborts the job.
 
     Examples
     --------

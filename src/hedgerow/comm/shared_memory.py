@@ -1,25 +1,26 @@
-"""Messages between ranks of one machine, through memory that their processes share.
+"""Messages between ranks of one machine through shared memory.
 
 Each rank has an outbox of two files in ``/dev/shm`` (more, if collectives go in steps), which
 every other rank of the machine maps.  The messages of exchange ``n`` are in file ``n % 2``::
 
     word 0                 number of the exchange + 1, written last
-    words 8, 9             kind of the collective, what its callers must agree on
+    words 8, 9             kind of the collective, hash of its arguments
     words 10 + 2 r, ...    start and length of the message to rank r
-    from the next page on  messages; one that goes to several ranks is stored once
+    from the next page on  messages; a message to several ranks is stored once
 
-Two files are enough, without acknowledgements: a rank posts in exchange
-``n + 2`` after it has the messages of exchange ``n + 1`` of all others, which they posted
-after they had used those of exchange ``n``.  In steps a rank may be further ahead
-(:func:`hedgerow.comm.mailbox.most_ahead`), and there is one more file for each such exchange.
+Two files are enough without acknowledgements.  A rank posts in exchange ``n + 2`` only after it
+has received all messages of exchange ``n + 1``, and every other rank sent its message of exchange
+``n + 1`` after it had used the messages of exchange ``n``.  If collectives go in steps, a rank
+may be further ahead (:func:`hedgerow.comm.mailbox.most_ahead`), and there is one more file for
+each such exchange.
 
-A waiting rank polls word 0, and occasionally its mailbox: failures of a training (a
+A waiting rank polls word 0, and occasionally its mailbox, because failures of a training (a
 lost worker, a rank that gives up) still arrive over the connections between the workers.
-Files are unlinked as soon as all ranks have mapped them, so a killed process leaves
-no files.
+Files are unlinked as soon as all ranks have mapped them, so a killed process leaves no files
+behind.
 
-Linux only: elsewhere, and for ranks of other machines or users, messages use the
-connections.
+Shared memory needs Linux.  On other systems, and between ranks of different machines or users,
+messages use the connections.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from hedgerow.errors import CommunicationError
 from hedgerow.kernels.primitives.shared_words import is_published, publish
 
 FOLDER = "/dev/shm"  # noqa: S108 (names are random, and files opened by their owner only)
-"""A file system in memory, which processes of other machines do not see."""
+"""A file system in memory, which is local to the machine."""
 
 _PUBLISHED, _KIND, _AGREED, _PLACES = 0, 8, 9, 10
 _BY_CONNECTION = 0
@@ -48,28 +49,28 @@ _BY_CONNECTION = 0
 
 _LINE = 64
 _LOOKS = 50_000
-"""Polls of the word between two sleeps: some 25 us."""
+"""Polls of the word between two sleeps: about 25 us."""
 
 _FIRST_NAP, _LONGEST_NAP = 1e-5, 1e-3
 _NAP_GROWTH = 1.1
-"""A sleep is a tenth of the time waited so far, so that a rank oversleeps little."""
+"""A sleep is a tenth of the time waited so far, which bounds the delay of a rank."""
 
 
 class Segment:
-    """A file that processes map.
+    """A file mapped by several processes.
 
     Parameters
     ----------
     path : str
     n_words : int
-        Words at the beginning that are not messages.
+        Words at the start of the file before the messages.
     is_new : bool
-        Create the file instead of opening it.
+        Whether to create the file; otherwise it is opened.
 
     Raises
     ------
     OSError
-        If this user has no such file, or there is no space for a new one.
+        If this user has no such file, or there is no space for a new file.
     """
 
     def __init__(self, path: str, n_words: int, is_new: bool) -> None:
@@ -98,14 +99,14 @@ class Segment:
         self.words: IntArray = words
 
     def reserve(self, size: int) -> None:
-        """Make the file at least ``size`` bytes long; OSError if there is no space."""
+        """Extend the file to at least ``size`` bytes; raise ``OSError`` if there is no space."""
         if size > self.size:
             # Writing to pages without space would end the process with SIGBUS.
             os.posix_fallocate(self._file, 0, max(size, 2 * self.size))
             self._map()
 
     def view(self, start: int, length: int) -> memoryview:
-        """Return some bytes, also if the file has grown since it was mapped."""
+        """Return some bytes, even if the file has grown since it was mapped."""
         if start + length > self.size:
             self._map()
         return self.memory[start : start + length]
@@ -118,7 +119,7 @@ class Segment:
 
 
 class Outbox:
-    """The messages of a rank for the others on its machine.
+    """The messages of a rank to other ranks on its machine.
 
     Parameters
     ----------
@@ -128,7 +129,7 @@ class Outbox:
     Raises
     ------
     OSError
-        If there is no such memory, or no space in it.
+        If shared memory is unavailable or full.
     """
 
     def __init__(self, stamp: Stamp, rank: int, size: int) -> None:
@@ -142,9 +143,9 @@ class Outbox:
             raise
 
     def post(self, sequence: int, call: Call, messages: Sequence[tuple[int, Payload]]) -> bool:
-        """Write the messages of an exchange; False if there is no space for them."""
+        """Write the messages of an exchange; return False if there is no space for them."""
         file = self._files[sequence % len(self._files)]
-        starts: dict[int, int] = {}  # by the identity of a payload: allgather sends one to all
+        starts: dict[int, int] = {}  # by identity of the payload: allgather sends the same to all
         end = file.start
         for _, payload in messages:
             if id(payload) not in starts:
@@ -183,7 +184,7 @@ class Outbox:
 
 
 class Inbox:
-    """The messages of another rank, for this one.
+    """The messages of another rank to this rank.
 
     Parameters
     ----------
@@ -210,7 +211,7 @@ class Inbox:
             raise
 
     def receive(self, sequence: int, timeout: float) -> tuple[Call, Payload] | None:
-        """Wait for the message of an exchange; None: it uses the connection.
+        """Wait for the message of an exchange; return None if it uses the connection.
 
         The payload stays unchanged until this rank posts in the exchange after the next.
         """
@@ -233,7 +234,7 @@ class Inbox:
     def _wait_for(self, file: Segment, sequence: int, timeout: float) -> None:
         deadline, nap = time.monotonic() + timeout, _FIRST_NAP
         while True:
-            # Read before the poll: a rank that leaves has posted all of its messages.
+            # Read this before the poll: a rank posts all of its messages before it leaves.
             has_left = self._mailbox.has_left(self._source)
             if self._mailbox.failure is not None:
                 raise CommunicationError(self._mailbox.failure)
@@ -253,13 +254,13 @@ class SharedMemory:
     Parameters
     ----------
     outbox : Outbox or None
-    inboxes : mapping from int
-        By rank.
+    inboxes : mapping from int to Inbox
+        Inboxes by rank.
 
     Attributes
     ----------
     ranks : frozenset of int
-        Ranks that exchange messages through memory: none before :meth:`keep`.
+        Ranks that exchange messages through memory; empty before :meth:`keep`.
     """
 
     def __init__(self, outbox: Outbox | None, inboxes: Mapping[int, Inbox]) -> None:
@@ -267,19 +268,19 @@ class SharedMemory:
         self.ranks: frozenset[int] = frozenset()
 
     def keep(self, ranks: Iterable[int]) -> None:
-        """Use the memory for these ranks; all ranks of the machine have mapped it."""
+        """Use shared memory for these ranks, after all ranks of the machine have mapped it."""
         self.ranks = frozenset(ranks)
         for rank in self._inboxes.keys() - self.ranks:
             self._inboxes.pop(rank).close()
         if self._outbox is not None:
-            self._outbox.unlink()  # mapped files need no name
+            self._outbox.unlink()  # mapped files do not need names
 
     def post(self, sequence: int, call: Call, messages: Sequence[tuple[int, Payload]]) -> bool:
-        """Write messages to ranks of this machine; False if they must use the connections."""
+        """Write messages to ranks of this machine; return False if they need the connections."""
         return self._outbox is not None and self._outbox.post(sequence, call, messages)
 
     def receive(self, source: int, sequence: int, timeout: float) -> tuple[Call, Payload] | None:
-        """Return a message of a rank of this machine; None: it uses the connection."""
+        """Return a message of a rank of this machine, or None if it uses the connection."""
         return self._inboxes[source].receive(sequence, timeout)
 
     def close(self) -> None:
@@ -291,7 +292,7 @@ class SharedMemory:
 
 
 def open_outbox(stamp: Stamp, rank: int, size: int) -> Outbox | None:
-    """Return the outbox of a rank; None if processes share no memory."""
+    """Return the outbox of a rank, or None if processes cannot share memory."""
     try:
         return Outbox(stamp, rank, size) if os.path.isdir(FOLDER) else None
     except OSError:
@@ -299,7 +300,7 @@ def open_outbox(stamp: Stamp, rank: int, size: int) -> Outbox | None:
 
 
 def open_inboxes(stamp: Stamp, mailbox: Mailbox) -> dict[int, Inbox]:
-    """Return the inboxes of the other ranks whose outboxes can be mapped here."""
+    """Return the inboxes of the other ranks whose outboxes this process can map."""
     inboxes = {}
     for source in range(mailbox.size):
         if source != mailbox.rank:

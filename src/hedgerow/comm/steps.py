@@ -1,15 +1,15 @@
-"""Collectives of many ranks in log2 W steps of one message, instead of W - 1 messages at once.
+"""Collectives of W ranks in log2 W steps of one message, instead of W - 1 messages at once.
 
-In each step a rank sends to one rank and receives from one, at the distances 1, 2, 4, ... ::
+In each step a rank sends to one rank and receives from another, at distances 1, 2, 4, ... ::
 
     gather     rank r has the parts of r, r + 1, ...; in the step of distance d it receives
-                   the next ones from rank r + d (Bruck et al. 1997, for any W)
+               the next parts from rank r + d (Bruck et al. 1997, for any W)
 
-               5 ranks, what rank 0 has:   0 | 1 | 2 3 | 4
+               5 ranks, parts received by rank 0 in each step:   0 | 1 | 2 3 | 4
     scatter    the reverse: sums of the parts r + d, ... go to rank r + d, which adds them
     meet       messages are empty; after a step of distance d, 2 d ranks have arrived
 
-Both send ``(W - 1) / W`` of an array from each rank, as a direct exchange does.
+In gather and scatter each rank sends ``(W - 1) / W`` of an array, as in a direct exchange.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Swap = Callable[[int, Payload, int], Payload]
 
 
 def distances(size: int) -> list[int]:
-    """Distances of the steps, ascending.
+    """Return the distances of the steps in ascending order.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def scatter(
 ) -> IntArray:
     """Return part ``starts[rank] : starts[rank + 1]`` of the sums or maxima over all ranks."""
     first = starts[rank]
-    turned = np.concatenate((array[first:], array[:first]))  # own part first, then that of rank + 1
+    turned = np.concatenate((array[first:], array[:first]))  # parts of rank, rank + 1, ...
     lengths = [starts[(rank + k) % size + 1] - starts[(rank + k) % size] for k in range(size)]
     ends = np.concatenate(([0], np.cumsum(lengths)))
     for distance in reversed(distances(size)):
@@ -89,7 +89,7 @@ def scatter(
 
 
 def _packed(parts: Sequence[bytes]) -> bytes:
-    """Return lengths, then contents."""
+    """Return the lengths of the parts, followed by their contents."""
     return struct.pack(f"<{len(parts)}Q", *map(len, parts)) + b"".join(parts)
 
 
@@ -98,7 +98,7 @@ def _unpacked(payload: Payload, n_parts: int) -> list[bytes]:
     lengths = struct.unpack(f"<{n_parts}Q", payload[:head]) if len(payload) >= head else ()
     if len(lengths) != n_parts or head + sum(lengths) != len(payload):
         raise CommunicationError(
-            "messages of several ranks do not have the lengths in their headers"
+            "a message with the parts of several ranks does not have the length in its header"
         )
     ends = np.cumsum((head, *lengths)).tolist()
     return [bytes(payload[start:stop]) for start, stop in itertools.pairwise(ends)]

@@ -1,8 +1,8 @@
 """Ranks as threads of one process: a test double of a cluster.
 
-Each rank has a mailbox; sending puts a message into another mailbox.
-Everything else is the code of a cluster, so tests of lost, late and
-damaged messages apply to clusters, too.
+Each rank has a mailbox, and sending puts a message into the mailbox of another rank.  All
+other code is shared with clusters, so tests of lost, late and damaged messages also cover
+clusters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 WrapTransport = Callable[[Transport], Transport]
 
 _GRACE = 1.0
-"""Seconds in addition to the timeout for ranks to notice a failure."""
+"""Seconds added to the timeout, in which ranks notice a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class ThreadTransport:
 
     @property
     def by_memory(self) -> frozenset[int]:
-        """None: all messages have checksums, as on a cluster."""
+        """Empty: all messages have checksums, as on a cluster."""
         return frozenset()
 
     def post(self, messages: Sequence[tuple[int, Message]]) -> None:
@@ -70,10 +70,10 @@ def rank_outcomes(
     wrap: WrapTransport | None = None,
     epoch: int = 0,
 ) -> list[Outcome[Result]]:
-    """Like :func:`run_ranks`, but return for each rank what it returned or raised.
+    """Run a function like :func:`run_ranks`, and return the result or error of each rank.
 
-    A rank that has not ended ``timeout`` seconds (and a little) after the first failure
-    of another rank fails with a CommunicationError; its thread is abandoned.
+    A rank that has not ended ``timeout`` seconds (plus one) after the first failure of another
+    rank fails with a CommunicationError, and its thread is abandoned.
     """
     stamp = Stamp(os.urandom(16), epoch)
     mailboxes = [Mailbox(stamp, rank, size) for rank in range(size)]
@@ -88,7 +88,7 @@ def rank_outcomes(
         try:
             outcome = Outcome(function(communicator), None)
             communicator.leave()
-        except BaseException as error:  # the other ranks must know of any error
+        except BaseException as error:  # report every error to the other ranks
             outcome = Outcome(None, error)
             communicator.abort(f"{type(error).__name__}: {error}")
         with changed:
@@ -124,33 +124,33 @@ def run_ranks(
     wrap: WrapTransport | None = None,
     epoch: int = 0,
 ) -> list[Result]:
-    """Call a function once on each of some threads, each with its communicator.
+    """Call a function on several threads at once, each with its own communicator.
 
     Parameters
     ----------
     size : int
         Number of ranks, from 1.
     function : callable
-        Takes a :class:`hedgerow.comm.base.Communicator`; called ``size`` times in parallel.
+        Function of a :class:`hedgerow.comm.base.Communicator`.
     timeout : float, default 60
-        Seconds that a rank waits for another in one exchange.
+        Seconds that a rank waits for another rank in one exchange.
     wrap : callable, optional
-        Wraps a rank's transport, like the faults of
-        :mod:`hedgerow.comm.faults`.
+        Function that wraps the transport of a rank, such as
+        :meth:`hedgerow.comm.faults.Injection.wrap`.
     epoch : int, default 0
-        Stamp of messages.
+        Epoch in the stamp of messages.
 
     Returns
     -------
     list
-        What each rank returned.
+        Result of each rank.
 
     Raises
     ------
     Exception
-        The first error of a rank's own; if ranks only raised
-        :class:`~hedgerow.errors.CommunicationError`, the first of these.  When one rank
-        fails, the others get a CommunicationError at their next collective.
+        The first error other than :class:`~hedgerow.errors.CommunicationError`, or the first
+        CommunicationError if there is no other.  When one rank fails, the other ranks raise a
+        CommunicationError at their next collective.
 
     Examples
     --------

@@ -4,12 +4,12 @@
 
     Dask collections -- persist_tables --> partitions on workers (collections.py, partition.py)
           |
-          |   cluster.py: attempts, each with one long task on every worker (ranks.py)
+          |   cluster.py: attempts, each with one long-running task per worker (ranks.py)
           v
-    TrainWork on each rank (work.py): first pass, bins and rounds, all together
+    TrainWork on each rank (work.py): first pass, bins and rounds
           |
           v
-    the same bytes from all --> Booster, estimators (training.py, estimators.py)
+    the same bytes on all ranks --> Booster, estimators (training.py, estimators.py)
 
 Prediction is lazy, one partition at a time (prediction.py).
 """

@@ -1,8 +1,8 @@
-"""Collections of the same rows with different partitions.
+"""Alignment of collections that divide the same rows into different partitions.
 
-Dask reads a single column of a Parquet data set in larger partitions than the whole table, and
-keeps these when the column is persisted or converted to an array.  Rows are numbered in the
-order of the partitions, so a target belongs to its rows wherever the partitions end.
+Dask reads a single column of a Parquet data set in larger partitions than the complete table,
+and keeps these partitions when the column is persisted or converted to an array.  Rows are
+numbered in the order of the partitions, so targets match rows wherever partitions end.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ def aligned(
     ----------
     client : distributed.Client
     columns : mapping of str to sequence of Delayed
-        The partitions of ``"X"`` and of the collections for its rows.
+        The partitions of ``"X"`` and of the other collections of its rows.
     names : mapping of str to str
-        The user's name for each of them.
+        The user's name of each collection.
 
     Returns
     -------
     dict of str to list
-        Delayed objects and futures, equally many for each name.
+        Delayed objects and futures, the same number for each name.
 
     Raises
     ------
     DataError
-        If they have different numbers of rows.
+        If the collections have different numbers of rows.
     """
     import dask
 
@@ -70,20 +70,20 @@ def aligned(
 
 
 def _pieces(ends: Any, start: int, stop: int) -> tuple[int, int]:
-    """Return the range of partitions with the rows from start to stop, at least one."""
+    """Return the range of the partitions with rows ``start .. stop``; it is not empty."""
     first = int(np.searchsorted(ends, start, side="right")) - 1
     first = min(first, len(ends) - 2)
     return first, max(int(np.searchsorted(ends, stop, side="left")), first + 1)
 
 
 def rows_between(pieces: Sequence[Any], start: int, stop: int, X: Any, name: str) -> Any:
-    """Return some rows of neighbouring partitions.
+    """Return some rows of consecutive partitions.
 
     Parameters
     ----------
     pieces : sequence of array or series
     start, stop : int
-        Relative to the first row of the first piece.
+        Range of rows, relative to the first row of the first piece.
     X : table
         The partition of X with these rows.
     name : str
@@ -92,7 +92,7 @@ def rows_between(pieces: Sequence[Any], start: int, stop: int, X: Any, name: str
     Raises
     ------
     DataError
-        If both have an index, and these differ, because rows would be in another order.
+        If both have an index and the indexes differ, because the order of rows then differs.
     """
     if not hasattr(pieces[0], "iloc"):
         is_masked = any(isinstance(piece, np.ma.MaskedArray) for piece in pieces)
@@ -103,9 +103,8 @@ def rows_between(pieces: Sequence[Any], start: int, stop: int, X: Any, name: str
     rows = pd.concat(list(pieces)).iloc[start:stop]
     if hasattr(X, "index") and not rows.index.equals(X.index):
         raise DataError(
-            f"X and {name} have different partitions, and their indexes differ where "
-            "their rows should be the same: take both from the same collection, or divide them "
-            "in the same way (repartition)."
+            f"X and {name} have different partitions, and different indexes for the same rows: "
+            "take both from the same collection, or divide them in the same way (repartition)."
         )
     return rows
 

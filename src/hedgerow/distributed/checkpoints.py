@@ -1,9 +1,9 @@
-"""Rounds of a training, stored by the scheduler while the workers continue.
+"""Checkpoints of a training, stored on the scheduler while the workers continue.
 
 Parts (:class:`hedgerow.boosting.resume.checkpoint.Rounds` as bytes) are variables of the
 scheduler, ``hedgerow-RUN-EPOCH-NUMBER``.  Rank 0 writes them.  When an attempt has failed,
-the client adds its parts to those of earlier attempts, and passes all of them
-to all ranks of the next attempt.  Later writes of a rank of an older attempt are never read.
+the client collects the parts of all attempts and passes them to all ranks of the next
+attempt.  A part that a rank of an older attempt writes later is never read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hedgerow.errors import StorageError
 from hedgerow.io.checkpoint_parts import rounds_from_bytes, rounds_to_bytes
 
 _WAIT = "200 ms"
-"""Time for the scheduler to find that a part does not exist."""
+"""Time in which the scheduler finds that a part does not exist."""
 
 
 class ClusterStore:
@@ -26,9 +26,9 @@ class ClusterStore:
     Parameters
     ----------
     parts : sequence of bytes
-        From earlier attempts, in order.
+        Parts from earlier attempts, in order.
     save : callable
-        Stores one more part.
+        Function that stores one more part.
     """
 
     def __init__(self, parts: Sequence[bytes], save: Callable[[bytes], None]) -> None:
@@ -36,7 +36,7 @@ class ClusterStore:
         self._fit = ""
 
     def open(self) -> None:
-        """Do nothing: there is nothing to claim."""
+        """Do nothing, because the store is not shared."""
 
     def latest(self, fit: Fingerprint) -> Rounds | None:
         """Return all rounds of earlier attempts."""
@@ -54,11 +54,11 @@ class ClusterStore:
         self._save(b"".join(rounds_to_bytes(part, self._fit)))
 
     def close(self) -> None:
-        """Do nothing: nothing is held."""
+        """Do nothing, because the store holds no resources."""
 
 
 def saver(run: bytes, epoch: int) -> Callable[[bytes], None]:
-    """Return a function for a task that stores the parts of an attempt in order."""
+    """Return a function that stores the parts of an attempt, in order, from a task."""
     n_parts = 0
 
     def save(content: bytes) -> None:

@@ -1,24 +1,24 @@
-"""Work on all workers of a cluster, repeated until an attempt succeeds.
+"""Run work on all workers of a cluster, with restarts until an attempt succeeds.
 
 Glossary
 --------
-rank      one long task on each worker; all ranks run the same function and communicate
-          over the workers' connections (:mod:`hedgerow.comm.dask`)
+rank      one long-running task on each worker; all ranks run the same function and
+          communicate over the connections between workers (:mod:`hedgerow.comm.dask`)
 epoch     number of the attempt, increased when a rank is lost; messages of older epochs are
           dropped, and ranks of older epochs end
-lineage   the tasks that made a partition: Dask runs them again if the workers
-          with the partition are gone
+lineage   the tasks that made a partition; Dask runs them again if the workers with the
+          partition are lost
 
 ::
 
-    partitions ready ---> ranks join ---> ranks work ---> same digest from all: done
+    partitions ready ---> ranks join ---> ranks work ---> same digest on all: done
          ^                    |               |
          |  lineage           v               v
          +----- epoch + 1, the remaining workers, the last checkpoint
 
-Every wait is limited.  A lost worker is noticed at once by the other ranks (their connection
-to it ends) and by the client; a stalled one after ``timeout``.  If the client is gone,
-the scheduler cancels its tasks and the workers notice.
+Every wait is limited.  The other ranks and the client notice a lost worker at once, because
+connections to it end, and a stalled worker after ``timeout``.  If the client is lost, the
+scheduler cancels its tasks, which the workers notice.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ logger = logging.getLogger("hedgerow")
 
 _POLL_SECONDS = 0.5
 _SCHEDULER_SECONDS = 60.0
-"""Time for the scheduler to answer."""
+"""Limit of the time in which the scheduler answers."""
 
 _GRACE_SECONDS = 5.0
-"""Time for ranks to notice that one of them is lost, before they are cancelled."""
+"""Time in which ranks notice that a rank is lost, before they are cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resilience:
-    """How long to wait, and how often to restart.
+    """Timeouts, and limits of restarts and checkpoints.
 
     Attributes
     ----------
     timeout : float, default 300
-        Seconds that a rank waits for the others in one exchange; longer than any
-        worker needs for its rows of one level, or for compilation.
+        Seconds that a rank waits for the other ranks in one exchange; longer than any worker
+        needs for its rows of one level, or for compilation.
     connect_timeout : float, default 30
-        Seconds that the client waits for an answer of the workers.
+        Seconds that the client waits for the workers to answer.
     max_restarts : int, default 3
-        Attempts after the first.
+        Largest number of attempts after the first.
     checkpoint_every : float, default 10
-        Seconds between checkpoints; 0: after every round.
+        Seconds between checkpoints; 0 means after every round.
     """
 
     timeout: float = 300.0
@@ -76,12 +76,12 @@ class Resilience:
 
 
 class _Lost(Exception):
-    """An attempt has failed because ranks could not continue; another may succeed."""
+    """Failure of an attempt whose ranks could not continue; another attempt may succeed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parts:
-    """A table of a training.
+    """The partitions of a table.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ def run_on_workers(
     workers: Sequence[str] | None = None,
     resilience: Resilience | None = None,
 ) -> bytes:
-    """Run a function on all workers, each with its partitions, until all return the same.
+    """Run a function on all workers, each with its partitions, until an attempt succeeds.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def run_on_workers(
     more : Parts, optional
         A second table, for validation.
     workers : sequence of str, optional
-        Addresses; default: all workers at the beginning of an attempt.
+        Addresses; by default all workers at the beginning of an attempt.
     resilience : Resilience, optional
 
     Returns
@@ -134,8 +134,8 @@ def run_on_workers(
 
     Raises
     ------
-    If workers were lost or stalled more than ``max_restarts`` times, no worker is left,
-    the scheduler does not answer, or ranks return different bytes.
+    CommunicationError
+        If workers were lost or stalled more than ``max_restarts`` times, no worker remains,
         the scheduler does not answer, or ranks return different bytes.
     Exception
         An error of the function on any rank, which is not retried.
@@ -160,7 +160,7 @@ def run_on_workers(
         if isinstance(error, HedgerowError) or client.status == "running":
             raise
         raise CommunicationError(
-            f"the connection to the Dask scheduler is gone ({type(error).__name__}: {error}): the "
+            f"the connection to the Dask scheduler is lost ({type(error).__name__}: {error}): the "
             "training has ended"
         ) from error
     raise CommunicationError(
@@ -179,7 +179,7 @@ def _attempt(
     epoch: int,
     saved: Sequence[bytes],
 ) -> bytes:
-    """Run all ranks once."""
+    """Run one attempt on all ranks."""
     for table in tables:
         ready(client, table.futures)
     addresses = _join(client, workers, resilience, run, epoch)
@@ -218,26 +218,25 @@ def _attempt(
 
 
 def ready(client: Any, futures: Sequence[Any]) -> None:
-    """Wait until partitions are computed; raise their errors."""
-    # "lost" is the client's name for tasks that are about to run again.
+    """Wait until all partitions are computed; raise the error of a failed partition."""
+    # The client calls tasks "lost" that are about to run again.
     while not _types_known(client, futures, 60.0, ("pending", "lost")):
         _addresses(client)  # raises if the scheduler is gone
     for number, future in enumerate(futures):
         if future.status == "error":
             future.result()  # raises
         if future.status != "finished":
-            _addresses(client)  # a client without its scheduler cancels everything it has
+            _addresses(client)  # raises if the scheduler is gone: the client then cancels all
             raise CommunicationError(
-                f"partition {number} is {future.status}, and Dask does not know how to make it "
-                "again: build the collection from files or delayed functions, not from scattered "
-                "data"
+                f"partition {number} is {future.status}, and Dask cannot compute it again: build "
+                "the collection from files or delayed functions, not from scattered data"
             )
 
 
 def _types_known(
     client: Any, futures: Sequence[Any], timeout: float, unsettled: Sequence[str] = ("pending",)
 ) -> bool:
-    """Wait until no task is pending; False if the time runs out."""
+    """Wait until no task is pending; return False if the time runs out."""
     deadline = time.monotonic() + timeout
     while any(future.status in unsettled for future in futures):
         if time.monotonic() > deadline or client.status != "running":
@@ -251,8 +250,8 @@ def _join(
 ) -> list[str]:
     """Return the addresses of the participating workers, each with an open mailbox.
 
-    Workers that do not answer are removed from the cluster, so that Dask computes their data
-    elsewhere, and the others join again.
+    Workers that do not answer are removed from the cluster, so that Dask computes their data on
+    other workers, and the remaining workers join again.
     """
     chosen = present_workers(client, workers, resilience.connect_timeout)
     futures = [
@@ -280,12 +279,12 @@ def _join(
 def present_workers(
     client: Any, workers: Sequence[str] | None = None, patience: float = 30.0
 ) -> list[str]:
-    """Return the addresses of the workers; waits for one if there is none.
+    """Return the addresses of the workers; wait for a worker if there is none.
 
     Raises
     ------
     CommunicationError
-        If none appears within ``patience`` seconds.
+        If no worker appears within ``patience`` seconds.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -295,13 +294,13 @@ def present_workers(
         if there:
             return there
         if time.monotonic() > deadline:
-            requested = "" if workers is None else f" of those asked for ({', '.join(workers)})"
+            requested = "" if workers is None else f" among the requested: {', '.join(workers)}"
             raise CommunicationError(f"the cluster has no workers{requested}")
         time.sleep(_POLL_SECONDS)
 
 
 def _addresses(client: Any) -> set[str]:
-    """Return the workers that the scheduler knows."""
+    """Return the addresses of the workers that the scheduler knows."""
     try:
         if client.status != "running":
             raise OSError(f"the client is {client.status}")
@@ -316,7 +315,7 @@ def _addresses(client: Any) -> set[str]:
 def _results(
     client: Any, futures: Sequence[Any], addresses: Sequence[str], resilience: Resilience
 ) -> list[RankResult]:
-    """Return the ranks' results; raises as soon as one of them cannot return."""
+    """Return the results of the ranks; raise as soon as a rank cannot return."""
     deadline: float | None = None
     lost: list[str] = []
     while True:
@@ -350,13 +349,13 @@ def _results(
 
 
 def _described(failed: Sequence[str], otherwise: Sequence[str]) -> str:
-    """Choose one reason: that of a rank that knows more than that another gave up."""
+    """Choose one reason: the original failure, rather than that another rank gave up."""
     firsthand = [reason for reason in failed if " gave up: " not in reason]
     return (firsthand or failed or otherwise)[0]
 
 
 def _raise_own(future: Any) -> None:
-    """Raise the error of the function; Dask's errors about lost workers become ``_Lost``."""
+    """Raise the error of the function; convert errors of Dask about lost workers to ``_Lost``."""
     error = future.exception()
     if not isinstance(error, HedgerowError) and type(error).__module__.startswith("distributed"):
         raise _Lost(f"{type(error).__name__}: {error}") from error
@@ -364,24 +363,23 @@ def _raise_own(future: Any) -> None:
 
 
 def _agreed(results: Sequence[RankResult]) -> bytes:
-    """Return the common result of all ranks."""
+    """Return the result that all ranks have in common; raise if results differ."""
     digests = {result.digest for result in results}
     if len(digests) != 1:
         raise CommunicationError(
-            f"{len(results)} ranks came to {len(digests)} different results: this should never "
-            "happen; please report it. Different versions of hedgerow or NumPy on the workers may "
-            "be the cause."
+            f"{len(results)} ranks have {len(digests)} different results. Check that all workers "
+            "have the same versions of hedgerow and NumPy; if they do, please report this defect."
         )
     return results[0].content
 
 
 def _remove_if_dead(client: Any, address: str, resilience: Resilience) -> bool:
-    """Remove a worker that does not even send heartbeats; return whether it was one."""
+    """Remove a worker if it has stopped sending heartbeats; return whether it was removed."""
     return bool(client.run_on_scheduler(_remove_worker, address, resilience.connect_timeout / 2))
 
 
 async def _remove_worker(address: str, silence: float, dask_scheduler: Any = None) -> bool:
-    """Run by the scheduler."""
+    """Remove a worker without heartbeats for ``silence`` seconds; runs on the scheduler."""
     worker = dask_scheduler.workers.get(address)
     if worker is None:
         return False

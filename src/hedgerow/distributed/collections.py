@@ -1,4 +1,4 @@
-"""The user's Dask collections as partitions on workers."""
+"""Conversion of the user's Dask collections to partitions on workers."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Tables:
     validation : Parts or None
     n_features : int
     checksums : two tuples of int
-        Of the partitions of both.
+        Checksums of the partitions of the training and validation rows.
     offsets : tuple of str
         Names of the offset columns.
     needs_all_rows : tuple of str
-        Reasons why one worker must hold all rows, as sentences; empty if none.
+        Reasons why one worker must hold all rows, as sentences; may be empty.
     """
 
     train: Parts
@@ -64,18 +64,18 @@ class Tables:
 
 
 def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[str, Any]) -> Tables:
-    """Compute the partitions of the training rows and, if given, of validation rows.
+    """Compute the partitions of the training rows and of optional validation rows.
 
     Parameters
     ----------
     client : distributed.Client
     train, validation : mapping of str to collection or None
-        With the names in ``NAMES``; ``"X"`` and ``"y"`` of ``validation`` may be None.
+        Collections by the names in ``NAMES``; ``"X"`` and ``"y"`` of ``validation`` may be None.
 
     Raises
     ------
     DataError, DataTypeError
-        If they do not fit together; the message names partition and column.
+        If collections do not match; the message names partition and column.
     """
     train, validation = _given(train), _given(validation)
     _check_both(train, validation)
@@ -99,7 +99,7 @@ def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[st
 def _needs_all_rows(train: Mapping[str, Any], first: Description) -> Iterator[str]:
     for role in ("groups", "position"):
         if role in train:
-            yield f"{NAMES[role]} relates rows of different partitions."
+            yield f"{NAMES[role]} relates rows in different partitions."
     if first.n_targets > 1:
         yield f"y has {first.n_targets} columns: trees of several targets need all rows at once."
 
@@ -109,7 +109,7 @@ def _given(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_both(train: Mapping[str, Any], validation: Mapping[str, Any]) -> None:
-    """Raise if validation rows lack a part of the training rows, or have an additional one."""
+    """Raise if validation rows have fewer or more parts than the training rows."""
     if ("X" in validation) != ("y" in validation):
         given, missing = ("X_val", "y_val") if "X" in validation else ("y_val", "X_val")
         raise DataError(f"{given} is given without {missing}: give both or neither.")
@@ -129,19 +129,18 @@ def _check_both(train: Mapping[str, Any], validation: Mapping[str, Any]) -> None
 def persist_partitions(
     client: Any, parts: Mapping[str, Any], workers: Sequence[str]
 ) -> tuple[Parts, list[Description]]:
-    """Compute all partitions, neighbouring ones on the same worker.
+    """Compute all partitions, with consecutive partitions on the same worker.
 
-    Dask may move them, and computes them again from their graph if a worker is
-    lost.
+    Dask may move partitions, and computes them again from their graph if a worker is lost.
 
     Parameters
     ----------
     client : distributed.Client
     parts : mapping of str to collection
-        ``"X"``, a dask.dataframe.DataFrame or dask.array.Array; ``"y"`` and the others of
-        ``NAMES``, a series or array with one value for each row of X, in its order.
+        ``"X"`` is a dask.dataframe.DataFrame or dask.array.Array.  ``"y"`` and the other names
+        in ``NAMES`` are a series or array with one value per row of X, in the same order.
     workers : sequence of str
-        Addresses.
+        Addresses of the workers.
 
     Returns
     -------
@@ -152,7 +151,7 @@ def persist_partitions(
     Raises
     ------
     DataError, DataTypeError
-        If they do not fit together.
+        If collections do not match.
     """
     columns = {
         role: partitions_of(part, NAMES[role], _axes_of(role, part)) for role, part in parts.items()
@@ -182,7 +181,7 @@ def _axes_of(role: str, part: Any) -> int:
 def _put_together(
     client: Any, columns: Mapping[str, Sequence[Any]], workers: Sequence[str]
 ) -> tuple[list[Any], list[Description]]:
-    """The partitions of a training on the workers, and their descriptions on the client."""
+    """Return the partitions on the workers, and their descriptions on the client."""
     import dask
 
     delayed = []
@@ -198,14 +197,14 @@ def _put_together(
 
 
 def partitions_of(collection: Any, name: str, n_axes: int) -> list[Any]:
-    """Return the partitions of a collection, as delayed objects.
+    """Return the partitions of a collection as delayed objects.
 
     Raises
     ------
     DataTypeError
-        If it is not a Dask data frame, series or array.
+        If the collection is not a Dask data frame, series or array.
     DataError
-        If it has the wrong number of axes.
+        If the collection has the wrong number of axes.
     """
     if not is_collection(collection):
         raise DataTypeError(
@@ -227,17 +226,17 @@ def partitions_of(collection: Any, name: str, n_axes: int) -> list[Any]:
 
 
 def _parts_of_frame(frame: Any) -> list[Any]:
-    """Return a frame's own number of partitions, read from files with the needed columns only.
+    """Return the original partitions of a frame, which read only the needed columns of files.
 
-    When Dask computes a frame, it may join partitions: more for a single
-    column than for a whole table, so the partitions of target and rows would differ.
+    When Dask computes a frame, it may join partitions: more for a single column than for a
+    table, so the partitions of target and rows would differ.
     """
     needed = frame.simplify() if hasattr(frame, "simplify") else frame
     if needed.npartitions != frame.npartitions:
         needed = frame
     parts = needed.to_delayed(optimize_graph=False)
-    # Persisted columns of a Parquet data set: Dask joins partitions but still counts the
-    # old ones, the last of which do not exist.  All rows are in the first ones.
+    # For persisted columns of a Parquet data set, Dask joins partitions but keeps the old
+    # count.  All rows are in the first partitions, and the last partitions do not exist.
     return [part for part in parts if part.key in part.dask]
 
 
@@ -247,7 +246,7 @@ def is_collection(value: Any) -> bool:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a collection is an array; data frames have partitions."""
+    """Whether a collection is an array; only data frames have partitions."""
     return hasattr(value, "chunks") and not hasattr(value, "divisions")
 
 

@@ -29,12 +29,12 @@ from hedgerow.estimators.file_fit import loss_spec_of
 from hedgerow.model.model import Model
 
 _MOST_CELLS = 20_000_000
-"""Up to this many values, ``"auto"`` has the meaning of a fit in memory, and one worker chooses:
-that takes minutes.  Larger tables get the plain values of :func:`hedgerow.train`."""
+"""Most values of a table for which ``"auto"`` means the same as in memory: one worker then
+chooses, which takes minutes.  Larger tables get the plain defaults of :func:`hedgerow.train`."""
 
 
 class OnCluster(HedgerowEstimator):
-    """The common part of the estimators for clusters."""
+    """Base class of the estimators for clusters."""
 
     _local_class: ClassVar[type[HedgerowEstimator]]
 
@@ -45,7 +45,7 @@ class OnCluster(HedgerowEstimator):
         train: Mapping[str, Any],
         validation: Mapping[str, Any],
     ) -> tuple[Any, Tables]:
-        """The client, and the partitions on the workers."""
+        """Return the client, and the partitions on the workers."""
         check_parallelism(parallelism)
         for name in ("callbacks", "progress"):
             if getattr(self, name):
@@ -84,7 +84,7 @@ class OnCluster(HedgerowEstimator):
         return self
 
     def _check_parts(self, tables: Tables) -> None:
-        """Raise, before rows are read, for features that need all rows."""
+        """Raise for features that need all rows, before rows are read."""
         if self.warm_start and "booster_" in vars(self):
             raise AllRowsNeededError("warm_start=True continues with rows in memory.")
         check_parts(None, self._params())
@@ -93,8 +93,8 @@ class OnCluster(HedgerowEstimator):
         if by_rows and sum(tables.train.lengths) * tables.n_features <= _MOST_CELLS:
             raise AllRowsNeededError(
                 "n_estimators, learning_rate and early_stopping are 'auto'; for "
-                f"tables up to {_MOST_CELLS:,} values a cluster chooses them as a fit in memory "
-                "does."
+                f"tables up to {_MOST_CELLS:,} values a cluster chooses them like a fit in "
+                "memory."
             )
 
     def _work(
@@ -133,7 +133,7 @@ class OnCluster(HedgerowEstimator):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Load an estimator written by this class or the local one; see there."""
+        """Load an estimator that this class or the local class saved."""
         local = cls._local_class.load(path)
         estimator = cls(**local.get_params(deep=False))
         estimator.__dict__.update(vars(local))
@@ -190,8 +190,8 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         ----------
         X : dask.dataframe.DataFrame or dask.array.Array, shape (n_rows, n_features)
         y : dask.dataframe.Series or dask.array.Array, shape (n_rows,)
-            Labels: text, integers, booleans, or whole floats.  One for each row of X, in its order;
-            or several columns of 0 and 1.
+            Labels (text, integers, booleans, or integral floats), one per row of X in the same
+            order; or several columns of 0 and 1.
         sample_weight : like y, optional
         X_val, y_val, sample_weight_val : like X, y and sample_weight, optional
             Rows for learning curves and early stopping.
@@ -200,7 +200,7 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         groups : like y, optional
             Rows of one group stay together in folds and in held-out rows.
         client : distributed.Client, optional
-            Default: the last client created.
+            By default the last client created.
         parallelism, memory_limit, resilience
             See :func:`hedgerow.distributed.train`.
 
@@ -349,7 +349,7 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
         return predict_lazily(method, X, np.dtype(np.float64), columns, offset=offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the R2 of the predictions; Harrell's concordance for survival times."""
+        """Return the R2 of the predictions, or Harrell's concordance for survival times."""
         if not is_collection(X):
             return float(super().score(X, y, sample_weight))
         from sklearn.metrics import r2_score
@@ -366,7 +366,7 @@ def find_classes(client: Any, parts: Parts) -> AnyArray:
     Raises
     ------
     DataError
-        If there are fewer than two.
+        If there are fewer than two labels.
     DataTypeError
         If labels of different types cannot be ordered.
     """
@@ -382,7 +382,7 @@ def find_classes(client: Any, parts: Parts) -> AnyArray:
 
 
 def _predicted(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Return predictions, targets and weights in memory, predicted on the workers."""
+    """Predict on the workers; return predictions, targets and weights in memory."""
     import dask
 
     found: tuple[Any, Any, Any] = dask.compute(estimator.predict(X), y, sample_weight)

@@ -1,8 +1,9 @@
 """Training on one worker, for features that need all rows at once.
 
-Training in chunks (:mod:`hedgerow.distributed.work`) supports most parameters.  For the others, the
-partitions go to the worker with the most memory, which trains as on a table in memory, so the
-model has the same bytes.  If it does not have enough memory, an error names the feature.
+Training in chunks (:mod:`hedgerow.distributed.work`) supports most parameters.  For other
+parameters, the partitions go to the worker with the most memory, which trains as on a table in
+memory, so the model has the same bytes.  If that worker has too little memory, an error names
+the feature.
 
 ::
 
@@ -32,7 +33,7 @@ from hedgerow.training import train
 logger = logging.getLogger("hedgerow")
 
 _SHARE = 0.7
-"""Share of a worker's memory limit for a table, a copy of it, and its bins."""
+"""Fraction of a worker's memory limit for a table, a copy of the table, and its bins."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +63,7 @@ class TableOnOneWorker:
         )
 
     def dataset(self, **reading: Any) -> Dataset:
-        """Arguments for :func:`hedgerow.train`."""
+        """Return a Dataset for :func:`hedgerow.train`."""
         return Dataset(
             self.X,
             self.y,
@@ -77,7 +78,7 @@ class TableOnOneWorker:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainAlone:
-    """:func:`hedgerow.train` on all rows; its result is a booster.
+    """Call of :func:`hedgerow.train` on all rows, which returns a booster.
 
     Attributes
     ----------
@@ -107,7 +108,7 @@ class TrainAlone:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitAlone:
-    """The fit of a local estimator to all rows; the result is the fitted estimator."""
+    """Fit of a local estimator to all rows, which returns the fitted estimator."""
 
     estimator: Any
 
@@ -148,9 +149,10 @@ def run_alone(
     work : TrainAlone or FitAlone
     tables : Tables
     reason : AllRowsNeededError
-        The reason; its text begins the error message if no worker has enough memory.
+        Reason for training on one worker; its text begins the error message if no worker has
+        enough memory.
     resilience : Resilience, optional
-        ``max_restarts``: how often the training restarts if the worker is lost.
+        ``max_restarts`` limits the restarts after the worker is lost.
 
     Returns
     -------
@@ -179,7 +181,7 @@ def run_alone(
 
 
 def _run(work: TrainAlone | FitAlone, n_train: int, *partitions: Partition) -> Any:
-    """Run on a worker."""
+    """Train on this worker."""
     from distributed import get_worker
 
     rows = TableOnOneWorker.of(partitions[:n_train])
@@ -195,15 +197,15 @@ def _roomiest(client: Any, tables: Tables, reason: AllRowsNeededError) -> str:
     room, size = limits[worker], sum(sizes)
     if room and 3 * size > _SHARE * room:
         raise ParameterError(
-            f"{reason} All rows, {shown_bytes(size)}, would take about three times as much on one "
-            f"worker, and the largest worker has {shown_bytes(room)}: leave that parameter out, "
+            f"{reason} All rows have {shown_bytes(size)} and need about three times as much on one "
+            f"worker, but the largest worker has {shown_bytes(room)}: leave that parameter out, "
             "or add a larger worker."
         )
     return worker
 
 
 def _limits_of_workers(dask_scheduler: Any = None) -> dict[str, int]:
-    """Run on the scheduler: the memory of each worker, 0 for no limit."""
+    """Return the memory limit of each worker, 0 for none; runs on the scheduler."""
     return {
         address: int(worker.memory_limit or 0) for address, worker in dask_scheduler.workers.items()
     }
@@ -218,7 +220,7 @@ def _size_of(partition: Partition) -> int:
 
 
 def _column(parts: list[Any], name: str) -> Any:
-    """Return one value per row, from columns or tables of one column."""
+    """Concatenate columns, or tables with one column, to one value per row."""
     return None if parts[0] is None else _joined([one_axis(part, name) for part in parts])
 
 

@@ -1,22 +1,22 @@
 """The division of work between workers: by rows, or by features.
 
-============  =============================  ==================================
-              ``"data"``                     ``"features"``
-============  =============================  ==================================
-each worker   its own rows                   all rows
+=============  =============================  ====================================
+               ``"data"``                     ``"features"``
+=============  =============================  ====================================
+each worker    its own rows                   all rows
 sent per tree  histograms of the built nodes  splits
 repeated       nothing                        gradients, partition of rows, scores
-============  =============================  ==================================
+=============  =============================  ====================================
 
 ``"auto"`` chooses ``"features"`` if all of these hold::
 
     traffic  = nodes * n_features * (max_bins + 1) * 16 bytes * (W - 1) / W
     repeated = n_rows * levels * 8 bytes                      * (W - 1) / W
-    traffic > repeated      the histograms of a tree are more than the repeated work
+    traffic > repeated      the histograms of a tree exceed the repeated work
     2 * n_rows * n_features + 40 * n_rows <= a quarter of the memory of a worker
 
-``nodes`` is the number of leaves minus one, ``levels`` their base-2 logarithm; a node
-whose sibling is built is not sent, so ``traffic`` counts half of all nodes.
+``nodes`` is the number of leaves minus one, and ``levels`` the base-2 logarithm of the number
+of leaves.  ``traffic`` counts half of all nodes, because only one of two siblings is sent.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_LEAVES = 1 << 16
 
 
 def check_parallelism(value: object) -> None:
-    """Raise for any other value."""
+    """Raise ``ParameterError`` for an unknown division of work."""
     if value not in get_args(Parallelism):
         known = ", ".join(map(repr, get_args(Parallelism)))
         raise ParameterError(
@@ -58,17 +58,17 @@ def choose_mode(
     n_workers: int,
     memory: int | None,
 ) -> GrowMode:
-    """Choose the division; the reason is logged.
+    """Choose the division of work, and log the reason.
 
     Parameters
     ----------
-    asked : {"auto", "data", "features"}
+    requested : {"auto", "data", "features"}
     params : BoostParams
     n_rows, n_features : int
-        Of the whole table.
+        Size of the training table.
     n_workers : int
     memory : int or None
-        Bytes of the smallest worker; None: not limited.
+        Memory of the smallest worker in bytes; None means no limit.
 
     Examples
     --------

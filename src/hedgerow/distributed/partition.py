@@ -1,8 +1,8 @@
-"""Partitions of Dask collections, in the tasks on workers.
+"""Partitions of Dask collections, as tasks on workers use them.
 
 Glossary
 --------
-partition  neighbouring rows of all collections of a training: features, target, weights
+partition  consecutive rows of all collections of a training: features, target, weights
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from hedgerow.estimators import labels
 
 
 class Partition(NamedTuple):
-    """Some rows.
+    """Consecutive rows of all collections.
 
     X         frame, array of two axes, or sparse matrix
-    y         column or array of one axis
-    weight    the same, or None
-    query     the same, with the query of each row, or None
-    offset    raw scores of the rows, one or one for each output, or None
-    groups    the group of each row, or None
-    position  the position of each row in its query, or None
+    y         target: column or array of one axis
+    weight    weight of each row, or None
+    query     query of each row, or None
+    offset    raw scores of each row, one or one per output, or None
+    groups    group of each row, or None
+    position  position of each row in its query, or None
     """
 
     X: Any
@@ -58,14 +58,14 @@ class Description:
     n_values : tuple of int
         Rows of y and of each further part.
     names : tuple of str, or None
-        Columns of X; None without names.
+        Column names of X, if it has any.
     n_features : int
     checksum : int
         Checksum of all values.
     n_offsets : int, default=0
-        Columns of the offset; 0 without an offset.
+        Number of columns of the offset; 0 without an offset.
     n_targets : int, default=1
-        Columns of y.
+        Number of columns of y.
     """
 
     n_rows: int
@@ -83,7 +83,7 @@ def make_partition(**parts: Any) -> Partition:
 
 
 def describe(partition: Partition) -> Description:
-    """Return sizes and names."""
+    """Return the sizes, names and checksum of a partition."""
     X = partition.X
     named = hasattr(X, "columns")
     return Description(
@@ -98,13 +98,13 @@ def describe(partition: Partition) -> Description:
 
 
 def row_count(values: Any) -> int:
-    """Return the rows of a table, sparse or not, or of a column."""
+    """Return the number of rows of a table, dense or sparse, or of a column."""
     shape = getattr(values, "shape", None)
     return int(shape[0]) if shape else len(values)
 
 
 def column_count(values: Any) -> int:
-    """Return the columns of a table, or 1 for a column."""
+    """Return the number of columns of a table, or 1 for a column."""
     shape = np.shape(values)
     return int(shape[1]) if len(shape) > 1 else 1
 
@@ -115,7 +115,7 @@ def rows_agree(one: Description) -> bool:
 
 
 def names_of_offsets(first: Description) -> tuple[str, ...]:
-    """Return names for the offset columns that differ from those of the features."""
+    """Return names for the offset columns that differ from all names of features."""
     taken = set(first.names or default_names(max(first.n_features, 0)))
     names: list[str] = []
     for k in range(first.n_offsets):
@@ -127,7 +127,7 @@ def names_of_offsets(first: Description) -> tuple[str, ...]:
 
 
 def checksum_of(partition: Partition) -> int:
-    """Return a checksum of all values: if Dask computes a partition again, it must be the same."""
+    """Return a checksum of all values, to verify a partition that Dask computes again."""
     found = 0
     for part in partition:
         if part is None:
@@ -155,12 +155,12 @@ def _bytes_of(column: Any) -> bytes | memoryview:
 
 
 def check_descriptions(found: Sequence[Description]) -> None:
-    """Raise for partitions that do not fit together.
+    """Raise if partitions have different columns.
 
     Raises
     ------
     DataError
-        Names the partition, and the column.
+        If columns differ; the message names the partition and the column.
     """
     first = found[0]
     for number, one in enumerate(found):
@@ -187,13 +187,13 @@ def check_descriptions(found: Sequence[Description]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """The conversion of labels to numbers and weights.
+    """Conversion of labels to class indices and weights.
 
     Attributes
     ----------
     classes : array (n_classes,)
     weights : float64 (n_classes,), or None
-        Of the classes.
+        Weights of the classes.
     """
 
     classes: AnyArray
@@ -208,7 +208,7 @@ class PartitionPart:
     partition : Partition
     number : int
     labels : Labels, optional
-        For classification.
+        Conversion of labels, for classification.
     offsets : sequence of str
         Names of the offset columns.
     """
@@ -229,7 +229,7 @@ class PartitionPart:
         self._aside: tuple[ReadColumn, ReadColumn | None] | None = None
 
     def column_names(self) -> tuple[str, ...] | None:
-        """Names of the columns; None for sparse rows."""
+        """Return the names of the columns, or None for sparse rows."""
         X = self._partition.X
         if is_sparse(X):
             return None
@@ -237,11 +237,11 @@ class PartitionPart:
         return (*names, *self._offsets)
 
     def bytes_per_row(self) -> float:
-        """Return None: not known."""
+        """Return 0: the size is unknown."""
         return 0.0
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
-        """Yield the one batch, which is in memory."""
+        """Yield the only batch, which is in memory."""
         X = self._partition.X
         n_rows = int(X.shape[0])
         if n_rows == 0:
@@ -269,7 +269,7 @@ class PartitionPart:
         return {name: _column(table[:, k], name) for k, name in enumerate(self._offsets)}
 
     def _read_aside(self) -> tuple[ReadColumn, ReadColumn | None]:
-        """Return target and weight as numbers."""
+        """Return the target and the weight as numbers."""
         y, weight = one_axis(self._partition.y, "y"), None
         if self._partition.weight is not None:
             weight = one_axis(self._partition.weight, "sample_weight")
@@ -287,7 +287,7 @@ def check_unchanged(
     Raises
     ------
     DataError
-        Names the first one.
+        If a partition has changed; the message names the first one.
     """
     for partition, number, known in zip(partitions, numbers, sums, strict=True):
         if checksum_of(partition) != known:
@@ -300,17 +300,17 @@ def check_unchanged(
 
 
 class NoRows:
-    """The part of a rank without partitions."""
+    """Empty part of a source, for a rank without partitions."""
 
     types_known = False
     name = "no partition"
 
     def column_names(self) -> None:
-        """Return None: no names are known."""
+        """Return None: the names are unknown."""
         return
 
     def bytes_per_row(self) -> float:
-        """Return None: not known."""
+        """Return 0: the size is unknown."""
         return 0.0
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
@@ -319,7 +319,7 @@ class NoRows:
 
 
 def encoded(partition: Partition, known: Labels) -> tuple[FloatArray, FloatArray | None]:
-    """Return each row's class index (0 for weight 0), and its weight times that of the class."""
+    """Return the class index (0 for weight 0) and the weight, times class weight, of each row."""
     y, weight = label_array(partition), weight_array(partition)
     counted = slice(None) if weight is None else weight > 0.0
     codes = np.zeros(len(y))
@@ -330,19 +330,19 @@ def encoded(partition: Partition, known: Labels) -> tuple[FloatArray, FloatArray
 
 
 def label_array(partition: Partition) -> AnyArray:
-    """Return the labels of a partition with rows."""
+    """Return the labels of a non-empty partition."""
     return labels.read_labels(partition.y, row_count(partition.X), "y", "DaskHedgerowClassifier")
 
 
 def weight_array(partition: Partition) -> FloatArray | None:
-    """Return weights unchecked; NaN and negative ones are found when rows are read."""
+    """Return the weights without validation, which happens when rows are read."""
     if partition.weight is None:
         return None
     return np.ascontiguousarray(one_axis(partition.weight, "sample_weight"), dtype=np.float64)
 
 
 def counted_queries(partition: Partition) -> AnyArray:
-    """Return the queries of the rows of positive weight."""
+    """Return the queries of the rows with positive weight."""
     check_given(partition.query)
     values = np.asarray(one_axis(partition.query, "qid"))
     weight = weight_array(partition)
@@ -350,7 +350,7 @@ def counted_queries(partition: Partition) -> AnyArray:
 
 
 def unique_labels(partition: Partition, number: int) -> AnyArray:
-    """Return the labels of rows of positive weight, ascending."""
+    """Return the distinct labels of rows with positive weight, in ascending order."""
     if partition.X.shape[0] == 0:
         return np.zeros(0, dtype=object)
     try:
@@ -362,9 +362,9 @@ def unique_labels(partition: Partition, number: int) -> AnyArray:
 
 
 def add_masses(before: FloatArray, partition: Partition, classes: AnyArray) -> FloatArray:
-    """Return the weight of each class in all rows so far, added row by row in order.
+    """Return the sum of weights of each class over all rows so far, added in row order.
 
-    So the sum of weights is the same float as for the whole table in memory.
+    The sums are therefore the same floats as for a table in memory.
     """
     if partition.X.shape[0] == 0:
         return before

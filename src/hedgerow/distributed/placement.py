@@ -1,4 +1,4 @@
-"""Assignment of partitions to ranks: neighbouring ones, about equally many rows each."""
+"""Assignment of consecutive partitions to ranks, with about the same number of rows each."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 
 def contiguous(lengths: Sequence[int], n_ranks: int) -> list[range]:
-    """Divide partitions between ranks, in order, by their rows.
+    """Divide partitions among ranks in order, with about the same number of rows each.
 
-    A partition goes to the rank whose share of all rows contains its middle row, so
-    no rank has more than its share plus one partition.
+    A partition goes to the rank whose share of all rows contains the middle row of the
+    partition, so no rank has more than its share plus one partition.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def contiguous(lengths: Sequence[int], n_ranks: int) -> list[range]:
     Returns
     -------
     list of range
-        Numbers of partitions for each rank; a rank may get none.
+        Numbers of the partitions of each rank; may be empty.
 
     Examples
     --------

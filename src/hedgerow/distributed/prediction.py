@@ -1,4 +1,4 @@
-"""Prediction of Dask collections: lazily, one partition at a time."""
+"""Lazy prediction of Dask collections, one partition at a time."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def predict_lazily(
     name: str | None = None,
     offset: Any = None,
 ) -> Any:
-    """Return ``method(partition)`` of all partitions as one collection.
+    """Return the results of ``method(partition)`` for all partitions as one collection.
 
     Parameters
     ----------
     method : callable
-        From rows to an array of shape (n_rows,), or (n_rows, n_columns).
+        Function from rows to an array of shape (n_rows,), or (n_rows, n_columns).
     X : dask.dataframe.DataFrame or dask.array.Array
     dtype : dtype
         Dtype of the result.
@@ -38,12 +38,13 @@ def predict_lazily(
     name : str, optional
         Name of the resulting series for a data frame.
     offset : dask.dataframe.Series, DataFrame or dask.array.Array, optional
-        Raw scores of the rows, a collection of the same kind: ``method(partition, offset=...)``.
+        Raw scores of the rows, in a collection of the same kind as X; they are passed as
+        ``method(partition, offset=...)``.
 
     Returns
     -------
     dask.dataframe.Series, DataFrame or dask.array.Array
-        Of the same kind as X; a data frame keeps the index of X.
+        Collection of the same kind as X; a data frame keeps the index of X.
     """
     check_offset_of(X, offset)
     if is_array(X):
@@ -56,7 +57,7 @@ def predict_lazily(
 
 
 def check_offset_of(X: Any, offset: Any) -> None:
-    """Raise ``DataTypeError`` unless the offset of a collection is a collection of its kind."""
+    """Raise ``DataTypeError`` unless the offset is a collection of the same kind as X."""
     if offset is not None and (not is_collection(offset) or is_array(offset) != is_array(X)):
         kind = "array" if is_array(X) else "series or data frame"
         raise DataTypeError(
@@ -126,7 +127,7 @@ def predict(booster: Booster, X: Any, kind: PredictionKind = "value") -> Any:
     Returns
     -------
     dask.dataframe.Series, DataFrame or dask.array.Array
-        Of the same kind as X.
+        Collection of the same kind as X.
     """
     check_collection(X)
     like = booster.predict(_one_row(booster), kind=kind)
@@ -144,5 +145,5 @@ def check_collection(X: Any) -> None:
 
 
 def _one_row(booster: Booster) -> dict[str, list[float]]:
-    """Return a row of missing values."""
+    """Return a table with one row of missing values."""
     return {name: [math.nan] for name in booster.feature_names}

@@ -27,9 +27,9 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
 
     Notes
     -----
-    If the rows of a query are divided between workers, their scores are exchanged
-    once per tree.  If rows of a query are neighbours, these are few:
-    otherwise sort by query first (``set_index``).
+    Workers exchange the scores of queries whose rows are on several workers, once per tree.
+    There are few such queries if the rows of each query are adjacent.  Otherwise sort the rows
+    by query first (``set_index``).
 
     Examples
     --------
@@ -71,25 +71,25 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         y : dask.dataframe.Series or dask.array.Array, shape (n_rows,)
             Labels 0, 1, 2, ..., higher for more relevant rows; one for each row of X.
         sample_weight : like y, optional
-            Not negative; rows of weight 0 are ignored.
+            Nonnegative weights; rows of weight 0 are ignored.
         qid : like y
-            The query of each row: numbers, text or dates, in any order.  It must be given.
+            Query of each row: numbers, text or dates, in any order.  Required.
         X_val, y_val, sample_weight_val, qid_val : like X, y, sample_weight and qid, optional
             Rows for learning curves and early stopping.
         offset, offset_val : like y, optional
             Initial raw scores.
         position : like y, optional
-            Where each row was shown in its query, for clicks; see docs/ranking.md.
+            Position at which each row was shown in its query, for clicks; see docs/ranking.md.
         client : distributed.Client, optional
-            Default: the last client created.
+            By default the last client created.
         parallelism : {"auto", "data", "features"}, default="auto"
             The division of work between workers; see :mod:`hedgerow.distributed.parallelism`.
         memory_limit : int, optional
-            Bytes for binned rows on each worker; default: 40% of the worker's limit.
-            In addition, labels, queries, scores and derivatives take some 64
-            bytes for each row of the worker, and for each row of other workers in divided queries.
+            Memory for binned rows on each worker in bytes; by default 40% of the worker's
+            limit.  In addition, labels, queries, scores and derivatives take about 64 bytes per
+            row of the worker, and per row of other workers in its divided queries.
         resilience : Resilience, optional
-            How long to wait for workers and how often to restart.
+            Timeouts and limit of restarts.
 
         Returns
         -------
@@ -100,7 +100,7 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         CommunicationError
             If workers are lost or stall too often.
         DataError, DataTypeError, ParameterError
-            For unusable data; the message names partition and column.
+            If data or parameters are invalid; the message names partition and column.
         """
         check_given(qid)
         self._params(), self._stopping()
@@ -146,7 +146,7 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         return predict_lazily(method, X, np.dtype(np.float64), offset=offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, qid: Any = None) -> float:
-        """Return the mean NDCG over the queries, over whole lists; scores are gathered here."""
+        """Return the mean NDCG of complete lists over the queries, computed on the client."""
         if not is_collection(X):
             return float(super().score(X, y, sample_weight, qid=qid))
         import dask

@@ -1,7 +1,7 @@
 """The task of a rank on a worker.
 
-The task leaves the worker's thread pool (``secede``), so that the worker can compute
-lost partitions, and take part in another training, while it trains.
+The task leaves the thread pool of the worker (``secede``).  So the worker can compute lost
+partitions, and take part in another training, while it trains.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Assignment:
     numbers : tuple of int
         Numbers of the rank's partitions.
     more_numbers : tuple of int
-        Numbers of its partitions of the second table.
+        Numbers of the rank's partitions of the second table.
     checkpoint : tuple of bytes
-        The parts that earlier attempts have saved, in order.
+        The parts saved by earlier attempts, in order.
     timeout, connect_timeout : float
         See :class:`hedgerow.distributed.cluster.Resilience`.
     """
@@ -58,19 +58,19 @@ class Shard:
     Attributes
     ----------
     partitions : sequence
-        Results of the partitions' tasks, in order.
+        Partitions of the rank, in order.
     numbers : tuple of int
-        Their positions among all partitions.
+        Positions of these partitions among all partitions.
     more, more_numbers
         The same for a second table, for validation.
     scratch : str
-        The worker's folder for temporary files.
+        Folder of the worker for temporary files.
     memory : int or None
-        Bytes that the worker may use.
+        Memory limit of the worker in bytes.
     n_threads : int
-        Threads of the worker.
+        Number of threads of the worker.
     checkpoint : sequence of bytes
-        The parts that earlier attempts have saved, in order; the same on all ranks.
+        The parts saved by earlier attempts, in order; the same on all ranks.
     save : callable
         ``save(bytes)`` stores a part on the scheduler for later attempts.  It does
         nothing on ranks other than 0.
@@ -91,23 +91,23 @@ class Work(Protocol):
     """The function of all ranks, which must return the same bytes on each."""
 
     def __call__(self, ranks: Communicator, shard: Shard) -> bytes:
-        """Work with the other ranks on the rows of all."""
+        """Work together with the other ranks."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankResult:
-    """The result of a rank, or why it could not continue with the others.
+    """The result of a rank, or the reason why it could not continue.
 
     Attributes
     ----------
     digest : bytes
         Digest of the result.
     content : bytes
-        The result of rank 0; empty for others.
+        The result on rank 0; empty on other ranks.
     failure : str or None
         Failure of the communication.
     n_saved : int
-        Number of parts that rank 0 has saved in this attempt.
+        Number of parts saved by rank 0 in this attempt.
     """
 
     digest: bytes = b""
@@ -119,7 +119,7 @@ class RankResult:
 def rank_task(
     assignment: Assignment, work: Work, partitions: Sequence[Any], more: Sequence[Any]
 ) -> RankResult:
-    """The task of one rank."""
+    """Run the task of one rank."""
     from distributed import get_worker, secede
 
     worker = get_worker()
@@ -154,7 +154,7 @@ def rank_task(
                 worker.memory_manager.memory_limit,
             )
             content = work(ranks, shard)
-            ranks.barrier()  # no rank ends before all are done
+            ranks.barrier()  # no rank ends before all ranks are done
     except CommunicationError as error:
         return RankResult(failure=str(error))
     digest = hashlib.blake2b(content, digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""Training on a Dask cluster: :func:`train`."""
+"""Training on a Dask cluster with :func:`train`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def train(
 ) -> Booster:
     """Train a model on the workers of a Dask cluster.
 
-    The model has the same bytes as that of :func:`hedgerow.train` on the same rows in
+    The model has the same bytes as the model of :func:`hedgerow.train` on the same rows in
     memory, for any number of workers, any partitions, and any faults during training.  Features
     that need all rows at once (vector leaves, gradient-based sampling, folds and others, see
     docs/distributed.md) train on one worker, which receives the partitions.
@@ -59,16 +59,16 @@ def train(
     ----------
     client : distributed.Client
     params : mapping or None
-        As for :func:`hedgerow.train`; ``n_jobs`` is the number of threads of each worker,
-        default: all of them.
+        As for :func:`hedgerow.train`; ``n_jobs`` is the number of threads of each worker, by
+        default all.
     X : dask.dataframe.DataFrame or dask.array.Array, shape (n_rows, n_features)
     y : dask.dataframe.Series or dask.array.Array, shape (n_rows,)
-        One value for each row of X, in its order; or several columns (docs/several-targets.md).
+        One value per row of X, in the same order; or several columns (docs/several-targets.md).
     weight : like y, optional
     X_val, y_val, weight_val : like X, y and weight, optional
         Rows for learning curves and early stopping.
     qid, qid_val : like y, optional
-        For rankings, the query of each row; a query's rows may be in any partitions.
+        For ranking, the query of each row; the rows of a query may be in any partitions.
     offset, offset_val : like y, or with a column for each output, optional
         Initial raw scores; see docs/training-control.md.
     groups : like y, optional
@@ -80,10 +80,10 @@ def train(
     parallelism : {"auto", "data", "features"}, default="auto"
         The division of work between workers; see :mod:`hedgerow.distributed.parallelism`.
     memory_limit : int, optional
-        Bytes for binned rows on each worker; the rest goes to its local directory.
-        Default: 40% of the worker's memory limit.
+        Memory for binned rows on each worker in bytes; other rows go to its local directory.
+        By default 40% of the worker's memory limit.
     resilience : Resilience, optional
-        How long to wait for workers and how often to restart.
+        Timeouts and limit of restarts.
     init_model : Booster, fitted estimator, or path of a model file, optional
         The model to continue, as for :func:`hedgerow.train`.
 
@@ -96,10 +96,10 @@ def train(
     CommunicationError
         If workers are lost or stall too often.
     DataError, DataTypeError
-        For unusable data; the message names partition and column.
+        If data are invalid; the message names partition and column.
     ParameterError
-        For an unknown parameter, a value out of range, or a feature that needs all rows in one
-        memory if no worker has enough.
+        For an unknown parameter, a value out of range, or a feature that needs all rows at once
+        if no worker has enough memory.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def train_on_workers(
 
 
 def _with_what_is_left(stopping: StoppingParams) -> StoppingParams:
-    """Return parameters with the rest of the time budget: clocks of machines differ."""
+    """Return parameters with the remaining time budget, because clocks of machines differ."""
     if stopping.time_budget is None:
         return stopping
     left = stopping.time_budget - (time.monotonic() - stopping.began)
@@ -196,5 +196,5 @@ def _least_memory(client: Any) -> int | None:
 
 
 def _memory_limits(dask_scheduler: Any = None) -> list[int]:
-    """Run on the scheduler."""
+    """Return the memory limits of the workers; runs on the scheduler."""
     return [worker.memory_limit for worker in dask_scheduler.workers.values()]

@@ -1,4 +1,4 @@
-"""The work of each rank: read its partitions, bin them and train together with the others."""
+"""Work of a rank: read and bin its partitions, and train together with the other ranks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from hedgerow.params import BoostParams
 
 _MEMORY_SHARE = 0.4
 _MEMORY = 4 * 10**9
-"""Memory for chunks on a worker: this share of its limit, or this much without a limit."""
+"""Memory for chunks on a worker: this fraction of its limit, or this size without a limit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,19 +61,19 @@ class TrainWork:
     eval_metric
         As for :func:`hedgerow.train`.
     labels : Labels or None
-        For classes that are not numbered yet.
+        Conversion of labels, for classes that are not numbered yet.
     categorical, unknown
         As for :class:`hedgerow.Dataset`.
     mode : {"data", "features"}
     has_validation : bool
     memory_limit : int or None
-        Bytes for chunks on each worker.
+        Memory for chunks on each worker in bytes.
     n_jobs : int or None
-        Threads of each worker; None: all of them.
+        Number of threads of each worker; None means all.
     checkpoint_every : float
-        Seconds.
+        Seconds between checkpoints.
     checksums : two sequences of int
-        Checksums of all partitions, for training and validation; empty: no comparison.
+        Checksums of all training and validation partitions; empty to skip the comparison.
     offsets : tuple of str
         Names of the offset columns.
     """
@@ -152,7 +152,7 @@ class TrainWork:
         return model_to_bytes(model)
 
     def _check_unchanged(self, shard: Shard) -> None:
-        """Raise if partitions differ from those of an earlier attempt."""
+        """Raise if partitions differ from an earlier attempt."""
         for partitions, numbers, known in (
             (shard.partitions, shard.numbers, self.checksums[0]),
             (shard.more, shard.more_numbers, self.checksums[1]),
@@ -161,7 +161,7 @@ class TrainWork:
                 check_unchanged(partitions, numbers, [known[number] for number in numbers])
 
     def _request(self, target: FloatArray, shard: Shard, others: Communicator) -> _Request:
-        """Return early stopping, and the held-out rows."""
+        """Return the parameters of early stopping, and the held-out rows."""
         if self.loss.has_queries:
             return self._request_of_queries(shard, others)
         if self.has_validation:
@@ -169,7 +169,7 @@ class TrainWork:
         return _Request(self.stopping, self._set_aside(target, others))
 
     def _request_of_queries(self, shard: Shard, others: Communicator) -> _Request:
-        """Check early stopping for rankings, which hold out whole queries."""
+        """Return early stopping and held-out rows for ranking, which holds out complete queries."""
         query = _queries(shard.partitions, shard.numbers, others)
         if self.has_validation:
             return _Request(self.stopping, None, query)
@@ -210,7 +210,7 @@ class TrainWork:
         )
 
     def _fingerprint(self, objective: Objective) -> Fingerprint:
-        """Return a digest of sources and settings; checksums compare the partitions."""
+        """Return a fingerprint of sources and settings; checksums verify the partitions."""
         return Fingerprint(settings_of(objective, self.params, self.stopping, ()), {})
 
     def _objective(self, target: FloatArray, others: Communicator) -> Objective:
@@ -223,7 +223,7 @@ class TrainWork:
         return self.loss.make(target, float(found[0]), n_rows, labelled="DaskHedgerowClassifier")
 
     def _set_aside(self, target: FloatArray, others: Communicator) -> Chosen | None:
-        """Return which rows are for validation, if the fit may stop early."""
+        """Return a function that selects validation rows, if the fit may stop early."""
         stopping = self.stopping
         before, n_rows = count_rows(len(target), others)
         if stopping.by_out_of_bag or not stopping.is_on(n_rows, False):
@@ -237,7 +237,7 @@ class TrainWork:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Request:
-    """Early stopping and its held-out rows.
+    """Parameters of early stopping, and held-out rows.
 
     Attributes
     ----------
@@ -257,7 +257,7 @@ class _Request:
     def with_queries(
         self, train: ExternalSample, validation: ExternalSample | None
     ) -> tuple[ExternalSample, ExternalSample | None]:
-        """Return training and validation rows, with their queries if any."""
+        """Return training and validation rows, with their queries for ranking."""
         if self.query is None:
             return train, validation
         if self.aside is None or validation is None:

@@ -153,6 +153,6 @@ def not_one_axis(name: str, shape: tuple[Any, ...]) -> DataError:
     if name.startswith("y") and len(shape) == 2 and shape[1] == 2:
         hint = (
             " Two columns (intervals of survival times, or events with times) need a table in "
-            "memory; here a time is one number, negative for a censored row."
+            "memory; here a time is one number, with a minus sign for a censored row."
         )
     return DataError(f"{name} must have one axis, got shape {tuple(shape)}.{hint}")
