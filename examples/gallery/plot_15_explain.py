@@ -16,7 +16,7 @@ pima = load_pima()
 X = pd.DataFrame(pima.X, columns=pima.feature_names)
 model = HedgerowClassifier(random_state=0).fit(X, pima.y)
 found = model.explain(X)
-print(found.values.shape, found.base_values)
+found
 
 # %%
 # Each point is a row.  On the right, the column makes diabetes more probable for this row.
