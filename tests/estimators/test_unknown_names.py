@@ -70,7 +70,7 @@ NAMES_OF_PEERS = {
     "l2_regularization": "'reg_lambda'",
     "monotonic_cst": "'monotone_constraints'",
     "verbose": "progress=True",
-    "groups": "give them to fit",
+    "groups": "pass them to fit",
     "group": "qid, the query of each row",
 }
 

@@ -4,6 +4,6 @@
 ``writers``   a Hedgerow model to LightGBM, XGBoost, ONNX, treelite, Python and JSON
 ``settings``  parameters with the names of other libraries
 
-This folder has what both directions share: trees (:mod:`hedgerow.convert.trees`), sets of
-categories (:mod:`hedgerow.convert.sets`), cuts (:mod:`hedgerow.convert.thresholds`).
+This folder has the parts that both directions share: trees (:mod:`hedgerow.convert.trees`), sets
+of categories (:mod:`hedgerow.convert.sets`), cuts (:mod:`hedgerow.convert.thresholds`).
 """

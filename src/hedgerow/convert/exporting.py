@@ -24,12 +24,12 @@ SUFFIXES: dict[str, ExportFormat] = {
     ".py": "python",
     ".json": "json",
 }
-"""Format of a file by its suffix, if no format is given."""
+"""Format of a file by its suffix, if ``format`` is not set."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """How a format is written, and how its own program predicts.
+    """Writer of a format, and the prediction by its own program.
 
     ``rounding`` is the allowed difference of raw scores, in units of the largest sum of
     magnitudes: one rounding error for each tree.
@@ -82,7 +82,7 @@ def _format_of(path: str | os.PathLike[str], chosen: str | None) -> str:
         found = SUFFIXES.get(os.path.splitext(os.fspath(path))[1].lower())
         if found is None:
             raise ParameterError(
-                f"the suffix of {os.fspath(path)!r} has no format: give format, one of "
+                f"the suffix of {os.fspath(path)!r} is unknown: set format to one of "
                 f"{', '.join(map(repr, _TARGETS))}."
             )
         return found
@@ -100,10 +100,10 @@ def _checked(
     plain: PlainModel,
     X: Any,
 ) -> ExportReport:
-    """Let the target predict the rows, and compare."""
+    """Predict the rows with the target, and compare."""
     target = _TARGETS[report.format]
     matrix = plain.matrix(X)
-    if report.format == "xgboost":  # which rounds values to float32
+    if report.format == "xgboost":  # XGBoost rounds values to float32
         with np.errstate(over="ignore"):
             matrix = matrix.astype(np.float32).astype(np.float64)
     ours = plain.scores(matrix)
@@ -119,8 +119,8 @@ def _checked(
     if not difference <= allowed:
         row = int(np.abs(ours - exported).max(axis=1).argmax())
         raise ExportError(
-            f"the exported model predicts {exported[row].tolist()} for row {row} of check, "
-            f"this one {ours[row].tolist()}: nothing was written."
+            f"the exported model predicts {exported[row].tolist()} for row {row} of check, but "
+            f"this model predicts {ours[row].tolist()}: nothing was written."
         )
     return replace(report, rows_checked=len(ours), largest_difference=difference)
 
@@ -135,7 +135,7 @@ def _allowance(plain: PlainModel, unit: float) -> float:
 
 
 class ExportError(HedgerowError):
-    """The target predicts something other than the exported model."""
+    """Error if the predictions of the target differ from the predictions of the model."""
 
 
 __all__ = ["ExportError", "ExportFormat", "ExportReport", "export_model"]

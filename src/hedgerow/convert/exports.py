@@ -11,7 +11,7 @@ from hedgerow.model.model import Model
 
 
 class Exports:
-    """Part of :class:`hedgerow.Booster`."""
+    """Mixin of :class:`hedgerow.Booster` for exports."""
 
     model: Model
     _classes: AnyArray | None
@@ -35,10 +35,10 @@ class Exports:
             Default: by the suffix of ``path``: ``.txt``, ``.onnx``, ``.tl``, ``.py``,
             ``.json`` (Hedgerow's JSON).
         check : table, optional
-            Rows for the target, if it is installed, to predict; raw scores
-            must be equal within rounding.
+            Rows that the target predicts, if it is installed; raw scores must be equal within
+            rounding.
         approximate : bool, default=False
-            Round what the target cannot represent, and report by how much.
+            Round numbers that the target cannot represent, and report the differences.
         raw : bool, default=False
             Write raw scores instead of predictions.
 
@@ -50,8 +50,8 @@ class Exports:
         Raises
         ------
         ParameterError
-            If the format cannot express the model; the message names the feature.  If a package
-            is missing.
+            If the format cannot express the model (the message names the feature), or if a
+            package is missing.
         ExportError
             If the target's predictions differ; no file is written.
         OSError

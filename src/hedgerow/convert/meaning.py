@@ -35,7 +35,7 @@ class Meaning:
 
 
 def linked(label: str, link: str = "identity", task: str = "regression") -> Meaning:
-    """Return a custom objective of which only the link is known."""
+    """Return a custom objective with a known link and an unknown loss."""
     parameters = {"name": label, "link": link, "task": task}
     return Meaning(CUSTOM, {"loss_parameters": parameters})
 
@@ -71,12 +71,12 @@ def finished(
     table : TreeTable
         Trees; columns from ``schema.n_features`` on are statistics.
     schema : Schema
-        Of the user's table.
+        Columns of the user's table.
     base_score : sequence of float
     meaning : Meaning
     source : mapping
-        Stored in the training record, under ``SOURCE``; its ``"boosting"``, if any, is also stored
-        at the place of a fit.
+        Entry ``SOURCE`` of the training record; its ``"boosting"``, if any, is also stored under
+        the key that a fit uses.
     classes : ndarray, optional
     statistics : tuple of Statistic
     n_parallel : int, default=1

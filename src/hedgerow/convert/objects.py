@@ -17,7 +17,7 @@ def read_sklearn(model: Any) -> Imported:
     ParameterError
         If the class cannot be imported, or the model has a feature that Hedgerow does not have.
     NotFittedError
-        If it is not fitted.
+        If the model is not fitted.
     """
     from sklearn.utils.validation import check_is_fitted
 
@@ -46,7 +46,7 @@ def read_sklearn(model: Any) -> Imported:
 def read_lightgbm_model(model: Any, n_rounds: int | None = None) -> Imported:
     """Read a ``lightgbm.Booster`` or a fitted estimator of LightGBM.
 
-    ``n_rounds=None`` reads the best round of an early stopping, or all rounds.
+    ``n_rounds=None`` reads the rounds up to the best round of early stopping, or all rounds.
     """
     from hedgerow.convert.readers.lightgbm import read_lightgbm
 
@@ -60,7 +60,7 @@ def read_lightgbm_model(model: Any, n_rounds: int | None = None) -> Imported:
 def read_xgboost_model(model: Any, n_rounds: int | None = None) -> Imported:
     """Read an ``xgboost.Booster`` or a fitted estimator of XGBoost.
 
-    ``n_rounds=None`` reads, for an estimator, the rounds that it predicts with.
+    For an estimator, ``n_rounds=None`` reads the rounds that its predictions use.
     """
     from hedgerow.convert.readers.xgboost import read_ubjson
 
@@ -93,7 +93,7 @@ def read_catboost_model(model: Any, pool: Any = None) -> Imported:
 
 
 def _with_classes(found: Imported, model: Any) -> Imported:
-    """Return the labels of an estimator, if the file does not contain them."""
+    """Add the labels of an estimator, if the file does not contain them."""
     from hedgerow.boosting.row_data.classes import n_classes_of
     from hedgerow.objectives import objective_of_record
 

@@ -31,14 +31,14 @@ def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None
     model : Model
         Validated.
     record : dict or None
-        As :func:`hedgerow.io.load_model`.
+        As for :func:`hedgerow.io.load_model`.
 
     Raises
     ------
     OSError
         If the file cannot be read.
     ModelFormatError
-        If it is not a valid model file, or has an unsupported feature.
+        If the file is not a valid model file, or has an unsupported feature.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):
         return load_model(path)

@@ -5,8 +5,8 @@ Glossary
 members  positions, among the levels of the column, of the categories that go left
 bin      group of all levels that no set of the column separates; a column has
          at most 254
-copy     if sets separate more groups, the column is split as if it were in the
-         table several times, and each copy has its own bins
+copy     an additional input for the same column, with separate bins; a column has several
+         copies if its sets separate more than 254 groups
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CategorySets:
     @staticmethod
     def none(n_nodes: int = 1) -> CategorySets:
         """Return an object for a model in which no node tests a set."""
-        # Length 1, to broadcast with any number of nodes.
+        # Length 1 broadcasts with any number of nodes.
         return CategorySets(np.zeros(n_nodes, np.bool_), (), np.zeros(0, np.bool_))
 
 

@@ -1,6 +1,6 @@
 """Trees of another library as a forest: numbered, without unreachable nodes, completed.
 
-Every reader fills a :class:`TreeTable`; :func:`forest_of` does the rest.
+Every reader fills a :class:`TreeTable`, and :func:`forest_of` builds the forest.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TreeTable:
     value : float64, shape (n_nodes,) or (n_nodes, n_outputs)
         Leaf value.  NaN in an inner node means the mean of its children.
     gain, cover, count : one per node
-        Values from the source; 0 if it has none.
+        Values from the source; 0 if the source has none.
     sets : CategorySets
         Sets of categories.
     slopes : Slopes, optional
@@ -72,7 +72,7 @@ class TreeTable:
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """A forest, and the inputs of its splits if these are not the columns.
+    """A forest, and the inputs of its splits if the inputs are not the columns.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ def _check(table: TreeTable, schema: Schema) -> None:
 def _lay_out(table: TreeTable) -> _Layout:
     """Number the reachable nodes; children come after their parents.
 
-    The order of the source is kept if it is valid, and so are the numbers of leaves.
+    A valid order of the source is kept, and so are the numbers of its leaves.
     """
     start, n_trees = table.start, len(table.start) - 1
     tree = np.repeat(np.arange(n_trees), np.diff(start))

@@ -51,7 +51,7 @@ class ServedModel:
 
     @property
     def schema(self) -> Schema:
-        """Number of features."""
+        """Columns of the model."""
         return self.booster.model.schema
 
     def warm(self) -> None:

@@ -52,7 +52,7 @@ class Columns:
     level_hash: dict[int, IntArray] = field(default_factory=dict)
 
     def schema(self) -> Schema:
-        """Number of columns of the user's table."""
+        """Return the columns of the user's table."""
         names, named = column_names(self.names, self.n_columns, "{}")
         columns = tuple(
             Column(name, "category", self.levels.get(j, ()))
@@ -63,7 +63,7 @@ class Columns:
         return Schema(columns, named)
 
     def give_levels(self, wanted: dict[int, set[int]]) -> None:
-        """Return the levels of each category column: the texts whose hashes are used."""
+        """Set the levels of each category column: the texts whose hashes splits use."""
         for j in self.categories.values():
             known = self.hashes or {}
             chosen = {code: known[code] for code in wanted.get(j, ()) if code in known}

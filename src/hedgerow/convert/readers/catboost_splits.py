@@ -1,4 +1,4 @@
-"""Splits of a CatBoost model: the input of each, and what goes left."""
+"""Splits of a CatBoost model: their inputs, and the values that go left."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Split:
     Attributes
     ----------
     feature : int
-        Column, or a statistic (numbers from the number of columns on).
+        Column, or a statistic (numbered after the columns).
     key : int
         Largest key that goes left; for a category, the position of the level that goes right,
-        -1 if it is not a known one.
+        or -1 if it is unknown.
     missing_left : bool
     is_set : bool
     """
@@ -87,7 +87,7 @@ class Splits:
 
 
 def splits_of(record: dict[str, Any], about: dict[str, Any], columns: Columns) -> Splits:
-    """Read CTRs, and give each category column the levels that it uses.
+    """Read CTRs, and set the levels that the splits of each category column use.
 
     Raises
     ------

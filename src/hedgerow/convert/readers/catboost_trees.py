@@ -53,7 +53,7 @@ class _Builder:
         self.start.append(self.start[-1] + len(requested))
 
     def table(self) -> TreeTable:
-        """All trees."""
+        """Return all trees."""
         width = (self.n_outputs,) if self.n_outputs > 1 else ()
         integers, none = np.zeros(0, np.int64), np.zeros(0)
         empty = (
@@ -74,7 +74,7 @@ class _Builder:
 
 
 def symmetric_trees(trees: list[dict[str, Any]], splits: Splits, n_outputs: int) -> TreeTable:
-    """Trees with one split per level: bit k of a leaf's number is the side at split k."""
+    """Return trees with one split per level; bit k of a leaf's number is its side at split k."""
     builder = _Builder(splits, n_outputs)
     for record in trees:
         requested = [splits.read(item) for item in records.listed(record, "splits", missing=True)]
@@ -107,7 +107,7 @@ def _values(flat: FloatArray, n_outputs: int) -> FloatArray:
 
 
 def nested_trees(trees: list[dict[str, Any]], splits: Splits, n_outputs: int) -> TreeTable:
-    """Trees whose nodes contain their children."""
+    """Return trees whose nodes contain their children."""
     builder = _Builder(splits, n_outputs)
     for record in trees:
         requested: list[Split | None] = []

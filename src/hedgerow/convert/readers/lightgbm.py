@@ -12,10 +12,11 @@ missing type NaN                  NaN goes to the default side
 missing type Zero                 NaN and zeros go to the default side: in the schema, zeros
                                   are missing values
 category: in the set              left; unknown, negative and missing ones go right
-value with a fraction             cut off: the column rounds to zero
+value with a fraction             truncated: the column rounds to zero
 ``average_output``                values divided by the number of rounds
 ``sigmoid``                       values multiplied
-linear leaf                       a line that applies as a whole or, if a value is NaN, not at all
+linear leaf                       a line that applies with all terms or, if a value is NaN,
+                                  not at all
 ================================  =============================================================
 
 Without ``average_output``, ``sigmoid`` and linear leaves, raw scores are equal to the last bit:

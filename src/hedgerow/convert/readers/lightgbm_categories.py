@@ -5,8 +5,8 @@ frame has the categories of its columns in ``pandas_categorical``, and the numbe
 positions in these lists; otherwise the numbers are the categories.
 
 ``pandas_categorical`` does not name the columns of its entries; the entries are in
-column order.  A column that no tree can split (``feature_infos`` is ``none``) may
-have an entry or not, so several assignments are possible, and it is an error if they differ.
+column order.  A column that no tree can split (``feature_infos`` is ``none``) may have an entry
+or not, so several assignments are possible.  If they differ, the reader raises an error.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Nodes:
         return read_floats(joined([tree.get(name, "") for tree in self.trees], counts, name), name)
 
     def ints(self, name: str, counts: IntArray, default: int | None = None) -> IntArray:
-        """As :meth:`floats`, for whole numbers."""
+        """Return an entry of all trees as whole numbers; see :meth:`floats`."""
         if default is not None and not any(name in tree for tree in self.trees):
             return np.full(int(counts.sum()), default, dtype=np.int64)
         return read_ints(joined([tree.get(name, "") for tree in self.trees], counts, name), name)

@@ -41,7 +41,7 @@ TREE_KEYS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LightGBMText:
-    """The parts of a file, with only their names checked.
+    """The parts of a file; only their names are checked.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ def parse(data: bytes) -> LightGBMText:
     Raises
     ------
     ModelFormatError
-        If it is not a LightGBM model of versions 2 to 4.
+        If the file is not a LightGBM model of versions 2 to 4.
     """
     try:
         text = data.decode("utf-8")

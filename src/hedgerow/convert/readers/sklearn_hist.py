@@ -1,9 +1,9 @@
 """Reader of scikit-learn's HistGradientBoosting models.
 
-They compare float64 values by ``x <= threshold`` and add float64 numbers in the order of the
-trees, so raw scores are equal to the last bit.  Unknown categories are missing values.  The
-trees and the encoder of categories are private attributes, which scikit-learn may rename;
-an error names a missing attribute.
+These models compare float64 values by ``x <= threshold`` and add float64 numbers in the order of
+the trees, so raw scores are equal to the last bit.  Unknown categories are missing values.  The
+trees and the encoder of categories are private attributes, which scikit-learn may rename; an
+error names a missing attribute.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def read_tree_model(model: Any) -> Imported:
     Raises
     ------
     ParameterError
-        If it is a classifier with several targets.
+        If the model is a classifier with several targets.
     """
     trees = [model] if type(model).__name__ in TREES else list(model.estimators_)
     table = table_of([tree.tree_ for tree in trees])
@@ -58,7 +58,7 @@ def read_tree_model(model: Any) -> Imported:
         if int(model.n_outputs_) != 1:
             raise ParameterError(
                 f"this {type(model).__name__} has {model.n_outputs_} targets: classifiers of "
-                "several targets cannot be imported; train one for each."
+                "several targets cannot be imported; train one model for each target."
             )
         n_outputs = len(model.classes_)
         meaning = linked(type(model).__name__, "identity", "classes")
@@ -84,7 +84,7 @@ def read_boosted(model: Any) -> Imported:
     Raises
     ------
     ParameterError
-        If it starts from another model (``init``).
+        If the model starts from another model (``init``).
     """
     table = table_of([tree.tree_ for row in model.estimators_ for tree in row])
     table.value = float(model.learning_rate) * table.value[:, 0, 0]

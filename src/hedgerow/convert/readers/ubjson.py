@@ -31,7 +31,7 @@ def decode(data: bytes) -> Any:
     Raises
     ------
     ModelFormatError
-        If it is malformed, or too deep or too large.
+        If the document is malformed, too deep or too large.
     """
     reader = _Reader(data)
     value = reader.value(reader.take(1), 0)
@@ -120,7 +120,7 @@ class _Reader:
         return found
 
     def _bounded(self) -> int:
-        """Read a number of values, each of which takes at least one byte."""
+        """Read a number of values, checked against the remaining bytes."""
         count = self.length()
         if count > len(self.data) - self.at:
             raise ModelFormatError("the UBJSON document is truncated.")

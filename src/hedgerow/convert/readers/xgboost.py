@@ -9,7 +9,7 @@ number: ``float32(x) < t``       the largest float64 that rounds below ``t``
 missing values                   to the default side
 category in the set              right
 category not in it, or unknown   left: the policy for unknown categories is ``"split"``
-value with a fraction            cut off: the column rounds down
+value with a fraction            truncated: the column rounds down
 DART's ``weight_drop``           scaled leaf values
 ``base_score``                   converted to a raw score
 ``num_parallel_tree``            trees of each output in a round, alternating
@@ -160,7 +160,7 @@ _MEANINGS: dict[str, tuple[Meaning, str]] = {
     "rank:map": (Meaning("rank_map"), "identity"),
     "rank:pairwise": (Meaning("rank_pairwise"), "identity"),
 }
-"""Return the meaning of predictions, and the link of the base score."""
+"""Meaning of the predictions, and link of the base score, for each objective of XGBoost."""
 
 
 def _meaning(

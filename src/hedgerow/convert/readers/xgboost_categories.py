@@ -29,7 +29,7 @@ class Coded:
     Attributes
     ----------
     levels : tuple
-        Ascending.
+        Levels, ascending.
     codes : int64, one per level
         Code of each level in splits.
     rounding : str

@@ -95,7 +95,7 @@ def read_tree(record: dict[str, Any], n_features: int, n_outputs: int) -> Tree:
 def _vectors(
     record: dict[str, Any], inner: Any, right: IntArray, size: int, n_outputs: int
 ) -> FloatArray:
-    """Return the leaf vectors: numbered in the right child, or those of all nodes."""
+    """Return the leaf vectors, indexed by the right child, or listed for all nodes."""
     if size != n_outputs:
         raise ModelFormatError(f"a tree has leaves with {size} numbers for {n_outputs} outputs.")
     n = len(inner)

@@ -19,7 +19,7 @@ _PARAMETERS = {
 
 
 def _objective(value: Any) -> Any:
-    """An objective with its parameters: ``Quantile:alpha=0.9``."""
+    """Convert an objective with parameters, such as ``Quantile:alpha=0.9``."""
     if not isinstance(value, str):
         raise ParameterError(f"loss_function must be text; got {value!r}.")
     name, _, rest = value.partition(":")
@@ -171,9 +171,9 @@ def from_catboost_params(params: Mapping[str, Any], *, defaults: bool = True) ->
     params : mapping
         As for ``catboost.CatBoost``.
     defaults : bool, default=True
-        Also set CatBoost's defaults (symmetric trees of depth 6, 1000
-        rounds, ...), so that the trees are of the same kind; otherwise Hedgerow's defaults,
-        which depend on the data.
+        Also set CatBoost's defaults (symmetric trees of depth 6, 1000 rounds, ...), so that the
+        trees are of the same kind.  Without them, parameters keep Hedgerow's defaults, which
+        depend on the data.
 
     Returns
     -------

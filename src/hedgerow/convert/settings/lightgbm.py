@@ -204,9 +204,8 @@ def from_lightgbm_params(params: Mapping[str, Any], *, defaults: bool = True) ->
     params : mapping
         As for ``lightgbm.train`` or an estimator of LightGBM, aliases included.
     defaults : bool, default=True
-        Also set LightGBM's defaults (31 leaves, 100 rounds, ...), so
-        that the trees are of the same kind; otherwise Hedgerow's defaults, which depend on the
-        data.
+        Also set LightGBM's defaults (31 leaves, 100 rounds, ...), so that the trees are of the
+        same kind.  Without them, parameters keep Hedgerow's defaults, which depend on the data.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""LightGBM's parameters without a counterpart, and what to use instead."""
+"""LightGBM's parameters without a counterpart, and their replacements."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _OF_FIT = {
     "baseline": "give offset.",
     "use_best_model": "early stopping keeps the best rounds.",
 }
-"""Arguments of other libraries' ``fit``, and what to use instead."""
+"""Arguments of other libraries' ``fit``, and their replacements."""
 
 _SCIKIT_LEARN = {
     "max_iter": "n_estimators",
@@ -51,24 +51,24 @@ _SCIKIT_LEARN = {
     "handle_unknown": "unknown_category",
     "loss": "objective",
 }
-"""Parameters of scikit-learn's estimators, and their names here."""
+"""Parameters of scikit-learn's estimators, and their names in Hedgerow."""
 
 _OF_ROWS = {
-    "groups": "'groups' belong to the rows: give them to fit, or to Dataset.",
+    "groups": "'groups' belong to the rows: pass them to fit, or to Dataset.",
     "group": "In place of 'group', give qid, the query of each row, to fit or to Dataset.",
     "handle_unknown": "In place of 'handle_unknown', use unknown_category of Dataset.",
 }
-"""What belongs to rows and is no parameter, as an answer."""
+"""Names that belong to rows and are not parameters, with the text of the hint."""
 
 _MESSAGES = ("verbose", "verbosity", "verbose_eval", "silent", "logging_level")
-"""Parameters of other libraries for what a fit prints; a Hedgerow fit prints nothing."""
+"""Parameters of other libraries for the output of a fit; a Hedgerow fit prints nothing."""
 
 
 def name_hint(name: str, known: Iterable[str]) -> str:
-    """Return a sentence with a leading space, or nothing.
+    """Return a sentence with a leading space, or an empty text.
 
     The sentence has Hedgerow's name for a parameter of LightGBM, XGBoost, CatBoost or
-    scikit-learn, the reason why there is none, or the nearest name.
+    scikit-learn, the reason why there is no such parameter, or the nearest name.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def _nearest(name: str, known: list[str]) -> str:
 
 
 def argument_hint(name: str, known: Iterable[str], parameters: Iterable[str]) -> str:
-    """As :func:`name_hint`, for an argument of ``fit``.
+    """Return the result of :func:`name_hint` for an argument of ``fit``.
 
     Parameters
     ----------

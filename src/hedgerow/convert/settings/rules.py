@@ -1,4 +1,4 @@
-"""Translation of parameters of another library, and what differs."""
+"""Translation of parameters of another library, with notes on differences."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Rule:
     Attributes
     ----------
     ours : str
-        The name of Hedgerow; empty if there is none.
+        Hedgerow's name; empty if there is no such parameter.
     default : object
-        Default of the library; None if it needs no translation.
+        Default of the library; None if the default needs no translation.
     note : str
-        What differs, or why Hedgerow has no such parameter.
+        Difference to the library, or reason why Hedgerow has no such parameter.
     convert : callable, optional
         ``convert(value)`` returns the value for Hedgerow, or a mapping of several parameters.
     harmless : object
-        For a parameter without a name: values that change nothing.  Other values are an
+        Values without effect, for a parameter that Hedgerow does not have; other values are an
         error.  None: no value changes the model.
     """
 
@@ -43,7 +43,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """Parameters of Hedgerow, and what differs.
+    """Parameters of Hedgerow, and the differences to the other library.
 
     Attributes
     ----------
@@ -129,8 +129,7 @@ def _by_canonical_name(library: Library, params: Mapping[str, Any]) -> Values:
             raise ParameterError(f"{library.name} has no parameter {name!r}.{hint}")
         if known in given and given[known] != value:
             raise ParameterError(
-                f"{name!r} and another name of {known!r} are given with different values: leave "
-                "one out."
+                f"{name!r} and another name of {known!r} have different values: leave one out."
             )
         given[known] = value
     return given

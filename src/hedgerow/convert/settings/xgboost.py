@@ -170,8 +170,8 @@ def from_xgboost_params(params: Mapping[str, Any], *, defaults: bool = True) -> 
     params : mapping
         As for ``xgboost.train`` or an estimator of XGBoost.
     defaults : bool, default=True
-        Also set XGBoost's defaults (depth 6, rate 0.3, ...), so that
-        the trees are of the same kind; otherwise Hedgerow's defaults, which depend on the data.
+        Also set XGBoost's defaults (depth 6, rate 0.3, ...), so that the trees are of the same
+        kind.  Without them, parameters keep Hedgerow's defaults, which depend on the data.
 
     Returns
     -------
@@ -197,5 +197,5 @@ def from_xgboost_params(params: Mapping[str, Any], *, defaults: bool = True) -> 
         # Splits may use categories with few rows, and do not regularise them.
         said |= {"min_data_per_group": 1, "cat_smooth": 0.0, "cat_l2": 0.0}
     if said.get("pair_method") != "mean" and "pairs_per_row" in said:
-        said["truncation_level"] = said.pop("pairs_per_row")  # of "topk" it is the depth
+        said["truncation_level"] = said.pop("pairs_per_row")  # its name with "topk"
     return of_the_loss(XGBOOST, said, found.differences)

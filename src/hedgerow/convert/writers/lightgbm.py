@@ -1,9 +1,9 @@
 """Writer of LightGBM's text format (version 4).
 
-Every number has enough digits to restore it.  Missing values have type NaN,
-with a side at each split.  LightGBM sends unknown and missing values right at a category set, so
-if they go left in Hedgerow, the writer lists the other categories and exchanges the sides.  The
-base score is a first tree of one leaf: LightGBM's raw scores are equal to the last bit.
+Every number has enough digits to restore it.  Missing values have type NaN, with a side at each
+split.  LightGBM sends unknown and missing values right at a category set.  If they go left in
+Hedgerow, the writer lists the other categories and exchanges the sides.  The base score is a
+first tree of one leaf.  LightGBM's raw scores are equal to the last bit.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
         "".join(f"{line}\n" for line in (f"Tree={number}", *block, "", ""))
         for number, block in enumerate(blocks)
     ]
-    header["tree_sizes"] = " ".join(str(len(tree)) for tree in trees)  # all of it is ASCII
+    header["tree_sizes"] = " ".join(str(len(tree)) for tree in trees)  # the text is ASCII
     lines = ["tree", *(f"{name}={value}" for name, value in header.items() if value), "", ""]
     end = ["end of trees", "", _categories(plain), ""]
     return ("\n".join(lines) + "".join(trees) + "\n".join(end)).encode()
@@ -123,8 +123,8 @@ def _names(plain: PlainModel, notes: Notes) -> list[str]:
     names = ["_".join(name.split()) or "_" for name in plain.names]
     if len(set(names)) < len(names):
         raise ParameterError(
-            "two column names are equal without their spaces, which LightGBM's names cannot "
-            "contain: rename one."
+            "two column names are equal without spaces, which LightGBM does not allow in names: "
+            "rename one column."
         )
     if names != list(plain.names):
         notes.add("spaces in column names became underscores.")
@@ -225,7 +225,7 @@ def _ints(values: Iterable[int]) -> str:
 
 
 def _floats(values: FloatArray) -> str:
-    """Return the shortest decimals that restore the numbers; whole ones without a point."""
+    """Return the shortest decimals that restore the numbers; whole numbers without a point."""
     return " ".join(repr(value) for value in values.tolist())
 
 

@@ -1,13 +1,13 @@
-"""A model as ONNX: ``TreeEnsemble`` of ai.onnx.ml 5 in double, with sets of categories.
+"""Writer of ONNX: ``TreeEnsemble`` of ai.onnx.ml 5 in double, with sets of categories.
 
-Inputs: ``X``, double (rows, columns), if no column holds text; else one input of the shape
-(rows, 1) for each column, by its name, text where its levels are text.  Outputs: ``raw``
-(rows, outputs), and ``prediction`` or ``label`` and ``probability``.
+If no column holds text, the input is ``X``, double (rows, columns).  Otherwise each column is an
+input of shape (rows, 1) with the column's name, and holds text if the levels are text.  Outputs
+are ``raw`` (rows, outputs), and ``prediction``, or ``label`` and ``probability``.
 
-A set lists the values that go left; what is not listed, unknown ones too, goes right, so
-sides are exchanged where unknown ones go left.  Text becomes codes through ``LabelEncoder``,
-and what is no level becomes a missing value; where splits say where unknown ones go, it
-becomes -1, and the empty text is the missing value, unless it is a level.
+A set lists the values that go left.  All other values, including unknown ones, go right, so the
+sides are exchanged if unknown values go left.  ``LabelEncoder`` converts text to codes.  Text
+that is not a level becomes a missing value.  If splits have a side for unknown values, such text
+becomes -1, and the empty text is the missing value unless it is a level.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _OPSETS = (("", 18), ("ai.onnx.ml", 5))
 
 
 def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
-    """The content of a file.
+    """Return the content of a file.
 
     Raises
     ------
     ParameterError
-        If the model has what ONNX cannot express; the message names it.
+        If ONNX cannot express the model; the message names the feature.
     ImportError
         If onnx is not installed.
     """
@@ -63,7 +63,7 @@ def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
 
 
 class _Graph:
-    """The parts of a graph as they are made."""
+    """Parts of a graph during construction."""
 
     def __init__(self, plain: PlainModel) -> None:
         self.plain = plain
@@ -91,7 +91,7 @@ class _Graph:
         self.outputs.append(helper.make_tensor_value_info(name, kind, shape))
 
     def features(self) -> str:
-        """All columns as one table of doubles."""
+        """Return the name of a table of doubles with all columns."""
         from onnx import TensorProto, helper
 
         columns = self.plain.columns
@@ -107,14 +107,14 @@ class _Graph:
         return self.node("Concat", parts, "hedgerow_features", axis=1)
 
     def _codes(self, column: Any, j: int) -> str:
-        """Codes of a column of text."""
+        """Return the name of the codes of a text column."""
         keys, codes = list(column.levels), np.arange(float(len(column.levels)))
         unknown = np.nan
         if self.plain.schema.unknown == "split":
             unknown = -1.0
             if "" not in keys:
                 keys, codes = [*keys, ""], np.append(codes, np.nan)
-        if not keys:  # which the operator does not take
+        if not keys:  # the operator does not accept an empty list
             keys, codes = [""], np.array([np.nan])
         return self.node(
             "LabelEncoder",
@@ -127,7 +127,7 @@ class _Graph:
         )
 
     def add_trees(self, features: str) -> None:
-        """Raw scores: the sum of the trees, and the base score."""
+        """Add the raw scores: the sum of the trees and the base score."""
         from onnx import TensorProto
 
         k = self.plain.n_outputs
@@ -144,7 +144,7 @@ class _Graph:
         self.output("raw", TensorProto.DOUBLE, ["rows", k])
 
     def add_link(self) -> None:
-        """Predictions."""
+        """Add the predictions."""
         from onnx import TensorProto
 
         link, k = self.plain.link, self.plain.n_outputs
@@ -207,7 +207,7 @@ class _Ensemble:
     leaf_value: list[float] = field(default_factory=list)
 
     def add(self, tree: PlainTree, output: int) -> None:
-        """Add one tree; inner nodes and leaves are numbered apart."""
+        """Add one tree; inner nodes and leaves are numbered separately."""
         leaf = tree.is_leaf()
         first, first_leaf = len(self.column), len(self.leaf_value)
         number = np.where(leaf, np.cumsum(leaf) - 1 + first_leaf, np.cumsum(~leaf) - 1 + first)
@@ -222,7 +222,7 @@ class _Ensemble:
                 if len(values):
                     self._node(int(tree.column[node]), _MEMBER, 0.0, missing)
                     self.members += [*values, np.nan]
-                else:  # nobody is a member: what is not missing goes to the second side
+                else:  # the set is empty: all present values go to the second side
                     self._node(int(tree.column[node]), _AT_MOST, -np.inf, missing)
             else:
                 cut = float(tree.threshold[node])
@@ -243,7 +243,7 @@ class _Ensemble:
         self.leaf_output.append(0)
 
     def _ask_nothing(self, leaf: int) -> None:
-        """A leaf alone is a split whose sides are the same."""
+        """Add a split whose two sides are the same leaf, for a tree of one leaf."""
         self._node(0, _AT_MOST, 0.0, True)
         for side in (0, 1):
             self.child[side].append(leaf)
@@ -256,7 +256,7 @@ class _Ensemble:
         self.missing_true.append(int(missing))
 
     def _values(self, tree: PlainTree, node: int) -> list[float]:
-        """Values that the set lists: codes of text, numbers themselves."""
+        """Return the values that a set lists: codes of text levels, or the numbers."""
         column = self.plain.columns[int(tree.column[node])]
         chosen = tree.members[node]
         if tree.unknown_left[node]:
@@ -269,7 +269,7 @@ class _Ensemble:
         return [float(value) for value in values]
 
     def attributes(self) -> dict[str, Any]:
-        """As ONNX calls them."""
+        """Return the attributes by their names in ONNX."""
         found = {
             "aggregate_function": _SUM,
             "leaf_targetids": self.leaf_output,
@@ -307,7 +307,7 @@ def _is_text(column: Any) -> bool:
 
 
 def predict_onnx(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
-    """Raw scores by ONNX Runtime, shape (n_rows, n_outputs)."""
+    """Predict raw scores with ONNX Runtime, shape (n_rows, n_outputs)."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
@@ -316,7 +316,7 @@ def predict_onnx(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArr
 
 
 def inputs_of(plain: PlainModel, matrix: FloatArray) -> dict[str, AnyArray]:
-    """What the session is fed with for a table of codes."""
+    """Return the inputs of a session for a table of codes."""
     columns = plain.columns
     values = matrix.copy()
     for j, column in enumerate(columns):

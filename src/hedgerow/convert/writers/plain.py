@@ -90,7 +90,7 @@ class PlainModel:
     classes : ndarray or None
         Labels, by index.
     link : {"identity", "log", "logit", "softmax"} or None
-        None if the prediction is something else, or raw scores are requested.
+        None if the prediction has another link, or raw scores are requested.
     """
 
     model: Model

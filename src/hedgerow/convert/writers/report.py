@@ -10,14 +10,14 @@ ExportFormat: TypeAlias = Literal["lightgbm", "xgboost", "onnx", "treelite", "py
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
-    """What was written, what differs, and the result of a check.
+    """Path and format of an export, notes on differences, and the result of a check.
 
     Attributes
     ----------
     path : str
     format : str
     notes : tuple of str
-        Differences from the model: what was rounded and by how much; what the reader must know.
+        Differences from the model: rounded numbers, and properties of the format.
     rows_checked : int
         Rows that the target predicted; 0 without ``check``.
     largest_difference : float

@@ -1,7 +1,7 @@
 """Writer for treelite, through its builder; the file is a treelite checkpoint.
 
-Thresholds and leaves are float64.  Categories are codes, the positions of the levels; a
-split lists the codes of one side, and unknown categories go to the other.
+Thresholds and leaves are float64.  Categories are codes, the positions of the levels.  A split
+lists the codes of one side, and unknown categories go to the other side.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _split(plain: PlainModel, tree: PlainTree, node: int, builder: Any) -> None:
         )
         return
     chosen, to_right = tree.members[node], tree.unknown_left[node]
-    if to_right:  # list the codes of the other side, so that unknown ones are not on it
+    if to_right:  # list the codes of the other side, because unknown codes are never listed
         chosen = np.setdiff1d(np.arange(plain.n_levels(column)), chosen)
     builder.categorical_test(
         feature_id=column,

@@ -1,11 +1,11 @@
 """Writer of XGBoost's JSON (the schema of version 3).
 
-XGBoost stores thresholds and leaves in float32 and rounds values to float32.  A threshold
-without an equivalent float32 cut, and a leaf that float32 cannot represent, are
-errors without ``approximate=True``; with it, thresholds are exact for float32 values.
+XGBoost stores thresholds and leaves in float32 and rounds values to float32.  A threshold without
+an equivalent float32 cut, and a leaf that float32 cannot represent, are errors.  With
+``approximate=True`` they are rounded; thresholds are then exact for float32 values.
 XGBoost accepts no infinite values, so a cut above all finite values is infinite.
 Listed categories go right; all others, including unknown ones, go left.  The base score
-is a first tree of one leaf for each output, and XGBoost's own base score is the neutral one.
+is a first tree of one leaf for each output, and XGBoost's own base score is neutral.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 
 
 class _Rounding:
-    """What was rounded, and by how much."""
+    """Numbers of rounded values, and the largest difference."""
 
     def __init__(self, approximate: bool) -> None:
         self.approximate = approximate
@@ -92,7 +92,7 @@ class _Rounding:
         return cut.astype(np.float64)
 
     def report(self, notes: Notes) -> None:
-        """Report what was rounded."""
+        """Add notes on the rounded numbers."""
         if self.cuts:
             notes.add(f"{self.cuts} cuts are exact for values in float32, to which XGBoost rounds.")
         if self.leaves:
@@ -168,7 +168,7 @@ def _objective(plain: PlainModel, notes: Notes) -> str:
     if plain.link is None or (plain.n_outputs > 1 and plain.link == "identity"):
         return "reg:squarederror"
     if plain.link in ("shares", "logit_each"):
-        raise refuse("probabilities of classes that are no softmax", _TARGET, ": use raw=True")
+        raise refuse("class probabilities other than a softmax", _TARGET, ": use raw=True")
     found = _OBJECTIVES.get(plain.model.objective, _BY_LINK.get(plain.link, "multi:softprob"))
     if plain.model.objective not in _OBJECTIVES:
         notes.add(f"the objective is written as {found!r}, which has the same link.")
@@ -219,7 +219,7 @@ def _tree(plain: PlainModel, tree: PlainTree, rounding: _Rounding) -> dict[str, 
 def _siblings_together(left: IntArray, right: IntArray) -> IntArray:
     """Return nodes level by level: XGBoost's right child follows the left one."""
     order = [0]
-    for node in order:  # which grows
+    for node in order:  # the loop extends the list
         if left[node] >= 0:
             order += [int(left[node]), int(right[node])]
     return np.array(order, dtype=np.int64)
