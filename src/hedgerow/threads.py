@@ -1,18 +1,18 @@
-"""The only file that knows threads.
+"""Thread pools and teams of threads: the only module that starts threads.
 
 Kernels release the interpreter lock and never start threads themselves (no
-OpenMP, no TBB): a fit or a prediction uses a private pool that this file owns,
-so a forked child, two fits at once or a joblib worker cannot abort or hang.
+OpenMP, no TBB).  Fits and predictions use a private pool that this module owns,
+so forked children, concurrent fits and joblib workers cannot abort or hang.
 
-Five ways to have several threads:
+There are five ways to use several threads:
 
-:func:`run_blocks`   one call per block of rows, for work without exchange
+:func:`run_blocks`   one call per block of rows, for independent work
 :class:`Team`        workers parked inside compiled code for the length of a
                      fit; the stages of a tree are separated by a barrier
                      (:mod:`hedgerow.kernels.primitives.barrier`)
-:func:`work_ahead`   items made in the background before they are asked for
-:func:`take_turns`   long tasks of many steps, kept abreast of each other
-:class:`BoundedPool` pieces of work of a server, with a bound on how many wait
+:func:`work_ahead`   items made in the background before they are needed
+:func:`take_turns`   long tasks of many steps, which progress at the same rate
+:class:`BoundedPool` tasks of a server, with a bound on the number of waiting tasks
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from hedgerow.errors import ParameterError
 
 
 def _cgroup_quota() -> float:
-    """Processors that the control group grants (``inf`` without a limit)."""
+    """Return the processors that the control group grants (``inf`` without a limit)."""
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]
         if quota != "max":
@@ -53,7 +53,7 @@ def _cgroup_quota() -> float:
 
 
 def available_threads() -> int:
-    """Processors that this process may use: affinity mask and control group."""
+    """Return the processors that this process may use, by affinity mask and control group."""
     try:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:  # not on this platform
@@ -62,7 +62,7 @@ def available_threads() -> int:
 
 
 def resolve_threads(n_jobs: int | None) -> int:
-    """Number of threads for ``n_jobs`` as scikit-learn means it.
+    """Return the number of threads for ``n_jobs``, with the meaning of scikit-learn.
 
     ``None`` is all available processors, or one inside a joblib worker
     (joblib sets ``LOKY_MAX_CPU_COUNT`` or the inner thread limits there);
@@ -87,7 +87,7 @@ def resolve_threads(n_jobs: int | None) -> int:
 
 
 class _Pool:
-    """A lazily grown thread pool, forgotten in a forked child."""
+    """A thread pool that grows on demand; a forked child starts with an empty one."""
 
     def __init__(self) -> None:
         self._forget()
@@ -105,7 +105,7 @@ class _Pool:
         """Start ``task`` on each block."""
         with self._lock:
             if self._executor is None or len(blocks) > self._size:
-                # An outgrown pool finishes what it was given and then ends.
+                # An outgrown pool finishes its tasks and then ends.
                 if self._executor is not None:
                     self._executor.shutdown(wait=False)
                 self._size = len(blocks)
@@ -121,8 +121,8 @@ def run_blocks(
 ) -> None:
     """Call ``task(start, stop)`` on consecutive blocks that cover ``range(n_items)``.
 
-    The caller's thread does the first block; with one thread, or fewer than
-    two blocks of ``smallest_block`` items, it does all of them in one call.
+    The caller's thread does the first block.  With one thread, or fewer than
+    two blocks of ``smallest_block`` items, it does all items in one call.
     An exception in any block is raised here after all blocks have ended.
     """
     n_blocks = max(1, min(n_threads, n_items // max(1, smallest_block)))
@@ -152,11 +152,11 @@ def work_ahead(
     Parameters
     ----------
     make : callable
-        What it raises is raised here, in place of its item.
+        An exception of a call is raised here, in place of the item.
     numbers : sequence of int
     n_stripes : int, default=1
-        Threads; number ``n`` is made by thread ``n % n_lanes``.  Each is at most one item
-        ahead: besides the item in use there are ``n_stripes`` others.
+        Number of threads; thread ``n % n_stripes`` makes number ``n``.  Each thread is at most
+        one item ahead: in addition to the item in use there are ``n_stripes`` items.
 
     The threads have ended when the iterator is exhausted, closed, or has raised.
     """
@@ -204,8 +204,8 @@ class _Stripe:
     def stop(self) -> None:
         self._stopped = True
         self._room.release()
-        # While the interpreter ends, no other thread runs: from 3.13 on it would be waited for
-        # for ever.
+        # While the interpreter ends, no other thread runs: from Python 3.13 on, ``join`` would
+        # wait for ever.
         if self.thread.ident is not None and not sys.is_finalizing():
             self.thread.join()
 
@@ -216,10 +216,10 @@ def take_turns(
     n_threads: int,
     after_step: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Do ``n_tasks`` tasks of many steps, so that none is more than a step ahead for long.
+    """Do ``n_tasks`` tasks of many steps, so that no task is more than a step ahead for long.
 
-    A thread that is free does the next step of the task that is furthest behind, of
-    several the first.  Which thread does a step is not fixed; a task is never with two.
+    A free thread does the next step of the task that is furthest behind, the first one of
+    equals.  Any thread may do a step; two threads never work on the same task.
 
     Parameters
     ----------
@@ -230,8 +230,9 @@ def take_turns(
     after_step : callable, optional
         Called after each step, by one thread at a time; True ends all tasks.
 
-    The first exception of a step ends all tasks and is raised here.  An interrupt waits for
-    the steps of the others to end; one more that comes meanwhile has it as its context.
+    The first exception of a step ends all tasks and is raised here.  After an interrupt the
+    function waits for the steps of the other threads; a second interrupt during this wait has
+    the first one as its context.
     """
     turns = _Turns(advance, n_tasks, after_step)
     helpers = [
@@ -250,21 +251,21 @@ def take_turns(
 
 
 class _Turns:
-    """Who does what in :func:`take_turns`."""
+    """The tasks of :func:`take_turns`, and the threads that work on them."""
 
     def __init__(
         self, advance: Callable[[int], bool], n_tasks: int, after_step: Callable[[], bool]
     ) -> None:
         self._advance, self._after_step = advance, after_step
-        self._steps = dict.fromkeys(range(n_tasks), 0)  # of tasks that nobody works on
+        self._steps = dict.fromkeys(range(n_tasks), 0)  # of tasks that no thread works on
         self._n_busy = 0
-        self._n_helpers = 0  # that may do steps
+        self._n_helpers = 0  # helpers that may do steps
         self._ended = False
         self._changed = threading.Condition()
         self.error: BaseException | None = None
 
     def follow(self) -> None:
-        """What a helper does; its exception is kept for the caller."""
+        """Do steps in a helper, and keep its exception for the caller."""
         with self._changed:
             self._n_helpers += 1
         try:
@@ -279,9 +280,9 @@ class _Turns:
                 self._changed.notify_all()
 
     def wait_for_helpers(self) -> None:
-        """Let no helper be in a step.
+        """Wait until no helper is in a step.
 
-        ``Thread.join`` does not do: after an interrupt it takes running threads for ended.
+        ``Thread.join`` is not enough: after an interrupt it treats running threads as ended.
         """
         interrupt: KeyboardInterrupt | None = None
         while True:
@@ -296,7 +297,7 @@ class _Turns:
             raise interrupt
 
     def end(self) -> None:
-        """No further step is begun."""
+        """Begin no further step."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -316,7 +317,7 @@ class _Turns:
             task = self._choose()
 
     def _choose(self) -> tuple[int, int] | None:
-        """A task with its steps so far; None if all have ended."""
+        """Return a task with its number of steps so far; None if all tasks have ended."""
         with self._changed:
             while not self._steps and self._n_busy and not self._ended:
                 self._changed.wait()
@@ -329,7 +330,7 @@ class _Turns:
 
 @functools.cache
 def wait_addresses() -> tuple[int, int]:
-    """Addresses of the C functions by which waiting kernels yield and sleep.
+    """Return the addresses of the C functions by which waiting kernels yield and sleep.
 
     Both take an int: ``sched_yield`` ignores it, ``usleep`` sleeps that many
     microseconds (on Windows ``SwitchToThread`` and ``Sleep``, milliseconds).
@@ -379,8 +380,8 @@ class Team:
         for helper in self._helpers:
             helper.join()
         self._helpers = []
-        # What dismisses them knows the owner of the team: without the cycle the memory of a
-        # grower is free as soon as its fit ends, not when cycles are looked for.
+        # ``dismiss`` refers to the owner of the team.  Without this cycle the memory of a
+        # grower is free as soon as its fit ends, not only when Python collects cycles.
         self._dismiss = _nothing
 
 
@@ -391,9 +392,9 @@ class BoundedPool:
     ----------
     n_threads : int
     queue : int
-        Pieces of work that may wait.
+        Largest number of waiting tasks.
     name : str
-        Of the threads.
+        Name of the threads.
     """
 
     def __init__(self, n_threads: int, queue: int, name: str) -> None:
@@ -404,13 +405,13 @@ class BoundedPool:
 
     @property
     def n_pending(self) -> int:
-        """Pieces of work that run or wait."""
+        """Number of tasks that run or wait."""
         return self._n_pending
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any] | None:
-        """Have a thread do a piece of work; None if as many wait as may.
+        """Submit a task to the threads; return None if the queue is full.
 
-        What is cancelled before it begins is not done.
+        A task that is cancelled before it begins is not done.
         """
         with self._lock:
             if self._n_pending >= self._most:
@@ -425,5 +426,5 @@ class BoundedPool:
             self._n_pending -= 1
 
     def close(self) -> None:
-        """Wait for what runs; what waits is not done."""
+        """Wait for running tasks; waiting tasks are not done."""
         self._pool.shutdown(cancel_futures=True)

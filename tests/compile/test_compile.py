@@ -215,7 +215,7 @@ def test_a_loss_of_the_users_without_numba_names_the_extra(tmp_path) -> None:
     )
     done = run(tmp_path, tmp_path / "cache", code)
     assert done.returncode == 1
-    assert "a loss of your own has to be compiled, and Numba is not installed" in done.stderr
+    assert "a loss of your own has to be compiled, but Numba is not installed" in done.stderr
     assert "pip install 'hedgerow[jit]'" in done.stderr
 
 

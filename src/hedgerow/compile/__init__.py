@@ -1,4 +1,4 @@
-"""The one door to compiled code: every kernel of the package is made by :func:`kernel`.
+"""Compiled code: :func:`kernel` makes every kernel of the package.
 
 A kernel is a Python function of arrays and numbers.  Its machine code comes from one of
 two places:
@@ -6,19 +6,19 @@ two places:
 built     a shared library inside the installed package (:mod:`~hedgerow.compile.library`),
           made when the package was built.  Numba is not imported.
 just in time   Numba compiles the kernel when it is first called and keeps the code on disk
-          (:mod:`~hedgerow.compile.just_in_time`): for losses of the user's, and where no library
+          (:mod:`~hedgerow.compile.just_in_time`): for user-defined losses, and where no library
           fits.
 
 ==================  ==========================================================================
-``kernels``         :class:`Kernel` and :class:`Intrinsic`: what stands in the modules
-``policy``          ``HEDGEROW_COMPILE`` and the processor that code is made for
+``kernels``         :class:`Kernel` and :class:`Intrinsic`, the objects that modules define
+``policy``          ``HEDGEROW_COMPILE`` and the target processor
 ``library``         finds, checks and loads the built library
-``digests``         what a kernel depends on, as a digest
+``digests``         digests of everything that a kernel depends on
 ``variants``        the argument types for which kernels are built: one list, ``variants.txt``
-``just_in_time``    Numba, with its private interfaces: the only module that knows them
-``entry_code``      LLVM code of entries: what Python calls to run a built kernel
+``just_in_time``    Numba: the only module that uses its private interfaces
+``entry_code``      LLVM code of entries, which Python calls to run built kernels
 ``read_arguments``  LLVM code that reads the arguments of a call, shared by all entries
-``build``           compiles the list and links the library: run by the build of the package
+``build``           compiles the list and links the library; the package build runs it
 ==================  ==========================================================================
 """
 

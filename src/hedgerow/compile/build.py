@@ -1,17 +1,17 @@
-"""Builds the kernels of the package: ``python -m hedgerow.compile.build``.
+"""The build of the kernels of the package: ``python -m hedgerow.compile.build``.
 
-Run by the build of the wheel (``hatch_build.py``), and in a checkout after an edit::
+The build of the wheel runs it (``hatch_build.py``); in a checkout, run it after an edit::
 
     each variant of the list  ->  an object file for each level of processors
     object files of a level   ->  one shared library in ``hedgerow/built``
-    what they hold            ->  ``manifest.json``
+    contents of the libraries ->  ``manifest.json``
 
-The library for AVX-512 takes the object files of AVX2 for most kernels that do not depend on the
-number of SIMD lanes: four out of five do not.
+The library for AVX-512 reuses the object files of AVX2 for most kernels that do not depend on the
+number of SIMD lanes, which are four out of five kernels.
 
-Object files are kept below the cache folder of :mod:`hedgerow.compile.just_in_time`, by the digest
-of what they are made from: a second build compiles what has changed and what depends on
-it.  Processes for each level work side by side.
+Object files are cached below the cache folder of :mod:`hedgerow.compile.just_in_time`, by the
+digest of their sources: a second build compiles only changed kernels and the kernels that depend
+on them.  Each level has its own processes; all levels are compiled in parallel.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from hedgerow.compile.policy import target_system
 from hedgerow.compile.variants import Variant, find_kernel, parse_types, read_variants
 
 _AVX2 = "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse4.2"
-# Searches hold eight numbers in a register: LLVM would halve them, for old processors' sake.
+# Split search fills registers with eight numbers; LLVM would halve them, to suit old processors.
 _AVX512 = f"{_AVX2},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,-prefer-256-bit"
 
 
 class Level(NamedTuple):
-    """A level of processors: LLVM's name, and the features that code may count on."""
+    """A level of processors: LLVM's name, and the features that code may use."""
 
     processor: str
     features: str
@@ -57,7 +57,7 @@ LEVELS = {
     "aarch64": Level("generic", "+neon"),
 }
 _SHARES_WITH = {"x86-64-v4": "x86-64-v3"}
-"""A level, and the level whose object files it takes where the digests are equal."""
+"""A level, and the level whose object files it reuses where the digests are equal."""
 
 _NEVER_SHARED = (
     "hedgerow.kernels.prediction.predict",
@@ -65,9 +65,9 @@ _NEVER_SHARED = (
     "hedgerow.objectives.derivatives",
     "hedgerow.objectives.ranking.lambdas",
 )
-"""Modules whose plain loops are faster for AVX-512: predictions by 10 to 18%, gradients by 2 to 5%.
+"""Modules whose plain loops are faster with AVX-512: predictions 10 to 18%, gradients 2 to 5%.
 
-Binning, trees of CART, leaf numbers and predictions of one row took as long for AVX2.
+Binning, CART trees, leaf numbers and predictions of one row took as long with AVX2.
 """
 
 
@@ -75,10 +75,10 @@ class System(NamedTuple):
     """An operating system and kind of processor that libraries are built for.
 
     triple    LLVM's name
-    linker    that of the package ziglang
-    machine   ``platform.machine()`` there
-    levels    of processors, by default
-    suffix    of the library's file
+    linker    target of the linker in the package ziglang
+    machine   ``platform.machine()`` on this system
+    levels    levels of processors that are built by default
+    suffix    suffix of the file name of the library
     """
 
     triple: str
@@ -104,7 +104,7 @@ SYSTEMS = {
 
 
 def this_system() -> str:
-    """Key of ``SYSTEMS`` for this machine, whether it is there or not."""
+    """Return the key of this machine, which ``SYSTEMS`` may or may not have."""
     return f"{target_system()}-{platform.machine().lower()}"
 
 
@@ -122,7 +122,7 @@ class Compiled(NamedTuple):
 
 
 def _start_worker(level: str) -> None:
-    """Make this process compile for ``level``; Numba is imported afterwards."""
+    """Configure this process to compile for ``level``, before it imports Numba."""
     is_x86 = level.startswith("x86")
     if is_x86:
         os.environ["NUMBA_CPU_NAME"] = LEVELS[level].processor
@@ -131,12 +131,12 @@ def _start_worker(level: str) -> None:
 
 
 def _digests(kernels: Sequence[str]) -> list[str]:
-    """Digests of kernels, for the level of this process."""
+    """Return the digests of kernels for the level of this process."""
     return [digests.digest_of(find_kernel(name)) for name in kernels]
 
 
 def _compile(variant: Variant, system: str, level: str) -> Compiled:
-    """The object file of a variant, kept from an earlier build or compiled now."""
+    """Return the object file of a variant, cached by an earlier build or compiled now."""
     began = time.perf_counter()
     kernel = find_kernel(variant.kernel)
     digest = digests.digest_of(kernel)
@@ -166,7 +166,7 @@ def _object_folder(system: str, level: str) -> Path:
 
 
 def _keep(path: Path, content: bytes) -> None:
-    """Write a file in one step; a folder that cannot be written is no error."""
+    """Write a file in one step; do nothing if the folder cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
@@ -177,7 +177,7 @@ def _keep(path: Path, content: bytes) -> None:
 
 
 def _compile_support(system: str, level: str, build: str) -> bytes:
-    """The object file with the table of addresses and the name of the build."""
+    """Return the object file with the table of addresses and the name of the build."""
     from hedgerow.compile import just_in_time
 
     target = just_in_time.Target(SYSTEMS[system].triple, *LEVELS[level])
@@ -199,20 +199,20 @@ def build(
     Parameters
     ----------
     folder : Path
-        It is emptied first.
+        Folder of the libraries; it is emptied first.
     system : str
         Key of ``SYSTEMS``.
     levels : sequence of str
         Keys of ``LEVELS``.
     variants : sequence of Variant
     n_workers : int
-        Processes in all; at least one a level is used.
+        Number of processes of all levels; each level has at least one.
     """
     began = time.perf_counter()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     name = f"{digests.source_digest()}-{time.time_ns():x}"
-    # The ones that take longest come first, so that no process is left with one at the end.
+    # The slowest variants come first, so no process has to start one at the end.
     ordered = sorted(variants, key=lambda variant: -len(variant.types))
     spawn = multiprocessing.get_context("spawn")
     share = max(1, n_workers // len(levels))
@@ -251,7 +251,7 @@ def build(
 def _compile_all(
     pools: dict[str, ProcessPoolExecutor], variants: Sequence[Variant], system: str, share: int
 ) -> dict[str, list[Compiled]]:
-    """Compile the variants for each level; what two levels share is compiled once, by either."""
+    """Compile the variants for each level; object files shared by two levels are compiled once."""
     sources = _sources(pools, variants)
     pairs = [pair for level in pools for pair in sources[level] if pair[0] != level]
     shared = deque(dict.fromkeys(pairs))
@@ -279,7 +279,7 @@ def _compile_all(
 def _sources(
     pools: dict[str, ProcessPoolExecutor], variants: Sequence[Variant]
 ) -> dict[str, list[tuple[str, Variant]]]:
-    """The level whose object file each level takes, for each variant."""
+    """Return, for each level and variant, the level whose object file is used."""
     names = [variant.kernel for variant in variants]
     requested = {level: pool.submit(_digests, names) for level, pool in pools.items()}
     found = {level: future.result() for level, future in requested.items()}
@@ -327,7 +327,7 @@ def _link(folder: Path, system: str, level: str, objects: list[bytes]) -> Path:
         command = [*linker_of(system), "-shared", "-s", "-o", str(linked), f"@{arguments}"]
         if system.startswith("linux"):
             command += ["-lm", "-Wl,--no-undefined"]
-        if system.startswith("macos"):  # else the file holds the path of the folder of work
+        if system.startswith("macos"):  # else the library holds the path of ``work``
             command += [f"-Wl,-install_name,@rpath/{name}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode != 0:
@@ -336,15 +336,15 @@ def _link(folder: Path, system: str, level: str, objects: list[bytes]) -> Path:
 
 
 def linker_of(system: str) -> list[str]:
-    """The command that links for a system.
+    """Return the command that links for a system.
 
-    For this machine a C compiler of the system, if there is one, unless ``HEDGEROW_TARGET``
-    asks for a library that runs elsewhere; else that of the package ziglang.
+    It is a C compiler of this machine, if there is one and ``HEDGEROW_TARGET`` is not set;
+    otherwise the compiler of the package ziglang.
 
     Raises
     ------
     RuntimeError
-        If there is neither.
+        If there is neither a C compiler nor ziglang.
     """
     if not os.environ.get("HEDGEROW_TARGET"):
         for command in ("cc", "gcc", "clang"):
@@ -359,7 +359,7 @@ def linker_of(system: str) -> list[str]:
 
 
 def main() -> None:
-    """Build for this machine, or for the one that ``HEDGEROW_TARGET`` names."""
+    """Build for this machine, or for the machine that ``HEDGEROW_TARGET`` names."""
     parser = argparse.ArgumentParser(description="Build the kernels of Hedgerow.")
     parser.add_argument("--folder", type=Path, default=library.FOLDER)
     parser.add_argument("--levels", help="levels of processors, separated by commas")
@@ -373,7 +373,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Workers import this module by its name, not as the program that runs.
+    # Workers must import this module by its name, not as ``__main__``.
     from hedgerow.compile.build import main as named_main
 
     named_main()

@@ -1,9 +1,10 @@
-"""What compiled code depends on, as a digest.
+"""Digests of everything that compiled code depends on.
 
-The digest of a kernel covers its own code, the kernels and constants that it uses, and
-theirs in turn: an edit of one kernel changes the digests of its callers and of nothing
-else.  Comments, docstrings and the places of lines do not count.  The digest of a kernel that
-depends on the number of SIMD lanes differs between processors with and without AVX-512.
+The digest of a kernel covers its own code, the kernels and constants that it uses, and so on
+recursively: an edit of one kernel changes the digests of the kernel and its callers, and no
+others.  Comments, docstrings and line numbers of kernels do not count; of an intrinsic the
+complete file counts.  The digest of a kernel that depends on the number of SIMD lanes differs
+between processors with and without AVX-512.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _KERNEL_SOURCES = ("arrays.py", "compile", "kernels", "growing", "objectives")
 
 @functools.cache
 def source_digest() -> str:
-    """Digest of all files that kernels are made from."""
+    """Return the digest of all files that kernels are made from."""
     digest = hashlib.blake2b(digest_size=10)
     for name in _KERNEL_SOURCES:
         place = _PACKAGE / name
@@ -39,7 +40,7 @@ def source_digest() -> str:
 
 
 def digest_of(function: Callable[..., Any]) -> str:
-    """Digest of a kernel, or of its Python function, and of all that it uses."""
+    """Return the digest of a kernel, or of its Python function, and of everything that it uses."""
     function = getattr(function, "py_func", function)
     return _digest_of(function)
 
@@ -54,7 +55,7 @@ def _digest_of(function: Any) -> str:
 
 
 def _parts_of(function: Any) -> Iterator[str]:
-    """Everything that decides what the code of a function does."""
+    """Yield everything that determines what the code of a function does."""
     yield from _code_parts(function.__code__)
     yield repr(function.__defaults__)
     names = sorted(set(_global_names(function.__code__)))
@@ -88,7 +89,7 @@ def _global_names(code: types.CodeType) -> Iterator[str]:
 
 
 def _value_parts(value: Any) -> Iterator[str]:
-    """A global of a kernel: another kernel, an intrinsic, a constant, a class or a module."""
+    """Yield parts of a global: another kernel, an intrinsic, a constant, a class or a module."""
     from hedgerow.compile.kernels import Intrinsic, Kernel
 
     if isinstance(value, Kernel):

@@ -1,4 +1,4 @@
-"""Kernels and intrinsics as they stand in the modules of the package."""
+"""Kernels and intrinsics as the modules of the package define them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _RECORDER = recorder()
 class Kernel:
     """A function of arrays and numbers that runs as machine code.
 
-    Called with arguments of types that were built, it runs the built code; with others
-    it is compiled just in time, if ``HEDGEROW_COMPILE`` allows.
+    A call runs built code if there is code for the types of the arguments.  Otherwise the
+    kernel is compiled just in time, if ``HEDGEROW_COMPILE`` allows it.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Kernel:
         Raises
         ------
         CompilationError
-            If no built code fits and ``HEDGEROW_COMPILE=never``, or Numba is not there.
+            If no built code fits, and ``HEDGEROW_COMPILE=never`` or Numba is not installed.
         TypeError
             If this is an inner kernel (:func:`kernel`).
         """
@@ -67,13 +67,13 @@ class Kernel:
         return dispatcher(*arguments)
 
     def entry(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
-        """The code for arguments of these types, without a search at each call."""
+        """Return the code for arguments of these types, which saves the search at each call."""
         if self._entries is None:
             self._entries = self._find_entries()
         for entry in self._entries:
             if entry.fits(*arguments) is True:
                 return entry.run
-        dispatcher = self.dispatcher  # says so if nothing may be compiled
+        dispatcher = self.dispatcher  # raises if nothing may be compiled
         from hedgerow.compile import just_in_time
 
         if _RECORDER is not None:
@@ -87,7 +87,7 @@ class Kernel:
 
     @functools.cached_property
     def dispatcher(self) -> Any:
-        """Numba's object for this kernel, as Python calls it."""
+        """Numba's dispatcher of this kernel, for calls from Python."""
         if self.inner and os.environ.get("HEDGEROW_OPEN_KERNELS", "") in ("", "0"):
             raise TypeError(f"{self.name} is an inner kernel: only other kernels call it.")
         is_ours = self.name.startswith("hedgerow.")
@@ -98,7 +98,7 @@ class Kernel:
 
     @functools.cached_property
     def inner_dispatcher(self) -> Any:
-        """Numba's object for this kernel, as other kernels call it."""
+        """Numba's dispatcher of this kernel, for calls from other kernels."""
         from hedgerow.compile import just_in_time
 
         return (
@@ -107,7 +107,7 @@ class Kernel:
 
     @property
     def _numba_type_(self) -> Any:
-        """What Numba takes this object for, where it stands in a kernel."""
+        """Numba's type of this object inside a kernel."""
         return self.inner_dispatcher._numba_type_
 
     def __repr__(self) -> str:
@@ -115,12 +115,12 @@ class Kernel:
 
 
 class Intrinsic:
-    """An instruction of LLVM by name; a module that is loaded to compile defines it.
+    """An LLVM instruction by name; a module that is loaded only for compilation defines it.
 
     Parameters
     ----------
     module, name : str
-        Where the definition for Numba stands.
+        Module and name of the definition for Numba.
     counts_lanes : bool, default=False
         Whether its code depends on ``lanes_of_processor()``.
     """
@@ -129,12 +129,12 @@ class Intrinsic:
         self.module, self.name, self.counts_lanes = module, name, counts_lanes
 
     def __call__(self, *arguments: Any) -> Any:
-        """Not possible: an intrinsic stands in kernels only."""
+        """Raise TypeError: only kernels use intrinsics."""
         raise TypeError(f"{self.name} is an instruction of compiled code: only kernels use it.")
 
     @functools.cached_property
     def _numba_type_(self) -> Any:
-        """What Numba takes this object for, where it stands in a kernel."""
+        """Numba's type of this object inside a kernel."""
         from hedgerow.compile import just_in_time
 
         return just_in_time.type_of_intrinsic(
@@ -151,10 +151,10 @@ def kernel(
     inline: bool = False,
     inner: bool = False,
 ) -> Any:
-    """Let ``function`` run as machine code: no Python objects, no interpreter lock.
+    """Let ``function`` run as machine code, without Python objects and interpreter lock.
 
     Division by zero follows IEEE 754 (``error_model="numpy"``) and no fast-math is
-    allowed, so that NaN, infinities and the order of operations keep their meaning and
+    allowed: NaN, infinities and the order of operations keep their meaning, and
     results have the same bits on every machine.  A kernel makes no arrays and counts no
     references: its callers hold all arrays.
 
@@ -163,8 +163,8 @@ def kernel(
     function : callable
         A pure function of arrays and numbers.
     inline : bool, default=False
-        Ask LLVM to copy the body into each caller.  For small functions that
-        stand in an inner loop.
+        Ask LLVM to copy the body into each caller, for small functions in
+        inner loops.
     inner : bool, default=False
         Only other kernels call this one, so it is compiled as part of them and has no
         entry of its own.  With ``HEDGEROW_OPEN_KERNELS=1`` in the environment a call from
@@ -179,22 +179,22 @@ def kernel(
 
 
 def entry_of(kernel: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
-    """The code of a kernel for arguments of the same types as ``arguments``.
+    """Return the code of a kernel for arguments of the same types as ``arguments``.
 
-    A call of the kernel itself looks for this code each time, which is much beside a tree
-    of few rows (``benchmarks/calls.py``).  Who calls what this returns vouches for the
-    types.
+    A call of the kernel itself searches for this code each time, which takes long compared
+    with a tree of few rows (``benchmarks/calls.py``).  The caller of the returned code is
+    responsible for the types.
     """
     return kernel.entry(arguments) if isinstance(kernel, Kernel) else kernel
 
 
 def compiler_of_functions(what: str) -> Callable[[Callable[..., Any]], Any]:
-    """What compiles a function of a user's, or one that is made while the program runs.
+    """Return the compiler of functions that a user defines or that are made at run time.
 
     Raises
     ------
     CompilationError
-        If nothing may be compiled, or Numba is not installed.
+        If ``HEDGEROW_COMPILE=never``, or Numba is not installed.
     """
     _check_may_compile(what, could_be_built=False)
     from hedgerow.compile import just_in_time
@@ -203,7 +203,7 @@ def compiler_of_functions(what: str) -> Callable[[Callable[..., Any]], Any]:
 
 
 def compile_seconds() -> float:
-    """Seconds that this process has compiled kernels, or loaded them from disk."""
+    """Return the seconds that this process spent compiling kernels or loading them from disk."""
     module = sys.modules.get("hedgerow.compile.just_in_time")
     return 0.0 if module is None else module.seconds_so_far()
 
@@ -219,6 +219,6 @@ def _check_may_compile(name: str, could_be_built: bool) -> None:
     else:
         return
     state = f" {library.state()}" if could_be_built else ""
-    error = CompilationError(f"{name} has to be compiled, and {reason}.{state} {remedy}")
+    error = CompilationError(f"{name} has to be compiled, but {reason}.{state} {remedy}")
     error.could_be_built = could_be_built
     raise error

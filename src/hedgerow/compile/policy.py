@@ -1,4 +1,4 @@
-"""What may be compiled while the program runs, and the processor that code is made for."""
+"""The policy of compilation at run time, and the target processor of compiled code."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ POLICIES = ("auto", "never", "always")
 
 @functools.cache
 def compile_policy() -> str:
-    """``HEDGEROW_COMPILE``: when kernels are compiled while the program runs.
+    """Return the value of ``HEDGEROW_COMPILE``: when kernels are compiled at run time.
 
-    ``auto``    where no built kernel fits (the default)
-    ``never``   any compilation is a :class:`~hedgerow.errors.CompilationError`
+    ``auto``    if no built kernel fits (the default)
+    ``never``   any compilation raises :class:`~hedgerow.errors.CompilationError`
     ``always``  built kernels are not used (the default with ``NUMBA_BOUNDSCHECK=1``:
                 built code checks no index)
 
@@ -45,7 +45,7 @@ _V4 = ("AVX512F", "AVX512CD", "AVX512_SKX")
 
 @functools.cache
 def processor_features() -> frozenset[str]:
-    """Instruction sets of this processor that NumPy knows."""
+    """Return the instruction sets of this processor that NumPy knows."""
     core = "numpy._core" if int(np.__version__.partition(".")[0]) >= 2 else "numpy.core"
     features = importlib.import_module(f"{core}._multiarray_umath").__cpu_features__
     return frozenset(name for name, has in features.items() if has)
@@ -53,7 +53,7 @@ def processor_features() -> frozenset[str]:
 
 @functools.cache
 def target_levels() -> tuple[str, ...]:
-    """Names of the libraries that this processor can run, the best first.
+    """Return the names of the libraries that this processor can run, the best first.
 
     ``HEDGEROW_PROCESSOR`` chooses one of them, for tests and for comparisons:
     ``x86-64-v4``, ``x86-64-v3``, ``x86-64-v2`` or ``aarch64``.
@@ -85,15 +85,15 @@ def target_levels() -> tuple[str, ...]:
 
 
 def target_system() -> str:
-    """Name of the operating system in the file names of libraries."""
+    """Return the name of the operating system in the file names of libraries."""
     return {"darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
 
 
 @functools.cache
 def lanes_of_processor() -> int:
-    """How many int64 a vector register of the target holds, at least four.
+    """Return the number of int64 in a vector register of the target, at least four.
 
-    Kernels are written for this many lanes, and arrays are made to fit: built and
+    Kernels use this many lanes, and arrays are laid out for them: built code and
     just-in-time code of one process must agree on the number.
     """
     chosen = os.environ.get("NUMBA_CPU_FEATURES")

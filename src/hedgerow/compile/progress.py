@@ -1,6 +1,6 @@
-"""Tells the user on stderr that kernels are being compiled.
+"""Messages on stderr while kernels are compiled.
 
-``HEDGEROW_QUIET=1`` turns it off.
+``HEDGEROW_QUIET=1`` turns them off.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LINE = 100
 
 
 class Progress:
-    """Kernels compiled by this process so far, and the line that says so."""
+    """Count of the kernels that this process has compiled, and its line on stderr."""
 
     def __init__(self) -> None:
         self.expected = TYPICAL
@@ -30,7 +30,7 @@ class Progress:
 
     @contextmanager
     def compiling(self, function: Any, folder: Path | None) -> Iterator[None]:
-        """Show a kernel while it is compiled; kernels inside of it are part of it."""
+        """Show a kernel while it is compiled; kernels that it calls count as part of it."""
         self._depth += 1
         try:
             if self._depth == 1:
@@ -44,7 +44,7 @@ class Progress:
     def _begin(self, function: Any, folder: Path | None) -> None:
         if self._done == 0:
             self._began = time.perf_counter()
-            kept = f"once per machine, kept in {folder}" if folder else "in each process anew"
+            kept = f"once per machine, kept in {folder}" if folder else "anew in each process"
             _write(f"hedgerow: compiling kernels ({kept}), about half a minute for a plain fit\n")
         if not _rewrites_lines():
             return
@@ -60,7 +60,7 @@ class Progress:
 
 
 def _rewrites_lines() -> bool:
-    """Whether stderr is a terminal or a notebook, where a line can be written over."""
+    """Return whether stderr is a terminal or a notebook, where a line can be overwritten."""
     return sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules)
 
 

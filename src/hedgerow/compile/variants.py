@@ -6,11 +6,11 @@ Each line is a kernel and the types of its arguments, in Numba's notation::
     hedgerow.growing.core.grow:work(int64, hedgerow.growing.core.state.State(...), int64)
 
 ``uint8[:, ::1]`` is an array in C order, ``uint8[::1, :]`` in Fortran order, ``uint8[:, :]``
-in any; ``const`` takes arrays that must not be written, too.  The build compiles the
-list, the library holds it, ``hedgerow warmup`` compiles it where there is no library.  It
-is made by running things: with ``HEDGEROW_RECORD=folder`` each process adds a file of the
-kernels that it calls, and ``python -m hedgerow.compile.variants folder`` makes the list of
-these files.
+in any order; ``const`` accepts read-only arrays, too.  The package build compiles the list
+into the library; ``hedgerow warmup`` compiles it where there is no library.  The list is
+recorded from runs: with ``HEDGEROW_RECORD=folder`` each process writes a file of the kernels
+that it calls, and ``python -m hedgerow.compile.variants folder`` makes the list from these
+files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Variant(NamedTuple):
 
 
 def read_variants(path: Path = LIST) -> list[Variant]:
-    """The list, in its order."""
+    """Return the variants of the list, in order."""
     variants = []
     for line in path.read_text().splitlines():
         if line and not line.startswith("#"):
@@ -47,7 +47,7 @@ def read_variants(path: Path = LIST) -> list[Variant]:
 
 
 def find_kernel(name: str) -> Any:
-    """The kernel of this name."""
+    """Return the kernel of this name."""
     module, function = name.split(":")
     return getattr(importlib.import_module(module), function)
 
@@ -56,7 +56,7 @@ def find_kernel(name: str) -> Any:
 
 
 def text_of(kind: Any) -> str:
-    """A type of Numba's in the notation of the list."""
+    """Return a Numba type in the notation of the list."""
     from numba import types
 
     if isinstance(kind, types.Array):
@@ -72,7 +72,7 @@ def text_of(kind: Any) -> str:
         name = "" if cls is tuple else f"{cls.__module__}.{cls.__qualname__}"
         return f"{name}({items})"
     if isinstance(kind, types.Omitted):
-        raise TypeError("a kernel is called without an argument that has a default")
+        raise TypeError("a kernel call omits an argument that has a default: pass all arguments")
     return str(kind)
 
 
@@ -80,7 +80,7 @@ _TOKEN = re.compile(r"\s*(const |[\w.]+|\[[^\]]*\]|[(),])")
 
 
 def parse_types(text: str) -> tuple[Any, ...]:
-    """Numba's types of a list of them in this notation."""
+    """Return the Numba types of a list in this notation."""
     tokens = _TOKEN.findall(text)
     if "".join(tokens).replace(" ", "") != text.replace(" ", ""):
         raise ValueError(f"not a list of types: {text!r}")
@@ -100,7 +100,7 @@ class _TypeReader:
         return self._tokens[self._at - 1]
 
     def items(self, end: str | None) -> list[Any]:
-        """Types up to the token ``end``, which is taken too."""
+        """Return the types up to the token ``end``, and skip this token."""
         found: list[Any] = []
         while self._tokens[self._at] != end:
             found.append(self._item())
@@ -136,14 +136,14 @@ class _TypeReader:
 
 
 class Recorder:
-    """Notes which kernels this process calls, with which types."""
+    """A record of the kernels that this process calls, with the types of their arguments."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._file, self._seen = folder / f"{os.getpid()}.txt", set[Variant]()
 
     def note(self, name: str, dispatcher: Any, arguments: Iterable[Any]) -> None:
-        """Note one call."""
+        """Record one call."""
         kinds = (text_of(dispatcher.typeof_pyval(argument)) for argument in arguments)
         variant = Variant(name, ", ".join(kinds))
         if variant not in self._seen:
@@ -153,22 +153,22 @@ class Recorder:
 
 
 def recorder() -> Recorder | None:
-    """The recorder of this process if ``HEDGEROW_RECORD`` names a folder."""
+    """Return the recorder of this process if ``HEDGEROW_RECORD`` names a folder, else None."""
     folder = os.environ.get("HEDGEROW_RECORD")
     return Recorder(Path(folder)) if folder else None
 
 
 def merged(folder: Path) -> list[Variant]:
-    """The variants that were recorded, each once, in order.
+    """Return the recorded variants, each once, in order.
 
-    Variants that differ in nothing but which arrays must not be written become one.  A
-    variant of the present list stands for all that it covers: a person may write there
-    that an array can have any strides.
+    Variants that differ only in read-only marks of arrays become one variant.  A variant of
+    the present list replaces all variants that it covers: a person may have edited the list
+    so that an array can have any strides.
     """
     joined: dict[Variant, Variant] = {}
     for path in folder.glob("*.txt"):
         for variant in read_variants(path):
-            # Tests call inner kernels, and some of their own.
+            # Tests call inner kernels, and kernels of their own.
             if variant.kernel.startswith("hedgerow.") and not find_kernel(variant.kernel).inner:
                 plain = variant._replace(types=variant.types.replace("const ", ""))
                 joined[plain] = _joined(joined.get(plain, plain), variant)
@@ -182,7 +182,7 @@ _ARRAY = re.compile(r"(const )?(\w+)\[([^\]]*)\]")
 
 
 def _joined(one: Variant, other: Variant) -> Variant:
-    """The variant in which an array is read-only if it is so in one of two."""
+    """Return the variant whose arrays are read-only if they are read-only in either variant."""
     marks = [match[1] is not None for match in _ARRAY.finditer(other.types)]
     kept = iter(marks)
 
@@ -194,7 +194,7 @@ def _joined(one: Variant, other: Variant) -> Variant:
 
 
 def covers(wide: Variant, one: Variant) -> bool:
-    """Whether code that is built for ``wide`` takes all arguments of ``one``."""
+    """Return whether code that is built for ``wide`` accepts all arguments of ``one``."""
     if wide.kernel != one.kernel or _ARRAY.sub("", wide.types) != _ARRAY.sub("", one.types):
         return False
     pairs = zip(_ARRAY.finditer(wide.types), _ARRAY.finditer(one.types), strict=True)
