@@ -574,7 +574,7 @@ def test_features_are_drawn_by_the_seed() -> None:
         ("max_depth", 2.5, "an integer"),
         ("max_leaf_nodes", 1, "at least 2"),
         ("min_samples_split", 1, "an integer of at least 2"),
-        ("min_samples_split", 1.5, "a share of the rows"),
+        ("min_samples_split", 1.5, "a fraction of the rows"),
         ("min_samples_leaf", 0, "an integer of at least 1"),
         ("min_samples_leaf", 1.0, "less than 1"),
         ("min_samples_leaf", True, "an integer"),

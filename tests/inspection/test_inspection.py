@@ -639,7 +639,7 @@ def test_permutation_of_labels_and_queries() -> None:
     found = model.booster_.importance("permutation", X, labels, metric="auc")
     assert found.unit == "auc lost"
     assert found.values.argmax() in (0, 1, 2)
-    with pytest.raises(DataError, match="labels that the model has not"):
+    with pytest.raises(DataError, match="labels that the model lacks"):
         model.booster_.importance("permutation", X, np.full(N_ROWS, "perhaps"))
     qid = np.arange(N_ROWS) // 10
     ranker = HedgerowRanker(n_estimators=5, early_stopping=False).fit(

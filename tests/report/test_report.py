@@ -428,7 +428,7 @@ def test_command_finds_the_target(folder: Path, capsys: pytest.CaptureFixture[st
         (["test.csv", "-o", "r.pdf"], "must be a .html file"),
         (["nowhere.csv", "-o", "r.html"], "file not found"),
         (["test.csv", "-o", "no/where/r.html"], "no/where"),
-        (["test.csv", "--target", "city", "-o", "r.html"], "labels that the model has not"),
+        (["test.csv", "--target", "city", "-o", "r.html"], "labels that the model lacks"),
     ],
 )
 def test_wrong_commands(
