@@ -429,7 +429,7 @@ def test_a_sink_refuses_what_does_not_go_together(small, tmp_path):
     with ChunkSink(spec, tmp_path, LARGE) as sink:
         for bad, match in (
             ((few, target[:50]), "layouts"),
-            ((replace(matrix, spec=make_matrix(90, 7).spec), target), "other bins"),
+            ((replace(matrix, spec=make_matrix(90, 7).spec), target), "bins of a batch differ"),
             ((replace(matrix, by_column=matrix.by_column[:0]), target), "both layouts"),
             ((matrix, target[:-1]), "target has shape"),
             ((matrix, target, target[:-1]), "weight has shape"),
@@ -440,7 +440,7 @@ def test_a_sink_refuses_what_does_not_go_together(small, tmp_path):
         sink.append(matrix, target)
         with pytest.raises(DataError, match="some batches"):
             sink.append(matrix, target, target)
-    with ChunkSink(paired.spec, tmp_path, LARGE) as sink, pytest.raises(DataError, match="in each"):
+    with ChunkSink(paired.spec, tmp_path, LARGE) as sink, pytest.raises(DataError, match="paired"):
         sink.append(paired, np.zeros(4))
     with pytest.raises(StorageError, match="closed"):
         sink.append(paired, np.zeros(4))

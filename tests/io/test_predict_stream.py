@@ -474,7 +474,7 @@ BAD_FILES: dict[str, tuple[str, Spoil, str]] = {
     "text for numbers": (
         "csv",
         _rewrite("1.csv", lambda t: t.set_column(0, "size", pa.array(["1", "big"] * 20))),
-        r"1\.csv: column 'size' holds text, .* 'big' is no number",
+        r"1\.csv: column 'size' holds text, .* 'big' is not a number",
     ),
     "dates after numbers": (
         "csv",

@@ -235,7 +235,7 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         if not (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
             return labels.class_weights(self.class_weight, classes, codes, None)
         masses = np.zeros(len(classes))
-        for future in parts.futures:  # in order, so that sums equal those of one table
+        for future in parts.futures:  # in order, so that sums equal the sums of one table
             masses = client.submit(add_masses, masses, future, classes, pure=False)
         return labels.class_weights("balanced", classes, codes, masses.result())  # type: ignore[attr-defined]
 

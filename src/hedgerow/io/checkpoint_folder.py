@@ -11,8 +11,8 @@ Files are only added, each atomically (:mod:`hedgerow.io.atomic`).  The time of 
 therefore does not grow with the number of rounds, and the folder always holds all rounds up
 to some write.  Every part has its rounds, its fit and a checksum, so no list of files is
 needed.  Reading uses the consecutive parts from round 1 up to the first that is missing or
-damaged.  Rounds after a gap are removed and trained again, with the same result.  Files that
-a killed process left incomplete are removed, too.  No other file is touched.
+damaged.  Rounds after a gap are removed and trained again, with the same result.  Incomplete
+files of a killed process are also removed.  No other file is changed.
 
 Two runs of the same fit that meet in a folder without locks would write the same rounds.
 """

@@ -108,7 +108,7 @@ def _is_refit(value: Any) -> bool:
     )
 
 
-_COUNT: _Rule = is_count, "a whole number from 0 on"
+_COUNT: _Rule = is_count, "a nonnegative integer"
 _TEXT: _Rule = _is_text, "text"
 
 _RULES: dict[str, _Rule] = {
@@ -122,7 +122,7 @@ _RULES: dict[str, _Rule] = {
     "stopped_by": _TEXT,
     "best_round": (
         lambda value: value is None or is_count(value),
-        "a whole number from 0 on, or null",
+        "a nonnegative integer, or null",
     ),
     "history": (
         _is_history,

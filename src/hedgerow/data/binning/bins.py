@@ -18,12 +18,12 @@ mass    sum of weights; with unit weights the number of rows
 :func:`fit_bins` sorts each column and passes once over its distinct values
 (:func:`hedgerow.kernels.tables.binning.choose_cuts`).  Each value gets its own bin if there
 are few of them.  Otherwise bins have about equal mass, and a value that is heavy
-enough gets a bin of its own.  Tables of more than 200,000 rows are sampled to about
+enough gets its own bin.  Tables of more than 200,000 rows are sampled to about
 that number.  A hash of the seed and the row number selects the rows, so the sample
 does not depend on threads or chunks.
 
 Each level of a category column has its own bin.  If there are more levels than bins,
-the heaviest levels have their own bins, and all others share the last one.
+the heaviest levels have their own bins, and all other levels share the last bin.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ def _bin_levels(
     """Assign the levels of each category column to bins; other columns get an empty array.
 
     If a column has more levels than bins, its heaviest levels in ``rows`` have their own
-    bins (ties go to the lower code), and all others share the last bin.
+    bins (ties go to the lower code), and all other levels share the last bin.
     """
     found = []
     for j, column in enumerate(table.schema.columns):

@@ -20,7 +20,7 @@ cell     bin of a bundle; 0 if all its features have their default
 Each cell of a bundle belongs to one feature.  The histogram of each feature therefore
 follows exactly, to the last bit, from the sums of the cells, and splits, models and
 predictions refer to features only.  Two features that are active in the same row are in
-conflict.  Training sees the one that comes later in the bundle and treats the other as
+conflict.  Training sees the feature that comes later in the bundle and treats the other as
 its default.  Without conflicts, bundling loses nothing.
 
 Features are bundled in one of the orders of Ke et al. 2017 ("LightGBM"), algorithm 3: by

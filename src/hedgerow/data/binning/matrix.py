@@ -184,7 +184,7 @@ def bin_table(
     Raises
     ------
     DataError
-        If the column kinds of the table differ from those of ``spec``.
+        If the column kinds of the table differ from the column kinds of ``spec``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Choose cuts from the stored entries of a sparse table, equal to those of a dense one.
+"""Choose cuts from the stored entries of a sparse table, equal to the cuts of a dense table.
 
 The zeros of a column are treated as a single entry with the mass of all of them::
 

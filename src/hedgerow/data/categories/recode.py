@@ -98,7 +98,7 @@ def recode(table: Table, schema: Schema, unknown: UnknownPolicy | None = None) -
         Table with the same columns, but possibly other levels.
     schema : Schema
     unknown : {"missing", "backoff", "error"}, optional
-        Treatment of unknown categories; by default that of ``schema``.
+        Treatment of unknown categories; by default ``schema.unknown``.
 
     Returns
     -------

@@ -258,14 +258,14 @@ def map_file(descriptor: int, size: int, offset: int) -> mmap.mmap:
 
 def _cut_off(path: Path) -> StorageError:
     return StorageError(
-        f"{path} is shorter than what was written to it: something else has changed it. "
+        f"{path} is shorter than when it was written: another program has changed it. "
         "Start again, with a cache_dir that nothing else writes to."
     )
 
 
 def _changed(path: Path, block: Block) -> StorageError:
     return StorageError(
-        f"{path}: bytes {block.offset} to {block.stop} are not those that were written "
-        "(wrong checksum): something else has changed them, or the disk fails. Start again, "
+        f"{path}: bytes {block.offset} to {block.stop} differ from what was written "
+        "(wrong checksum): another program has changed them, or the disk fails. Start again, "
         "with a cache_dir that nothing else writes to, or on another disk."
     )

@@ -3,7 +3,7 @@
 Glossary
 --------
 entry     number of a row with a value in a column, and a bit that says whether the value
-          differs from that of the previous entry
+          differs from the value of the previous entry
 run       consecutive entries with equal values
 block     the entries of a column, sorted by value
 

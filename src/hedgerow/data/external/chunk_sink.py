@@ -145,7 +145,7 @@ class ChunkSink:
             If the batch cannot be written.  All files are deleted in this case.
         """
         if self._spent:
-            raise StorageError("rows were added to a sink that is finished or closed.")
+            raise StorageError("the sink is finished or closed and takes no more rows.")
         n_offsets = 0 if offset is None else len(offset)
         self._check(matrix, target, weight, offset)
         if self._buffer is None:
@@ -170,7 +170,7 @@ class ChunkSink:
     def finish(self, first_row: int = 0) -> DiskStore:
         """Write the last chunk and return a store that owns the files; the sink is then closed."""
         if self._spent:
-            raise StorageError("a sink was finished that is finished or closed.")
+            raise StorageError("the sink is already finished or closed.")
         try:
             if self._buffer is not None and self._buffer.n_rows > 0:
                 self._write()
@@ -227,12 +227,12 @@ class ChunkSink:
     ) -> None:
         n_rows = matrix.n_rows
         if matrix.paired or len(matrix.by_column) != self._n_columns:
-            raise DataError("a store takes matrices with both layouts, a column in each byte.")
+            raise DataError("the matrix of a batch must have both layouts, and must not be paired.")
         spec = matrix.spec
         if spec is not self._spec and digest_of(spec) != digest_of(self._spec):
-            raise DataError("a batch was binned with other bins than those of the store.")
+            raise DataError("the bins of a batch differ from the bins of the store.")
         if matrix.layout is not self._layout:
-            raise DataError("the columns of a batch hold other bundles than those of the store.")
+            raise DataError("the bundles of a batch differ from the bundles of the store.")
         for name, array in (("target", target), ("weight", weight)):
             if array is not None and array.shape != (n_rows,):
                 raise DataError(f"{name} has shape {array.shape}; the batch has {n_rows} rows.")

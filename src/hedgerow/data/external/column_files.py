@@ -194,7 +194,7 @@ def sort_to_files(
     DataError
         If there are no rows, too many rows, category columns, or different schemas.
     ParameterError
-        If the limit is too small, or no folder is given.
+        If the limit is too small, or ``folders`` is empty.
     StorageError
         If the files cannot be written.
     """

@@ -190,7 +190,7 @@ class _Reader:
     def refuse(self, why: str) -> Never:
         raise StorageError(
             f"{self._path} does not describe chunks of this version of Hedgerow: {why}. "
-            "Something else has changed it: start again, with a cache_dir of its own."
+            "Another program has changed it: start again, with a separate cache_dir."
         )
 
     def check(self, right: bool, otherwise: str) -> None:

@@ -1,4 +1,4 @@
-"""Available memory, and memory limits given by users."""
+"""Available memory, and conversion of memory limits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def memory_bytes(limit: int | float | str | None, name: str = "memory_limit") ->
     Raises
     ------
     ParameterError
-        If the limit has another form, or is not positive.
+        If the limit is malformed, or is not positive.
 
     Examples
     --------
@@ -119,10 +119,10 @@ def _group(most: str, used: str, stat: str) -> int:
 
 
 def give_back_memory() -> None:
-    """Return free memory to the system, as far as possible.
+    """Return free memory to the system, if possible.
 
     The C library keeps holes left by many small arrays, and Arrow has its own pool.  After a
-    pass over files these may be as large as the memory in use.
+    pass over files, this free memory may be as large as the memory in use.
     """
     if "pyarrow" in sys.modules:
         sys.modules["pyarrow"].default_memory_pool().release_unused()

@@ -3,7 +3,7 @@
 Glossary
 --------
 chunk   consecutive rows with their bins, few enough to be processed together
-store   all chunks of a process; the rows of rank 0 come first, then those of rank 1, ...
+store   all chunks of a process; the rows of rank 0 come first, then the rows of rank 1, ...
 work    arrays that a fit keeps for each row from one pass to the next
 
 A pass goes through the chunks in order, one at a time::

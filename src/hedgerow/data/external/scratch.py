@@ -9,7 +9,7 @@ lock            the file ``owner.lock`` in it, which its creator keeps locked as
 
 A scratch folder is deleted when it is closed, when nothing refers to it any more, and when
 the interpreter ends.  A process that is killed leaves its folder behind.  The next process
-that creates one next to it tries the locks of all, and deletes those whose owner is gone.
+that creates one next to it tries all locks, and deletes the folders whose owner is gone.
 """
 
 from __future__ import annotations

@@ -94,8 +94,8 @@ def model_files(
     paths : path, or sequence of paths
         See :func:`hedgerow.data.reading.files.open_files`.
     schema : Schema
-        Schema of the model.  If it has no column names and those of a file differ, columns
-        are matched by position.
+        Schema of the model.  If it has no column names, and the names in a file differ from
+        its generated names, columns are matched by position.
     keys : sequence of str, default=()
         Columns to copy to the output.
     zero_based : bool, default=True
@@ -177,7 +177,7 @@ class _Sorts:
         if parsed.sort == "text":
             raise DataTypeError(
                 f"{path}: column {column.name!r} holds text, but held numbers when the model was "
-                f"trained: {_odd_one(texts)!r} is no number. Convert it to numbers."
+                f"trained: {_odd_one(texts)!r} is not a number. Convert it to numbers."
             )
         sort: TextSort = "number" if parsed.sort == "whole" else parsed.sort
         if sort != "missing":

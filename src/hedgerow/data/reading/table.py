@@ -123,14 +123,14 @@ def read_table(
         How predictions treat values that are not among the levels; see
         :class:`hedgerow.data.Schema`.
     names : sequence of str, optional
-        Column names that replace those of the table.
+        Column names that replace the names in the table.
 
     Returns
     -------
     Table
         Every value that occurs in a category column is a level of a new schema;
-        :func:`hedgerow.data.drop_unused_levels` reduces the levels to those that a
-        model needs.
+        :func:`hedgerow.data.drop_unused_levels` reduces the levels to the levels that
+        a model needs.
 
     Raises
     ------
@@ -406,7 +406,7 @@ def _kind(column: AnyArray) -> ColumnKind:
 
 
 def check_shape(shape: tuple[int, ...]) -> None:
-    """Raise unless the shape is that of a table, with the message of scikit-learn."""
+    """Raise unless the shape is a valid table shape, with the message of scikit-learn."""
     if len(shape) < 2:
         what = "1D array" if len(shape) == 1 else "scalar array"
         raise DataError(

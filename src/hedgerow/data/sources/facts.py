@@ -159,9 +159,9 @@ class ColumnFacts:
                 file, value = self.inexact
                 other, other_type = self.exact["float"]
                 raise DataError(
-                    f"column {name!r} holds the whole number {value} in {file} "
-                    f"({self.exact['wide'][1]}), which no float64 is, but floats in {other} "
-                    f"({other_type}): convert it to one type, or leave it out (drop=)."
+                    f"column {name!r} holds the integer {value} in {file} "
+                    f"({self.exact['wide'][1]}), which float64 cannot hold, but floats in "
+                    f"{other} ({other_type}): convert it to one type, or leave it out (drop=)."
                 )
             return "float"
         return "int"

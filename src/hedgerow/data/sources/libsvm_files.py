@@ -76,7 +76,7 @@ def _blocks(path: str, size: int) -> Iterator[bytes]:
     try:
         with opener(path, "rb") as file:
             rest = file.read(len(BOM_UTF8))
-            rest = b"" if rest == BOM_UTF8 else rest  # the mark that editors put before UTF-8
+            rest = b"" if rest == BOM_UTF8 else rest  # byte order mark of some editors
             while block := file.read(size):
                 end = block.rfind(b"\n") + 1
                 if end == 0:

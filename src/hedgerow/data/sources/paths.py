@@ -218,5 +218,5 @@ def _format_of(path: str) -> Format:
             return kind
     raise ParameterError(
         f"{path}: unknown kind of file; known endings: {', '.join(SUFFIXES)}. "
-        "In a folder with other files, name those that are meant (folder/*.parquet)."
+        "In a folder with other files, select files by a pattern (folder/*.parquet)."
     )

@@ -242,7 +242,10 @@ class Survey:
         if self.is_sparse != later.is_sparse or not (
             self.is_sparse or set(self.names) == set(later.names)
         ):
-            raise DataError("the processes of this training read different columns.")
+            raise DataError(
+                "the processes of this training read different columns: all files must have the "
+                "same columns."
+            )
         order = range(len(self.facts))
         if self.is_sparse:
             self.names = max(self.names, later.names, key=len)

@@ -4,7 +4,7 @@ Text has no types: the type of a column is known only after the last row of the 
 So text files are read once more than other files, to find for each column the first of
 these types that matches all values::
 
-    whole numbers -> truth values -> numbers -> dates -> times with a zone (ISO 8601) -> text
+    integers -> booleans -> numbers -> dates -> times with a zone (ISO 8601) -> text
 
 The command line infers the same types when it reads a file at once.  A column that is
 numeric for a million rows and then holds ``n/a`` is text from its first row on, wherever
