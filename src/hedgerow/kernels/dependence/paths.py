@@ -19,7 +19,7 @@ The masks of a visit, for slots ``a < b``::
 
     0                rows that meet all conditions
     1 + b            rows that meet all but those on b          without pairs
-    place of b       the same                                   with pairs, followed by
+    place of b       the same rows                              with pairs, followed by
     place of b + 1 + a   rows that meet all but those on a and b
 
 A longer path keeps the layout of the path to its parent and appends masks.

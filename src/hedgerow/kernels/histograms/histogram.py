@@ -190,8 +190,8 @@ def add_listed(
 ) -> None:
     """Add rows to all columns ``first`` to ``last - 1`` of a tile, from the tile's lists.
 
-    The result is that of :func:`add_rows`.  The sum of a default bin is the sum of all rows
-    minus the other cells.
+    The result equals the result of :func:`add_rows`.  The sum of a default bin is the sum of
+    all rows minus the sums of the other cells.
     """
     row_start, listed = lists.row_start[tile], lists.cells
     base, word = np.uint64(lists.base[tile]), np.uint64(word_start)

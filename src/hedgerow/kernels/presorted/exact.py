@@ -259,7 +259,7 @@ def divide_entries(
     target: RowArray,
     scratch: RowArray,
 ) -> int:
-    """Order the list at ``place``: rows with side 0 before those with side 1.
+    """Divide the list at ``place``: entries with side 0 come before entries with side 1.
 
     The list is read from ``source`` and written to the same positions of ``target``,
     which may be the same array; both parts keep their order.  Returns the number

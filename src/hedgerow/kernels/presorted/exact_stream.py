@@ -11,7 +11,7 @@ instead, which takes memory::
     run            1   2   2   3   3   4
 
     cut of a           .   2   3          where the run differs from the run of the node's
-    cut of b           .   .   .   3   4  entry before; the sums are those before the cut
+    cut of b           .   .   .   3   4  entry before; sums are taken before the cut
 
 The cuts, their order and the arithmetic of their scores are the same as for lists, so
 the splits are the same to the last bit.
@@ -37,7 +37,7 @@ from hedgerow.kernels.primitives.intrinsics import bits_of_float, prefetch
 from hedgerow.kernels.splits.split import Limits
 
 AHEAD = 24
-"""Rows of entries are prefetched this far ahead: so many entries must follow the last one."""
+"""Rows of entries are prefetched this far ahead; this many entries must follow the last one."""
 
 _AHEAD = np.uint64(AHEAD)
 _ROW_BITS = np.uint32((1 << 31) - 1)

@@ -162,7 +162,7 @@ class FillSpace(NamedTuple):
     leaf : float64
         Room for four numbers per pattern of a leaf.
     lines : float64
-        The table of a leaf, in lines as long as those of its group.
+        The table of a leaf, in lines as long as the lines of its group.
     pattern : uint64
         Pattern of a leaf for each entry of its group.
     path : int64, one per depth and one more
@@ -244,7 +244,7 @@ def add_leaf_to_group(
     walks: Walks, paths: Paths, groups: Groups, group: int, leaf: int, n_rows: int, start: int,
     counts: FloatArray, space: FillSpace, table: FloatArray,
 ) -> None:  # fmt: skip
-    """Add the table of a leaf to that of its group, which begins at ``start``."""
+    """Add the table of a leaf to the table of its group, which begins at ``start``."""
     first = np.uint64(paths.first[leaf])
     n_players = np.uint64(paths.first[leaf + _ONE]) - first
     n_entries = _ONE << np.uint64(groups.first_bit[group + _ONE] - groups.first_bit[group])
@@ -432,7 +432,7 @@ def add_background_trees(
     total: FloatArray,
     space: BackgroundSpace,
 ) -> None:
-    """Add the Shapley values of some trees to those of a block of rows.
+    """Add the Shapley values of some trees to the totals of a block of rows.
 
     Parameters
     ----------

@@ -193,7 +193,7 @@ def add_background_pairs(
     space: BackgroundSpace,
     pair: FloatArray,
 ) -> None:
-    """Add the values of pairs of some trees to those of a block of rows.
+    """Add the values of pairs in some trees to the values of a block of rows.
 
     The parameters are those of :func:`hedgerow.kernels.shapley.background.add_background_trees`
     and :func:`hedgerow.kernels.shapley.player_pairs.add_pairs`.  ``tables`` are the tables of

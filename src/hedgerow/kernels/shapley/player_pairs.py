@@ -273,7 +273,7 @@ def add_pairs(
     values: FloatArray,
     space: PairSpace,
 ) -> None:
-    """Add the values of pairs of some trees to those of a block of rows.
+    """Add the values of pairs in some trees to the values of a block of rows.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ def fill_block_keys(
 ) -> None:
     """Write the keys of at most ``BLOCK`` rows: row i, slot s to ``s * BLOCK + i``.
 
-    ``rows`` and ``categories`` are those of :mod:`hedgerow.kernels.prediction.predict`.
+    ``rows`` and ``categories`` are as in :mod:`hedgerow.kernels.prediction.predict`.
     """
     fill_keys_of_block(rows, slots, categories, first_row, n_rows, keys)
 
@@ -191,7 +191,7 @@ def add_trees(
     total: FloatArray,
     space: WalkSpace,
 ) -> None:
-    """Add the Shapley values of some trees to those of a block of rows.
+    """Add the Shapley values of some trees to the totals of a block of rows.
 
     Parameters
     ----------

@@ -129,7 +129,7 @@ class Walks(NamedTuple):
 
 
 class WalkSpace(NamedTuple):
-    """Scratch space of one call; see :func:`walk_space`."""
+    """Scratch space of one thread; its sizes are computed in :mod:`hedgerow.explain.plan`."""
 
     words: npt.NDArray[np.uint64]
     taken: npt.NDArray[np.uint64]

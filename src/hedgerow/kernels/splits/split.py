@@ -16,7 +16,7 @@ in lanes they cost no more than a sum over neighbours::
 
               column 0  1  2 ... 7
     bin 0            .  .  .     .     +  running sums of g, h, n
-    bin 1            .  .  .     .     +  score of the cut behind each bin
+    bin 1            .  .  .     .     +  score of the cut after each bin
     ...                                   best score and its bin so far
 
 Searching one column after the other in three loops (running sums, scores, largest score)

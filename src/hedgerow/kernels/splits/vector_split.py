@@ -12,7 +12,7 @@ column bin by bin and skips bins without rows::
 
               output 0  1  2 ... 7 | 8  9 ...
     bin 0            .  .  .     .   .  .       running sums of g and h of each output
-    bin 3            .  .  .     .   .  .       score of the cut behind the bin: of each
+    bin 3            .  .  .     .   .  .       score of the cut after the bin: of each
     bin 4            .  .  .     .   .  .       lane, added up over eights, then over lanes
 
 Each block of eight outputs passes through the column in turn, with its running sums in

@@ -44,7 +44,7 @@ def shortened(value: float) -> float:
 
 @kernel
 def shuffle(seed: int, stream: int, order: IntArray) -> None:
-    """Put ``order`` in a random order that depends on its length, seed and stream only."""
+    """Put ``order`` in a random order that depends only on its length, seed and stream."""
     n = len(order)
     for i in range(n - 1):
         draw = hash64(seed, stream, i)
