@@ -96,7 +96,7 @@ def shown(paths: Sequence[str]) -> str:
 
 
 def roles_of(options: Any) -> Roles:
-    """Return the roles of columns given on the command line."""
+    """Return the roles of columns, from the command line."""
     return make_roles(options.target, options.weight, options.offset, options.drop, None)
 
 

@@ -15,7 +15,7 @@ def add_command(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "ladder",
-        help="compare the whole family, from one tree to leaf-wise boosting",
+        help="compare all methods, from one tree to leaf-wise boosting",
         description="Train every step of the ladder on the same rows and print the scores on "
         "other rows. Without DATA: the included Pima diabetes table.",
         epilog="Example: hedgerow ladder people.csv --target income --report ladder.html",

@@ -87,8 +87,8 @@ class HedgerowEstimator(
 ):
     """Base of the boosted classifier, regressor and ranker.
 
-    Parameters are fields of a dataclass: each stands once, and the signatures that
-    scikit-learn, ``help()`` and editors read are made of them.
+    Parameters are fields of a dataclass, so each is written only once.  The dataclass makes the
+    signatures that scikit-learn, ``help()`` and editors read.
     """
 
     booster_: Booster = field(init=False)

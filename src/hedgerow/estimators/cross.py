@@ -155,7 +155,7 @@ def cross_fit(
         Attribute ``model`` of the result: a forest with the mean raw score of all folds, or
         a fit of all rows with the pooled best, or else the mean, number of rounds.
     n_jobs : int, optional
-        Total number of threads; by default that of the estimator.  The result does not
+        Total number of threads; default: ``n_jobs`` of the estimator.  The result does not
         depend on it.
 
     Returns

@@ -52,14 +52,14 @@ sampling : {"uniform", "goss", "mvs"}, default="uniform"
     counts of nodes refer to the sampled rows.
 goss_top_rate : float in [0, 1), default=0.2
     Fraction of the rows with the largest absolute gradients, which
-    ``sampling="goss"`` always keeps.  With 0 the sample is that of
-    ``sampling="uniform"``.
+    ``sampling="goss"`` always keeps.  With 0 the sample is the same
+    as with ``sampling="uniform"``.
 goss_other_rate : float in (0, 1], default=0.1
     Fraction of all rows that ``sampling="goss"`` draws from the others; each of them
     represents ``(1 - goss_top_rate) / goss_other_rate`` rows.
 colsample_bytree, colsample_bylevel, colsample_bynode : float in (0, 1], default=1.0
     Fraction of the features that a tree, a level or a node may use.  The fractions
-    multiply: levels sample from the features of the tree, nodes from those of the level.
+    multiply: levels sample from the features of the tree, nodes from the features of the level.
     ``colsample_bynode`` may be ``"auto"``, its default.
 max_bins : int from 2 to 255, or "auto", default="auto"
     Most bins for the values or categories of a feature; missing values have an extra bin.
@@ -156,7 +156,7 @@ linear_leaves : bool or "auto", default="auto"
     monotone columns, line search, and vector leaves.
 linear_lambda : float >= 0, default=1.0
     Penalty on the slopes of linear leaves.  In a leaf of n rows, a single slope is
-    ``n / (n + linear_lambda)`` times that of least squares, whatever the scale of the
+    ``n / (n + linear_lambda)`` times the least-squares slope, whatever the scale of the
     column.
 monotone_constraints : dict of column to direction, sequence of n_features directions, or None
     1 or ``"increasing"``: predictions never fall as the column grows.  -1 or
@@ -196,10 +196,10 @@ forced_splits : dict, path of a JSON file, or None
 max_bins_by_feature : dict of column to int, sequence of n_features ints, or None
     Most bins of each column, from 2 to 255, instead of ``max_bins``.
 forced_bins : dict of column to ascending numbers, or None
-    Cuts that a column has whatever the data; its other cuts are chosen between them.
+    Cuts that a column has whatever the data; its other cuts are chosen between these.
 advanced : dict or None, default=None
-    Parameters for experiments, by name, such as ``{"sketch": "local"}``; those that are
-    left out have their defaults.
+    Parameters for experiments, by name, such as ``{"sketch": "local"}``; other
+    parameters keep their defaults.
 
     - ``"sketch"``, ``"global"`` (default) or ``"local"``: whether
       ``tree_method="approx"`` proposes quantiles once per tree or again at every node.

@@ -117,13 +117,13 @@ def fit_files(
     ----------
     estimator : HedgerowClassifier or HedgerowRegressor
     data : FileDataset
-        ``categorical_features`` and ``unknown_category`` are those of the estimator.
+        Data with the ``categorical_features`` and ``unknown_category`` of the estimator.
     facts : TargetFacts
         Summary of the targets of ``data``.
     valid : FileDataset, optional
         Validation rows.
     checkpoint : Checkpoint, optional
-        Where to save completed rounds, and to resume from those of an earlier run.
+        Storage of completed rounds; the fit resumes from the rounds of an earlier run.
 
     Raises
     ------

@@ -211,7 +211,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         return offsets.on(sample, objective.n_outputs, rows.called("offset"))
 
     def _targets(self, y: Any, n_rows: int, name: str, like: Targets | None = None) -> Targets:
-        """Read targets; ``like`` holds those of the training rows."""
+        """Read targets; ``like`` holds the training targets."""
         if y is None:
             raise DataError(
                 f"This {type(self).__name__} estimator requires {name} to be passed, but the "

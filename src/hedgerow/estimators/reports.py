@@ -131,7 +131,7 @@ class FittedReports(BaseEstimator, ABC):
         return gain / total if total > 0.0 else gain
 
     def history_frame(self, backend: FrameLibrary = "pandas") -> Any:
-        """Learning curves as a data frame; see :meth:`hedgerow.Booster.history_frame`."""
+        """Return learning curves as a data frame; see :meth:`hedgerow.Booster.history_frame`."""
         check_is_fitted(self)
         return self.booster_.history_frame(backend)
 
@@ -163,7 +163,7 @@ class FittedReports(BaseEstimator, ABC):
         feature : str or int, optional
             Name or position of a column; by default all in ``monotone_constraints``.
         direction : {1, -1, "increasing", "decreasing"}, optional
-            Direction of ``feature``; by default that of its constraint.
+            Direction of ``feature``; default: the direction of its constraint.
         n_points : int, default=100_000
             Approximate limit on the rows predicted in the search for a violation.
 

@@ -245,7 +245,7 @@ def _players_of_terms(forest: Forest, players: Players) -> IntArray:
 
 
 def _numbered(nodes: _Nodes, roots: IntArray, slots: IntArray, more: IntArray) -> Game:
-    """Number conditions, players (``more`` of them in addition to those of splits) and leaves."""
+    """Number conditions, leaves and players (``more`` players besides the players of splits)."""
     inner = nodes.left != np.arange(len(nodes.left))
     n_trees, at = len(roots), np.flatnonzero(inner)
     requested = np.column_stack([nodes.tree[at], nodes.slot[at], nodes.threshold[at]])
@@ -280,7 +280,7 @@ def _numbered(nodes: _Nodes, roots: IntArray, slots: IntArray, more: IntArray) -
 
 
 def _spread(values: AnyArray, where: npt.NDArray[np.bool_], other: int = 0) -> IntArray:
-    """Return ``values`` at the given positions and ``other`` elsewhere."""
+    """Return ``values`` at the positions ``where``, and ``other`` elsewhere."""
     result = np.full(len(where), other, dtype=np.int64)
     result[where] = values
     return result

@@ -63,7 +63,7 @@ class Plan:
         return self.narrow_walks if batch.is_narrow else self.walks
 
     def space(self) -> WalkSpace:
-        """Scratch space of one thread."""
+        """Make the scratch space of one thread."""
         conditions, players, level, n_sums = self.sizes
         words, bits = conditions * (BLOCK // WORD), self.depth + 1
         h, g, phi, line = scratch(level, level * n_sums, players * n_sums * WORD, WORD)
@@ -78,7 +78,7 @@ class Plan:
         )
 
     def row_space(self) -> WalkSpace:
-        """Scratch space for single rows (:func:`hedgerow.kernels.shapley.single_rows.walk_row`)."""
+        """Make scratch space for :func:`hedgerow.kernels.shapley.single_rows.walk_row`."""
         conditions, players, level, n_sums = self.sizes
         level, bits = level // WORD, self.depth + 1
         h, g, phi, line = scratch(level, level * n_sums, players * n_sums, level + 1)
@@ -93,7 +93,7 @@ class Plan:
         )
 
     def pair_space(self) -> PairSpace:
-        """Scratch space of one thread, for values of pairs."""
+        """Make the scratch space of one thread, for values of pairs."""
         _, players, level, n_sums = self.sizes
         part, change, pair = scratch(level, level, players * players * n_sums * WORD)
         return PairSpace(

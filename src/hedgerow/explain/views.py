@@ -270,7 +270,7 @@ class ExplainedPredictions(ABC):
         Returns
         -------
         iterator of Explanation
-            The concatenated values equal those of all rows at once, to the last bit.
+            The concatenated values equal the values of all rows at once, to the last bit.
 
         Raises
         ------

@@ -148,7 +148,7 @@ def accumulated_effects(
     output_names: Sequence[str] = (),
     n_jobs: int | None = None,
 ) -> PartialDependence:
-    """Accumulated local effects of numeric columns (ALE).
+    """Compute accumulated local effects of numeric columns (ALE).
 
     Apley and Zhu (2020): the effect is the sum, from left to right, of the mean changes of the
     prediction between neighbouring quantiles of the column.  Each mean is taken over the rows

@@ -89,7 +89,7 @@ def interactions(
     columns : names or positions, optional
         All by default.
 
-    The other parameters and errors are those of
+    The other parameters and errors are the same as for
     :func:`hedgerow.inspection.partial_dependence`.
 
     Returns

@@ -77,7 +77,7 @@ def joint_dependence(
     n_points : int, default=20
         Values of each column to evaluate, if the effect is not a step function.
 
-    The other parameters and errors are those of :func:`partial_dependence`.
+    The other parameters and errors are the same as for :func:`partial_dependence`.
 
     Returns
     -------

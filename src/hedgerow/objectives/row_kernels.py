@@ -34,7 +34,7 @@ MOST = 1e140
 def huber(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
-    """``r**2 / 2`` up to |r| = delta, then linear; r = raw - y."""
+    """Write g and h of ``r**2 / 2`` up to |r| = delta, then linear; r = raw - y."""
     delta = numbers[0]
     for i in range(len(g)):
         g[i] = min(max(raw[i] - target[i], -delta), delta)
@@ -45,7 +45,7 @@ def huber(
 def pseudo_huber(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
-    """``delta**2 (sqrt(1 + (r / delta)**2) - 1)``."""
+    """Write g and h of ``delta**2 (sqrt(1 + (r / delta)**2) - 1)``."""
     delta = numbers[0]
     for i in range(len(g)):
         r = raw[i] - target[i]
@@ -58,7 +58,7 @@ def pseudo_huber(
 def fair(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
-    """``delta**2 (|r| / delta - log(1 + |r| / delta))``."""
+    """Write g and h of ``delta**2 (|r| / delta - log(1 + |r| / delta))``."""
     delta = numbers[0]
     for i in range(len(g)):
         r = raw[i] - target[i]
@@ -71,7 +71,7 @@ def fair(
 def log_cosh(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
-    """``log cosh r``: g = tanh r."""
+    """Write g and h of ``log cosh r``; g = tanh r."""
     for i in range(len(g)):
         r = raw[i] - target[i]
         size = abs(r)
@@ -86,7 +86,7 @@ def log_cosh(
 def expectile(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
-    """``level r**2`` below the target, ``(1 - level) r**2`` above."""
+    """Write g and h of ``level r**2`` below the target, ``(1 - level) r**2`` above."""
     level = numbers[0]
     for i in range(len(g)):
         r = raw[i] - target[i]
@@ -99,7 +99,7 @@ def expectile(
 def quantile(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
-    """Pinball loss."""
+    """Write g and h of the pinball loss."""
     level = numbers[0]
     for i in range(len(g)):
         r = raw[i] - target[i]
@@ -111,7 +111,7 @@ def quantile(
 def mape(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
-    """``|r| / |y|``."""
+    """Write g and h of ``|r| / |y|``."""
     for i in range(len(g)):
         size = 1.0 / abs(target[i])
         r = raw[i] - target[i]
@@ -123,7 +123,7 @@ def mape(
 def squared_log_error(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
-    """``(raw - log(1 + y))**2 / 2``."""
+    """Write g and h of ``(raw - log(1 + y))**2 / 2``."""
     for i in range(len(g)):
         g[i] = raw[i] - math.log1p(target[i])
         h[i] = 1.0
@@ -133,7 +133,7 @@ def squared_log_error(
 def poisson(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
-    """``exp(raw) - y raw``."""
+    """Write g and h of ``exp(raw) - y raw``."""
     for i in range(len(g)):
         mean = exponential(min(raw[i], FARTHEST_MARGIN))
         g[i] = mean - target[i]
@@ -144,7 +144,7 @@ def poisson(
 def gamma(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
-    """``y exp(-raw) + raw``."""
+    """Write g and h of ``y exp(-raw) + raw``."""
     for i in range(len(g)):
         ratio = min(target[i] * exponential(-raw[i]), MOST)
         g[i] = 1.0 - ratio
@@ -155,7 +155,7 @@ def gamma(
 def tweedie(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
-    """``-y exp((1 - p) raw) / (1 - p) + exp((2 - p) raw) / (2 - p)``."""
+    """Write g and h of ``-y exp((1 - p) raw) / (1 - p) + exp((2 - p) raw) / (2 - p)``."""
     a, b = 1.0 - numbers[0], 2.0 - numbers[0]
     for i in range(len(g)):
         up = exponential(min(b * raw[i], FARTHEST_MARGIN))
@@ -168,7 +168,7 @@ def tweedie(
 def cross_entropy(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
-    """``log(1 + exp(raw)) - y raw``."""
+    """Write g and h of ``log(1 + exp(raw)) - y raw``."""
     for i in range(len(g)):
         p = 1.0 / (1.0 + exponential(-raw[i]))
         g[i] = p - target[i]
@@ -179,7 +179,7 @@ def cross_entropy(
 def one_class(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
-    """Logistic loss of one class against all others."""
+    """Write g and h of the logistic loss of one class against all others."""
     label = numbers[0]
     for i in range(len(g)):
         p = 1.0 / (1.0 + exponential(-raw[i]))
@@ -191,7 +191,7 @@ def one_class(
 def focal(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
-    """``-a (1 - p)**gamma log p`` with p the probability of the true class, a its weight."""
+    """Write g and h of ``-a (1 - p)**gamma log p``; true class: probability p, weight a."""
     power, of_one, of_zero = numbers[0], numbers[1], numbers[2]
     for i in range(len(g)):
         sign = 2.0 * target[i] - 1.0
@@ -212,7 +212,7 @@ def focal(
 def hinge(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
-    """``max(0, 1 - s raw)``, s = -1 or 1."""
+    """Write g and h of ``max(0, 1 - s raw)``, s = -1 or 1."""
     for i in range(len(g)):
         sign = 2.0 * target[i] - 1.0
         g[i] = -sign if sign * raw[i] < 1.0 else 0.0

@@ -65,7 +65,7 @@ class RowLoss(ABC):
     n_outputs: int = 1
 
     def kernel(self) -> Callable[..., Any] | None:
-        """The compiled loop over rows; None to use the slopes."""
+        """Return the compiled loop over rows, or None to use the slopes."""
         return None
 
     def numbers(self, output: int) -> FloatArray:

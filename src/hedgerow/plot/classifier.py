@@ -187,7 +187,7 @@ def plot_confusion(
         Labels in display order; default: all that occur, sorted.
     ax : matplotlib Axes, optional
     most : int, default=20
-        Maximum number of classes: those with the most rows; the others are merged.
+        Maximum number of classes, by number of rows; the other classes are merged.
 
     Returns
     -------

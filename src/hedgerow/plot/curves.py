@@ -37,7 +37,7 @@ _OTHERS = (
     ("#56b4e9", (0, (3, 1, 1, 1))),
     ("#000000", (0, (1, 2))),
 )
-"""Colour and dashes of further named validation sets; the first has those of ``validation``."""
+"""Colour and dashes of further named validation sets; the first looks like ``validation``."""
 
 
 def history_columns(model: Model) -> dict[str, list[Any]]:

@@ -180,7 +180,7 @@ def _positions(ax: Axes, own: AnyArray) -> tuple[FloatArray, AnyArray]:
 
 
 def _shade_points(ax: Axes, x: FloatArray, y: FloatArray, shades: AnyArray | None) -> Any:
-    """Draw points, shaded by numbers or marked by categories; return those with shades."""
+    """Draw points, shaded by numbers or marked by categories; return the points with shades."""
     size = float(np.clip(6000.0 / max(1, len(x)), 5.0, 20.0))
     style: dict[str, Any] = {"s": size, "lw": 0, "rasterized": len(x) > 500}
     if shades is None:

@@ -58,7 +58,7 @@ class Division:
     other: Way = "missing"
 
     def left_levels(self) -> list[Any]:
-        """Levels that go left, ascending."""
+        """Return the levels that go left, ascending."""
         return list(compress(self.levels, self.goes_left.tolist()))
 
     def other_left(self, missing_left: bool) -> bool:

@@ -99,7 +99,7 @@ def plot_partial_dependence(
     ImportError
         If matplotlib is not installed.
     ParameterError
-        If ``most`` or ``output`` is out of range, or ``ax`` is given for several effects.
+        If ``most`` or ``output`` is out of range, or ``ax`` is passed for several effects.
 
     Examples
     --------

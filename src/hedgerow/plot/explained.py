@@ -147,7 +147,7 @@ def _stacked(values: FloatArray, low: float, high: float) -> FloatArray:
 
 
 def _draw_points(ax: Axes, at: tuple[FloatArray, FloatArray], column: AnyArray) -> Any:
-    """Draw the points of one column; return those with shades, if any."""
+    """Draw the points of one column; return the points with shades, if any."""
     x, y = at
     size = float(np.clip(4000.0 / max(1, len(x)), 4.0, 18.0))
     many = len(x) > 500
@@ -207,7 +207,7 @@ def plot_waterfall(
         Negative numbers count from the end.
     ax : matplotlib Axes, optional
     most : int, default=10
-        Maximum number of columns, those with the largest SHAP values; the others are one step.
+        Maximum number of columns, by largest SHAP value; the other columns are one step.
     output : int, optional
         Number of the output, if there are several.
 

@@ -31,7 +31,7 @@ def plot_interactions(
         of the interaction.
     ax : matplotlib Axes, optional
     most : int, default=12
-        Maximum number of columns, those with the strongest interactions.
+        Maximum number of columns; columns with the strongest interactions are shown.
     output : int, optional
         Number of the output, if there are several.
 

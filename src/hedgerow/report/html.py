@@ -62,7 +62,7 @@ def escaped(text: object) -> str:
 def table_html(
     head: Sequence[str], rows: Sequence[Sequence[object]], words: Sequence[int] = ()
 ) -> str:
-    """Return a table; the columns ``words`` (and the first) hold text; wide tables scroll."""
+    """Return a table that scrolls if it is too wide; the first column and ``words`` hold text."""
     kinds = [' class="what"' if k in words else "" for k in range(len(head))]
     top = "".join(f"<th{kind}>{escaped(text)}</th>" for kind, text in zip(kinds, head, strict=True))
     body = "\n".join(

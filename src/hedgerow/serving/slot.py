@@ -105,7 +105,7 @@ def _digest(path: str) -> str:
 
 
 class ModelSlot:
-    """The place where requests find the model.
+    """Holder of the model in service.
 
     Parameters
     ----------

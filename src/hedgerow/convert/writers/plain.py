@@ -127,7 +127,7 @@ class PlainModel:
         return str(self.model.training.get("loss_parameters", {}).get("name", CUSTOM))
 
     def trees(self) -> list[PlainTree]:
-        """All trees, in order."""
+        """Return all trees, in order."""
         return [self._tree(t) for t in range(self.forest.n_trees)]
 
     def _tree(self, number: int) -> PlainTree:

@@ -29,7 +29,7 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
     """A decision tree for classification.
 
     Each node is split at the threshold of one feature that minimises the impurity of the
-    two children.  For continuous data the tree equals that of scikit-learn's
+    two children.  For continuous data the tree equals a tree of scikit-learn's
     ``DecisionTreeClassifier``.  Ties between equally good splits go to the lower feature
     and the lower threshold, whatever the seed.
 
@@ -268,7 +268,7 @@ class CARTRegressor(RegressorMixin, CartEstimator):
     """A decision tree for regression.
 
     Each node is split at the threshold of one feature that minimises the error of the two
-    children.  For continuous data the tree equals that of scikit-learn's
+    children.  For continuous data the tree equals a tree of scikit-learn's
     ``DecisionTreeRegressor``.  Ties between equally good splits go to the lower feature and
     the lower threshold, whatever the seed.
 

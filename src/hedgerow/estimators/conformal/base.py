@@ -263,7 +263,7 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
     def calibrate(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None) -> Self:
         """Calibrate a fitted model on rows that it was not trained on.
 
-        The model is that of an earlier :meth:`fit`, or else the fitted ``estimator``.  New
+        The model comes from an earlier :meth:`fit`; otherwise it is the fitted ``estimator``.  New
         calibration rows replace earlier ones.
 
         Parameters

@@ -210,7 +210,7 @@ class ConformalClassifier(ClassifierMixin, ConformalEstimator):
         ----------
         X : table, shape (n_rows, n_features)
         level : float in (0, 1), optional
-            Level to use instead of that of the constructor.
+            Level to use instead of the constructor's.
         group : array-like of shape (n_rows,), str or int, optional
             Groups of the rows, if the model was calibrated by groups.
         sample_weight : array-like of shape (n_rows,), optional

@@ -324,7 +324,7 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
         ----------
         X : table, shape (n_rows, n_features)
         level : float in (0, 1), optional
-            Level to use instead of that of the constructor.  ``"cqr"`` still shifts the
+            Level to use instead of the constructor's.  ``"cqr"`` still shifts the
             quantiles that it was trained for.
         group : array-like of shape (n_rows,), str or int, optional
             Groups of the rows, if the model was calibrated by groups.

@@ -114,8 +114,8 @@ def thresholds_by_column(
 ) -> FloatArray:
     """Return the threshold of each column of ``values``, float64 (n_rows, n_columns).
 
-    ``own`` holds the weights of the rows to predict, one for each column; by default they
-    are those of :func:`threshold_of`.
+    ``own`` holds the weights of the rows to predict, one for each column; the
+    default is the weight of :func:`threshold_of`.
     """
     n = len(values)
     if weight is None:
