@@ -165,7 +165,7 @@ def follow_terms(
 def sum_lines(
     rows: LineRows,
     questions: Questions,
-    constraints: IntArray,
+    chosen: IntArray,
     visits: Visits,
     start: int,
     stop: int,
@@ -181,7 +181,7 @@ def sum_lines(
     Parameters
     ----------
     rows : LineRows
-    questions, constraints, visits, start, stop, most_masks, space
+    questions, chosen, visits, start, stop, most_masks, space
         As for :func:`hedgerow.kernels.dependence.paths.count_paths`; ``visits.out`` counts ends.
     lines : tuple
         Values and slopes of all nodes.
@@ -194,11 +194,11 @@ def sum_lines(
         Row 0 belongs to the first of these trees.
     """
     words, n_rows = np.uint64(WORDS), len(rows.numbers)
-    states = np.uint64(len(constraints)) * words
+    states = np.uint64(len(chosen)) * words
     stride = np.uint64(most_masks) * words
     for row in range(_ZERO, np.uint64(n_rows), np.uint64(TILE)):
-        for k in range(np.uint64(len(constraints))):
-            ask(rows.keys, questions, np.uint64(constraints[k]), row, space, k * words)
+        for k in range(np.uint64(len(chosen))):
+            ask(rows.keys, questions, np.uint64(chosen[k]), row, space, k * words)
         tree = -1
         for i in range(np.uint64(start), np.uint64(stop)):
             depth = np.uint64(visits.depth[i])

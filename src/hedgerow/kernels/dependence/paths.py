@@ -236,7 +236,7 @@ def count_paths(
     keys: IntArray,
     weight: FloatArray,
     questions: Questions,
-    constraints: IntArray,
+    chosen: IntArray,
     visits: Visits,
     start: int,
     stop: int,
@@ -255,7 +255,7 @@ def count_paths(
     weight : float64
         Weight of each row of ``keys``; empty if every row counts once.
     questions : Questions
-    constraints : int64
+    chosen : int64
         Numbers of the questions of these trees; ``visits.question`` are positions in this list.
     visits : Visits
     start, stop : int
@@ -266,16 +266,16 @@ def count_paths(
     pairs : bool
         Whether conditions on two columns are left out as well.
     space : uint64
-        Scratch: ``len(constraints) * WORDS + state_words(...)``.
+        Scratch: ``len(chosen) * WORDS + state_words(...)``.
     sums : float64
         The counts of the masks of an end are added from ``visits.out`` on.
     """
     words, tile = np.uint64(WORDS), np.uint64(TILE)
-    states = np.uint64(len(constraints)) * words
+    states = np.uint64(len(chosen)) * words
     stride = np.uint64(most_masks) * words
     for row in range(_ZERO, np.uint64(n_rows), tile):
-        for k in range(np.uint64(len(constraints))):
-            ask(keys, questions, np.uint64(constraints[k]), row, space, k * words)
+        for k in range(np.uint64(len(chosen))):
+            ask(keys, questions, np.uint64(chosen[k]), row, space, k * words)
         for i in range(np.uint64(start), np.uint64(stop)):
             depth, n_slots = np.uint64(visits.depth[i]), np.uint64(visits.n_slots[i])
             here = states + depth * stride

@@ -218,25 +218,25 @@ def find_leaf_patterns(
     for entry in range(_ONE << n_bits):
         space.pattern[entry] = _NOTHING
     for k in range(np.uint64(paths.first[leaf + _ONE]) - first):
-        constraints = wanted = never = _NOTHING
+        tested = wanted = never = _NOTHING
         for b in range(n_bits):
             source, bit = groups.bit[first_bit + b], _ONE << b
             if source >= 0:
                 edge = np.uint64(space.path[np.uint64(source)])
                 if walks.edge[edge, PLAYER] == paths.player[first + k]:
-                    constraints, wanted = constraints | bit, wanted | bit
+                    tested, wanted = tested | bit, wanted | bit
                 continue
             for d in range(above + _ONE, depth + _ONE):
                 edge = np.uint64(space.path[d])
                 is_requested = walks.edge[edge, CONDITION] == -1 - source
                 if is_requested and walks.edge[edge, PLAYER] == paths.player[first + k]:
                     want = bit if walks.edge[edge, TURNED] == 0 else _NOTHING
-                    if constraints & bit and wanted & bit != want:
+                    if tested & bit and wanted & bit != want:
                         never = _ONE << n_bits
-                    constraints, wanted = constraints | bit, wanted | want
+                    tested, wanted = tested | bit, wanted | want
         wanted |= never
         for entry in range(_ONE << n_bits):
-            space.pattern[entry] |= np.uint64(entry & constraints == wanted) << k
+            space.pattern[entry] |= np.uint64(entry & tested == wanted) << k
 
 
 @kernel(inner=True)

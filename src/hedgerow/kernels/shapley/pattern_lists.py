@@ -130,14 +130,14 @@ def read_list(
     every = (_ONE << n_players) - _ONE
     start = np.uint64(tables.list_start[leaf])
     is_line = paths.node[leaf] >= 0
-    constraints = _NOTHING
+    on_line = _NOTHING
     value = 1.0
     if is_line:
         node = np.uint64(paths.node[leaf])
         value = walks.leaf[leaf, 0]
         terms_of(slopes, node, numbers, row, space)
         for t in range(np.uint64(slopes.start[node + _ONE] - slopes.start[node])):
-            constraints |= _ONE << np.uint64(paths.term[leaf, t])
+            on_line |= _ONE << np.uint64(paths.term[leaf, t])
     n_gains = n_players * n_players if pairs else n_players
     for k in range(n_gains):
         gain[k] = 0.0
@@ -149,7 +149,7 @@ def read_list(
         needed, other_only = pattern & ~other, other & ~pattern
         if is_line:
             terms_of(slopes, np.uint64(paths.node[leaf]), tables.numbers, z, behind)
-        free = pattern & other & constraints
+        free = pattern & other & on_line
         if pairs:
             give_line_pairs(
                 slopes, paths, tables, leaf, needed, other_only, free, space, value, gain

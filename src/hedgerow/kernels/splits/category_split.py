@@ -147,10 +147,10 @@ def sort_groups(scratch: IntArray, n_groups: int, smooth: float) -> int:
             key[n] = key_of(exact, np.int64(group))
             n += 1
     for i in range(np.uint64(n)):
-        span, smaller = key[i], np.int64(0)
+        own, smaller = key[i], np.int64(0)
         for j in range(np.uint64(n)):
-            smaller += np.int64(key[j] < span)
-        order[np.uint64(smaller)] = span & _GROUP_BITS
+            smaller += np.int64(key[j] < own)
+        order[np.uint64(smaller)] = own & _GROUP_BITS
     return n
 
 
