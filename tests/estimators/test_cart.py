@@ -368,7 +368,7 @@ def test_split_table_refuses_what_it_cannot_show() -> None:
     other = model.apply(X) != leaf
     with pytest.raises(DataError, match=f"reaches node {leaf}"):
         table_of(model, leaf, X[other], y[other])
-    with pytest.raises(DataError, match="labels that y has not"):
+    with pytest.raises(DataError, match="labels that the tree lacks"):
         table_of(model, 0, X, y + 100)
 
 

@@ -128,8 +128,8 @@ def class_labels(column: AnyArray, task: str, path: str, name: str) -> AnyArray:
         return column.astype(np.float64)
     if column.dtype == object:
         return column.astype(str)
-    whole = column.astype(np.int64)
-    return whole if np.array_equal(whole, column) else column
+    integers = column.astype(np.int64)
+    return integers if np.array_equal(integers, column) else column
 
 
 def weights(table: NamedColumns, name: str) -> AnyArray:

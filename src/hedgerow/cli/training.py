@@ -186,7 +186,7 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any,
         table = batches.read_tables(options.data, batches.roles_of(options))
     sparse = isinstance(table, tuple)
     y = table[1] if sparse else features.target(table, target)
-    task, why = options.task, "as asked"
+    task, why = options.task, "as requested"
     if options.qid is not None:
         task, why = _ranking(options, sparse), "by --qid"
     elif task == "auto":
@@ -283,7 +283,7 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
             )
     data = batches.open_dataset(options.data, batches.roles_of(options), way, options.cache_dir)
     facts = summarize_targets(data)
-    task, why = options.task, "as asked"
+    task, why = options.task, "as requested"
     if task == "auto":
         task, why = batches.guess_task(facts)
     settings = parse_settings(options.set, engine.estimator_class(task))

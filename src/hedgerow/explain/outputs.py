@@ -70,8 +70,8 @@ def _listed(outputs: Any) -> list[Any]:
 
 
 def _number_of(output: Any, names: tuple[str, ...]) -> int:
-    whole = isinstance(output, numbers.Integral) and not isinstance(output, bool)
-    if whole and 0 <= int(output) < max(1, len(names)):
+    is_whole = isinstance(output, numbers.Integral) and not isinstance(output, bool)
+    if is_whole and 0 <= int(output) < max(1, len(names)):
         return int(output)
     if isinstance(output, str) and output in names:
         return names.index(output)

@@ -50,7 +50,7 @@ def find_players(
 
     Parameters
     ----------
-    asked : int64
+    requested : int64
         Inputs that a forest uses, ascending.
     sources : sequence of tuple of int, or None
         One or two columns of each input; None if the inputs are the columns.

@@ -154,5 +154,5 @@ def _quantiles_of_sorted(numbers: AnyArray) -> FloatArray:
     stop = np.searchsorted(numbers, np.inf, side="left")
     if first == stop:
         return np.zeros(0)
-    places = np.linspace(first, stop - 1, N_QUANTILES).round().astype(np.int64)
-    return numbers[places].astype(np.float64)
+    positions = np.linspace(first, stop - 1, N_QUANTILES).round().astype(np.int64)
+    return numbers[positions].astype(np.float64)

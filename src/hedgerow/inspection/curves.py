@@ -213,8 +213,8 @@ def _accumulated(background: Background, column: int, kind: Kind, n_points: int)
     own = background.values[:, column]
     numbers = floats_of(own[:, None], [described.kind])[:, 0]
     quantiles = quantiles_of(own, described)
-    places = np.linspace(0, max(0, len(quantiles) - 1), n_points).round().astype(np.int64)
-    edges = np.unique(quantiles[places]) if len(quantiles) else np.zeros(1)
+    positions = np.linspace(0, max(0, len(quantiles) - 1), n_points).round().astype(np.int64)
+    edges = np.unique(quantiles[positions]) if len(quantiles) else np.zeros(1)
     rows = np.isfinite(numbers)
     weight = np.where(rows, 1.0 if background.weight is None else background.weight, 0.0)
     step = np.clip(np.searchsorted(edges, numbers, side="left"), 1, max(1, len(edges) - 1))

@@ -82,8 +82,8 @@ class ExactEffects:
         ends = self._end[entries]
         added = self._sums[self._first[ends] + self._place(self._slot[entries]), None]
         added = added * self._values[ends]
-        rest = self.mean - self._at_end[ends].sum(axis=0)
-        return rest + steps_of_entries(self.paths, cells, entries, added)
+        elsewhere = self.mean - self._at_end[ends].sum(axis=0)
+        return elsewhere + steps_of_entries(self.paths, cells, entries, added)
 
     def _place(self, slot: IntArray) -> IntArray:
         """Return the mask of all conditions except those on the column of a slot."""
@@ -197,13 +197,13 @@ class ExactEffects:
         """Return the weight of the background rows in each pair of cells."""
         assert self._background is not None
         cells = self.cells(one), self.cells(two)
-        places = [
+        cell_of_row = [
             own.cell_of(self._background.inputs[:, column])
             for own, column in zip(cells, (one, two), strict=True)
         ]
         n = cells[1].n_cells
         counted = np.bincount(
-            places[0] * n + places[1],
+            cell_of_row[0] * n + cell_of_row[1],
             weights=self._background.weight,
             minlength=cells[0].n_cells * n,
         )

@@ -118,8 +118,8 @@ def interactions(
         parts = _looked_at_parts(background, chosen, kind)
         n_rows = background.n_rows
     names = tuple(model.schema.names[j] for j in chosen)
-    own, whole = parts
-    ratio = np.divide(own, whole, out=np.zeros_like(own), where=whole > 0.0)
+    own, joint = parts
+    ratio = np.divide(own, joint, out=np.zeros_like(own), where=joint > 0.0)
     h, strength = np.sqrt(ratio), np.sqrt(own)
     if h.shape[-1] == 1:
         h, strength = h[..., 0], strength[..., 0]
@@ -130,25 +130,25 @@ def _exact_parts(
     model: Model, background: Background, chosen: list[int]
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean squares of the interactions of pairs, and of their joint effects."""
-    whole = ExactEffects(model, background, pairs=True)
+    exact_effects = ExactEffects(model, background, pairs=True)
     inputs = [input_of(model, j) for j in chosen]
-    n, n_outputs = len(chosen), len(whole.mean)
+    n, n_outputs = len(chosen), len(exact_effects.mean)
     own, both = np.zeros((n, n, n_outputs)), np.zeros((n, n, n_outputs))
-    cells = [whole.cells(j) for j in inputs]
-    curves = [whole.curve(j, c) for j, c in zip(inputs, cells, strict=True)]
-    places = [
+    cells = [exact_effects.cells(j) for j in inputs]
+    curves = [exact_effects.curve(j, c) for j, c in zip(inputs, cells, strict=True)]
+    cell_of_row = [
         c.cell_of(background.inputs[:, j]).astype(np.int64)
         for j, c in zip(inputs, cells, strict=True)
     ]
     for a, b in combinations(range(n), 2):
-        if not whole.meet(inputs[a], inputs[b]):
+        if not exact_effects.meet(inputs[a], inputs[b]):
             continue
         size = cells[b].n_cells
-        pair = places[a] * size + places[b]
+        pair = cell_of_row[a] * size + cell_of_row[b]
         rows = np.bincount(pair, weights=background.weight, minlength=cells[a].n_cells * size)
         found = np.flatnonzero(rows)
         weight = rows[found] / background.mass
-        together = whole.together(inputs[a], inputs[b]).reshape(-1, n_outputs)[found]
+        together = exact_effects.together(inputs[a], inputs[b]).reshape(-1, n_outputs)[found]
         alone = curves[a][found // size] + curves[b][found % size]
         own[a, b] = own[b, a] = _variance(together, weight)
         both[a, b] = both[b, a] = _variance(together + alone, weight)

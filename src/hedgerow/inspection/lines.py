@@ -151,14 +151,14 @@ class LineEffects:
         entries = np.flatnonzero(paths.boxes.column == column)
         ends = paths.end_of_entry[entries]
         with_term = self._ends_with_term(column)
-        whole = np.union1d(ends, with_term)
-        rest = self.mean - self._at_end[whole].sum(axis=0)
+        all_ends = np.union1d(ends, with_term)
+        elsewhere = self.mean - self._at_end[all_ends].sum(axis=0)
         kept = ~np.isin(ends, with_term)
         entries, ends = entries[kept], ends[kept]
         slot = entries - paths.boxes.start[ends]
         added = self._sums[self._first[ends] + 1 + slot, None] * self._outputs[ends]
         steps = steps_of_entries(paths, cells, entries, added)
-        values = rest + steps[cells.cell_of(grid.encoded)]
+        values = elsewhere + steps[cells.cell_of(grid.encoded)]
         if column in self._grids:
             start, stop = self._ends.grid_start[column : column + 2]
             values = values + self._curves[start:stop]

@@ -119,22 +119,24 @@ def joint_dependence(
         )
         for column, grid in zip(chosen, grids, strict=True)
     ]
-    places = [
+    positions = [
         _place_on_grid(background.values[:, column], grid)
         for column, grid in zip(chosen, grids, strict=True)
     ]
-    rows = _pair_rows(places, sizes, background.weight)
+    rows = _pair_rows(positions, sizes, background.weight)
     values = _squeezed(np.array(means).reshape(*sizes, -1))
     return JointEffect(alone[0], alone[1], values, rows, kind)
 
 
-def _exact_joint(whole: ExactEffects, model: Model, chosen: list[int], kind: Kind) -> JointEffect:
+def _exact_joint(
+    exact_effects: ExactEffects, model: Model, chosen: list[int], kind: Kind
+) -> JointEffect:
     one, two = (input_of(model, column) for column in chosen)
     return JointEffect(
-        whole.effect(one),
-        whole.effect(two),
-        _squeezed(whole.joint(one, two)),
-        whole.pair_rows(one, two),
+        exact_effects.effect(one),
+        exact_effects.effect(two),
+        _squeezed(exact_effects.joint(one, two)),
+        exact_effects.pair_rows(one, two),
         kind,
     )
 
@@ -145,12 +147,12 @@ def _squeezed(values: FloatArray) -> FloatArray:
 
 
 def _pair_rows(
-    places: Sequence[IntArray], sizes: Sequence[int], weight: FloatArray | None
+    positions: Sequence[IntArray], sizes: Sequence[int], weight: FloatArray | None
 ) -> FloatArray:
     """Return the weight of the rows in each pair of positions; other values are left out."""
     n_first, n_second = sizes[0] + 1, sizes[1] + 1
     counted = np.bincount(
-        places[0] * n_second + places[1], weights=weight, minlength=n_first * n_second
+        positions[0] * n_second + positions[1], weights=weight, minlength=n_first * n_second
     )
     return counted.reshape(n_first, n_second)[:-1, :-1].astype(np.float64)
 
@@ -233,10 +235,10 @@ def partial_dependence(
         )
     effects: dict[int, Effect] = {}
     if any(known):
-        whole = ExactEffects(model, background)
+        exact_effects = ExactEffects(model, background)
         plain = [column for column, as_steps in zip(chosen, known, strict=True) if as_steps]
-        found = whole.effects([input_of(model, column) for column in plain])
-        effects, mean = dict(zip(plain, found, strict=True)), whole.mean
+        found = exact_effects.effects([input_of(model, column) for column in plain])
+        effects, mean = dict(zip(plain, found, strict=True)), exact_effects.mean
     else:
         assert background is not None
         lines, mean = _line_effects(background, chosen, kind, n_points)
@@ -255,8 +257,8 @@ def partial_dependence(
 
 def check_points(n_points: object) -> None:
     """Raise unless the number of values is valid."""
-    whole = isinstance(n_points, int | np.integer) and not isinstance(n_points, bool)
-    if not whole or int(n_points) < 2:  # type: ignore[call-overload]
+    is_whole = isinstance(n_points, int | np.integer) and not isinstance(n_points, bool)
+    if not is_whole or int(n_points) < 2:  # type: ignore[call-overload]
         raise ParameterError(f"n_points must be a whole number of at least 2; got {n_points!r}.")
 
 

@@ -86,8 +86,8 @@ class Rescorer:
             own = self._asking.raw_scores(background.inputs, background.n_threads)
             self._rest = raw - own
             return
-        rest = Predictor(some_rounds(forest, ~asks, forest.base_score), kinds)
-        self._rest = rest.raw_scores(background.inputs, background.n_threads)
+        unaffected = Predictor(some_rounds(forest, ~asks, forest.base_score), kinds)
+        self._rest = unaffected.raw_scores(background.inputs, background.n_threads)
         if background.offset is not None:
             self._rest = self._rest + background.offset
 

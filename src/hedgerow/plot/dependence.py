@@ -97,8 +97,8 @@ def plot_dependence(
 
 def _checked_place(column: str | int, names: tuple[str, ...]) -> int:
     place = place_of_name(column, names)
-    whole = isinstance(place, int | np.integer) and not isinstance(place, bool)
-    if not whole or not 0 <= place < len(names):
+    is_whole = isinstance(place, int | np.integer) and not isinstance(place, bool)
+    if not is_whole or not 0 <= place < len(names):
         raise ParameterError(f"columns are numbered from 0 to {len(names) - 1}; got {column!r}.")
     return int(place)
 

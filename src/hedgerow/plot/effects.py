@@ -241,15 +241,15 @@ def _draw_numbers(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
     low, high = range_of(effect)
     values, missing = _table(effect)
     x = effect.positions.astype(np.float64)
-    places = _drawn(effect)
+    positions = _drawn(effect)
     for line, output in enumerate(chosen):
         style: dict[str, Any] = {"color": COLOURS[line], "ls": DASHES[line], "lw": 1.8}
-        own = values[places, output]
+        own = values[positions, output]
         if effect.is_exact:
-            edges = np.concatenate(([low], np.minimum(x[places], high)))
+            edges = np.concatenate(([low], np.minimum(x[positions], high)))
             ax.stairs(own, edges, baseline=None, label=str(output), **style)
         else:
-            ax.plot(x[places], own, label=str(output), **style)
+            ax.plot(x[positions], own, label=str(output), **style)
     _draw_strip(ax, np.linspace(low, high, 31), density(effect.quantiles, low, high))
     span = high - low
     right = high + 0.03 * span
@@ -273,9 +273,9 @@ def _draw_numbers(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
 
 def _draw_categories(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
     values, missing = _table(effect)
-    places = _drawn(effect)
-    names = short_names((effect.levels[k] for k in places), 14)
-    drawn, rows = values[places], effect.rows[places]
+    positions = _drawn(effect)
+    names = short_names((effect.levels[k] for k in positions), 14)
+    drawn, rows = values[positions], effect.rows[positions]
     if effect.missing_rows > 0.0:
         names.append("missing")
         drawn, rows = np.vstack((drawn, missing)), np.append(rows, effect.missing_rows)
@@ -297,7 +297,7 @@ def _draw_categories(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
         ha="right" if steep and len(names) <= 5 else "center", fontsize=SMALL,
     )  # fmt: skip
     ax.set_xlim(-0.6, max(len(names) - 0.4, 0.6))
-    left_out = len(effect.levels) - len(places)
+    left_out = len(effect.levels) - len(positions)
     if left_out > 0:
         ax.annotate(
             f"{left_out:,} of {len(effect.levels):,} categories not shown", (1, 1),
@@ -444,15 +444,15 @@ def plot_joint_dependence(joint: JointEffect, ax: Axes | None = None, *, output:
 
 def _edges(effect: Effect) -> tuple[FloatArray, IntArray]:
     """Return the edges of the cells of one axis, and the positions that they show."""
-    places = _drawn(effect)
+    positions = _drawn(effect)
     if effect.kind == "category":
-        return np.arange(len(places) + 1, dtype=np.float64) - 0.5, places
+        return np.arange(len(positions) + 1, dtype=np.float64) - 0.5, positions
     low, high = range_of(effect)
-    x = effect.positions.astype(np.float64)[places]
+    x = effect.positions.astype(np.float64)[positions]
     if effect.is_exact:
         edges: FloatArray = np.concatenate((np.array([low]), np.minimum(x, high)))
-        return edges, places
+        return edges, positions
     if len(x) < 2:
-        return np.array([low, high]), places
+        return np.array([low, high]), positions
     between: FloatArray = np.concatenate((x[:1], (x[1:] + x[:-1]) / 2, x[-1:]))
-    return between, places
+    return between, positions

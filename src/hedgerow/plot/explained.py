@@ -224,8 +224,8 @@ def plot_waterfall(
     """
     most = checked_most(most)
     values, bases, output_name = plain_values(explanation, output, "plot_waterfall")
-    whole = isinstance(row, int | np.integer) and not isinstance(row, bool)
-    if not whole or not -len(values) <= row < len(values):
+    is_whole = isinstance(row, int | np.integer) and not isinstance(row, bool)
+    if not is_whole or not -len(values) <= row < len(values):
         raise ParameterError(f"row must be from 0 to {len(values) - 1}; got {row!r}.")
     row = int(row) % len(values)
     base = float(bases[row])
@@ -255,7 +255,7 @@ def _steps(
 ) -> tuple[list[str], FloatArray]:
     """Return names and sizes of the steps, the largest on top, others last."""
     order = np.argsort(-np.abs(values), kind="stable")
-    kept, rest = order[:most], order[most:]
+    kept, others = order[:most], order[most:]
     columns = table_columns(explanation.data, explanation.feature_names)
     shown = short_names((explanation.feature_names[k] for k in kept.tolist()), 24)
     names = [
@@ -263,9 +263,9 @@ def _steps(
         for name, k in zip(shown, kept.tolist(), strict=True)
     ]
     steps = values[kept]
-    if len(rest) > 0:
-        names.append(f"{len(rest)} other column{'s' if len(rest) > 1 else ''}")
-        steps = np.append(steps, values[rest].sum())
+    if len(others) > 0:
+        names.append(f"{len(others)} other column{'s' if len(others) > 1 else ''}")
+        steps = np.append(steps, values[others].sum())
     return names, steps
 
 

@@ -38,8 +38,8 @@ def checked_most(most: object, name: str = "most") -> int:
     ------
     ParameterError
     """
-    whole = isinstance(most, int | np.integer) and not isinstance(most, bool)
-    if not whole or int(most) < 1:  # type: ignore[call-overload]
+    is_whole = isinstance(most, int | np.integer) and not isinstance(most, bool)
+    if not is_whole or int(most) < 1:  # type: ignore[call-overload]
         raise ParameterError(f"{name} must be a whole number of at least 1; got {most!r}.")
     return int(most)  # type: ignore[call-overload]
 
@@ -106,12 +106,12 @@ def plot_importance(importances: Importances, ax: Axes | None = None, *, most: i
 
 
 def _of_others(importances: Importances, most: int) -> FloatArray:
-    rest = list(importances.order[most:])
-    return np.asarray(importances.values.reshape(len(importances.names), -1)[rest].sum(axis=0))
+    others = list(importances.order[most:])
+    return np.asarray(importances.values.reshape(len(importances.names), -1)[others].sum(axis=0))
 
 
 def _draw_bars(ax: Axes, values: FloatArray, output_names: tuple[str, ...]) -> None:
-    places, start = np.arange(len(values)), np.zeros(len(values))
+    y, start = np.arange(len(values)), np.zeros(len(values))
     for output in range(values.shape[1]):
         style = output % MOST_LINES
         label = short(output_names[output], 20) if output_names else None
@@ -120,7 +120,7 @@ def _draw_bars(ax: Axes, values: FloatArray, output_names: tuple[str, ...]) -> N
         elif output > MOST_LINES:
             label = None
         ax.barh(
-            places, values[:, output], left=start, height=0.66, color=COLOURS[style],
+            y, values[:, output], left=start, height=0.66, color=COLOURS[style],
             hatch=_HATCHES[style], edgecolor="white", lw=0.5, label=label,
         )  # fmt: skip
         start = start + np.nan_to_num(values[:, output])

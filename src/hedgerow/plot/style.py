@@ -139,8 +139,8 @@ def _n_shared(texts: Sequence[str]) -> int:
 
 def rounded(value: float) -> str:
     """Return three significant digits, or a whole number below ten million."""
-    whole = 999.5 <= abs(value) < 1e7
-    return (f"{value:,.0f}" if whole else f"{value:.3g}").replace("-", "−")
+    is_whole = 999.5 <= abs(value) < 1e7
+    return (f"{value:,.0f}" if is_whole else f"{value:.3g}").replace("-", "−")
 
 
 def signed(value: float) -> str:
@@ -158,8 +158,8 @@ def cell_text(value: object) -> str:
         return str(int(value))
     if isinstance(value, float | np.floating):
         number = float(value)
-        whole = number.is_integer() and abs(number) < 1e7
-        return f"{number:.0f}" if whole or 9999.5 <= abs(number) < 1e7 else f"{number:.4g}"
+        is_whole = number.is_integer() and abs(number) < 1e7
+        return f"{number:.0f}" if is_whole or 9999.5 <= abs(number) < 1e7 else f"{number:.4g}"
     return short(value, 20)
 
 
@@ -167,8 +167,8 @@ def density(quantiles: FloatArray, low: float, high: float, n_bars: int = 30) ->
     """Return the share of rows in each of ``n_bars`` equal parts of a range, from quantiles."""
     if len(quantiles) == 0 or not high > low:
         return np.zeros(n_bars)
-    places = np.linspace(0, len(quantiles) - 1, 1001)
-    spread = np.interp(places, np.arange(len(quantiles)), quantiles)
+    positions = np.linspace(0, len(quantiles) - 1, 1001)
+    spread = np.interp(positions, np.arange(len(quantiles)), quantiles)
     counts, _ = np.histogram(spread, bins=n_bars, range=(low, high))
     return counts / 1001
 

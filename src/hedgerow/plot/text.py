@@ -110,7 +110,7 @@ def tree_text(
     lines = [f"{chosen.title()}: {n_leaves[0]} leaves, {n_nodes} nodes, depth {max(depths)}"]
     todo = [(0, "", "")]
     while todo:
-        node, first, rest = todo.pop()
+        node, first, indent = todo.pop()
         if chosen.is_leaf(node):
             lines.append(f"{first}{_leaf_text(chosen, node)}")
         elif max_depth is not None and depths[node] >= max_depth:
@@ -123,8 +123,8 @@ def tree_text(
             left, right = chosen.children(node)
             deep = depths[node] >= _DEEPEST_INDENT
             at = f"[{depths[node] + 1}] " if deep else ""
-            todo.append((right, f"{rest}└─ {at}no:  ", rest if deep else f"{rest}   "))
-            todo.append((left, f"{rest}├─ {at}yes: ", rest if deep else f"{rest}│  "))
+            todo.append((right, f"{indent}└─ {at}no:  ", indent if deep else f"{indent}   "))
+            todo.append((left, f"{indent}├─ {at}yes: ", indent if deep else f"{indent}│  "))
     return "\n".join(lines)
 
 

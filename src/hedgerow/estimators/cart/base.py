@@ -292,8 +292,8 @@ class CartEstimator(
         """
         from sklearn.base import clone
 
-        whole = clone(self).set_params(ccp_alpha=0.0).fit(X, y, sample_weight)
-        alphas, risks, _ = pruning_states(whole.tree_, np.inf)
+        unpruned = clone(self).set_params(ccp_alpha=0.0).fit(X, y, sample_weight)
+        alphas, risks, _ = pruning_states(unpruned.tree_, np.inf)
         return Bunch(ccp_alphas=alphas, impurities=risks)
 
     # -- use -----------------------------------------------------------------

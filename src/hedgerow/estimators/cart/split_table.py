@@ -121,8 +121,8 @@ def _cuts(
 def _score(left: FloatArray, right: FloatArray, n_left: int) -> float:
     """Return the weighted impurity of the first ``n_left`` rows plus that of all others."""
     first = float(left[n_left - 1]) if n_left > 0 else 0.0
-    rest = float(right[n_left]) if n_left < len(right) else 0.0
-    return first + rest
+    second = float(right[n_left]) if n_left < len(right) else 0.0
+    return first + second
 
 
 def _prefixes(criterion: int, n_classes: int, target: FloatArray, weight: FloatArray) -> Prefixes:

@@ -255,7 +255,7 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
     def _target(self, y: Any, n_rows: int) -> tuple[FloatArray, int]:
         check_is_fitted(self, "tree_")
         own_labels = labels.read_labels(y, n_rows, "y", type(self).__name__)
-        return indices_of(own_labels, self.classes_, "y"), len(self.classes_)
+        return indices_of(own_labels, self.classes_, "y", "the tree"), len(self.classes_)
 
     def _weight(self, weight: Any, target: FloatArray, n_rows: int) -> FloatArray | None:
         checked = check_weight(weight, n_rows)
