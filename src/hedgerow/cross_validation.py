@@ -232,7 +232,7 @@ def _splits(
     if blocks is None:
         blocks = read_qid(row_groups, sample.n_rows, "groups")
     elif groups is not None:
-        raise ParameterError("groups beside qid: queries are the groups; leave groups out.")
+        raise ParameterError("groups has no effect with qid: queries are the groups; leave it out.")
     of_classes = task_of(objective) in ("two classes", "classes") and sample.target.ndim == 1
     stratify = of_classes if stratified is None else bool(stratified)
     target = sample.target if sample.target.ndim == 1 else sample.target[:, 0]

@@ -78,8 +78,8 @@ class OptunaPruning:
         if not curves:
             known = ", ".join(map(repr, state.history)) or "none"
             raise ParameterError(
-                f"OptunaPruning needs scores of {self._rows!r} rows, and the fit has {known}: give "
-                "it X_val and y_val, or early_stopping=True."
+                f"OptunaPruning needs scores of {self._rows!r} rows, but the fit has {known}: give "
+                "the fit X_val and y_val, or early_stopping=True."
             )
         name = next(iter(curves)) if self._metric is None else self._metric
         if name not in curves:

@@ -115,8 +115,8 @@ class CosineDecay:
         _check(self, positive=("start", "end"), counts=("n_rounds",))
         if self.n_rounds < 2:
             raise ParameterError(
-                f"n_rounds of a CosineDecay must be at least 2, as it goes from the first of them "
-                f"to the last; got {self.n_rounds!r}."
+                f"n_rounds of a CosineDecay must be at least 2, because it has a first and a last "
+                f"round; got {self.n_rounds!r}."
             )
 
     def __call__(self, rounds_before: int) -> float:
@@ -177,11 +177,11 @@ def _check(
     """Raise ``ParameterError`` if a parameter of a schedule is out of range."""
     for name in (*positive, *counts):
         value = getattr(schedule, name)
-        whole = name in counts
-        kind = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+        is_count = name in counts
+        kind = (int, np.integer) if is_count else (int, float, np.integer, np.floating)
         good = isinstance(value, kind) and not isinstance(value, bool) and value > 0
         if not good or not math.isfinite(value) or (name in most_one and value > 1):
-            number = "an integer" if whole else "a number"
+            number = "an integer" if is_count else "a number"
             top = " and at most 1" if name in most_one else ""
             raise ParameterError(
                 f"{name} of a {type(schedule).__name__} must be {number} above 0{top}; "

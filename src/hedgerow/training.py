@@ -194,7 +194,7 @@ def fit_spec(
     sets = cast(dict[str, Dataset], named_valid(valid))
     if any(isinstance(rows, ExternalData) for rows in sets.values()):
         raise DataError(
-            "the validation rows are read batch by batch, but the training rows are in memory: "
+            "the validation rows are read in batches, but the training rows are in memory: "
             "give both as files or batches, or the validation rows as a table."
         )
     table = _read(dataset, trees, start)

@@ -445,7 +445,7 @@ def test_a_failed_write_is_made_up_for(some_rounds) -> None:
     assert [str(warning.message).split(" could")[0] for warning in found] == [
         "the last 1 rounds", "the last 21 rounds", "the last 41 rounds",
     ]  # fmt: skip
-    assert "no space; training goes on" in str(found[0].message)
+    assert "no space; training continues" in str(found[0].message)
     store.fails = False
     recorder.write()
     assert store.saved == [(20.5, 0, 41)]

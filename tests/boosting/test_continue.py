@@ -147,7 +147,7 @@ def test_vectors_do_not_follow_trees_of_one_output() -> None:
     data = Dataset(NUMBERS, TWO)
     alone = {**BASE, "multi_strategy": "one_output_per_tree"}
     some = train({**alone, "n_estimators": 3}, data)
-    with pytest.raises(ParameterError, match="vectors cannot follow"):
+    with pytest.raises(ParameterError, match="vector leaves cannot follow"):
         train({**BASE, "multi_strategy": "multi_output_tree"}, data, init_model=some)
     more = train({**BASE, "n_estimators": 2}, data, init_model=some)
     assert_same_forest(train({**alone, "n_estimators": 5}, data), more)
@@ -449,9 +449,9 @@ def test_classes_are_those_of_the_model(tmp_path) -> None:
         more = HedgerowClassifier(n_estimators=4).fit(NUMBERS[two], y[two], init_model=given)
         assert more.classes_.tolist() == ["low", "mid", "top"]
         assert more.n_iter_ == 8
-    with pytest.raises(DataError, match="y has labels that the model to continue has not: 'new'"):
+    with pytest.raises(DataError, match="y has labels that the model to continue lacks: 'new'"):
         HedgerowClassifier().fit(NUMBERS, np.where(two, y, "new"), init_model=some)
-    with pytest.raises(DataError, match="y has labels that the model to continue has not"):
+    with pytest.raises(DataError, match="y has labels that the model to continue lacks"):
         HedgerowClassifier().fit(NUMBERS, y == "top", init_model=some.booster_)
     nameless = Booster(some.booster_.model)
     with pytest.raises(ParameterError, match=r"init_model was trained with objective 'softmax'"):
@@ -540,7 +540,7 @@ def test_refusals_name_what_is_wrong(tmp_path) -> None:
         with pytest.raises(ParameterError, match=r"of the model rescales"):
             train({**BASE, "n_estimators": 2}, data, init_model=other)
     means = train({**BASE, "n_estimators": 2, "target_statistics": True}, data)
-    with pytest.raises(ParameterError, match="means of the target"):
+    with pytest.raises(ParameterError, match="target statistics of categories"):
         train({**BASE, "n_estimators": 2}, data, init_model=means)
     with pytest.raises(ParameterError, match=r"init_model must be a Booster.*not fitted"):
         train(BASE, data, init_model=HedgerowRegressor())
@@ -618,7 +618,7 @@ def test_a_schedule_goes_on_and_a_list_is_of_the_new_rounds() -> None:
     assert later.booster_.refit(X, 2.0 * y).predict(X).tobytes() == expected.tobytes()
     record = later.booster_.model.training
     record = {**record, "parameters": {**record["parameters"], "learning_rate": rates[5:]}}
-    with pytest.raises(ParameterError, match="12 rounds, but its record the learning rates of 7"):
+    with pytest.raises(ParameterError, match="12 rounds, but its record has learning rates of 7"):
         Booster(replace(later.booster_.model, training=record)).refit(X, y)
 
 

@@ -392,7 +392,7 @@ def asked(**settings: Any) -> HedgerowRegressor:
     ("owner", "name", "at"),
     [
         (cross_module._FoldFit, "advance", 47),
-        (cross_module._Pool, "settle", 41),
+        (cross_module._Pool, "note_rounds", 41),
         (Watch, "after_round", 44),
         (Additive, "add", 43),
         (TreeGrower, "grow", 45),
@@ -406,7 +406,7 @@ def test_an_interrupt_while_folds_are_asked_trains_by_what_they_know(
     with monkeypatch.context() as patch:
         # Of two threads the main one may do few of the steps; after 8 all folds have done one.
         Interrupts(patch, owner, name, at if n_jobs == 1 else 8, after=after)
-        with pytest.warns(InterruptedFitWarning, match="while folds were asked"):
+        with pytest.warns(InterruptedFitWarning, match="while folds chose the number"):
             model = asked(n_jobs=n_jobs).fit(X, y)
     assert model.stopped_by_ == "interrupt"
     curve = model.evals_result_["cv"]["loss"]

@@ -97,5 +97,5 @@ def test_what_is_not_decided_is_refused() -> None:
     number = HedgerowRegressor(n_estimators=3).fit(X, y)
     labels = HedgerowClassifier(n_estimators=3).fit(X, np.c_[y, 1 - y])
     for other in (forest, number, labels):
-        with pytest.raises(ParameterError, match="for classes, and trees that are added up"):
+        with pytest.raises(ParameterError, match="needs a classifier whose trees are added up"):
             other.booster_.predict_decided(X)

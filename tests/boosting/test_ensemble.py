@@ -421,7 +421,7 @@ def test_rounds_that_leave_no_row_out_tell_nothing() -> None:
     ).fit(X, y)
     assert len(model.oob_improvement_) == 30
     assert (model.oob_improvement_ == 0.0).any()
-    with pytest.raises(DataError, match="leaves out less than one of 20 rows"):
+    with pytest.raises(DataError, match="leaves out fewer than one of 20 rows"):
         HedgerowRegressor(subsample=0.97, early_stopping="oob").fit(X, y)
 
 

@@ -85,7 +85,7 @@ def test_an_event_without_a_name_is_refused(y) -> None:
         HedgerowRegressor(objective="aft").fit(X, y)
     with pytest.raises(DataError, match=f"nothing but 0 and 1.*{SPELLINGS}"):
         train({"objective": "aft", **SHORT}, Dataset(X, y))
-    with pytest.raises(DataError, match=r'no intervals.*"event": event'):
+    with pytest.raises(DataError, match=r'not support intervals.*"event": event'):
         HedgerowRegressor(objective="cox").fit(X, y)
 
 
@@ -104,10 +104,10 @@ def test_ends_of_zero_and_one_are_known_by_their_names_or_by_other_rows() -> Non
     [
         ({"status": CODES + 1, "time": TIME}, DataError, r"\(status\) .* row 1 has 2: .*== 2"),
         ({"censored": ~EVENT, "time": TIME}, DataError, "'censored' of y .* which rows are"),
-        ({"a": EVENT, "b": EVENT}, DataError, "both columns of y hold truth values"),
+        ({"a": EVENT, "b": EVENT}, DataError, "both columns of y hold booleans"),
         ({"event": CODES, "time": TIME[1:]}, DataError, r"y \(time\) has 199 values"),
         ({"event": CODES, "time": TIME * 0.0}, DataError, r"\(time\): times must be positive"),
-        ({"lower": EVENT, "upper": TIME}, DataTypeError, "'?lower'?.* truth values"),
+        ({"lower": EVENT, "upper": TIME}, DataTypeError, "'?lower'?.* booleans"),
         (np.column_stack([TIME, TIME, TIME]), DataTypeError, f"has 3. .*{SPELLINGS}"),
         ({"a": TIME, "b": TIME, "c": TIME}, DataTypeError, "has 3: 'a', 'b', 'c'"),
     ],

@@ -348,7 +348,7 @@ def test_mixed_chunks_are_refused() -> None:
 
 def test_validation_in_batches_needs_training_rows_in_batches() -> None:
     data = rows()
-    with pytest.raises(DataError, match="read batch by batch"):
+    with pytest.raises(DataError, match="read in batches"):
         train(SMALL, Dataset(**data), TableData(Dataset(**data), 10))
 
 

@@ -288,7 +288,7 @@ def test_order_and_choice_of_columns(tmp_path: Path, cache: Path) -> None:
             tmp_path / "b.parquet",
         ),
     ]
-    with pytest.raises(DataError, match=r"b\.parquet has a column 'z', which .*a\.parquet has not"):
+    with pytest.raises(DataError, match=r"b\.parquet has a column 'z', which .*a\.parquet lacks"):
         from_files(files, cache)
     found = stored(from_files(files, cache, drop=["z"]), max_bins=9)
     assert_same(found[0], in_memory(memory_of(table), max_bins=9)[0])
@@ -354,7 +354,7 @@ WRONG: list[tuple[Any, Any, type[Exception], str]] = [
         pa.array([2**53 + 1, 1]),
         pa.array([0.5, 1.5]),
         DataError,
-        r"column 'x' holds the whole number 9007199254740993 in .*a\.parquet \(Int64\).*Float64",
+        r"column 'x' holds the integer 9007199254740993 in .*a\.parquet \(Int64\).*Float64",
     ),
     (pa.array([1, 2], pa.date32()), pa.array([1, 2]), DataTypeError, "holds dates in .* numbers"),
     (
@@ -486,7 +486,7 @@ def test_bad_limits(tmp_path: Path, cache: Path) -> None:
         ({"memory_limit": "2 parrots"}, ParameterError, "memory_limit must be a positive number"),
         ({"memory_limit": 0}, ParameterError, "memory_limit must be a positive number"),
         ({"memory_limit": "1 MB"}, ParameterError, "too small: give at least 32 MB"),
-        ({"cache_dir": path}, StorageError, "is no folder and cannot be made one"),
+        ({"cache_dir": path}, StorageError, "is not a folder and cannot be created"),
         ({"cache_dir": []}, ParameterError, "cache_dir must be a folder"),
         ({"cache_dir": 3}, ParameterError, "cache_dir must be a folder"),
     ):
@@ -535,13 +535,13 @@ def test_functions_that_give_other_rows(cache: Path) -> None:
         y = rng.permutation(np.arange(20.0))
         yield y[:, None], y
 
-    with pytest.raises(StorageError, match="gave other targets, or in another order"):
+    with pytest.raises(StorageError, match="returned other targets, or another order"):
         stored(Dataset.from_batches(shuffled, cache_dir=cache, memory_limit=LIMIT))
     for wrong, match in (
         (iter([]), "a function that gives a new iterator"),
         (lambda: 3, "it gave int"),
         (lambda: [(np.ones((3, 1)), np.ones(2))], "batch 0: y has 2 values for 3"),
-        (lambda: [pl.DataFrame({"a": [1.0]})], "say nothing of a target"),
+        (lambda: [pl.DataFrame({"a": [1.0]})], "contain no target"),
         (list, "the data have no rows"),
     ):
         with pytest.raises((DataError, DataTypeError, ParameterError), match=match):
@@ -563,5 +563,5 @@ def test_folders_for_chunks_are_made(tmp_path: Path) -> None:
     assert train({"n_estimators": 2, "early_stopping": False}, data).num_rounds == 2
     (tmp_path / "file").write_text("")
     for wrong in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(StorageError, match=r"is no folder and cannot be made one: .* Name "):
+        with pytest.raises(StorageError, match=r"is not a folder and cannot be created: .* Name "):
             Dataset.from_batches(lambda: iter([rows]), "y", cache_dir=wrong)

@@ -163,7 +163,7 @@ def test_bad_groups_are_named() -> None:
         ([None, *PERSON[1:]], DataError, "the first is row 0"),
         (np.zeros((N, 2)), DataError, "groups should be a 1d array"),
         (np.array([{}] * N), DataTypeError, "groups must hold numbers or text"),
-        (np.zeros(N), DataError, "all rows are of one group"),
+        (np.zeros(N), DataError, "all rows are in one group"),
     ]:
         with pytest.raises(kind, match=words):
             fresh.fit(X, Y, groups=wrong)
@@ -178,7 +178,7 @@ def test_groups_without_effect_are_an_error() -> None:
         HedgerowRegressor().fit(X, Y, X_val=X, y_val=Y, groups=PERSON)
     with pytest.raises(ParameterError, match="early_stopping='oob'"):
         HedgerowRegressor(early_stopping="oob", subsample=0.5).fit(X, Y, groups=PERSON)
-    with pytest.raises(ParameterError, match="rankings set whole queries aside"):
+    with pytest.raises(ParameterError, match="rankings hold out complete queries"):
         train(
             {"objective": "lambdarank"},
             Dataset(X, np.zeros(N), qid=PERSON, groups=PERSON),
@@ -195,7 +195,7 @@ def test_groups_without_effect_are_an_error() -> None:
 
 def test_two_groups_that_divide_the_classes() -> None:
     y = (np.arange(N) < N // 2).astype(int)
-    with pytest.raises(DataError, match="each of those chosen holds all rows of a class"):
+    with pytest.raises(DataError, match="each candidate group holds all rows of a class"):
         HedgerowClassifier(**STOPS).fit(X, y, groups=y)
 
 

@@ -54,7 +54,7 @@ def test_rows_with_the_smallest_hashes(n, fraction, n_classes, seed, size, cut) 
     try:
         expected = expected_rows(target, fraction, n_classes > 0, seed)
     except ValueError:
-        with pytest.raises(DataError, match="early stopping sets rows aside, but there are only"):
+        with pytest.raises(DataError, match="early stopping holds out rows, but there are only"):
             chosen_rows(target, fraction, n_classes > 0, seed, size)
         return
     kept, aside = split_rows(target, fraction, n_classes > 0, seed)

@@ -458,7 +458,7 @@ def test_an_interrupt_keeps_what_was_best_by_then(
         return real(*args, **named)
 
     monkeypatch.setattr(contest_module, "grow_folds", grow)
-    with pytest.warns(InterruptedFitWarning, match="while folds were asked"):
+    with pytest.warns(InterruptedFitWarning, match="while folds chose the number"):
         model = fitted(sample, STUMPS, alternatives=(LARGER, LEVELS))
     assert len(model.training["folds"]["tried"]) == at - 1
     assert model.training["parameters"]["max_leaves"] == (2 if at == 2 else 8)

@@ -219,7 +219,7 @@ def test_refusals() -> None:
         ({"boosting": "dart"}, "boosting='dart', whose trees are rescaled"),
         ({"boosting": "rf", "subsample": 0.5}, "boosting='rf'"),
         ({"monotone_constraints": {0: 1}}, "monotone_constraints"),
-        ({"objective": lambda y, raw: (raw - y, np.ones_like(y))}, "a loss of your own"),
+        ({"objective": lambda y, raw: (raw - y, np.ones_like(y))}, "a custom loss"),
     ]:
         with pytest.raises(ParameterError, match=words):
             train({**BASE, "n_estimators": 2, **change}, Dataset(X, SIGNAL)).refit(X, SIGNAL)

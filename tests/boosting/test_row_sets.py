@@ -96,7 +96,7 @@ def test_sparse_sets_are_as_dense_ones() -> None:
 
 def test_sparse_and_dense_sets_do_not_mix() -> None:
     sets = {"new": (sparse.csr_matrix(X[200:]), Y[200:]), "old": SETS["old"]}
-    with pytest.raises(DataError, match="one form"):
+    with pytest.raises(DataError, match="in the same form"):
         HedgerowRegressor(**PLAIN).fit(X[:200], Y[:200], X_val=sets)
 
 
@@ -321,9 +321,9 @@ def test_files_have_the_same_curves(tmp_path: Path, tree_method: str) -> None:
         ({"y_val": Y}, DataError, "without X_val"),
         ({"X_val": {"train": (X, Y)}}, ParameterError, "train_scores=True"),
         ({"X_val": {"cv": (X, Y)}}, ParameterError, "cv"),
-        ({"X_val": {1: (X, Y)}}, DataTypeError, "must be texts"),
+        ({"X_val": {1: (X, Y)}}, DataTypeError, "must be non-empty text"),
         ({"X_val": {"new": (X,)}}, DataError, "several sets by name"),
-        ({"X_val": {"new": (X, Y)}, "sample_weight_val": Y}, DataError, "which hold theirs"),
+        ({"X_val": {"new": (X, Y)}, "sample_weight_val": Y}, DataError, "has its own"),
         ({"X_val": {"new": (X, Y[:-1])}}, DataError, r"y of X_val\['new'\]"),
     ],
 )

@@ -150,7 +150,7 @@ def test_what_cannot_be_saved_is_refused(tmp_path) -> None:
     path = tmp_path / "rows.npz"
     with pytest.raises(DataTypeError, match="give their indices"):
         Dataset(numbers(), np.array(["a", "b"] * (N // 2))).save(path)
-    with pytest.raises(DataError, match="read batch by batch"):
+    with pytest.raises(DataError, match="read in batches"):
         Dataset.from_batches(lambda: iter([(numbers(), Y)])).save(path)
     assert not list(tmp_path.iterdir())
 
@@ -166,16 +166,16 @@ def rewritten(path, change) -> None:
 
 
 FORGED = {
-    "codes of no level": lambda a, about: a["values"].__setitem__((0, 0), 77.0),
-    "levels of column 'city' do not ascend": lambda a, about: about["columns"][0].update(
+    "codes without a level": lambda a, about: a["values"].__setitem__((0, 0), 77.0),
+    "levels of column 'city' are not ascending": lambda a, about: about["columns"][0].update(
         levels=["b", "a"]
     ),
-    "another number of columns": lambda a, about: about["columns"].pop(),
+    "wrong number of columns": lambda a, about: about["columns"].pop(),
     "'y' does not have an entry": lambda a, about: a.update(y=a["y"][1:]),
     "another version": lambda a, about: about.update(version=2),
-    "this is no Dataset": lambda a, about: about.update(format="other"),
-    "arrays of other names": lambda a, about: a.update(more=np.zeros(3)),
-    "not of numbers": lambda a, about: a.update(y=np.array(["a"] * N)),
+    "this is not a Dataset": lambda a, about: about.update(format="other"),
+    "unknown arrays": lambda a, about: a.update(more=np.zeros(3)),
+    "does not hold numbers": lambda a, about: a.update(y=np.array(["a"] * N)),
     "does not fit its columns": lambda a, about: a.update(values=a["values"].astype(np.int64)),
     "a column has levels": lambda a, about: about["columns"][1].update(levels=[1]),
     "arrays of the table are missing": lambda a, about: a.pop("values"),
@@ -224,5 +224,5 @@ def test_compressed_and_large_arrays_are_refused(tmp_path) -> None:
     )
     with zipfile.ZipFile(path, "w") as parts:
         parts.writestr("about.npy", head.getvalue())
-    with pytest.raises(DataError, match="another length"):
+    with pytest.raises(DataError, match="wrong length"):
         Dataset.load(path)

@@ -119,13 +119,13 @@ def test_one_query_is_not_divided(tmp_path: Path) -> None:
 def test_what_rankings_do_not_do(tmp_path: Path) -> None:
     X, y, _, qid = table(n_rows=120)
     parts = cut([40], X, y, None, qid)
-    with pytest.raises(ParameterError, match="rows that a round leaves out are parts of queries"):
+    with pytest.raises(ParameterError, match="out-of-bag rows are parts of queries"):
         train_ranks(2, parts, tmp_path, subsample=0.5, oob_score=True)
     with pytest.raises(ParameterError, match="line_search"):
         train_ranks(2, parts, tmp_path, leaf_estimation="line_search")
     with pytest.raises(ParameterError, match="qid has no effect with objective 'squared_error'"):
         LossSpec("squared_error", has_queries=True)
-    with pytest.raises(ParameterError, match="on clusters also with rankings if qid is given"):
+    with pytest.raises(ParameterError, match="on clusters for rankings if qid is given"):
         LossSpec("lambdarank")
 
 

@@ -451,7 +451,7 @@ def test_probabilities_are_free_of_class_weights() -> None:
     assert result.model.predict(X).mean() > 1.5 * (result.model.predict_proba(X)[:, 1] > 0.5).mean()
     with pytest.raises(ParameterError, match="init_model is the mean"):
         HedgerowClassifier(**settings).fit(X, y, init_model=result.model)
-    with pytest.raises(ParameterError, match="mean of the models"):
+    with pytest.raises(ParameterError, match="mean of several fold models"):
         result.model.booster_.refit(X, y)
 
 

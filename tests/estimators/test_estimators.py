@@ -468,7 +468,7 @@ def test_a_loaded_booster_predicts_what_the_estimator_predicted(labels, keep, tm
         np.testing.assert_array_equal(booster.predict(X, "probability"), model.predict_proba(X))
     refitted = loaded.refit(X[:300], y[:300], decay=0.5)
     assert set(refitted.predict(X).tolist()) == set(y.tolist())
-    with pytest.raises(DataError, match="y has labels that the model has not: 'other'"):
+    with pytest.raises(DataError, match="y has labels that the model lacks: 'other'"):
         loaded.refit(X[:2], ["other", "other"])
     more = HedgerowClassifier(**SHORT).fit(X, y, init_model=loaded)
     np.testing.assert_array_equal(more.classes_, model.classes_)
@@ -632,7 +632,7 @@ BAD_FITS = {
     "y_val alone": (X, Y, {"y_val": Y}, DataError, "y_val is given without X_val"),
     "weight_val alone": (X, Y, {"sample_weight_val": ONES}, DataError, "without X_val and y_val"),
     "narrow X_val": (X, Y, {"X_val": X[:, :3], "y_val": Y}, DataError, "X has 3 features, but"),
-    "strange y_val": (X, Y, {"X_val": X, "y_val": Y + 1}, DataError, "labels that y has not: 2"),
+    "strange y_val": (X, Y, {"X_val": X, "y_val": Y + 1}, DataError, "labels that y lacks: 2"),
 }
 
 

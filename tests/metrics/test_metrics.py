@@ -391,7 +391,7 @@ def test_metrics_take_the_parameter_of_the_loss(objective, parameters, name, sam
 
 @pytest.mark.parametrize("name", ["poisson_deviance", "gamma_deviance", "tweedie_deviance"])
 def test_deviances_need_positive_predictions(name) -> None:
-    with pytest.raises(DataError, match=r"positive predictions.*row 3 is 0\.0"):
+    with pytest.raises(DataError, match=r"positive predictions.*row 3 has 0\.0"):
         METRICS[name].function(COUNTS, np.where(np.arange(N) == 3, 0.0, RATES), None)
     with pytest.raises(DataError, match="row 2"):
         METRICS[name].function(np.where(np.arange(N) == 2, -1.0, COUNTS), RATES, None)

@@ -69,7 +69,7 @@ def _check_shares(y_true: FloatArray, name: str) -> None:
     if outside.any():
         row = int(np.argmax(outside))
         raise DataError(
-            f"metric {name!r} needs targets from 0 to 1, but that of row {row} is "
+            f"metric {name!r} needs targets from 0 to 1, but row {row} has "
             f"{float(y_true[row])!r}: use another eval_metric."
         )
 

@@ -37,7 +37,7 @@ def _require(inside: Any, values: FloatArray, metric: str, what: str) -> None:
     if not inside.all():
         row = int(np.argmin(inside))
         raise DataError(
-            f"metric {metric!r} needs {what}, but that of row {row} is {float(values[row])!r}: use "
+            f"metric {metric!r} needs {what}, but row {row} has {float(values[row])!r}: use "
             "another eval_metric, or an objective with such predictions."
         )
 

@@ -156,12 +156,12 @@ def find_splits(forest: Forest) -> Splits:
     left = np.where(inner, base + np.where(mirrored, forest.right, forest.left), node)
     right = np.where(inner, base + np.where(mirrored, forest.left, forest.right), node)
     threshold = np.where(mirrored, MISSING_KEY, forest.threshold)
-    asks = 2 * forest.feature.astype(np.int64) + ((forest.missing_left == 0) & ~mirrored)
+    condition = 2 * forest.feature.astype(np.int64) + ((forest.missing_left == 0) & ~mirrored)
     has_set = forest.has_sets
-    asks[has_set] = -1 - _same_sets(forest)
+    condition[has_set] = -1 - _same_sets(forest)
     threshold = np.where(has_set, 0, threshold)  # the key of a row in the set is 0
-    slots = np.unique(asks[inner])
-    slot = np.where(inner, np.searchsorted(slots, asks), 0)
+    slots = np.unique(condition[inner])
+    slot = np.where(inner, np.searchsorted(slots, condition), 0)
     levels = []
     level = forest.tree_start[:-1]
     while len(level := level[inner[level]]):

@@ -73,7 +73,7 @@ class TargetSurvey:
         seed: int,
         sets_aside: bool,
     ) -> None:
-        stopping.check_without_table("read batch by batch")
+        stopping.check_without_table("read in batches")
         self.n_rows = 0
         self.largest = -np.inf
         self._stopping = stopping

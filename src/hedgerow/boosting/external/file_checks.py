@@ -39,9 +39,9 @@ def check_bundles(params: BoostParams) -> None:
     if params.bundle_features is True or params.max_conflict_rate > 0.0:
         name = "bundle_features" if params.bundle_features is True else "max_conflict_rate"
         raise AllRowsNeededError(
-            f"{name}={getattr(params, name)!r}: which features share a column is found out on the "
-            "whole table in memory, and rows are read from files here. Leave it at its default; "
-            "without conflicts, bundles are no part of the model."
+            f"{name}={getattr(params, name)!r} needs the complete table in memory to choose which "
+            "features share a column, but these rows are read from files. Leave it at its default; "
+            "without conflicts, bundles do not affect the model."
         )
 
 
@@ -55,12 +55,12 @@ def check_parts(data: object, params: BoostParams, init_model: object = None) ->
     AllRowsNeededError
     """
     if init_model is not None:
-        raise AllRowsNeededError("init_model goes on with rows in memory.")
+        raise AllRowsNeededError("init_model needs all rows in memory.")
     source = getattr(data, "source", None)
     further = {} if source is None else source.roles.of_rows()
     if further:
         named = ", ".join(f"{role} ({name!r})" for role, name in further.items())
-        raise AllRowsNeededError(f"{named}: trees of rows in parts do not know it.")
+        raise AllRowsNeededError(f"{named}: trees on rows in parts do not support this.")
     check_trees(params)
     check_bundles(params)
     if params.tree_method != "hist":
@@ -73,6 +73,6 @@ def check_backoff(table: AnyTable) -> None:
         name = next(iter(table.unseen))
         raise DataError(
             f"column {name!r}: a validation row has a category that no training row has. With "
-            "unknown_category='backoff' its prediction ends within a tree, which rows in chunks "
-            "do not know: use unknown_category='missing', or a table in memory."
+            "unknown_category='backoff' its prediction ends at an inner node, which rows in chunks "
+            "do not support: use unknown_category='missing', or a table in memory."
         )

@@ -145,8 +145,8 @@ class FileDataset(Dataset):
     ) -> Any:
         """Raise ``DataError``: rows in files are not a table in memory."""
         raise DataError(
-            "rows that are read from files or batches are not held in memory, as is needed here: "
-            "read them into a frame and give Dataset(X, y)."
+            "rows from files or batches are not held in memory, which is necessary here: read them "
+            "into a frame and give Dataset(X, y)."
         )
 
     def scan(self, read_target: ReadTarget) -> Iterator[Rows]:

@@ -136,8 +136,8 @@ class RowReader:
             raise changed(part.name, f"it had {known[0]:,} rows, now it has {found[0]:,}")
         if known != found:
             raise StorageError(
-                f"{part.name} gave other targets, or in another order, than when they were first "
-                "read: data are read more than once, and must be the same each time."
+                f"{part.name} returned other targets, or another order, than on the first read: "
+                "data are read more than once, and must be the same each time."
             )
 
     def _look_at(self, batch: Batch, part: Part) -> None:
@@ -164,7 +164,7 @@ class RowReader:
         target = self._vector(batch, batch.target, roles.target, "target")
         if target is None:
             raise ParameterError(
-                "the batches say nothing of a target: name a column (target=), or give tuples X, y."
+                "the batches contain no target: name a column (target=), or give tuples X, y."
             )
         values = self.read_target(target, roles.target or "y")
         check_finite(values, "y")

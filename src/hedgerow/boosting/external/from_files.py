@@ -29,8 +29,8 @@ def make_folder(folder: str) -> None:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise StorageError(
-            f"cache_dir {folder!r} is no folder and cannot be made one: {error.strerror or error}. "
-            "Name another."
+            f"cache_dir {folder!r} is not a folder and cannot be created: "
+            f"{error.strerror or error}. Name another folder."
         ) from error
 
 

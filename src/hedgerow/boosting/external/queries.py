@@ -204,8 +204,7 @@ def _name_of(value: Any, where: str) -> str:
         return f"t{value.astype('datetime64[ns]').astype(np.int64)}"
     try:
         number = float(value)
-        whole = number.is_integer()
-        return f"n{int(value)}" if whole else f"n{number.hex()}"
+        return f"n{int(value)}" if number.is_integer() else f"n{number.hex()}"
     except (TypeError, ValueError, OverflowError):
         raise DataTypeError(
             f"{where}: qid must hold numbers, text or dates; found {type(value).__name__}."

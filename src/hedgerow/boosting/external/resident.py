@@ -182,8 +182,8 @@ def _joined(parts: list[FloatArray | None]) -> FloatArray:
 
 def _offset_of(parts: list[FloatArray | None]) -> FloatArray:
     """Concatenate offsets with one row for each row, as users pass them."""
-    whole = np.concatenate([part for part in parts if part is not None], axis=1).T
-    return np.ascontiguousarray(whole[:, 0] if whole.shape[1] == 1 else whole)
+    rows = np.concatenate([part for part in parts if part is not None], axis=1).T
+    return np.ascontiguousarray(rows[:, 0] if rows.shape[1] == 1 else rows)
 
 
 def _stacked(parts: list[AnyTable], schema: Schema) -> AnyTable:

@@ -79,8 +79,8 @@ def sorted_rows(
     """
     if not isinstance(data, FileDataset):
         raise ParameterError(
-            "tree_method='exact' sorts whole columns, which are divided between machines here: use "
-            "tree_method='hist'."
+            "tree_method='exact' sorts complete columns, but here rows are divided between "
+            "machines: use tree_method='hist'."
         )
     check_rows_alone(objective)
     check_supported(plan.params)
@@ -181,8 +181,8 @@ def _check_room(data: FileDataset, plan: StorePlan) -> None:
     if least > data.memory_limit:
         raise ParameterError(
             f"memory_limit of {shown_bytes(data.memory_limit)} is too small: tree_method='exact' "
-            f"keeps {each} bytes of each of {data.n_counted:,} rows in memory, for which at least "
-            f"{shown_bytes(least)} are needed; give as much, or use tree_method='hist'."
+            f"keeps {each} bytes of each of {data.n_counted:,} rows in memory, and needs at least "
+            f"{shown_bytes(least)}; give as much, or use tree_method='hist'."
         )
 
 

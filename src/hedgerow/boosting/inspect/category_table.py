@@ -149,11 +149,11 @@ def _passed(rows: list[int], fewest: int) -> list[bool]:
 
     It does if at least ``fewest`` rows were passed since the last scored cut, and remain.
     """
-    stops, passed, rest = [False], 0, sum(rows)
+    stops, passed, remaining = [False], 0, sum(rows)
     for n in rows:
         passed += n
-        rest -= n
-        stops.append(passed >= fewest and rest >= fewest)
+        remaining -= n
+        stops.append(passed >= fewest and remaining >= fewest)
         if passed >= fewest:
             passed = 0
     return stops

@@ -116,9 +116,9 @@ class DecidedPredictions(ABC):
         known = single and task_of(self._objective) in ("two classes", "classes")
         if not known or self.model.training.get("parameters", {}).get("boosting") == "rf":
             raise ParameterError(
-                "predict_decided is for classes, and trees that are added up: "
-                f"this model is of objective {self.model.objective!r}, boosting "
-                f"{self.model.training.get('parameters', {}).get('boosting', 'gbdt')!r}; use "
+                "predict_decided needs a classifier whose trees are added up, but this model has "
+                f"objective {self.model.objective!r} and boosting "
+                f"{self.model.training.get('parameters', {}).get('boosting', 'gbdt')!r}: use "
                 "predict."
             )
 

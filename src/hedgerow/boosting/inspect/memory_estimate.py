@@ -295,9 +295,9 @@ class _Given:
                     )
         elif self.entries is not None and trees.bundle_features is not False:
             raise DataError(
-                "what a row of a sparse table takes depends on which columns can share a bundle, "
-                "which is known after the table is read: with bundle_features=False "
-                "estimate_memory tells what it takes without bundles, which is the most."
+                "the memory of a sparse table depends on which columns can share a bundle, which "
+                "is known only after the table is read: with bundle_features=False "
+                "estimate_memory returns the memory without bundles, which is the most."
             )
 
 

@@ -61,7 +61,7 @@ class DistributionPredictions(ABC):
             known = ", ".join(map(repr, DISTRIBUTIONAL))
             raise ParameterError(
                 f"a model of objective {self._objective.name!r} predicts no distribution: train "
-                f"with one of {known}, or put the model into hedgerow.ConformalRegressor for "
+                f"with one of {known}, or wrap the model in hedgerow.ConformalRegressor for "
                 "intervals."
             )
         return make(self.raw_scores(X, n_jobs=n_jobs))

@@ -97,15 +97,15 @@ def split_table(
     forest, params = model.forest, _params_of(model)
     if forest.vectors is not None:
         raise ParameterError(
-            "split_table shows the gains of one output; the leaves of this model hold a value for "
-            "each output, and its splits were chosen by the sum: train it with "
+            "split_table shows the gains of one output, but the leaves of this model hold vectors, "
+            "and its splits were chosen by the sum over outputs: train it with "
             "multi_strategy='one_output_per_tree' to see them."
         )
     if model.inputs is not None:
         raise ParameterError(
-            "split_table shows cuts between values of columns; this model splits means of the "
-            "target by category instead (target_statistics): train it with "
-            "target_statistics=False to see its cuts."
+            "split_table shows cuts between values of columns, but this model splits target means "
+            "of categories (target_statistics): train it with target_statistics=False to see its "
+            "cuts."
         )
     sample = sample.without_zero_weights()
     objective.check_target(sample.target)
@@ -150,19 +150,19 @@ def _params_of(model: Model) -> BoostParams:
     params = boost_params(model.training.get("parameters", {}))
     if AVERAGED in model.training:
         raise ParameterError(
-            "the values of a model that is the mean of several were divided: ask the model of a "
-            "fold for its splits."
+            "this model is the mean of several models, and its leaf values were divided: use "
+            "split_table with the model of a fold."
         )
     if params.boosting == "dart":
         raise ParameterError(
-            "the trees of a model with boosting='dart' were rescaled after they were grown: the "
-            "scores that they were grown at are not known."
+            "the trees of a model with boosting='dart' were rescaled later, so the scores at which "
+            "they were grown are not known: train it with boosting='gbdt'."
         )
     if is_constrained(params):
         raise ParameterError(
             "the model was trained with monotone_constraints, interaction_constraints, "
-            "feature_penalties, extra_trees, path_smooth or forced_splits, which decide about "
-            "splits beside the gains of this table."
+            "feature_penalties, extra_trees, path_smooth or forced_splits, which affect splits in "
+            "addition to the gains of this table."
         )
     return params
 
@@ -195,8 +195,8 @@ def _gradients(
     """Return gradients and hessians of every row at the scores before the tree's round."""
     if "position_bias" in model.training:
         raise ParameterError(
-            "this model was trained with positions, whose biases before each round are not kept: "
-            "the candidates of its nodes cannot be found again."
+            "this model was trained with positions, whose biases before each round are not stored: "
+            "the candidate splits of its nodes cannot be computed again."
         )
     forest = model.forest
     number = tree // forest.trees_per_round

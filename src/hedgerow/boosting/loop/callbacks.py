@@ -53,7 +53,7 @@ class Curve(Sequence[float]):
 
 
 def _no_model() -> Model:
-    raise RuntimeError("this Round was made by hand: it belongs to no fit that has a model.")
+    raise RuntimeError("this Round was made by hand: it has no model, since it has no fit.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def call_all(callbacks: Sequence[Callback], state: Round) -> bool:
         if answer is not None and not isinstance(answer, (bool, np.bool_)):
             name = getattr(callback, "__name__", type(callback).__name__)
             raise ParameterError(
-                f"callback {name!r} returned {answer!r}; return True to stop, None to go on."
+                f"callback {name!r} returned {answer!r}; return True to stop, None to continue."
             )
         stop = stop or bool(answer)
     return stop

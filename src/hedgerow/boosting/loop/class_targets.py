@@ -26,7 +26,7 @@ def class_reader(classes: AnyArray, is_strict: bool) -> ReadTarget:
         if is_strict and (found < 0).any():
             unknown = [value for value, place in zip(values, found, strict=True) if place < 0]
             raise DataError(
-                f"target {name!r} has labels that the training rows have not: "
+                f"target {name!r} has labels that the training rows lack: "
                 f"{', '.join(map(repr, unknown[:5]))}."
             )
         return found[codes]

@@ -140,8 +140,8 @@ def count_classes(
     if n_classes > n_rows:
         raise DataError(
             f"objective {name!r} needs class indices 0, 1, ...; the largest is {largest:g}, "
-            f"which makes more classes than there are rows ({n_rows}): number the classes "
-            f"anew, or use {labelled}, which takes any labels."
+            f"which makes more classes than there are rows ({n_rows}): renumber the classes, "
+            f"or use {labelled}, which takes any labels."
         )
     return n_classes
 
@@ -163,21 +163,21 @@ def check_rows_alone(objective: Objective, has_queries: bool = False) -> None:
     shown = getattr(objective, "label", objective.name)
     if isinstance(objective, OwnGradient | OwnClassGradient):
         raise AllRowsNeededError(
-            f"objective {shown!r} returns gradient and hessian of all rows at once, which files, "
-            "batches and clusters do not have in one place: write it as the loss of one row, a "
-            "number, or train on a table in memory."
+            f"objective {shown!r} returns gradient and hessian of all rows at once, but rows in "
+            "files, in batches and on clusters are never all in memory: write it as a function "
+            "that returns the loss of one row, or train on a table in memory."
         )
     if not getattr(objective, "rowwise", False):
         why, known = "computes the derivatives of a row from other rows, too", ""
         if objective.name == "cox":
             why = "compares each row with all rows of later times"
-            known = ", of times of events with 'aft'"
+            known = ", for event times with 'aft'"
         elif objective.name in RANKING:
             why = "compares the rows of a query"
-            known = ", on clusters also with rankings if qid is given"
+            known = ", and on clusters for rankings if qid is given"
         raise AllRowsNeededError(
             f"objective {shown!r} {why}: it needs all rows in memory. Rows in files, batches and "
-            f"on clusters can be trained with losses of single rows{known}."
+            f"on clusters support losses of single rows{known}."
         )
     if isinstance(objective, OwnObject):
         _check_object(objective, shown)
@@ -188,20 +188,21 @@ def _check_object(objective: OwnObject, shown: str) -> None:
     if objective.coupled:
         raise AllRowsNeededError(
             f"objective {shown!r} is coupled: derivatives of an output depend on scores before "
-            "the trees of others, which rows in chunks do not keep. Train on a table in memory."
+            "the trees of other outputs, which are not stored for rows in chunks. Train on a "
+            "table in memory."
         )
     kind = type(objective.inner)
     if not issubclass(kind, RowLoss) or kind.loss is not RowLoss.loss:
         raise AllRowsNeededError(
-            f"objective {shown!r}: with rows in files, batches and on clusters its loss must be "
-            "the exact mean of losses(target, raw): derive it from hedgerow.objectives.RowLoss "
-            "and leave the method loss as it is."
+            f"objective {shown!r}: for rows in files, in batches and on clusters its loss must be "
+            "the exact mean of losses(target, raw): derive it from hedgerow.objectives.RowLoss, "
+            "and do not override the method loss."
         )
     starts = kind.initial_score is not RowLoss.initial_score
     if starts and kind.start_of is RowLoss.start_of:
         raise AllRowsNeededError(
-            f"objective {shown!r} has an initial_score of its own, which needs all targets in "
-            "memory: write start_of(rows) in its place (hedgerow.objectives.global_sums.AllRows)."
+            f"objective {shown!r} has an initial_score method, which needs all targets in "
+            "memory: write start_of(rows) instead (hedgerow.objectives.global_sums.AllRows)."
         )
 
 

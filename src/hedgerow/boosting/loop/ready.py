@@ -322,9 +322,9 @@ def check_out_of_bag(params: BoostParams, n_rows: int) -> None:
     """Raise an error unless rounds leave out rows that represent the others."""
     if params.sampling != "uniform":
         raise ParameterError(
-            "early_stopping='oob' judges by the rows that a round leaves out, which "
-            f"sampling={params.sampling!r} chooses by their gradients: they tell too little of the "
-            "others. Use sampling='uniform', or another early_stopping."
+            "early_stopping='oob' scores the rows that a round leaves out, but "
+            f"sampling={params.sampling!r} chooses them by gradient, so they do not represent all "
+            "rows. Use sampling='uniform', or another early_stopping."
         )
     if params.subsample >= 1.0 or params.boosting != "gbdt":
         raise ParameterError(
@@ -333,7 +333,7 @@ def check_out_of_bag(params: BoostParams, n_rows: int) -> None:
         )
     if (1.0 - params.subsample) * n_rows < 1.0:
         raise DataError(
-            f"early_stopping='oob': with subsample={params.subsample!r} a round leaves out less "
+            f"early_stopping='oob': with subsample={params.subsample!r} a round leaves out fewer "
             f"than one of {n_rows} rows on average; lower subsample."
         )
 

@@ -259,7 +259,7 @@ def check_offset(
         check_finite(table[:, output], name)
     if (np.abs(table) > LARGEST).any():
         row = int(np.argmax((np.abs(table) > LARGEST).any(axis=1)))
-        raise DataError(f"{name} must lie within {LARGEST:g} of 0, but that of row {row} does not.")
+        raise DataError(f"{name} must be within {LARGEST:g} of 0, but row {row} is not.")
     return np.ascontiguousarray(table.T)
 
 

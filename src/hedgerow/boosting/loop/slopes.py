@@ -52,7 +52,7 @@ def numbers_for(params: BoostParams, table: AnyTable) -> FloatArray | None:
         return None
     if isinstance(table, SparseTable):
         raise ParameterError(
-            "linear_leaves=True reads whole rows, but X is sparse: use linear_leaves=False, or "
+            "linear_leaves=True needs dense rows, but X is sparse: use linear_leaves=False, or "
             "give X.toarray()."
         )
     return np.asfortranarray(floats_of(table.values, table.schema.kinds))

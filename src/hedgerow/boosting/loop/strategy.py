@@ -67,7 +67,7 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
         return replace(params, multi_strategy=ONE_OUTPUT)
     why = ""
     if params.monotone_constraints is not None:
-        why = " (a split serves all outputs, and may put one of them in order but not another)"
+        why = " (a split serves all outputs, and may keep the order of only some of them)"
     raise ParameterError(
         f"multi_strategy='multi_output_tree' does not go with {obstacle}{why}: use "
         "multi_strategy='one_output_per_tree', or change that."

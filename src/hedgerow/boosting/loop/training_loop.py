@@ -160,10 +160,10 @@ def is_second() -> bool:
 
 def _log_rounds(watch: Watch) -> None:
     done, kept = watch.n_done, watch.n_kept
-    best = f", of which it keeps the first {kept}, up to the best one" if kept < done else ""
+    best = f", and keeps the first {kept}, up to the best one" if kept < done else ""
     warnings.warn(
         f"the fit was interrupted: the model has {done} of {watch.n_rounds} rounds{best}. "
-        f"Another interrupt within {TWICE:g} seconds ends the program's work as usual.",
+        f"Another interrupt within {TWICE:g} seconds stops the program as usual.",
         InterruptedFitWarning,
         stacklevel=2,
     )

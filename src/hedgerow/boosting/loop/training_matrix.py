@@ -87,7 +87,7 @@ def sortable(table: AnyTable, tree_method: str) -> Table:
     """Return the table if its columns can be sorted once, else raise ``ParameterError``."""
     if isinstance(table, SparseTable):
         raise ParameterError(
-            f"tree_method={tree_method!r} sorts whole columns, but X is sparse: use "
+            f"tree_method={tree_method!r} sorts dense columns, but X is sparse: use "
             "tree_method='hist', or give X.toarray()."
         )
     for column in table.schema.columns:

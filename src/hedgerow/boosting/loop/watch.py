@@ -205,7 +205,7 @@ class Watch:
         """Return the model that the fit would return if it ended now."""
         if self.assemble is None:
             raise ParameterError(
-                "the model of a round is made while its callback runs, but this fit has ended: "
+                "the model of a round is available during its callback, but this fit has ended: "
                 "take the model of the estimator, or call model() in the callback."
             )
         return self.assemble(state.freeze(self.n_kept))
@@ -219,24 +219,24 @@ class Watch:
 
     def keep_complete_rounds(self) -> bool:
         """Drop what an interrupted round recorded; return False if no round is complete."""
-        whole = len(self.seconds)
+        n_complete = len(self.seconds)
         for rows in (*self.scored, "out_of_bag"):  # scores of folds are complete
             for scores in self.history.get(rows, {}).values():
-                del scores[whole:]
+                del scores[n_complete:]
         if self.best is not None:
             self.best = self.best.again()
             self._observe_start()
-            self._observe_again(whole)
+            self._observe_again(n_complete)
         self.stopped_by = "interrupt"
-        return whole > 0
+        return n_complete > 0
 
     def take_over(self, earlier: Rounds, state: BoostState) -> bool:
         """Record the scores of earlier rounds; return True if the fit ended with them."""
         names = [(rows, metric.name) for rows, known in self.scored.items() for metric in known]
         if earlier.scores.shape[1] != len(names):
             raise StorageError(
-                f"the checkpoint has {earlier.scores.shape[1]} scores of each round, this fit "
-                f"{len(names)}: remove the checkpoint."
+                f"the checkpoint has {earlier.scores.shape[1]} scores for each round, but this fit "
+                f"has {len(names)}: remove the checkpoint."
             )
         for (rows, name), scores in zip(names, earlier.scores.T.tolist(), strict=True):
             self.history.setdefault(rows, {})[name] = scores

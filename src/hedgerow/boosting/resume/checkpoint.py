@@ -132,8 +132,8 @@ class Rounds:
         """
         if self.base_score.tobytes() != base.tobytes():
             raise StorageError(
-                f"the checkpoint starts from {self.base_score.tolist()}, this fit from "
-                f"{base.tolist()}, though all else is the same: remove the checkpoint."
+                f"the checkpoint starts from {self.base_score.tolist()}, but this fit from "
+                f"{base.tolist()}, with the same data and parameters: remove the checkpoint."
             )
         for tree in self.trees:
             on_bins = len(tree.column) > 0
@@ -260,7 +260,7 @@ class Recorder:
         except (OSError, MemoryError) as error:
             pause = max(pause, _SECONDS_AFTER_FAILURE)
             lost = sum(part.n_rounds for part in self._waiting)
-            after = "." if last else "; training goes on, and they are tried again with the next."
+            after = "." if last else "; training continues, and the next write includes them."
             warnings.warn(
                 f"the last {lost} rounds could not be added to the checkpoint: {error}{after}",
                 HedgerowWarning,

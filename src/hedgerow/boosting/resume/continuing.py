@@ -89,9 +89,9 @@ class Start:
         done = self.forest.n_rounds
         if n_estimators < done:
             raise ParameterError(
-                f"n_estimators={n_estimators} is less than the {done} rounds that the fitted model "
-                "has: with warm_start=True it is the number of all rounds. Raise it, or set "
-                "warm_start=False to begin anew."
+                f"n_estimators={n_estimators} is less than the {done} rounds of the fitted model: "
+                "with warm_start=True it is the number of all rounds. Raise it, or set "
+                "warm_start=False to train a new model."
             )
         return n_estimators - done
 
@@ -116,7 +116,7 @@ class Start:
         if params.multi_strategy == ALL_OUTPUTS:
             raise ParameterError(
                 f"multi_strategy={ALL_OUTPUTS!r}: the trees of {self.name} have one output each, "
-                f"and vectors cannot follow them: use multi_strategy={ONE_OUTPUT!r} or 'auto'."
+                f"and vector leaves cannot follow: use multi_strategy={ONE_OUTPUT!r} or 'auto'."
             )
         return replace(params, multi_strategy=ONE_OUTPUT)
 
@@ -153,31 +153,30 @@ class Start:
         for mode, whose in ((params.boosting, "this fit"), (before, "the model")):
             if mode != "gbdt":
                 raise ParameterError(
-                    f"{self.name}: boosting={mode!r} of {whose} rescales trees as others join "
-                    "them, so a finished model cannot be gone on from: use boosting='gbdt', or "
+                    f"{self.name}: boosting={mode!r} of {whose} rescales trees when others are "
+                    "added, so a finished model cannot be continued: use boosting='gbdt', or "
                     "train all rounds at once."
                 )
         if self.forest.n_trees > 0 and self.forest.n_parallel != params.num_parallel_tree:
             raise ParameterError(
-                f"{self.name} has {self.forest.n_parallel} trees of each output in a round, this "
-                f"fit num_parallel_tree={params.num_parallel_tree}: give the same."
+                f"{self.name} has {self.forest.n_parallel} trees of each output in a round, but "
+                f"this fit has num_parallel_tree={params.num_parallel_tree}: give the same."
             )
         if AVERAGED in self.model.training:
             raise ParameterError(
-                f"{self.name} is the mean of the models of several folds, whose trees stand one "
-                "behind the other: go on from the model of a fold, or from "
-                "cross_fit(model='refit')."
+                f"{self.name} is the mean of several fold models, whose trees are concatenated: "
+                "continue the model of a fold, or that of cross_fit(model='refit')."
             )
         if has_foreign_rules(self.model):
             raise ParameterError(
-                f"{self.name} comes from another library and reads categories, zeros or lines by "
-                "its rules, so rounds cannot be added to it: train a model here."
+                f"{self.name} comes from another library, whose rules for categories, zeros or "
+                "linear leaves differ, so rounds cannot be added: train a new model."
             )
         if self.model.inputs is not None or params.target_statistics is True:
             raise ParameterError(
-                f"{self.name}: means of the target in the place of categories (target_statistics) "
-                "belong to the rows that they were taken of, so such a model cannot be gone on "
-                "from: train it with target_statistics=False."
+                f"{self.name}: target statistics of categories (target_statistics) belong to the "
+                "rows from which they were computed, so such a model cannot be continued: train it "
+                "with target_statistics=False."
             )
         requested = (objective.name, objective.n_outputs, loss_record(objective))
         model = self.model
@@ -185,7 +184,7 @@ class Start:
         if requested != (model.objective, model.forest.n_outputs, kept):
             raise ParameterError(
                 f"{self.name} was trained with {_loss_text(model.objective, kept)} and "
-                f"{model.forest.n_outputs} output(s), this fit has "
+                f"{model.forest.n_outputs} output(s), but this fit has "
                 f"{_loss_text(objective.name, requested[2])} and {objective.n_outputs}: "
                 "give the same."
             )

@@ -107,16 +107,16 @@ def refit(
 
 def _params_of(model: Model, objective: Objective) -> BoostParams:
     if model.forest.vectors is not None:
-        raise ParameterError("leaves of several values cannot be refitted: train a new model.")
+        raise ParameterError("vector leaves cannot be refitted: train a new model.")
     if objective.name == CUSTOM:
         raise ParameterError(
-            "the model was trained with a loss of your own, whose code is not in the model: refit "
-            "needs a loss that Hedgerow knows. Train a new model instead."
+            "the model was trained with a custom loss, whose code is not in the model: refit needs "
+            "a loss of Hedgerow. Train a new model instead."
         )
     if AVERAGED in model.training:
         raise ParameterError(
-            "the model is the mean of the models of several folds, whose trees do not follow on "
-            "each other: refit the model of a fold, or that of cross_fit(model='refit')."
+            "the model is the mean of several fold models, whose trees are concatenated: refit the "
+            "model of a fold, or that of cross_fit(model='refit')."
         )
     kept = dict(model.training.get("parameters", {}))
     kept["num_parallel_tree"] = model.forest.n_parallel
@@ -135,8 +135,8 @@ def _params_of(model: Model, objective: Objective) -> BoostParams:
         )
     if params.path_smooth > 0.0:
         raise ParameterError(
-            "the model was trained with path_smooth, and refit does not draw leaf values towards "
-            "those above them: train a new model instead."
+            "the model was trained with path_smooth, but refit does not smooth leaf values: train "
+            "a new model instead."
         )
     return params
 
@@ -145,7 +145,7 @@ def _rates_of(model: Model, rates: list[float]) -> dict[str, Any]:
     """Return parameters with a learning rate for each round."""
     if len(rates) != model.forest.n_rounds:
         raise ParameterError(
-            f"the model has {model.forest.n_rounds} rounds, but its record the learning rates of "
+            f"the model has {model.forest.n_rounds} rounds, but its record has learning rates of "
             f"{len(rates)}: refit needs those of all rounds. Train a new model instead."
         )
     return {"n_estimators": max(1, len(rates)), "learning_rate": rates or 1.0}

@@ -131,12 +131,12 @@ def check_record(training: Mapping[str, Any], objective: str, n_outputs: int) ->
     several = objective in ("softmax", "one_vs_all")
     keys = {"weights", "trained_base"} if objective in _SHIFTED else {"weights"}
     if not isinstance(record, Mapping) or set(record) != keys:
-        raise ValueError("it needs other entries")
+        raise ValueError("it has wrong entries")
     weights, base = record["weights"], record.get("trained_base", [0.0] * n_outputs)
     for values, length in ((weights, n_outputs if several else 2), (base, n_outputs)):
         if not isinstance(values, list) or len(values) != length:
-            raise ValueError("it has not one number for each class")
+            raise ValueError("it must have one number for each class")
         if not all(isinstance(x, float) and math.isfinite(x) for x in values):
-            raise ValueError("it holds what is no finite number")
+            raise ValueError("its numbers must be finite")
     if min(weights) <= 0.0:
         raise ValueError("weights must be greater than 0")

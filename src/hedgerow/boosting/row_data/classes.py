@@ -42,8 +42,8 @@ def indices_of(labels: AnyArray, classes: AnyArray, name: str, owner: str = "y")
         row = int(np.argmax(codes < 0))
         unknown = sorted({repr(label) for label in labels[codes < 0].tolist()})
         raise DataError(
-            f"{name} has labels that {owner} has not: {', '.join(unknown[:5])} (the first in row "
-            f"{row})."
+            f"{name} has labels that {owner} lacks: {', '.join(unknown[:5])} (the first in "
+            f"row {row})."
         )
     return codes
 
@@ -128,7 +128,7 @@ def labels_from_record(record: Any, n_classes: int) -> AnyArray:
         if classes.shape != (n_classes,) or classes.tolist() != values:
             raise ValueError("labels do not fit their type")
         if len(set(values)) != n_classes or sorted(values) != values:
-            raise ValueError("labels are not in order")
+            raise ValueError("labels are not sorted")
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ModelFormatError(f"the classes in the model file are malformed: {error}.") from None
     return classes

@@ -107,8 +107,8 @@ def read_times(
             return _signed(*found, n_rows, name)
     if objective == "cox":
         raise DataError(
-            f"{name} has two columns of numbers, and objective 'cox' takes no intervals: give "
-            f"times, those of censored rows with a minus sign. {_SPELLINGS}."
+            f"{name} has two columns of numbers, but objective 'cox' does not support intervals: "
+            f"give times, negative for censored rows. {_SPELLINGS}."
         )
     found_ends = _intervals(*(ends or columns), name)
     if ends is None and not intervals:
@@ -182,7 +182,7 @@ def _event_and_time(columns: tuple[_Column, _Column], name: str) -> tuple[_Colum
     truths = [_is_truth(column.values) for column in columns]
     roles = [_role(column.name) for column in columns]
     if all(truths):
-        raise DataError(f"both columns of {name} hold truth values: one must hold times.")
+        raise DataError(f"both columns of {name} hold booleans: one must hold times.")
     if "censored" in roles:
         label = columns[roles.index("censored")].name
         raise DataError(
@@ -233,7 +233,7 @@ def _intervals(lower: _Column, upper: _Column, name: str) -> FloatArray:
     for end in (lower, upper):
         if _is_truth(end.values):
             raise DataTypeError(
-                f"{name} ({end.name}) is an end of intervals, but holds truth values."
+                f"{name} ({end.name}) is an end of intervals, but holds booleans: give numbers."
             )
     try:
         ends = np.column_stack([lower.values, upper.values]).astype(np.float64)

@@ -78,21 +78,19 @@ def check_groups(
         return
     instead = ""
     if is_ranking:
-        instead = "rankings set whole queries aside"
+        instead = "rankings hold out complete queries"
     elif has_validation:
         instead = "validation rows are given"
     elif stopping.by_out_of_bag:
-        instead = (
-            "early_stopping='oob' judges by rows that a round leaves out, whatever their group"
-        )
+        instead = "early_stopping='oob' uses the rows that a round leaves out, whatever their group"
     elif not stopping.early_stopping:
-        instead = "early_stopping=False sets no row aside"
+        instead = "early_stopping=False holds out no rows"
     if instead:
         raise ParameterError(f"groups has no effect here: {instead}. Leave groups out.")
     if len(keys) > 1 and len(np.unique(keys)) == len(keys):
         warnings.warn(
-            f"each of the {len(keys)} groups has one row, so that groups changes nothing: it must "
-            "be the same for rows that belong together.",
+            f"each of the {len(keys)} groups has one row, so groups has no effect: rows that "
+            "belong together need the same value.",
             HedgerowWarning,
             stacklevel=2,
         )
@@ -129,7 +127,7 @@ def split_groups(
     codes = codes.reshape(-1)
     if len(values) < 2:
         raise DataError(
-            "early stopping sets groups aside, but all rows are of one group: give validation rows "
+            "early stopping holds out groups, but all rows are in one group: give validation rows "
             "(X_val, y_val) or use early_stopping=False."
         )
     order = np.argsort(hash_numbers(seed, VALIDATION_STREAM, values), kind="stable")
@@ -146,7 +144,7 @@ def split_groups(
                 aside[holding[np.argmax(rank[holding])]] = False
         if not aside.any():
             raise DataError(
-                "early stopping sets groups aside, but each of those chosen holds all rows of a "
+                "early stopping holds out groups, but each candidate group holds all rows of a "
                 "class: give validation rows (X_val, y_val) or use early_stopping=False."
             )
     chosen = aside[codes]

@@ -56,7 +56,7 @@ def check_watched(metrics: Sequence[Metric], stopping: StoppingParams, stops: bo
     watched = stops and not stopping.by_out_of_bag
     if watched and isinstance(first, GroupScores) and first.reduce is None:
         raise ParameterError(
-            f"early stopping watches the first eval_metric, but {metrics[0].name!r} is a number "
+            f"early stopping watches the first eval_metric, but {metrics[0].name!r} has one value "
             "for each group: use reduce='worst' or 'mean', or put another metric first."
         )
 
@@ -66,8 +66,8 @@ def refuse_several(metrics: Sequence[Metric]) -> None:
     for metric in metrics:
         if isinstance(metric.function, GroupScores) and metric.function.reduce is None:
             raise ParameterError(
-                f"eval_metric {metric.name!r} has a number for each group, but not each fold tests "
-                "rows of all groups: use reduce='worst' or 'mean'."
+                f"eval_metric {metric.name!r} has one value for each group, but a fold may lack "
+                "rows of some groups: use reduce='worst' or 'mean'."
             )
 
 

@@ -56,15 +56,15 @@ def check_both_offset(train: bool, validation: bool) -> None:
     """Raise ``DataError`` if only one of training and validation rows has an offset."""
     if train != validation:
         which = "validation" if train else "training"
-        raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
+        raise DataError(f"the {which} rows have no offset, but the others do: give both or none.")
 
 
 def take_offset(X: Any, names: Sequence[str]) -> tuple[Any, FloatArray]:
     """Split a table into features and finite offset columns."""
-    rest, columns = take_columns(X, names, "offset")
+    features, columns = take_columns(X, names, "offset")
     for place, name in enumerate(names):
         check_finite(columns[:, place], f"offset column {name!r}")
-    return rest, columns
+    return features, columns
 
 
 def offset_of_rows(model: Model, X: Any, offset: Any) -> tuple[Any, Any]:
@@ -152,7 +152,7 @@ class Offsets:
         if self.names:
             if rows.offset is not None and names_of_offset(rows.offset) != self.names:
                 raise ParameterError(
-                    f"offset is column {self.names[0]!r}, of the validation rows, too: leave "
+                    f"the offset is column {self.names[0]!r}, also for the validation rows: leave "
                     "offset_val out."
                 )
             return Offsets(*take_offset(rows.X, self.names), self.names)

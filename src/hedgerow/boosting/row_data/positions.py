@@ -57,8 +57,8 @@ def read_position(position: Any, n_rows: int, name: str = "position") -> Positio
     refuse_missing(values, name)
     if values.dtype.kind == "O":
         texts = all(isinstance(value, str) for value in values.tolist())
-        whole = all(isinstance(value, int | np.integer) for value in values.tolist())
-        if not texts and not whole:
+        integers = all(isinstance(value, int | np.integer) for value in values.tolist())
+        if not texts and not integers:
             raise DataTypeError(f"{name} must hold whole numbers or text.")
         values = values.astype(str if texts else np.int64)
     if values.dtype.kind == "f" and (values == np.floor(values)).all():
@@ -93,8 +93,8 @@ def check_positions(train: Sample, objective: Objective, params: BoostParams) ->
         )
     if params.boosting == "rf":
         raise ParameterError(
-            "position is learned beside trees that are added up, but boosting='rf' takes the mean "
-            "of trees that do not know each other: use boosting='gbdt' or 'dart'."
+            "position biases are learned with trees that are added up, but boosting='rf' averages "
+            "independent trees: use boosting='gbdt' or 'dart'."
         )
 
 

@@ -126,7 +126,7 @@ def check_given(qid: Any, name: str = "qid", method: str = "fit") -> None:
     raise DataError(
         f"a ranking compares rows of the same query, but the queries{of} are missing: "
         f"{method}(..., {name}=...) takes one value for each row, a number or text, the same for "
-        "rows that compete with each other. If all rows are one list, give the same value in all."
+        "rows that compete with each other. If all rows are one list, give all the same value."
     )
 
 
@@ -168,8 +168,8 @@ def check_queries(
     query = cast(IntArray, train.query)
     if len(query) > 1 and len(np.unique(query)) == len(query):
         warnings.warn(
-            f"each of the {len(query)} queries in qid has one row, so there is nothing to put in "
-            "order: qid must be the same for rows that compete with each other.",
+            f"each of the {len(query)} queries in qid has one row, so there is nothing to rank: "
+            "rows that compete with each other need the same qid.",
             HedgerowWarning,
             stacklevel=2,
         )
@@ -178,26 +178,26 @@ def check_queries(
 def without_queries(objective: Objective, name: str) -> DataError:
     """Return the error for ranking rows without queries; ``name`` is the missing argument."""
     return DataError(
-        f"objective {objective.name!r} puts the rows of each query in order, but {name} is "
-        "missing: give the query of each row."
+        f"objective {objective.name!r} ranks the rows of each query, but {name} is missing: give "
+        "the query of each row."
     )
 
 
 def rows_of_queries() -> ParameterError:
     """Return the error for scoring out-of-bag rows, which are parts of queries."""
     return ParameterError(
-        "rows that a round leaves out are parts of queries, which cannot be scored: use "
-        "oob_score=False, and validation rows for early stopping."
+        "out-of-bag rows are parts of queries, which cannot be scored: use oob_score=False, and "
+        "validation rows for early stopping."
     )
 
 
 def stops_early(train: Sample, stopping: StoppingParams, has_validation: bool) -> bool:
     """Return whether the fit stops early; a single query or group cannot be split."""
     on = stopping.is_on(train.n_rows, has_validation)
-    whole = train.query if train.group is None else train.group
-    if on and whole is not None and not has_validation:
+    blocks = train.query if train.group is None else train.group
+    if on and blocks is not None and not has_validation:
         automatic = isinstance(stopping.early_stopping, str) and not stopping.by_folds
-        return not (automatic and bool((whole == whole[0]).all()))
+        return not (automatic and bool((blocks == blocks[0]).all()))
     return on
 
 

@@ -102,8 +102,8 @@ def save_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
     """Write a dataset to a file; see :meth:`hedgerow.Dataset.save`."""
     if dataset.X is None:
         raise DataError(
-            "the rows of this Dataset are read batch by batch, and its chunks are in cache_dir "
-            "while a training runs: to save a Dataset, make it of a table in memory."
+            "the rows of this Dataset are read in batches, and its chunks are in cache_dir only "
+            "during a training: to save a Dataset, make it from a table in memory."
         )
     table = dataset.table()
     arrays: dict[str, AnyArray] = _table_arrays(table)
@@ -222,13 +222,13 @@ def _read_arrays(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
         with zipfile.ZipFile(path) as parts:
             listed = parts.infolist()
             names = [part.filename for part in listed]
-            _check("about.npy" in names and len(set(names)) == len(names), "this is no Dataset.")
-            _check(set(names) <= known, "it holds arrays of other names.")
+            _check("about.npy" in names and len(set(names)) == len(names), "this is not a Dataset.")
+            _check(set(names) <= known, "it holds unknown arrays.")
             stored = all(part.compress_type == zipfile.ZIP_STORED for part in listed)
             _check(stored and sum(part.file_size for part in listed) <= size, "it is compressed.")
             return {name[:-4]: _array(parts.read(name), name[:-4]) for name in names}
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise _Malformed(f"this is no Dataset, or it is damaged ({error}).") from None
+        raise _Malformed(f"this is not a Dataset, or it is damaged ({error}).") from None
 
 
 def _array(data: bytes, name: str) -> AnyArray:
@@ -236,16 +236,16 @@ def _array(data: bytes, name: str) -> AnyArray:
     stream = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(stream)
-        _check(version == (1, 0), f"array {name!r} is of another version.")
+        _check(version == (1, 0), f"array {name!r} has an unsupported version.")
         shape, by_column, dtype = np.lib.format.read_array_header_1_0(stream)
     except ValueError as error:
         raise _Malformed(f"array {name!r} is malformed ({error}).") from None
     plain = not dtype.hasobject and dtype.kind in "biuf" and dtype.isnative
-    _check(plain and all(n >= 0 for n in shape), f"array {name!r} is not of numbers.")
+    _check(plain and all(n >= 0 for n in shape), f"array {name!r} does not hold numbers.")
     begin, count = stream.tell(), 1
     for n in shape:
         count *= n
-    _check(count * dtype.itemsize == len(data) - begin, f"array {name!r} has another length.")
+    _check(count * dtype.itemsize == len(data) - begin, f"array {name!r} has the wrong length.")
     flat = np.frombuffer(data, dtype=dtype, count=count, offset=begin)
     return flat.reshape(shape, order="F" if by_column else "C")
 
@@ -267,10 +267,10 @@ def _about(array: AnyArray) -> _About:
         found = json.loads(array.tobytes())
     except (ValueError, RecursionError):
         raise _Malformed("'about' is malformed.") from None
-    _check(isinstance(found, dict) and found.get("format") == _FORMAT, "this is no Dataset.")
+    _check(isinstance(found, dict) and found.get("format") == _FORMAT, "this is not a Dataset.")
     _check(
         found.get("version") == _VERSION,
-        "it is of another version: save the Dataset again with this one.",
+        "it has another version: save the Dataset again with this version of Hedgerow.",
     )
     columns = found.get("columns")
     _check(isinstance(columns, list) and len(columns) > 0, "'columns' is malformed.")
@@ -294,13 +294,14 @@ def _about(array: AnyArray) -> _About:
 
 
 def _column(record: Any) -> Column:
-    _check(isinstance(record, dict) and record.keys() == {"name", "kind", "levels"}, "a column.")
+    known = isinstance(record, dict) and record.keys() == {"name", "kind", "levels"}
+    _check(known, "a column is malformed.")
     name, kind, levels = record["name"], record["kind"], record["levels"]
-    _check(isinstance(name, str) and kind in _KINDS, "a column has no name, or no known kind.")
+    _check(isinstance(name, str) and kind in _KINDS, "a column has no name, or an unknown kind.")
     _check(isinstance(levels, list) and (kind == "category" or not levels), "a column has levels.")
     one_type = len({type(level) for level in levels}) <= 1 and all(map(_is_level, levels))
     ascending = one_type and all(a < b for a, b in pairwise(levels))
-    _check(ascending, f"levels of column {name!r} do not ascend.")
+    _check(ascending, f"levels of column {name!r} are not ascending.")
     return Column(name, kind, tuple(levels))
 
 
@@ -339,24 +340,24 @@ def _rows_of(arrays: Mapping[str, AnyArray], about: _About, n_rows: int) -> dict
         _check(right, f"array {name!r} does not have an entry for each row.")
     for name, values in (("position", about.positions), ("groups", about.groups)):
         if rows[name] is not None:
-            codes = rows[name]
-            _check(values is not None and codes.dtype == np.int64 and codes.ndim == 1, name)
+            codes, malformed = rows[name], f"{name!r} is malformed."
+            _check(values is not None and codes.dtype == np.int64 and codes.ndim == 1, malformed)
             within = n_rows == 0 or (codes.min() >= 0 and codes.max() < len(values or ()))
-            _check(bool(within), f"{name!r} is malformed.")
+            _check(bool(within), malformed)
             rows[name] = np.array(values, dtype=object)[codes]
     if about.targets is not None:
         y = rows["y"]
         shape = None if y is None else y.shape
-        _check(shape == (n_rows, len(about.targets)), "y has other columns than it names.")
+        _check(shape == (n_rows, len(about.targets)), "y does not have the columns that it names.")
         rows["y"] = {name: y[:, k] for k, name in enumerate(about.targets)}
     return rows
 
 
 def _checked_values(values: AnyArray, schema: Schema) -> AnyArray:
     right = values.ndim == 2 and values.shape[1] == schema.n_features and len(values) > 0
-    _check(right, "the table has another number of columns.")
+    _check(right, "the table has the wrong number of columns.")
     of_keys = values.dtype == np.int64
-    _check(of_keys or values.dtype in (np.float32, np.float64), "the table has another type.")
+    _check(of_keys or values.dtype in (np.float32, np.float64), "the table has the wrong type.")
     _check(of_keys == schema.has_int, "the type of the table does not fit its columns.")
     for j, column in enumerate(schema.columns):
         if column.kind == "category":
@@ -368,7 +369,7 @@ def _check_codes(column: AnyArray, of_keys: bool, n_levels: int, name: str) -> N
     codes = floats_of_keys(np.ascontiguousarray(column)) if of_keys else column
     known = codes[~np.isnan(codes)]
     within = (known >= 0) & (known < max(n_levels, 1)) & (known == np.floor(known))
-    _check(bool(within.all()), f"column {name!r} has codes of no level.")
+    _check(bool(within.all()), f"column {name!r} has codes without a level.")
 
 
 def _sparse_rows(arrays: Mapping[str, AnyArray], schema: Schema) -> Any:
@@ -377,11 +378,11 @@ def _sparse_rows(arrays: Mapping[str, AnyArray], schema: Schema) -> Any:
     row_start, column, value = (arrays[name] for name in _TABLE_ARRAYS[1:])
     flat = all(array.ndim == 1 for array in (row_start, column, value))
     _check(flat and row_start.dtype == np.int64 and column.dtype == np.int32, "it is malformed.")
-    _check(not schema.has_categories and len(row_start) > 1, "sparse rows hold no categories.")
+    _check(not schema.has_categories and len(row_start) > 1, "sparse rows cannot be categories.")
     ends = row_start[0] == 0 and row_start[-1] == len(column) == len(value)
-    _check(bool(ends and (np.diff(row_start) >= 0).all()), "rows do not follow one another.")
+    _check(bool(ends and (np.diff(row_start) >= 0).all()), "the rows are not contiguous.")
     within = len(column) == 0 or (column.min() >= 0 and column.max() < schema.n_features)
-    _check(bool(within), "an entry is in no column.")
+    _check(bool(within), "an entry has no column.")
     return csr_array((value, column, row_start), shape=(len(row_start) - 1, schema.n_features))
 
 

@@ -195,8 +195,8 @@ def choose_columns(
         if wanted == "auto":
             return []
         raise ParameterError(
-            "target_statistics=True takes means of the target, which times that are censored do "
-            "not have: use target_statistics=False."
+            "target_statistics=True takes means of the target, which censored times do not have: "
+            "use target_statistics=False."
         )
     if isinstance(objective, SeveralTargets):
         if wanted == "auto":
@@ -210,8 +210,8 @@ def choose_columns(
         if wanted == "auto":
             return []
         raise ParameterError(
-            f"target_statistics=True makes statistics for each class, of at most {MOST_CLASSES} "
-            f"classes, but there are {n_classes}: use target_statistics=False."
+            f"target_statistics=True makes statistics for each of at most {MOST_CLASSES} classes, "
+            f"but there are {n_classes}: use target_statistics=False."
         )
     n_levels = {j: schema.n_levels(j) for j in present}
     least = MANY_LEVELS if wanted == "auto" else 2

@@ -101,7 +101,9 @@ def same_targets(seen: Targets, trained: Targets, name: str) -> FloatArray:
     """
     if seen.values.shape[1:] != trained.values.shape[1:]:
         counts = [1 if t.values.ndim == 1 else t.values.shape[1] for t in (seen, trained)]
-        raise DataError(f"{name} has {counts[0]} columns, but y has {counts[1]}: give the same.")
+        raise DataError(
+            f"{name} has {counts[0]} columns, but y has {counts[1]}: give the same number."
+        )
     if seen.names is None or trained.names is None or seen.names == trained.names:
         return seen.values
     missing = [target for target in trained.names if target not in seen.names]
@@ -123,14 +125,17 @@ def refuse_for_several(start: object, groups: object, offset: object) -> None:
     """
     if start is not None:
         raise ParameterError(
-            "init_model and warm_start go on from models of one target: train several targets anew."
+            "init_model and warm_start continue models of one target: train a new model for "
+            "several targets."
         )
     if groups is not None:
-        raise ParameterError("groups are for one target: give validation rows (X_val, y_val).")
+        raise ParameterError(
+            "groups is supported for one target only: give validation rows (X_val, y_val)."
+        )
     if isinstance(offset, str) or (
         isinstance(offset, list | tuple) and any(isinstance(name, str) for name in offset)
     ):
         raise ParameterError(
-            "columns of offsets are for one target: give offset as an array of shape "
+            "offset columns are supported for one target only: give offset as an array of shape "
             "(n_rows, n_targets)."
         )

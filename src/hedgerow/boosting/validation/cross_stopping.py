@@ -97,13 +97,13 @@ def check_folds(stopping: StoppingParams, has_validation: bool, start: Start | N
     """Raise ``ParameterError`` if ``"cv"`` meets validation rows or a model to continue."""
     if stopping.by_folds and start is not None:
         raise ParameterError(
-            f"early_stopping='cv' trains folds from their first round on, but {start.name} has "
-            f"rounds already, which have seen the rows of all folds: use early_stopping=True or "
-            "False, or begin anew."
+            f"early_stopping='cv' trains folds from the first round, but the rounds of "
+            f"{start.name} have seen the rows of all folds: use early_stopping=True or False, or "
+            "train a new model."
         )
     if stopping.by_folds and has_validation:
         raise ParameterError(
-            "early_stopping='cv' judges by folds of the training rows, so validation rows have no "
+            "early_stopping='cv' uses folds of the training rows, so validation rows have no "
             "effect: leave them out, or use early_stopping=True."
         )
 
@@ -266,9 +266,9 @@ def _paced(chosen: ChosenRounds, stopping: StoppingParams, seconds_a_round: floa
 
 def _warn_of_rounds(n_rounds: int, n_seen: int) -> None:
     warnings.warn(
-        "the fit was interrupted while folds were asked for the number of rounds: all rows are "
-        f"now trained on for {n_rounds} rounds, which the first {n_seen} rounds of the folds speak "
-        f"for. Another interrupt within {TWICE:g} seconds ends the program's work as usual.",
+        "the fit was interrupted while folds chose the number of rounds: the model now trains on "
+        f"all rows for {n_rounds} rounds, according to the first {n_seen} rounds of the folds. "
+        f"Another interrupt within {TWICE:g} seconds stops the program as usual.",
         InterruptedFitWarning,
         stacklevel=2,
     )

@@ -114,7 +114,7 @@ class HoldOut:
             largest = int(np.argmax(n_rows)) if len(n_rows) else -1
             if largest < 0 or n_rows[largest] < 2:
                 raise DataError(
-                    f"early stopping sets rows aside, but there are only {int(n_rows.sum())} "
+                    f"early stopping holds out rows, but there are only {int(n_rows.sum())} "
                     "rows: give validation rows (X_val, y_val) or use early_stopping=False."
                 )
             counts[largest] = 1
@@ -145,8 +145,8 @@ def _limit(known: _Class, count: int, communicator: Communicator) -> int:
     place = count - n_below - 1
     if not 0 <= place < len(kept):
         raise DataError(
-            "early stopping: the rows to set aside could not be found by hashes of their numbers, "
-            "which lie unevenly: use another random_state, or give validation rows."
+            "early stopping: the rows to hold out could not be found, because the hashes of their "
+            "numbers are uneven: use another random_state, or give validation rows."
         )
     return int(kept[place])
 
@@ -253,7 +253,7 @@ def queries_aside(
         if isinstance(stopping.early_stopping, str):
             return None
         raise DataError(
-            "early stopping sets queries aside, but there is only one: give validation rows "
+            "early stopping holds out queries, but there is only one: give validation rows "
             "(X_val, y_val, qid_val) or use early_stopping=False."
         )
     count = min(max(1, round(stopping.validation_fraction * len(there))), len(there) - 1)

@@ -116,7 +116,7 @@ def validation_sets(
     for name, value in beside.items():
         if value is not None:
             raise DataError(
-                f"{name} is given beside sets of validation rows by name, which hold theirs: "
+                f"{name} is given, but each of several sets of validation rows has its own: "
                 "X_val={'new': Dataset(X, y, weight=..., offset=..., qid=...)}."
             )
     check_set_names(X_val)
@@ -142,12 +142,12 @@ def check_set_names(sets: Mapping[Any, Any]) -> None:
     """
     for name in sets:
         if not isinstance(name, str) or not name:
-            raise DataTypeError(f"names of validation rows must be texts; got {name!r}.")
+            raise DataTypeError(f"names of validation rows must be non-empty text; got {name!r}.")
         if name in _TAKEN:
             how = " Scores of the training rows: train_scores=True." if name == TRAINING else ""
             raise ParameterError(
-                f"validation rows cannot be called {name!r}: learning curves of other rows have "
-                f"that name.{how}"
+                f"validation rows cannot have the name {name!r}: it belongs to the learning curves "
+                f"of other rows.{how}"
             )
 
 
@@ -170,7 +170,10 @@ def stacked(samples: Mapping[str, Sample]) -> Sample | None:
         given = [getattr(part, what) is not None for part in parts]
         if any(given) and not all(given):
             shown = names[given.index(False)]
-            raise DataError(f"validation rows {shown!r} have no {what}, others have: give all.")
+            raise DataError(
+                f"validation rows {shown!r} have no {what}, but other validation rows do: give it "
+                "for all sets, or for none."
+            )
     weights = None
     if any(part.weight is not None for part in parts):
         weights = np.concatenate([_weights(part) for part in parts])
@@ -226,7 +229,7 @@ def stack_tables(tables: list[AnyTable]) -> AnyTable:
     sparse = [table for table in tables if isinstance(table, SparseTable)]
     if len(sparse) < len(tables):
         raise DataError(
-            "some sets of validation rows are sparse and others are not: give all in one form."
+            "some sets of validation rows are sparse and others are not: give all in the same form."
         )
     lengths = np.concatenate([np.diff(table.row_start) for table in sparse])
     return SparseTable(

@@ -154,7 +154,7 @@ class StoppingParams:
         if self.by_folds:
             raise AllRowsNeededError(
                 f"early_stopping='cv' divides a table in memory into folds, but the rows are "
-                f"{where}: use early_stopping=True, which sets rows aside, or 'oob'."
+                f"{where}: use early_stopping=True, which holds rows out, or 'oob'."
             )
 
     def is_on(self, n_rows: int, has_validation: bool) -> bool:
