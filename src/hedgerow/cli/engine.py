@@ -40,7 +40,7 @@ def estimator_class(task: str) -> type[Estimator]:
 
 
 Columns: TypeAlias = Mapping[str, AnyArray]
-"""Return columns by name, which need no data frame library."""
+"""Columns by name, which need no data frame library."""
 
 _LEVELS_SHOWN = 5
 

@@ -360,7 +360,7 @@ class HedgerowEstimator(
         return Inspected(booster.model, booster.classes, booster.target_names)
 
     def _fitted_booster(self, X: Any) -> Booster:
-        """Return the booster after scikit-learn's checks that it does not do itself."""
+        """Return the booster, after those checks of scikit-learn that the booster lacks."""
         booster: Booster | None = self.__dict__.get("booster_")
         if booster is None:
             check_is_fitted(self)  # raises unless another fitted attribute exists

@@ -53,8 +53,8 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         - A custom loss for more classes: a function of all rows, with one column for
           each class; see :mod:`hedgerow.objectives.custom.class_losses`.
     focal_gamma : float >= 0, or None, default=None
-        How strongly ``objective="focal"`` reduces the weight of well-classified rows; 0
-        is the logistic loss, None means 2.
+        Strength with which ``objective="focal"`` reduces the weight of well-classified
+        rows; 0 is the logistic loss, None means 2.
     focal_alpha : float in (0, 1), or None, default=None
         Weight of the second class with ``objective="focal"``; the first class has
         ``1 - focal_alpha``.  With None both weights are 1.

@@ -44,7 +44,7 @@ subsample : float in (0, 1] or "auto", default="auto"
     Fraction of the rows used in each round; with ``sampling="mvs"`` the expected
     fraction.
 sampling : {"uniform", "goss", "mvs"}, default="uniform"
-    How the rows of a round are sampled.  ``"uniform"``: with equal probability.
+    Method that samples the rows of a round.  ``"uniform"``: with equal probability.
     ``"goss"``: all rows with large gradients and some of the others (Ke et al. 2017).
     ``"mvs"``: with a probability that grows with gradient and hessian, which minimises
     the variance of gains (Ibragimov and Gusev 2019).  With ``"goss"`` and ``"mvs"``,
@@ -125,8 +125,8 @@ categorical_features : "auto", list of names or positions, bool mask, or None, d
     read as categories; text in a column that is not selected is an error.  Categories are
     identified by their values, never by the codes of a library.
 unknown_category : {"missing", "backoff", "error"}, default="missing"
-    How predictions treat a category that no training row has: as a missing value, as a
-    category of its own, or as an error.  ``booster_.unseen_categories`` counts such rows.
+    Treatment of a category that no training row has, in predictions: as a missing value,
+    as a separate category, or as an error.  ``booster_.unseen_categories`` counts such rows.
 max_cat_to_onehot : int in 1 .. 254 or "auto", default="auto"
     Split a category column with at most this many levels in a node by one level against
     all others, and a column with more levels by a set of levels.  ``"auto"`` is 4, or 254

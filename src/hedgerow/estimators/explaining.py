@@ -25,7 +25,7 @@ class BoostedExplanations(ABC):
 
     @abstractmethod
     def _fitted_booster(self, X: Any) -> Booster:
-        """Return the booster after scikit-learn's checks that it does not do itself."""
+        """Return the booster, after those checks of scikit-learn that the booster lacks."""
 
     def explain(
         self,

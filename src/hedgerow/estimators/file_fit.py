@@ -51,7 +51,7 @@ class TargetFacts:
 
     @property
     def classes(self) -> AnyArray:
-        """Return the labels of the rows with positive weight."""
+        """Labels of the rows with positive weight."""
         return self.values[self.counted]
 
 

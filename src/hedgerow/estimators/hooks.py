@@ -66,7 +66,7 @@ def plain_callbacks(callbacks: Any) -> Any:
 
 
 class RoundHooks:
-    """Report the rounds of a fit to scikit-learn callbacks.
+    """Reporter of the rounds of a fit to scikit-learn callbacks.
 
     Parameters
     ----------

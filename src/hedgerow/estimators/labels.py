@@ -183,7 +183,7 @@ def class_weights(
     ----------
     class_weight : None, "balanced" or dict
     classes, codes
-        From :func:`encode`.
+        Results of :func:`encode`.
     weight : array of shape (n_rows,), optional
         Row weights, used by ``"balanced"``.
 

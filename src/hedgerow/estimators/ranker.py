@@ -58,7 +58,7 @@ class HedgerowRanker(HedgerowEstimator):
         on the first positions of each list that are paired with all rows after them.  None
         means 30, as in LightGBM, or all rows for ``"rank_pairwise"``.
     pair_method : {"topk", "mean"} or None, default=None
-        How pairs of rows are selected.  ``"topk"`` (None): see ``truncation_level``.
+        Method that selects pairs of rows.  ``"topk"`` (None): see ``truncation_level``.
         ``"mean"``: each row with random rows of other labels, drawn again in each round.
     pairs_per_row : int >= 1, or None, default=None
         Number of pairs of each row with ``pair_method="mean"``; None means 1.
@@ -218,7 +218,7 @@ class HedgerowRanker(HedgerowEstimator):
     def position_bias_(self) -> dict[int | str, float]:
         """Bias of each position on the scale of raw scores; the largest is 0.
 
-        Only if ``position`` was passed to :meth:`fit`.  For rare labels, such as clicks,
+        Available if ``position`` was passed to :meth:`fit`.  For rare labels, such as clicks,
         ``exp(sigmoid * bias)`` is about the probability that a row is examined, relative to
         the best position.
         """

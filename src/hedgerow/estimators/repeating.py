@@ -35,7 +35,7 @@ def repeat_params(
     params : mapping
         Parameters of the estimator.
     defaults : mapping
-        Defaults of its class; parameters at their default are left out of the result.
+        Defaults of the estimator's class; the result omits parameters at their default.
     automatic : frozenset of str
         Parameters that were ``"auto"``.
     training : mapping

@@ -144,14 +144,14 @@ class BackgroundExplainer:
 
     @once
     def _group_sizes(self) -> tuple[IntArray, IntArray]:
-        """Return the entries of each group (0 if it has a list) and the numbers of its table."""
+        """Entries of each group (0 if it has a list), and numbers in its table."""
         groups = self._groups
         entries = np.where(groups.leaf < 0, 1 << np.diff(groups.first_bit), 0)
         return entries, entries * np.diff(groups.first_place)
 
     @once
     def _sizes(self) -> IntArray:
-        """Return the bytes of the tables and lists of each tree."""
+        """Bytes of the tables and lists of each tree."""
         tables = self._per_tree(self._group_sizes[1])
         return 8 * (tables + self._leaves.per_tree(self._leaves.listed, len(tables)))
 

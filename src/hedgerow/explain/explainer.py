@@ -139,7 +139,7 @@ class Explainer:
 
     @once
     def _runs(self) -> list[tuple[int, int]]:
-        """Return the runs of trees whose factors are in memory together."""
+        """Runs of trees whose factors are in memory together."""
         walks = self._plan.walks
         return runs_of(np.diff(walks.first_edge) * walks.n_points * FACTORS * 8, FACTOR_MEMORY)
 
@@ -294,7 +294,7 @@ class Explainer:
 
     @once
     def compact(self) -> tuple[IntArray, Explainer]:
-        """Return the columns that the forest uses, and an explainer of only these."""
+        """Columns that the forest uses, and an explainer of only these."""
         columns = np.union1d(used_columns(self.forest), [0])
         place = np.zeros(self.forest.n_features, dtype=np.int32)
         place[columns] = np.arange(len(columns))

@@ -42,7 +42,7 @@ class IndividualCurves:
     effect : Effect
         Mean of the curves.
     values : float64, shape (n_rows, n) or (n_rows, n, n_outputs)
-        At the positions of the effect.
+        Predictions at the positions of the effect.
     own : float64 or object, shape (n_rows,)
         Value of the column in each row: NaN or None if missing.
     kind : str

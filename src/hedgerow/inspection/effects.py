@@ -272,7 +272,7 @@ class JointEffect:
 
     @property
     def present(self) -> FloatArray:
-        """Return the effects of pairs of present values."""
+        """Effects of pairs of present values."""
         return self.values[: len(self.first.positions), : len(self.second.positions)]
 
 

@@ -77,12 +77,12 @@ class Importances:
 
     @property
     def total(self) -> FloatArray:
-        """Return one number per column: the sum over the outputs."""
+        """One number per column: the sum over the outputs."""
         return self.values.reshape(len(self.names), -1).sum(axis=1)
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Return the positions of the columns, the most important first."""
+        """Positions of the columns, the most important first."""
         return tuple(np.argsort(-self.total, kind="stable").tolist())
 
     def top(self, n: int) -> Importances:
@@ -195,7 +195,7 @@ def permutation_importance(
     columns : names or positions, optional
         Default: all; other columns have no row in the result.
     metric : name, callable or GroupedMetric, optional
-        As ``eval_metric`` of the estimators; default: the loss of the model.
+        Same as ``eval_metric`` of the estimators; default: the loss of the model.
     n_repeats : int, default=5
         Permutations of each column.
     random_state : int, default=0

@@ -60,12 +60,12 @@ class Paths:
 
     @property
     def n_slots(self) -> IntArray:
-        """Return the columns on the path to each end."""
+        """Number of columns on the path to each end."""
         return np.diff(self.boxes.start)
 
     @property
     def end_of_entry(self) -> IntArray:
-        """Return the end of each entry of the boxes."""
+        """End of each entry of the boxes."""
         return np.repeat(np.arange(self.n_ends), self.n_slots)
 
 
@@ -235,7 +235,7 @@ def count_rows(
     ----------
     paths : Paths
     values : float32, float64 or int64, shape (n_rows, n_features)
-        In the form of :class:`hedgerow.model.predict.Predictor`.
+        Rows in the form of :class:`hedgerow.model.predict.Predictor`.
     weight : float64 (n_rows,), optional
         Weight of each row; default 1.
     pairs : bool, default=False

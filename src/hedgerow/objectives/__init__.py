@@ -53,7 +53,7 @@ def make_objective(
     Parameters
     ----------
     name : str
-        In :data:`OBJECTIVES`.
+        A name in :data:`OBJECTIVES`.
     n_outputs : int, default=1
         Number of classes, for objectives with one raw score per class.
     level : float or sequence of float, optional

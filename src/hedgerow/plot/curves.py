@@ -126,7 +126,7 @@ def plot_history(
     metric : str, optional
         Name of a metric; default: the first, which early stopping uses.
     ax : matplotlib Axes, optional
-        Where to draw; default: a new figure.
+        Axes to draw on; default: a new figure.
     path : str or path-like, optional
         Also write the figure to this file, in the format of its suffix.
 

@@ -293,7 +293,7 @@ def shifts_of(booster: Booster, X: Mapping[str, AnyArray]) -> dict[str, float]:
     Returns
     -------
     dict
-        By column, the largest first; without columns that have too few splits.
+        Shift by column, the largest first, without columns that have too few splits.
     """
     model = booster.model
     forest = model.forest

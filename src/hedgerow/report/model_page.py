@@ -88,7 +88,7 @@ def model_page(found: Findings, title: str, *, rows_name: str = "the test rows")
     Parameters
     ----------
     found : Findings
-        From :func:`hedgerow.report.find`.
+        Result of :func:`hedgerow.report.find`.
     title : str
         Name of the model.
     rows_name : str

@@ -31,7 +31,7 @@ class Columns:
     floats : dict from number of a float feature to its column
     nan_left : dict from number of a float feature to bool
     borders : list of (float feature, border)
-        By number of the split.
+        Entries by number of the split.
     categories : dict from number of a categorical feature to its column
     one_hot : list of (categorical feature, value)
     hashes : dict from hash to text, or None

@@ -379,7 +379,7 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
     Parameters
     ----------
     given : callable or object
-        In one of the three forms above.
+        A loss in one of the three forms above.
     target : float64 (n_rows,)
         Targets of the fit; the function is tried with the first ones.
     task : {"regression", "two classes"}

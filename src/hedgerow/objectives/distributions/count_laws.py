@@ -35,7 +35,7 @@ from hedgerow.arrays import FloatArray, IntArray
 
 _SMALL_SIZE = 10.0
 _NARROW = 40.0
-"""Above this v**2 at the end of the range, the remaining integral is negligible."""
+"""Value of v**2 at the end of the range above which the remaining integral is negligible."""
 _ANGLES = 96
 _STEPS, _END = 28, 6.6
 _SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)

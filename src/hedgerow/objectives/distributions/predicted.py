@@ -69,21 +69,21 @@ class Distribution(ABC):
     @property
     @abstractmethod
     def mean(self) -> FloatArray:
-        """Return the expected target of each row, float64 (n_rows,)."""
+        """Expected target of each row, float64 (n_rows,)."""
 
     @property
     @abstractmethod
     def variance(self) -> FloatArray:
-        """Return the variance of each row, float64 (n_rows,)."""
+        """Variance of each row, float64 (n_rows,)."""
 
     @property
     def std(self) -> FloatArray:
-        """Return the standard deviation of each row, float64 (n_rows,)."""
+        """Standard deviation of each row, float64 (n_rows,)."""
         return np.sqrt(self.variance)
 
     @property
     def median(self) -> FloatArray:
-        """Return the median of each row, float64 (n_rows,)."""
+        """Median of each row, float64 (n_rows,)."""
         return self.quantile(0.5)
 
     def quantile(self, p: Any) -> FloatArray:

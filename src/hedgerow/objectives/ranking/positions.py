@@ -29,7 +29,7 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.kernels.primitives.exact_sum import GroupSums
 
 _LEAST_CURVATURE = 0.001
-"""Added to H, as in LightGBM: H of a position without pairs is 0."""
+"""Number added to H, as in LightGBM, because H of a position without pairs is 0."""
 
 
 class PositionBias:
