@@ -198,9 +198,7 @@ def test_other_rows_are_an_error(client: Any) -> None:
     with pytest.raises(DataError, match="X has 320 rows in 3 partitions, but y has 319 in 2"):
         DaskHedgerowRegressor(**SMALL).fit(X, y)
     backwards = dd.from_pandas(data["amount"].iloc[::-1], npartitions=2, sort=False)
-    with pytest.raises(
-        DataError, match=r"X and y have different partitions.* different indexes"
-    ):
+    with pytest.raises(DataError, match=r"X and y have different partitions.* different indexes"):
         DaskHedgerowRegressor(**SMALL).fit(X, backwards)
 
 

@@ -103,7 +103,7 @@ class Carrier:
             return self._outboxes.pop((stamp, rank), None)
 
     def close_mailbox(self, stamp: Stamp, rank: int) -> None:
-        """Forget a mailbox."""
+        """Remove a mailbox."""
         with self._lock:
             self._mailboxes.pop((stamp, rank), None)
             self._close_outbox((stamp, rank))

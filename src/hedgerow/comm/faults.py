@@ -94,7 +94,7 @@ class FaultyTransport:
 
     @property
     def by_memory(self) -> frozenset[int]:
-        """As without the fault."""
+        """Ranks with shared memory, as in the wrapped transport."""
         return self._inner.by_memory
 
     def post(self, messages: Sequence[tuple[int, Message]]) -> None:
@@ -106,11 +106,11 @@ class FaultyTransport:
             self._inner.post(messages)
 
     def flush(self, timeout: float) -> None:
-        """As without the fault."""
+        """Wait like the wrapped transport."""
         self._inner.flush(timeout)
 
     def receive(self, source: int, sequence: int, timeout: float) -> tuple[Call, Payload]:
-        """As without the fault."""
+        """Receive a message from the wrapped transport."""
         return self._inner.receive(source, sequence, timeout)
 
     def _is_turn(self, message: Message) -> bool:

@@ -108,7 +108,7 @@ class Schema:
         return len(self.columns)
 
     def n_levels(self, j: int) -> int:
-        """Number of levels of column ``j``; 0 if it is not a category column."""
+        """Return the number of levels of column ``j``; 0 if it is not a category column."""
         return len(self.columns[j].levels)
 
     def level_index(self, j: int) -> LevelIndex:

@@ -96,7 +96,7 @@ class TrainAlone:
     def __call__(
         self, rows: TableOnOneWorker, valid: TableOnOneWorker | None, n_threads: int
     ) -> Booster:
-        """Train."""
+        """Train a booster on all rows."""
         start = None if self.init_model is None else Booster.from_bytes(self.init_model)
         return train(
             {**self.params, "n_jobs": self.params.get("n_jobs") or n_threads},
@@ -115,7 +115,7 @@ class FitAlone:
     def __call__(
         self, rows: TableOnOneWorker, valid: TableOnOneWorker | None, n_threads: int
     ) -> Any:
-        """Fit."""
+        """Fit the estimator to all rows."""
         requested = self.estimator.n_jobs
         self.estimator.n_jobs = requested or n_threads
         more: dict[str, Any] = {

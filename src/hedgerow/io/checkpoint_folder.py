@@ -95,7 +95,7 @@ class CheckpointFolder:
         self._lock: FileLock | None = None
 
     def open(self) -> None:
-        """See :class:`hedgerow.boosting.resume.checkpoint.CheckpointStore`."""
+        """Create and lock the folder."""
         if self._lock is not None:
             return
         try:
@@ -110,7 +110,7 @@ class CheckpointFolder:
             raise self._fault("cannot be used", error) from error
 
     def latest(self, fit: Fingerprint) -> Rounds | None:
-        """See :class:`hedgerow.boosting.resume.checkpoint.CheckpointStore`."""
+        """Return the consecutive rounds of a fit in the folder; remove all other parts."""
         self.open()
         try:
             names = sorted(os.listdir(self.path))
@@ -134,7 +134,7 @@ class CheckpointFolder:
         return joined(parts) if parts else None
 
     def save(self, part: Rounds) -> None:
-        """See :class:`hedgerow.boosting.resume.checkpoint.CheckpointStore`."""
+        """Write a part of the rounds as a new file."""
         name = f"hedgerow-rounds-{part.first + 1:08d}-{part.end:08d}.safetensors"
         self._write(name, rounds_to_bytes(part, self._fit))
 

@@ -110,7 +110,7 @@ class BinSpec:
         return self.stride - 1
 
     def n_bins(self, feature: int) -> int:
-        """Number of value bins of ``feature``; for numbers one more than its cuts."""
+        """Return the number of value bins of ``feature``; for numbers, one more than its cuts."""
         return int(self.bin_counts()[feature])
 
     def bin_counts(self) -> IntArray:
