@@ -425,8 +425,8 @@ def test_queries_of_one_row_are_worth_a_warning() -> None:
     ("settings", "arguments", "message"),
     [
         ({"objective": "squared_error"}, {}, "objective of a HedgerowRanker must be one of"),
-        ({"oob_score": True, "subsample": 0.5}, {}, "rows that a round leaves out are parts of"),
-        ({"early_stopping": "oob", "subsample": 0.5}, {}, "rows that a round leaves out"),
+        ({"oob_score": True, "subsample": 0.5}, {}, "out-of-bag rows are parts of"),
+        ({"early_stopping": "oob", "subsample": 0.5}, {}, "out-of-bag rows"),
         ({"leaf_estimation": "line_search"}, {}, "no loss per leaf"),
         ({"eval_metric": "rmse"}, {}, "ranking"),
         ({"eval_metric": "ndgc@5"}, {}, "known: 'loss', 'ndcg'"),
