@@ -383,7 +383,7 @@ def test_types_that_cannot_be_one(
         assert stored(named)[0][0].schema.columns[0].levels == (1, 2)
 
 
-@pytest.mark.filterwarnings("ignore:.*which rows belong to a query")
+@pytest.mark.filterwarnings("ignore:.*assigns rows to queries")
 def test_libsvm(tmp_path: Path, cache: Path) -> None:
     from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 

@@ -544,7 +544,7 @@ def test_settings_that_do_not_go_together(params, message) -> None:
 @pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
 def test_rows_left_out_by_their_gradients_decide_nothing(settings) -> None:
     X, y = table()
-    with pytest.raises(ParameterError, match="chooses by their gradients"):
+    with pytest.raises(ParameterError, match="chooses them by gradient"):
         HedgerowClassifier(early_stopping="oob", **settings).fit(X, y)
 
 
