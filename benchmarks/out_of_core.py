@@ -53,11 +53,10 @@ def memory(name: str) -> int:
     raise OSError(f"no {name} in /proc/self/status")
 
 
-def fit(way: str, path: Path, limit: str, folder: Path, n_trees: int, stops: bool) -> bytes:
+def fit(way: str, path: Path, limit: str, folder: Path, params: dict) -> bytes:
     from hedgerow import Dataset, train
     from hedgerow.io import model_to_bytes
 
-    params = {"n_estimators": n_trees, "early_stopping": stops}
     if way == "files":
         data = Dataset.from_files(path, "y", memory_limit=limit, cache_dir=folder)
     else:
@@ -72,11 +71,14 @@ def child(options: argparse.Namespace) -> None:
     """One fit, measured."""
     folder = Path(options.folder)
     small = folder / "small.parquet"
-    fit(options.child, small, options.limit, folder, 2, options.early_stopping)
+    params = {"early_stopping": options.early_stopping, **json.loads(options.params)}
+    fit(options.child, small, options.limit, folder, params | {"n_estimators": 2})
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     start_bytes, start = memory("VmRSS"), time.perf_counter()
     path = folder / "table.parquet"
-    model = fit(options.child, path, options.limit, folder, options.trees, options.early_stopping)
+    model = fit(
+        options.child, path, options.limit, folder, params | {"n_estimators": options.trees}
+    )
     found = {
         "seconds": time.perf_counter() - start,
         "start_bytes": start_bytes,
@@ -89,6 +91,7 @@ def child(options: argparse.Namespace) -> None:
 def measured(way: str, options: argparse.Namespace, folder: Path) -> dict[str, float]:
     command = [sys.executable, __file__, "--child", way, "--limit", options.limit]
     command += ["--trees", str(options.trees), "--folder", str(folder)]
+    command += ["--params", options.params]
     command += ["--early-stopping"] if options.early_stopping else []
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -103,6 +106,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=28)
     parser.add_argument("--trees", type=int, default=20)
     parser.add_argument("--early-stopping", action="store_true", help="set rows aside")
+    parser.add_argument("--params", default="{}", help="further parameters as JSON")
     parser.add_argument("--files-only", action="store_true", help="leave the fit in memory out")
     parser.add_argument("--folder", help="for the table; default: a temporary one")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, too")

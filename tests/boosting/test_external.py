@@ -18,7 +18,7 @@ from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.threads import run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.chunk_sink import ChunkSink
-from hedgerow.errors import DataError, LossError, ParameterError
+from hedgerow.errors import AllRowsNeededError, DataError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
@@ -78,6 +78,15 @@ SETTINGS = [
     ({"boosting": "dart", "drop_rate": 0.6, "patience": 2}, {"valid": True, "weight": True}),
     ({"boosting": "rf", "subsample": 0.5}, {"valid": True, "offset": True}),
     ({"boosting": "rf", "subsample": 0.5, "objective": "absolute_error"}, {}),
+    ({"boosting": "rf", "subsample": 0.7, "oob_score": True}, {"weight": True}),
+    ({"boosting": "rf", "subsample": 0.5, "oob_score": True, "patience": 2}, {"valid": True}),
+    ({"boosting": "rf", "subsample": 0.6, "objective": "logistic", "oob_score": True}, {}),
+    ({"boosting": "rf", "subsample": 0.6, "objective": "softmax", "oob_score": True}, {}),
+    ({"boosting": "rf", "subsample": 0.999, "n_estimators": 1, "oob_score": True}, {}),
+    (
+        {"boosting": "rf", "subsample": 0.6, "objective": "absolute_error", "oob_score": True},
+        {"weight": True, "offset": True},
+    ),
     ({"boosting": "rf", "colsample_bytree": 0.5, "objective": "softmax"}, {"valid": True}),
     ({"monotone_constraints": [1, 0, 0, -1], "objective": "absolute_error"}, {}),
     ({"min_delta": 0.01, "n_estimators": 20, "patience": 3}, {"valid": True}),
@@ -87,6 +96,23 @@ SETTINGS = [
     ({"sampling": "goss", "boosting": "dart", "drop_rate": 0.5}, {"offset": True}),
     ({"sampling": "mvs", "subsample": 0.4, "objective": "softmax"}, {"valid": True}),
     ({"sampling": "mvs", "subsample": 0.4, "num_parallel_tree": 2}, {"weight": True}),
+    ({"sampling": "goss", "objective": "absolute_error"}, {"weight": True, "valid": True}),
+    ({"sampling": "goss", "objective": "mape", "eval_metric": "mae"}, {"weight": True}),
+    ({"sampling": "goss", "objective": "quantile", "quantile": 0.8, "learning_rate": 0.5}, {}),
+    ({"sampling": "goss", "goss_top_rate": 0.0, "objective": "absolute_error"}, {}),
+    (
+        {"sampling": "mvs", "subsample": 0.4, "objective": "quantile", "quantile": 0.2},
+        {"weight": True, "offset": True},
+    ),
+    (
+        {
+            "sampling": "mvs",
+            "subsample": 0.5,
+            "objective": "absolute_error",
+            "boosting": "dart",
+        },
+        {"weight": True},
+    ),
 ]
 
 
@@ -105,6 +131,32 @@ def test_bytes_are_those_of_the_table_in_memory(params, given) -> None:
         assert model_to_bytes(train(settings, chunked, seen).model) == wanted
 
 
+OF_WHOLE_ROWS = [
+    {"boosting": "rf", "subsample": 0.5, "eval_metric": ["mae", "r2"]},
+    {"boosting": "rf", "subsample": 0.5, "objective": "softmax", "eval_metric": "loss"},
+    {"objective": "huber", "leaf_estimation": "line_search"},
+    {"leaf_estimation": "line_search", "sampling": "goss", "boosting": "dart"},
+]
+
+
+@pytest.mark.parametrize("params", OF_WHOLE_ROWS, ids=range(len(OF_WHOLE_ROWS)))
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_needs_all_rows_works_where_they_are_one_chunk(params, weighted) -> None:
+    objective = params.get("objective", "squared_error")
+    given = {"weight": weighted, "offset": objective != "softmax"}
+    data, settings = rows(objective, **given), aimed(**params)
+    valid = Dataset(**rows(objective, 150, 1, **given))
+    for in_memory, seen in (
+        (None, None),
+        ({"a": valid, "b": valid}, {"a": valid, "b": TableData(valid, 37)}),
+    ):
+        wanted = model_to_bytes(train(settings, Dataset(**data), in_memory).model)
+        found = train(settings, TableData(Dataset(**data), 1000), seen)
+        assert model_to_bytes(found.model) == wanted
+    with pytest.raises(AllRowsNeededError):
+        train(settings, TableData(Dataset(**data), 100))
+
+
 @pytest.mark.parametrize("size", [3, 200])
 def test_categories(size) -> None:
     rng = np.random.default_rng(4)
@@ -121,21 +173,27 @@ def test_categories(size) -> None:
 # -- on disk -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["softmax", "absolute_error"])
-def test_chunks_on_disk(tmp_path, name) -> None:
+@pytest.mark.parametrize("limit", [32 * 10**6, 4_400_000])
+@pytest.mark.parametrize(
+    ("name", "sampling"),
+    [("softmax", "uniform"), ("absolute_error", "uniform"), ("absolute_error", "goss")],
+)
+def test_chunks_on_disk(tmp_path, name, sampling, limit) -> None:
     objective = make_objective(name, 3 if name == "softmax" else 1)
     sample, seen = make(name, N, 0, True, False), make(name, 120, 1, True, False)
-    params = BoostParams(n_estimators=4, max_leaves=6, min_samples_leaf=8, max_bins=15)
+    params = BoostParams(n_estimators=4, max_leaves=6, min_samples_leaf=8, max_bins=15,
+                         sampling=sampling)  # fmt: skip
     expected = fit(sample, objective, params, validation=seen, n_jobs=1)
     spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
     stores = []
     for part in (sample, seen):
-        with ChunkSink(spec, tmp_path, 32 * 10**6, n_outputs=3, chunk_rows=70) as sink:
+        with ChunkSink(spec, tmp_path, limit, n_outputs=3, chunk_rows=70) as sink:
             sink.append(bin_table(part.table, spec), part.target, part.weight)
             stores.append(sink.finish())
     with stores[0] as train_store, stores[1] as valid_store:
         found = fit_external(ExternalSample(train_store), objective, params, n_jobs=1,
                            validation=ExternalSample(valid_store))  # fmt: skip
+        assert (len(train_store.chunk_sizes) == 1) == (limit > 5_000_000)
     assert model_to_bytes(found) == model_to_bytes(expected)
 
 
@@ -169,8 +227,12 @@ RANKED = [
     ("softmax", {}, {"eval_metric": ["logloss"]}, "vwo"),
     ("absolute_error", {"subsample": 0.7}, {}, "vw"),
     ("quantile", {"boosting": "rf", "subsample": 0.5}, {}, "v"),
+    ("squared_error", {"boosting": "rf", "subsample": 0.6, "oob_score": True}, {}, "vw"),
+    ("softmax", {"boosting": "rf", "subsample": 0.6, "oob_score": True}, {}, "wo"),
     ("squared_error", {"boosting": "dart", "drop_rate": 0.5}, {"eval_metric": worst}, "vo"),
     ("softmax", {"sampling": "goss"}, {}, "vw"),
+    ("absolute_error", {"sampling": "goss"}, {}, "vw"),
+    ("quantile", {"sampling": "mvs", "subsample": 0.4}, {}, "wo"),
     ("logistic", {"sampling": "goss"}, {"eval_metric": ["auc", "loss"]}, "w"),
     ("softmax", {"sampling": "mvs", "subsample": 0.4}, {}, "o"),
 ]
@@ -253,18 +315,20 @@ def test_all_ranks_tell_of_the_first_wrong_target() -> None:
     assert all(run_ranks(3, one))
 
 
-def whole_sample() -> tuple[Sample, ExternalSample, BoostParams]:
+def whole_sample(chunk_rows: int = 1000) -> tuple[Sample, ExternalSample, BoostParams]:
     sample = make("squared_error", N, 0, False, False)
     params = BoostParams(n_estimators=4, max_leaves=6, min_samples_leaf=8, max_bins=15)
     spec = fit_bins(sample.table, params.max_bins, None, params.seed)
-    return sample, in_chunks(bin_table(sample.table, spec), sample, 1000), params
+    return sample, in_chunks(bin_table(sample.table, spec), sample, chunk_rows), params
 
 
 # -- what cannot be done, and what goes wrong ----------------------------------
 
 
-def attempt(params: dict | None = None, objective: str = "squared_error", **more):
-    _, whole, base = whole_sample()
+def attempt(
+    params: dict | None = None, objective: str = "squared_error", chunk_rows: int = 100, **more
+):
+    _, whole, base = whole_sample(chunk_rows)
     given = {"stopping": NO_STOP} | more
     return fit_external(whole, make_objective(objective), replace(base, **(params or {})), **given)
 
@@ -273,11 +337,9 @@ def attempt(params: dict | None = None, objective: str = "squared_error", **more
     ("params", "more", "message"),
     [
         ({"tree_method": "exact", "max_bins": 255}, {}, "tree_method='exact'"),
-        ({"boosting": "rf", "subsample": 0.5, "oob_score": True}, {}, "oob_score=True"),
         ({"boosting": "rf", "subsample": 0.5}, {"eval_metric": "mae"}, "eval_metric without"),
         ({"leaf_estimation": "line_search"}, {}, "'squared_error' looks at all rows"),
         ({}, {"stopping": StoppingParams(early_stopping=True)}, "early_stopping=True needs"),
-        ({"sampling": "goss"}, {"objective": "absolute_error"}, "sampling='goss'"),
     ],
 )
 def test_what_needs_all_rows_in_memory_is_named(params, more, message) -> None:

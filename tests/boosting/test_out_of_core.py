@@ -282,17 +282,27 @@ def test_command_line_errors(
 
 
 @pytest.mark.slow
-def test_peak_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("times", "share", "params"),
+    [
+        (10, 1.0, {}),
+        # One chunk, just so: the chunks may take 0.6 of the limit.
+        (0.28, 0.6, {"train_scores": True, "eval_metric": ["mae", "r2"]}),
+        (0.28, 0.6, {"objective": "huber", "leaf_estimation": "line_search", "sampling": "goss"}),
+        (0.28, 0.6, {"boosting": "rf", "subsample": 0.6, "oob_score": True, "eval_metric": "mae"}),
+    ],
+)
+def test_peak_memory(times: float, share: float, params: dict[str, Any], tmp_path: Path) -> None:
     """A fit stays within its limit, beside what Python and its libraries take."""
     benchmark = Path(__file__).parents[2] / "benchmarks" / "out_of_core.py"
-    command = [sys.executable, str(benchmark), "--limit", "192 MB", "--times", "10", "--json"]
-    command += ["--trees", "5", "--files-only"]
+    command = [sys.executable, str(benchmark), "--limit", "192 MB", "--times", str(times), "--json"]
+    command += ["--trees", "5", "--files-only", "--params", json.dumps(params)]
     done = subprocess.run(
         [*command, "--folder", str(tmp_path)], capture_output=True, text=True, check=True
     )
     found = json.loads(done.stdout.splitlines()[-1])
-    assert found["table_bytes"] >= 10 * found["limit"]
-    assert found["peak_bytes"] - found["start_bytes"] <= found["limit"]
+    assert found["table_bytes"] >= times * found["limit"]
+    assert found["peak_bytes"] - found["start_bytes"] <= share * found["limit"]
 
 
 # ---- several processes -------------------------------------------------------------------

@@ -31,7 +31,9 @@ def entry_kernels() -> set[str]:
     for found in pkgutil.walk_packages(hedgerow.__path__, "hedgerow."):
         if found.name.endswith("_llvm") or ".objectives.jets" in found.name:
             continue
-        if not found.name.startswith(("hedgerow.kernels", "hedgerow.growing", "hedgerow.objectives")):
+        if not found.name.startswith(
+            ("hedgerow.kernels", "hedgerow.growing", "hedgerow.objectives")
+        ):
             continue
         module = importlib.import_module(found.name)
         names |= {

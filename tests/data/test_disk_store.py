@@ -155,8 +155,11 @@ def test_what_was_appended_comes_back(case, tmp_path_factory):
         store.first_row = case["first_row"]
         store.begin(n_outputs, False)
         n_chunks = -(-matrix.n_rows // case["chunk_rows"])
+        if not case["tight"]:
+            assert list(store.chunk_sizes) == [matrix.n_rows]
         fits = not case["tight"] or n_chunks <= len(folders) + 2
-        assert store.n_resident == (n_chunks if fits else 0)
+        assert store.n_resident == (len(store.chunk_sizes) if fits else 0)
+        assert len(store.chunk_sizes) in (1, n_chunks)
         last = matrix.n_columns - 1
         for uses in (EVERYTHING, NO_BINS, Uses(True, ()), Uses(False, (last, 0)), EVERYTHING):
             assert_same(store, matrix, target, weight, offset, uses)
@@ -204,7 +207,8 @@ def test_work_keeps_what_was_written(data, tmp_path_factory):
 
 def test_chunks_by_number_and_a_store_without_rows(small, tmp_path):
     matrix, target = small
-    with make_store(tmp_path, matrix, target, chunk_rows=60) as store:
+    limit = smallest_limit(matrix, 60)
+    with make_store(tmp_path, matrix, target, limit=limit, chunk_rows=60) as store:
         store.begin(1, False)
         assert [chunk.number for chunk in store.chunks([1, 4, 7])] == [1, 4, 7]
         assert [chunk.first_row for chunk in store.chunks([2])] == [120]
@@ -353,6 +357,22 @@ def test_too_little_memory_for_the_outputs_of_a_fit(small, tmp_path):
         assert_same(store, matrix, target)
 
 
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_rows_that_fit_are_one_chunk(compression, small, tmp_path):
+    matrix, target = small
+    limit = smallest_limit(matrix, 100, n_lanes=4, weighted=True)  # six chunks in one folder
+    options = {"chunk_rows": 100, "compression": compression}
+    with make_store(tmp_path, matrix, target, target, limit=limit, **options) as store:
+        for n_outputs, sizes in ((1, [500]), (10, [100] * 5), (2, [500]), (1, [500])):
+            store.begin(n_outputs, False)
+            assert list(store.chunk_sizes) == sizes
+            for uses in (NO_BINS, EVERYTHING):
+                assert_same(store, matrix, target, target, None, uses)
+            first = next(store.chunks())
+            assert first.work.raw.shape == (n_outputs, sizes[0])
+    assert_nothing_left(tmp_path)
+
+
 PEAK = """
     import ctypes
     import sys
@@ -468,7 +488,7 @@ def test_bad_arguments(options, match, small, tmp_path):
 def test_a_store_is_used_between_begin_and_close(small, tmp_path):
     store = make_store(tmp_path, *small)
     assert_same(store, *small)
-    assert [len(array) for array in next(store.chunks()).work] == [0, 0, 0, 0, PAD]
+    assert [len(array) for array in next(store.chunks()).work] == [0, 0, 0, 0, PAD, 0]
     store.close()
     store.close()
     with pytest.raises(StorageError, match="closed"):
@@ -759,7 +779,7 @@ RUN = """
     if os.fork() == 0:
         sys.exit()  # a child that ends leaves the files alone
     os.wait()
-    print(len(os.listdir(sys.argv[1])), len(list(store.chunks())), flush=True)
+    print(len(os.listdir(sys.argv[1])), sum(c.n_rows for c in store.chunks()), flush=True)
     if sys.argv[2] == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -772,7 +792,7 @@ def test_files_when_the_process_ends(end, tmp_path):
         [sys.executable, "-c", textwrap.dedent(RUN), str(tmp_path), end],
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
-    assert result.stdout.split() == ["1", "6"], result.stderr
+    assert result.stdout.split() == ["1", "300"], result.stderr
     if end == "exit":
         assert (result.returncode, result.stderr) == (0, "")
         assert_nothing_left(tmp_path)

@@ -14,15 +14,16 @@ Trees are added to each row in the same order as in memory, so scores have the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from hedgerow.arrays import RowArray
 from hedgerow.boosting.external.external_sample import ExternalSample
+from hedgerow.boosting.external.forest_scores import ForestLeftOut
 from hedgerow.boosting.external.leaves import LeafQuantiles
 from hedgerow.boosting.external.queries import complete_queries
-from hedgerow.boosting.external.scores import ExternalScores, Tally, offset_rows_of, rows_of
+from hedgerow.boosting.external.scores import WatchedRows, offset_rows_of, rows_of
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, threads_for
 from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.comm.base import Alone, Communicator
@@ -86,17 +87,11 @@ class ChunkRows(FitRows):
             self.base = start_beside(objective, offset_rows_of(data, self._others))
         else:
             self.base = objective.start_of(self.all_rows)
-        self._tallies = {
-            name: Tally(metrics[name], objective, rows_of(sample, self._others), n_rows[name])
-            for name, sample in watched.items()
-        }
         averages = params.boosting == "rf"
-        self._sets = {
-            name: ExternalScores(sample, self.base, self._n_threads, averages=averages)
-            for name, sample in watched.items()
-            if name != TRAINING
-        }
-        self.validation = tuple(self._sets.values())
+        self._watched = WatchedRows(
+            watched, metrics, n_rows, objective, self._others, self.base, self._n_threads, averages
+        )
+        self.validation = self._watched.validation
         self.train = TrainScores(stay=averages)
         self._leaves: LeafQuantiles | None = None
         self._left_out: LeftOut | None = None
@@ -130,7 +125,7 @@ class ChunkRows(FitRows):
         found = self.train.grower.grow(tree, output)
         if self._leaves is not None:
             found = self._leaves.search(found, output, params)
-        if params.oob_score and output == 0:
+        if params.oob_score and params.boosting == "gbdt" and output == 0:
             self._left_out = LeftOut(self.train.grower, self.objective, self._others)
             if len(self.base) > 1:  # before the next tree adds this one
                 self.train.grower.update_scores(before=self._left_out.before)
@@ -143,7 +138,7 @@ class ChunkRows(FitRows):
         """Nothing comes with the trees: losses that learn beside them need rows in memory."""
 
     def end_round(self) -> float | None:
-        left_out, tally = self._left_out, self._tallies.get(TRAINING)
+        left_out, tally = self._left_out, self._watched.training
         if left_out is None and tally is None:
             return None
 
@@ -158,13 +153,13 @@ class ChunkRows(FitRows):
         return None if left_out is None else left_out.improvement()
 
     def scores(self) -> Mapping[str, Mapping[str, float]]:
-        for name, scores in self._sets.items():
-            for chunk, raw in scores.visit():
-                self._tallies[name].add(chunk.target, raw, chunk.weight)
-        return {name: tally.finish() for name, tally in self._tallies.items()}
+        return self._watched.scores()
 
-    def out_of_bag(self) -> None:
-        """Means over the trees that did not see a row are kept of rows in memory only."""
+    def out_of_bag(self, metrics: Sequence[Metric]) -> Mapping[str, float]:
+        left_out = ForestLeftOut(
+            self._data, self.train.trees, self.base, self.params, self._others, self._n_threads
+        )
+        return left_out.scores(metrics, self.objective)
 
 
 @dataclass(slots=True, eq=False)
@@ -177,10 +172,13 @@ class TrainScores:
         Whether they stay as they are at the start, where the trees of a forest are grown.
     made : ChunkGrower or None
         None before the first round.
+    trees : list of (GrownTree, int)
+        Where the scores stay, the trees and their outputs.
     """
 
     stay: bool
     made: ChunkGrower | None = None
+    trees: list[tuple[GrownTree, int]] = field(default_factory=list)
 
     @property
     def grower(self) -> ChunkGrower:
@@ -193,7 +191,9 @@ class TrainScores:
     ) -> None:
         """Add ``factor`` times the tree's value to each row; ``rows`` must be empty."""
         assert len(rows) == 0
-        if not self.stay:
+        if self.stay:
+            self.trees.append((tree.scaled(factor), output))
+        else:
             self.grower.add(tree.scaled(factor), output)
 
 

@@ -26,6 +26,7 @@ from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.external.chunk_rows import ChunkRows
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.file_checks import check_trees
+from hedgerow.boosting.external.one_chunk import OneChunkRows, is_one_chunk
 from hedgerow.boosting.external.queries import metrics_of_all
 from hedgerow.boosting.loop.callbacks import (
     Callback,
@@ -49,6 +50,7 @@ from hedgerow.data.external.row_store import TARGETS_ONLY
 from hedgerow.data.schema import Schema
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.growing.chunks.exchange import GrowMode
+from hedgerow.growing.sampling.goss import weighs_sample
 from hedgerow.metrics import Metric, MetricChoice, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -128,7 +130,8 @@ def fit_external(
     metrics, listed = _row_metrics(eval_metric, objective), check_callbacks(callbacks)
     sets = _by_name(validation)
     for sample in (train, *sets.values()):  # a store has chunks for a fit only
-        sample.store.begin(objective.n_outputs, objective.name == "softmax")
+        keeps_weights = sample is train and weighs_sample(params)
+        sample.store.begin(objective.n_outputs, objective.name == "softmax", keeps_weights)
     n_rows = check_targets(train, objective, others, learned=True)
     n_validation = [check_targets(sample, objective, others) for sample in sets.values()]
     stops = stopping.is_on(n_rows + sum(n_validation), bool(sets))
@@ -142,7 +145,10 @@ def fit_external(
         name: metrics_of_all(metrics, objective, sample, others, scored, by_rows)
         for name, sample in (watched or {TRAINING: train}).items()
     }
-    check_external(params, objective, train, n_rows, TRAINING in watched)
+    single = is_one_chunk(train, ranks)
+    check_external(params, objective, train, n_rows)
+    if not single:
+        check_chunks(params, objective, TRAINING in watched)
     bar = ProgressBar() if progress and ranks.rank == 0 else None
     listed = listed if bar is None else (*listed, bar)
     watch = _watch_of(known, scored, objective, stops, stopping, listed, params.n_estimators)
@@ -154,11 +160,11 @@ def fit_external(
 
     try:
         with budget_of(stopping) as watch.budget, watch.assembling(assemble):
-            chunks = ChunkRows(
-                train, objective, params, watched, watch.scored, counts, resolve_threads(n_jobs),
-                ranks, mode,
+            known_rows = (
+                train, objective, params, watched, watch.scored, counts, resolve_threads(n_jobs)
             )  # fmt: skip
-            return with_final_report(bar, assemble(grow_forest(chunks, watch, recorder, ranks)))
+            rows = OneChunkRows(*known_rows) if single else ChunkRows(*known_rows, ranks, mode)
+            return with_final_report(bar, assemble(grow_forest(rows, watch, recorder, ranks)))
     finally:
         if bar is not None:
             bar.close()
@@ -277,16 +283,9 @@ def _check_stopping(
 
 
 def check_external(
-    params: BoostParams,
-    objective: Objective,
-    train: ExternalSample,
-    n_rows: int,
-    scores_train: bool,
+    params: BoostParams, objective: Objective, train: ExternalSample, n_rows: int
 ) -> None:
-    """Raise ``ParameterError`` for what needs all rows in memory.
-
-    ``scores_train``: whether metrics are computed of training rows.
-    """
+    """Raise ``AllRowsNeededError`` for what needs the values of all rows in memory."""
     if params.tree_method != "hist":
         raise AllRowsNeededError(
             f"tree_method={params.tree_method!r} sorts whole columns in memory; rows in chunks are "
@@ -300,11 +299,17 @@ def check_external(
             f"{', '.join(map(repr, names))}, for which all rows must be in memory: use "
             "target_statistics=False, or train on a table in memory."
         )
-    if params.boosting == "rf" and (params.oob_score or scores_train):
-        what = "oob_score=True" if params.oob_score else _SCORES_TRAIN
+
+
+def check_chunks(params: BoostParams, objective: Objective, scores_train: bool) -> None:
+    """Raise ``AllRowsNeededError`` for what needs all rows in memory, if only as bins.
+
+    ``scores_train``: whether metrics are computed of training rows.
+    """
+    if params.boosting == "rf" and scores_train:
         raise AllRowsNeededError(
-            f"{what} with boosting='rf' keeps a mean for every training row in memory; with rows "
-            "in chunks give validation rows."
+            f"{_SCORES_TRAIN} with boosting='rf' keeps a mean for every training row in memory; "
+            "with rows in chunks give validation rows."
         )
     searches = params.leaf_estimation == "line_search"
     if searches and not hasattr(objective, "leaf_rule"):
@@ -312,11 +317,6 @@ def check_external(
             f"leaf_estimation='line_search' with objective {objective.name!r} looks at all rows "
             "many times for each tree; with rows in chunks use 'auto', 'newton' or 'gradient'."
         )
-    if searches and params.sampling != "uniform":
-        raise AllRowsNeededError(
-            f"sampling={params.sampling!r} gives rows weights that the leaves of objective "
-            f"{objective.name!r} need; with rows in chunks use sampling='uniform'."
-        )
 
 
-__all__ = ["check_external", "check_targets", "fit_external"]
+__all__ = ["check_chunks", "check_external", "check_targets", "fit_external"]

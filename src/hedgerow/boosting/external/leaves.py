@@ -24,9 +24,9 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray
 from hedgerow.boosting.loop.leaf_steps import with_steps
-from hedgerow.data.external.row_store import RowStore, Uses
+from hedgerow.data.external.row_store import Chunk, RowStore, Uses
 from hedgerow.data.schema import Schema
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.core.tree import GrownTree
@@ -49,8 +49,8 @@ _LEAST_BITS = 4
 _MOST_CELLS = 1 << 22
 """Largest number of cells of a digit histogram (32 MB), for all leaves together."""
 
-_RESIDUALS = Uses(by_row=False, columns=(), reads=("raw", "rows"), writes=())
-_TREE_ROWS = Uses(by_row=False, columns=(), reads=("rows",), writes=())
+_RESIDUALS = Uses(by_row=False, columns=(), reads=("raw", "rows", "weights"), writes=())
+_TREE_ROWS = Uses(by_row=False, columns=(), reads=("rows", "weights"), writes=())
 
 _HALF = 23
 """Number of low bits: weights are added in two parts, each of which float64 holds exactly."""
@@ -133,8 +133,7 @@ class LeafQuantiles:
         total = ExactSum()
         for chunk in self._store.chunks(uses=_TREE_ROWS):
             rows = self._grower.leaf_segments(chunk)[0]
-            weight = np.ones(len(rows)) if chunk.weight is None else chunk.weight[rows]
-            total = total + exact_sum(rule.weights(chunk.target[rows], weight))
+            total = total + exact_sum(rule.weights(chunk.target[rows], self._mass(chunk, rows)))
         (total,) = merged([total], self._communicator)
         return unit_of(total)
 
@@ -226,9 +225,14 @@ class LeafQuantiles:
             leaf = np.repeat(requested.place[leaves], np.diff(starts))
             target = chunk.target[rows]
             wanted = rule.wanted(target, chunk.work.raw[requested.output][rows])
-            weight = np.ones(len(rows)) if chunk.weight is None else chunk.weight[rows]
-            masses = masses_of(rule.weights(target, weight), requested.unit)
+            masses = masses_of(rule.weights(target, self._mass(chunk, rows)), requested.unit)
             yield leaf, keys_of_floats(wanted), masses, target > 0.0
+
+    def _mass(self, chunk: Chunk, rows: RowArray) -> FloatArray:
+        """Weight of some rows of a chunk, times what they stand for in the tree's sample."""
+        mass = np.ones(len(rows)) if chunk.weight is None else chunk.weight[rows]
+        sampled = self._grower.row_weights(chunk, rows)
+        return mass if sampled is None else mass * sampled
 
 
 def _bits_of(n_leaves: int, n_rows: int) -> int:

@@ -13,12 +13,13 @@ is not a sum (the area under the ROC curve, a user's function) gets all rows on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.external.external_sample import ExternalSample
+from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk, Uses
 from hedgerow.errors import ParameterError
@@ -183,6 +184,65 @@ class Tally:
 
     def _gather(self, parts: Sequence[FloatArray]) -> FloatArray:
         return gather_numbers(np.concatenate([np.zeros(0), *parts]), self._rows.communicator)
+
+
+class WatchedRows:
+    """The rows that are scored after each round.
+
+    Parameters
+    ----------
+    watched : mapping from str to StoredSample
+        The rows of this rank by name; those of training under theirs.
+    metrics : mapping from str to tuple of Metric
+        What they are scored by.
+    n_rows : mapping from str to int
+        Rows of all ranks.
+    objective : Objective
+    others : Communicator
+        Those that have other rows.
+    base : float64 (n_outputs,)
+        Raw score before the first tree.
+    n_threads : int
+    averages : bool
+        As for :class:`ExternalScores`.
+
+    Attributes
+    ----------
+    training : Tally or None
+        Of the training rows, whose raw scores whoever grows trees on them adds to it.
+    validation : tuple of StoredScores
+        Of each set of validation rows.
+    """
+
+    def __init__(
+        self,
+        watched: Mapping[str, ExternalSample],
+        metrics: Mapping[str, tuple[Metric, ...]],
+        n_rows: Mapping[str, int],
+        objective: Objective,
+        others: Communicator,
+        base: FloatArray,
+        n_threads: int,
+        averages: bool,
+    ) -> None:
+        self._tallies = {
+            name: Tally(metrics[name], objective, rows_of(sample, others), n_rows[name])
+            for name, sample in watched.items()
+        }
+        self.training = self._tallies.get(TRAINING)
+        self._sets = {
+            name: ExternalScores(sample, base, n_threads, averages=averages)
+            for name, sample in watched.items()
+            if name != TRAINING
+        }
+        self.validation = tuple(self._sets.values())
+
+    def scores(self) -> dict[str, dict[str, float]]:
+        """Scores after the last round, by name of the rows and metric."""
+        for name, scores in self._sets.items():
+            for chunk, raw in scores.visit():
+                self._tallies[name].add(chunk.target, raw, chunk.weight)
+        return {name: tally.finish() for name, tally in self._tallies.items()}
 
 
 def rows_of(sample: ExternalSample, communicator: Communicator) -> AllRows:

@@ -18,11 +18,16 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.loop.leaf_steps import with_steps
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, resolved, threads_for
-from hedgerow.boosting.loop.scores import MeanScores, Scores, TrainingData
+from hedgerow.boosting.loop.scores import (
+    AddedScores,
+    MeanScores,
+    Scores,
+    TrainingData,
+    rows_left_out,
+)
 from hedgerow.boosting.loop.strategy import holds_vectors
 from hedgerow.boosting.loop.symmetric import is_symmetric
 from hedgerow.boosting.loop.vector_leaves import with_searched
-from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
@@ -31,7 +36,6 @@ from hedgerow.data.schema import Schema
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.growing.exact.grower import ExactGrower
-from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.metrics import Metric, evaluate
@@ -157,7 +161,7 @@ class MemoryRows(FitRows):
         if self.params.boosting == "rf":
             self.train = MeanScores(self._scores)
             self.unseen = None if self.unseen is None else MeanScores(self.unseen)
-        self.validation = () if self.unseen is None else (self.unseen,)
+        self.validation: Sequence[AddedScores] = () if self.unseen is None else (self.unseen,)
         self.all_rows = AllRows.of(data.target, data.weight)
         self._grower: Grower | None = None
         self._outside: RowArray = NO_ROWS
@@ -203,7 +207,8 @@ class MemoryRows(FitRows):
     def replay(self, number: int) -> None:
         self._relearn(self._grown_at, number)
         if self.params.oob_score and isinstance(self.train, MeanScores):
-            self.train.outside = _rows_outside(number, self.data.matrix.n_rows, self.params)
+            seed, share = self.params.seed, self.params.subsample
+            self.train.outside = rows_left_out(seed, number, share, self.data.matrix.n_rows)
 
     def end_round(self) -> float | None:
         if not self.params.oob_score or self.params.boosting != "gbdt":
@@ -218,12 +223,13 @@ class MemoryRows(FitRows):
             found[part.name] = part.score(self.objective, known.raw)
         return found
 
-    def out_of_bag(self) -> tuple[FloatArray, FloatArray, FloatArray | None] | None:
-        if not isinstance(self.train, MeanScores):
-            return None
+    def out_of_bag(self, metrics: Sequence[Metric]) -> Mapping[str, float]:
+        assert isinstance(self.train, MeanScores)
         rows, raw = self.train.out_of_bag()
-        weight = self.data.weight
-        return self.data.target[rows], raw, None if weight is None else weight[rows]
+        if len(rows) == 0:
+            return {}
+        weight = None if self.data.weight is None else self.data.weight[rows]
+        return evaluate(metrics, self.objective, self.data.target[rows], raw, weight)
 
     def _note_outside(self, output: int) -> None:
         """Record the rows outside the tree's sample, for scores of the round."""
@@ -289,13 +295,6 @@ def _relearning(objective: Objective, data: TrainingData) -> Callable[[FloatArra
         loss.derivatives(LossRows(data.target, raw, data.weight, number), 0, g, h)
 
     return relearn
-
-
-def _rows_outside(number: int, n_rows: int, params: BoostParams) -> RowArray:
-    """Return the rows that uniform sampling leaves out of a round, as the grower draws them."""
-    limit = np.uint64(int(params.subsample * 2.0**63) << 1)
-    draws = hash_rows(params.seed, ROW_STREAM + number, n_rows)
-    return np.flatnonzero(draws >= limit).astype(np.uint32)
 
 
 def _make_grower(

@@ -33,6 +33,7 @@ from hedgerow.data.schema import Schema
 from hedgerow.errors import LossError, ParameterError
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.constraints import resolve_constraints
+from hedgerow.metrics import Metric
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
 from hedgerow.objectives.global_sums import AllRows
@@ -116,10 +117,10 @@ class FitRows(Protocol):
     def scores(self) -> Mapping[str, Mapping[str, float]]:
         """Return scores after the last round, by name of the rows and metric."""
 
-    def out_of_bag(self) -> tuple[FloatArray, FloatArray, FloatArray | None] | None:
-        """Return target, raw scores and weight of rows, from trees not grown on them.
+    def out_of_bag(self, metrics: Sequence[Metric]) -> Mapping[str, float]:
+        """Return scores of rows by the trees not grown on them; empty if there are no such rows.
 
-        For a random forest with ``oob_score``; None for other models.
+        For a random forest with ``oob_score``.
         """
 
     def close(self) -> None:

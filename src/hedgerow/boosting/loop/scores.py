@@ -9,12 +9,14 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.loop.assembly import make_forest
+from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
 from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable
 from hedgerow.growing.core.sums_pool import SumsPool
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_lines, add_scores, add_vectors
+from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.model.predict import Predictor
 
 
@@ -189,3 +191,15 @@ class MeanScores:
         rows = np.flatnonzero(self._n_unseen).astype(np.uint32)
         mean = self._unseen[:, rows] / self._n_unseen[rows]
         return rows, self.start[:, rows] + mean
+
+
+def rows_left_out(
+    seed: int, number: int, subsample: float, n_rows: int, first_row: int = 0
+) -> RowArray:
+    """Places, from ``first_row`` on, of rows that uniform sampling leaves out of a round.
+
+    They are what growers draw (:func:`hedgerow.growing.sampling.draws.sample_rows`).
+    """
+    limit = np.uint64(int(subsample * 2.0**63) << 1)
+    draws = hash_rows(seed, ROW_STREAM + number, n_rows, first_row)
+    return np.flatnonzero(draws >= limit).astype(np.uint32)

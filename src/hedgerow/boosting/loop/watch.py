@@ -33,7 +33,6 @@ from hedgerow.data import numbers_of
 from hedgerow.errors import LossError, ParameterError, StorageError
 from hedgerow.metrics import (
     Metric,
-    evaluate,
     make_metrics,
     scored_as,
 )
@@ -288,15 +287,14 @@ class Watch:
 
     def note_forest(self, state: BoostState) -> None:
         """Score a random forest on each row by the trees that were not grown on it."""
-        found = state.rows.out_of_bag()
-        if found is None or len(found[0]) == 0:
+        params = state.rows.params
+        if params.boosting != "rf" or not params.oob_score:
             return
         if self.best is not None and self.best.round != state.n_rounds:
             return  # the model keeps fewer trees, whose score is unknown
-        target, raw, weight = found
         name = _OUT_OF_BAG_SCORES.get(scored_as(self.objective))
         metrics = make_metrics(["loss"] if name is None else [name, "loss"], self.objective)
-        self.out_of_bag = evaluate(metrics, self.objective, target, raw, weight)
+        self.out_of_bag = dict(state.rows.out_of_bag(metrics))
 
 
 def _scores_of(state: BoostState) -> Mapping[str, Mapping[str, float]]:

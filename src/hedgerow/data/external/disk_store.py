@@ -18,6 +18,7 @@ mapped    a chunk whose file has both layouts as in memory: pages are read when 
 encoded   a chunk stored by column only, with columns of few bins packed; the thread
           of its stripe unpacks the columns and makes the rows from them
 resident  a chunk that stays in memory: the first ones, as many as the limit allows
+joined    all rows as a single resident chunk, if the limit allows that
 
 The threads of the stripes work only where they save time: they unpack chunks, and read from
 disk the chunks that are not in the file cache.  A chunk in the file cache is mapped by the
@@ -54,9 +55,10 @@ from hedgerow.data.binning.bundles import Layout
 from hedgerow.data.binning.matrix import PAD, BinnedMatrix
 from hedgerow.data.external.block_files import Block, BlockFile, fetch, let_go
 from hedgerow.data.external.column_codec import RAW, ColumnDecoder
+from hedgerow.data.external.joined_rows import JoinedRows
 from hedgerow.data.external.manifest import ChunkRecord, digest_of, read_manifest
-from hedgerow.data.external.memory_plan import RowShape, divide_memory
-from hedgerow.data.external.row_store import EVERYTHING, Chunk, ChunkWork, Uses
+from hedgerow.data.external.memory_plan import RowShape, divide_memory, fits_in_one_chunk
+from hedgerow.data.external.row_store import ALL_BINS, EVERYTHING, Chunk, ChunkWork, Given, Uses
 from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.data.external.work_files import WorkBuffer, WorkFiles, WorkShape
 from hedgerow.errors import StorageError
@@ -64,20 +66,12 @@ from hedgerow.kernels.histograms.packed_columns import gather_rows
 from hedgerow.threads import work_ahead
 
 
-class _Given(NamedTuple):
-    """Target, weight and offset of the rows of a chunk."""
-
-    target: FloatArray
-    weight: FloatArray | None
-    offset: FloatArray | None
-
-
 class _View(NamedTuple):
     """A mapped chunk, whose pages the system loads and drops."""
 
     mapping: BinArray
     address: int
-    given: _Given
+    given: Given
     matrix: BinnedMatrix | None
 
 
@@ -85,7 +79,7 @@ class _Loaded(NamedTuple):
     """A chunk in use, and the resources to release afterwards."""
 
     matrix: BinnedMatrix
-    given: _Given
+    given: Given
     work: ChunkWork
     view: _View | None
     buffers: _Buffers | None
@@ -146,6 +140,7 @@ class DiskStore:
     ----------
     spec : BinSpec
     chunk_sizes : list of int
+        After :meth:`begin` a single one if all rows fit in memory.
     first_row : int
     memory_limit : int
     n_resident : int
@@ -169,8 +164,7 @@ class DiskStore:
         self.spec, self.first_row, self.memory_limit = spec, first_row, memory_limit
         self._files, self._layout, self._manifest = files, layout, manifest
         self._records = manifest.chunks
-        self.chunk_sizes: Sequence[int] = [record.n_rows for record in self._records]
-        self._starts = list(itertools.accumulate(self.chunk_sizes, initial=0))
+        self._set_sizes([record.n_rows for record in self._records])
         self._checked: set[int] = set()
         self._resident: dict[int, _Loaded] = {}
         self._decoders = [ColumnDecoder() for _ in files.blocks]
@@ -182,9 +176,10 @@ class DiskStore:
         self._views: dict[int, _View] = {}
         self._clock = _Clock()
         self.n_resident = 0
+        self._is_one_chunk = False
         self._closed = False
 
-    def begin(self, n_outputs: int, keeps_probability: bool) -> None:
+    def begin(self, n_outputs: int, keeps_probability: bool, keeps_weights: bool = False) -> None:
         """Allocate the working arrays of a fit, with undefined contents.
 
         Parameters
@@ -193,6 +188,8 @@ class DiskStore:
             Raw scores of a row.
         keeps_probability : bool
             Whether the work includes probabilities.
+        keeps_weights : bool, default=False
+            Whether the rows of a sample have weights.
 
         Raises
         ------
@@ -204,20 +201,23 @@ class DiskStore:
         n_tiles, _, width = manifest.tile
         weighted = any(record.weight is not None for record in self._records)
         shape = RowShape(
-            manifest.n_columns,
-            n_tiles,
-            width,
-            weighted,
-            manifest.n_offsets,
-            n_outputs,
-            keeps_probability,
+            manifest.n_columns, n_tiles, width, weighted, manifest.n_offsets, n_outputs,
+            keeps_probability, keeps_weights,
+        )  # fmt: skip
+        sizes = [record.n_rows for record in self._records]
+        plan = divide_memory(
+            self.memory_limit, shape, len(self._files.blocks), max(sizes, default=1)
         )
-        n_stripes, n_chunks = len(self._files.blocks), len(self._records)
-        most = max(self.chunk_sizes, default=1)
-        plan = divide_memory(self.memory_limit, shape, n_stripes, most)
+        is_one_chunk = len(sizes) <= plan.n_all and fits_in_one_chunk(
+            self.memory_limit, shape, sizes
+        )
+        if is_one_chunk != self._is_one_chunk:
+            self._is_one_chunk, self._resident = is_one_chunk, {}
+        self._set_sizes([sum(sizes)] if is_one_chunk else sizes)
+        n_chunks = len(self.chunk_sizes)
         self.n_resident = plan.resident_of(n_chunks)
         self._end_work()
-        self._work_shape = WorkShape(n_outputs, keeps_probability)
+        self._work_shape = WorkShape(n_outputs, keeps_probability, keeps_weights)
         self._resident = {
             n: loaded._replace(work=self._work_shape.new(self.chunk_sizes[n]))
             for n, loaded in self._resident.items()
@@ -225,7 +225,7 @@ class DiskStore:
         }
         paths = [folder.path / f"work-{i}.bin" for i, folder in enumerate(self._files.folders)]
         on_disk = {n: self.chunk_sizes[n] for n in range(self.n_resident, n_chunks)}
-        self._work = WorkFiles(paths, on_disk, self._work_shape)
+        self._work = None if is_one_chunk else WorkFiles(paths, on_disk, self._work_shape)
 
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
@@ -246,8 +246,9 @@ class DiskStore:
             Arrays of the chunk are valid until the next chunk is requested.
         """
         self._check_open()
-        wanted = range(len(self._records)) if numbers is None else numbers
-        ahead = self._load_all([n for n in wanted if n not in self._resident], uses)
+        wanted = range(len(self.chunk_sizes)) if numbers is None else numbers
+        missing = [n for n in wanted if n not in self._resident]
+        ahead = self._join(missing) if self._is_one_chunk else self._load_all(missing, uses)
         self._passes.append(ahead)
         try:
             for number in wanted:
@@ -290,6 +291,10 @@ class DiskStore:
         if self._closed:
             raise StorageError("the store has been closed and its files deleted: make a new one.")
 
+    def _set_sizes(self, sizes: Sequence[int]) -> None:
+        self.chunk_sizes: Sequence[int] = sizes
+        self._starts = list(itertools.accumulate(sizes, initial=0))
+
     def _end_work(self) -> None:
         if self._work is not None:
             self._work.close()
@@ -306,6 +311,19 @@ class DiskStore:
         self._clock.restart()
         return (self._load(n, uses) for n in numbers)
 
+    def _join(self, numbers: Sequence[int]) -> Generator[_Loaded, None, None]:
+        """Copy the chunks of the files, one at a time, into the one that has all rows."""
+        for number in numbers:
+            n_rows = self.chunk_sizes[number]
+            joined = JoinedRows(n_rows, self._manifest.n_columns, self._manifest.tile)
+            for part in range(len(self._records)):
+                loaded = self._load(part, ALL_BINS)
+                joined.add(loaded.matrix, loaded.given)
+                self._give_back(part, loaded, ALL_BINS)
+            self._views, self._free = {}, []
+            matrix, work = joined.matrix(self.spec, self._layout), self._work_shape.new(n_rows)
+            yield _Loaded(matrix, joined.given, work, None, None, None)
+
     def _load(self, number: int, uses: Uses) -> _Loaded:
         """Load a chunk into memory."""
         record = self._records[number]
@@ -313,7 +331,7 @@ class DiskStore:
         if number not in self._checked:
             file.check(record.blocks)
             self._checked.add(number)
-        if number < self.n_resident:
+        if number < self.n_resident and not self._is_one_chunk:
             given, matrix = self._read_given(record, file), self._read_matrix(record, file)
             return _Loaded(matrix, given, self._work_shape.new(record.n_rows), None, None, None)
         view = self._views.get(number) or self._map(number)
@@ -383,7 +401,7 @@ class DiskStore:
             file.read_into(block.offset, part)
         return self._matrix(record, *parts)
 
-    def _read_given(self, record: ChunkRecord, file: BlockFile) -> _Given:
+    def _read_given(self, record: ChunkRecord, file: BlockFile) -> Given:
         arrays: list[FloatArray | None] = []
         for block in (record.target, record.weight, record.offset):
             array = None
@@ -435,7 +453,7 @@ class DiskStore:
         with self._lock:
             if self._free:
                 return self._free.pop()
-        return self._new_buffers(max(self.chunk_sizes))
+        return self._new_buffers(max(record.n_rows for record in self._records))
 
 
 class _Clock:
@@ -474,7 +492,7 @@ def _shaped(
     target: AnyArray | None,
     weight: AnyArray | None,
     offset: AnyArray | None,
-) -> _Given:
+) -> Given:
     assert target is not None
     kept = None if offset is None else offset.reshape(-1, record.n_rows)
-    return _Given(target, weight, kept)
+    return Given(target, weight, kept)

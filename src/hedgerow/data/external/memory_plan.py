@@ -7,10 +7,11 @@
                  + resident chunks                 the first ones, as many as fit
 
 The size of a chunk includes everything of its rows: bins in both layouts, target, weight,
-offset, and the working arrays of the fit.  If all chunks fit, all are resident.  Passes go
-through the chunks cyclically, so the first ones stay resident and the others are loaded in
-each pass.  Keeping the most recently used ones would free each chunk just before its next
-use.
+offset, and the working arrays of the fit.  If all rows fit, all are resident, and as a single
+chunk if what a fit computes of all rows at once fits, too
+(:meth:`RowShape.whole_bytes`).  Passes go through the chunks cyclically, so the first ones stay
+resident and the others are loaded in each pass.  Keeping the most recently used ones would free
+each chunk just before its next use.
 
 Memory means the resident set size.  Pages of mapped files count while they are mapped.  The
 file cache does not count, because the system can reclaim it.
@@ -19,6 +20,7 @@ file cache does not count, because the system can reclaim it.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +32,14 @@ MOST_ROWS, FEWEST_ROWS = 1 << 18, 1 << 12
 """Most and fewest rows of a chunk.  Small chunks are dominated by the cost of calls
 (``benchmarks/chunks.py``: with two threads a tree takes 2.4 times as long as in memory with
 65,536 rows per chunk, and 1.8 times with 262,144)."""
+
+MOST_WHOLE = (1 << 30) - 1
+"""Most rows of a single chunk: their places are 32-bit integers."""
+
+_AT_ONCE, _AT_ONCE_BY_OUTPUT = 96, 32
+"""Bytes a row of what a fit computes of all rows at once, beside what belongs to a chunk: places
+in another order, derivatives of a loss, weights of a sample, losses for a metric, leaves of a line
+search; and for each output predictions and means of trees."""
 
 _FOR_SLOTS = 0.75  # fraction of the limit, as long as chunks do not get too small
 _PAGES = 10 * 4096  # each array of a chunk may share a page with another
@@ -49,6 +59,8 @@ class RowShape:
     n_outputs : int
         Raw scores of a row.
     keeps_probability : bool
+    keeps_weights : bool
+        Of a sample.
     """
 
     n_columns: int
@@ -58,6 +70,7 @@ class RowShape:
     n_offsets: int
     n_outputs: int
     keeps_probability: bool
+    keeps_weights: bool = False
 
     @property
     def bin_bytes(self) -> int:
@@ -71,13 +84,19 @@ class RowShape:
 
     @property
     def work_bytes(self) -> int:
-        """Bytes of the work: 8 per raw score and probability, 8 quantized, 16 packed, 4 rows."""
-        return 8 * self.n_outputs * (1 + self.keeps_probability) + 28
+        """Bytes of the work: 8 a raw score, probability, weight; 8 quantized, 16 packed, 4 rows."""
+        scores = 8 * self.n_outputs * (1 + self.keeps_probability)
+        return scores + 8 * self.keeps_weights + 28
 
     def chunk_bytes(self, n_rows: int) -> int:
         """Return the bytes of a chunk with all its arrays."""
         row_bytes = self.bin_bytes + self.given_bytes + self.work_bytes
         return (n_rows + PAD) * row_bytes + _PAGES
+
+    def whole_bytes(self, n_rows: int) -> int:
+        """All rows as a single chunk, with what a fit computes of all of them at once."""
+        at_once = _AT_ONCE + _AT_ONCE_BY_OUTPUT * self.n_outputs
+        return self.chunk_bytes(n_rows) + n_rows * at_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +171,18 @@ def divide_memory(
     size = shape.chunk_bytes(chunk_rows)
     n_all = (limit - RESERVE) // size
     return MemoryPlan(chunk_rows, size, n_slots, n_all - n_slots, n_all)
+
+
+def fits_in_one_chunk(limit: int, shape: RowShape, sizes: Sequence[int]) -> bool:
+    """Whether all chunks, of so many rows, fit as a single one into a memory limit.
+
+    They are copied one at a time to where the single one is.
+    """
+    n_rows = sum(sizes)
+    if len(sizes) < 2 or n_rows > MOST_WHOLE:
+        return False
+    needed = max(shape.whole_bytes(n_rows), shape.chunk_bytes(n_rows + max(sizes)))
+    return RESERVE + needed <= limit
 
 
 def file_cache_bytes() -> int:

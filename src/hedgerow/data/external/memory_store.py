@@ -10,11 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import FloatArray, aligned_zeros
 from hedgerow.data.binning.matrix import PAD, BinnedMatrix
-from hedgerow.data.external.row_store import EVERYTHING, Chunk, ChunkWork, Uses
-
-_ROW_PADDING = 64
+from hedgerow.data.external.row_store import EVERYTHING, Chunk, Uses
+from hedgerow.data.external.work_files import WorkShape
 
 
 class MemoryStore:
@@ -60,17 +59,15 @@ class MemoryStore:
                 np.ascontiguousarray(target[part]),
                 None if weight is None else np.ascontiguousarray(weight[part]),
                 None if offset is None else np.ascontiguousarray(offset[:, part]),
-                _make_work(0, 0, False),
+                WorkShape(0, False).new(0),
             )
             for number, part in enumerate(parts)
         ]
 
-    def begin(self, n_outputs: int, keeps_probability: bool) -> None:
+    def begin(self, n_outputs: int, keeps_probability: bool, keeps_weights: bool = False) -> None:
         """Allocate the working arrays of a fit, with undefined contents."""
-        self._parts = [
-            replace(chunk, work=_make_work(chunk.n_rows, n_outputs, keeps_probability))
-            for chunk in self._parts
-        ]
+        shape = WorkShape(n_outputs, keeps_probability, keeps_weights)
+        self._parts = [replace(chunk, work=shape.new(chunk.n_rows)) for chunk in self._parts]
 
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
@@ -95,14 +92,3 @@ def rows_of(matrix: BinnedMatrix, start: int, stop: int) -> BinnedMatrix:
     by_column = aligned_zeros((len(matrix.by_column), stop - start + PAD), np.uint8)
     by_column[:, : stop - start] = matrix.by_column[:, start:stop]
     return replace(matrix, by_row=by_row, by_column=by_column)
-
-
-def _make_work(n_rows: int, n_outputs: int, keeps_probability: bool) -> ChunkWork:
-    kept = (n_outputs, n_rows) if keeps_probability else (0, 0)
-    return ChunkWork(
-        raw=np.empty((n_outputs, n_rows)),
-        probability=np.empty(kept),
-        quantized=aligned_empty(2 * n_rows, np.int32),
-        packed=aligned_empty(2 * n_rows, np.int64),
-        rows=np.zeros(n_rows + _ROW_PADDING, dtype=np.uint32),
-    )

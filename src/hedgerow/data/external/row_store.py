@@ -33,6 +33,8 @@ class ChunkWork(NamedTuple):
     quantized    int32 (2 * n_rows,): quantised gradient and hessian of each row, adjacent
     packed       int64 (2 * n_rows,): packed gradients
     rows         uint32 (n_rows + padding,): positions of rows in the chunk, grouped by node
+    weights      float64 (n_rows,): what each row stands for in a sample by gradients, where
+                 leaves are searched by the loss of their rows, else (0,)
     """
 
     raw: FloatArray
@@ -40,6 +42,15 @@ class ChunkWork(NamedTuple):
     quantized: np.ndarray
     packed: IntArray
     rows: RowArray
+    weights: FloatArray
+
+
+class Given(NamedTuple):
+    """What is known of the rows of a chunk beside their bins; see :class:`Chunk`."""
+
+    target: FloatArray
+    weight: FloatArray | None
+    offset: FloatArray | None
 
 
 class Uses(NamedTuple):
@@ -63,6 +74,7 @@ class Uses(NamedTuple):
 
 
 EVERYTHING = Uses()
+ALL_BINS = Uses(reads=(), writes=())
 NO_BINS = Uses(by_row=False, columns=())
 TARGETS_ONLY = Uses(by_row=False, columns=(), reads=(), writes=())
 """Only target, weight and offset."""
@@ -108,7 +120,8 @@ class RowStore(Protocol):
     spec : BinSpec
         Bins, the same for all ranks.
     chunk_sizes : sequence of int
-        Rows of each chunk; may be empty.
+        Rows of each chunk since the last :meth:`begin`; may be empty.  Where there is a single
+        chunk, it stays in memory.
     first_row : int
         Number of rows of lower ranks.
     """
@@ -117,7 +130,7 @@ class RowStore(Protocol):
     chunk_sizes: Sequence[int]
     first_row: int
 
-    def begin(self, n_outputs: int, keeps_probability: bool) -> None:
+    def begin(self, n_outputs: int, keeps_probability: bool, keeps_weights: bool = False) -> None:
         """Allocate the working arrays of a fit, with undefined contents."""
 
     def chunks(

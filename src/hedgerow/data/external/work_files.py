@@ -35,10 +35,12 @@ class WorkShape:
     ----------
     n_outputs : int
     keeps_probability : bool
+    keeps_weights : bool
     """
 
     n_outputs: int
     keeps_probability: bool
+    keeps_weights: bool = False
 
     def places(self, n_rows: int) -> dict[str, tuple[int, int]]:
         """Return the offset and size in bytes of each field, in consecutive order."""
@@ -49,13 +51,14 @@ class WorkShape:
             "quantized": 8 * n_rows,
             "packed": 16 * n_rows,
             "rows": 4 * (n_rows + PAD),
+            "weights": 8 * n_rows if self.keeps_weights else 0,
         }
         starts = itertools.accumulate((-(-s // _LINE) * _LINE for s in sizes.values()), initial=0)
         return dict(zip(sizes, zip(starts, sizes.values(), strict=False), strict=True))
 
     def n_bytes(self, n_rows: int) -> int:
         """Return the bytes of all fields of a chunk."""
-        start, size = self.places(n_rows)["rows"]
+        start, size = self.places(n_rows)["weights"]
         return start + -(-size // _LINE) * _LINE
 
     def view(self, buffer: BinArray, n_rows: int) -> ChunkWork:
@@ -71,6 +74,7 @@ class WorkShape:
             part["quantized"].view(np.int32),
             part["packed"].view(np.int64),
             part["rows"].view(np.uint32),
+            part["weights"].view(np.float64),
         )
 
     def new(self, n_rows: int) -> ChunkWork:

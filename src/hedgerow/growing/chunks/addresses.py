@@ -48,6 +48,8 @@ class ChunkAddresses:
         where[passes.PACKED] = _address(work.packed, np.int64)
         where[passes.RAW] = _address(work.raw, np.float64)
         where[passes.N_OUTPUTS] = len(work.raw)
+        where[passes.SAMPLE_WEIGHTS] = _address(work.weights, np.float64)
+        where[passes.N_SAMPLE_WEIGHTS] = len(work.weights)
         where[passes.N_ROWS] = n_rows
         where[passes.FIRST_PIECE] = chunk.number * self._n_threads
 

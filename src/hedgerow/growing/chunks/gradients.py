@@ -49,7 +49,7 @@ class ChunkGradients:
     most_rows : int
         Of a chunk.
     n_threads : int
-    whole : WholeRows, optional
+    whole : CrossRowGradients, optional
         Computes them in place of the objective.
     """
 

@@ -59,7 +59,7 @@ from hedgerow.growing.core.setup import (
     settings_of,
 )
 from hedgerow.growing.core.tree import GrownTree
-from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
+from hedgerow.growing.sampling.goss import follows_gradients, make_sampler, weighs_sample
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import SOFTMAX
 from hedgerow.params import FIRST_ORDER, BoostParams
@@ -89,7 +89,7 @@ class ChunkGrower:
         (:meth:`add`).
     n_copies : int, default=1
         As for ``TreeGrower``.
-    whole : WholeRows, optional
+    whole : CrossRowGradients, optional
         Computes the gradients of a loss that compares rows.
 
     Raises
@@ -121,7 +121,8 @@ class ChunkGrower:
         check(mode)
         self._store, self._objective = store, objective
         self._adds_scores = adds_scores
-        store.begin(objective.n_outputs, objective.kernel_id == SOFTMAX)
+        self._weighs_sample = weighs_sample(params)
+        store.begin(objective.n_outputs, objective.kernel_id == SOFTMAX, self._weighs_sample)
         self._exchange = Exchange(Alone() if communicator is None else communicator, mode)
         spec = store.spec
         self._stride, self._per_tile = spec.stride, tile_shape(spec.n_features)[1]
@@ -227,6 +228,10 @@ class ChunkGrower:
         """Places in the chunk of the rows that the last tree was not grown on."""
         return rows_outside(chunk, self._segments, self._team.n_threads)
 
+    def row_weights(self, chunk: Chunk, rows: RowArray) -> FloatArray | None:
+        """What each of some sampled rows of a chunk stands for in the last tree; None: the same."""
+        return chunk.work.weights[rows] if self._weighs_sample else None
+
     def leaf_segments(self, chunk: Chunk) -> tuple[RowArray, IntArray, IntArray]:
         """Rows of the chunk by leaf of the last tree: rows, leaves, starts.
 
@@ -293,7 +298,8 @@ class ChunkGrower:
         find_choice(self._sampler, self.n_rows, self._exchange, tally, scalars)
         building = nodes.plan_root()
         self._sums[:] = 0
-        uses = Uses(True, (), ("quantized",), ("quantized", "packed", "rows"), nodes.packed_words)
+        writes = ("quantized", "packed", "rows", "weights")
+        uses = Uses(True, (), ("quantized",), writes, nodes.packed_words)
         with self._team.leading(self._plan(_NO_NODES, building)) as lead:
             for chunk in self._store.chunks(uses=uses):
                 self._places.write(chunk, self._team.where)

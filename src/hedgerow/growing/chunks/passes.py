@@ -49,8 +49,8 @@ from hedgerow.objectives.derivatives import LossData
     BY_ROW, BY_ROW_CELLS, TILE_SIZE, TILE_WIDTH, BY_COLUMN, N_COLUMNS, COLUMN_CELLS,
     ROWS, N_PLACES, QUANTIZED, PACKED, N_ROWS, FIRST_PIECE,
     TARGET, WEIGHT, N_WEIGHTS, RAW, N_OUTPUTS, PROBABILITY, N_PRECOMPUTED, N_PRECOMPUTED_ROWS,
-    OUTPUT, PLACES,
-) = range(23)  # fmt: skip
+    OUTPUT, SAMPLE_WEIGHTS, N_SAMPLE_WEIGHTS, PLACES,
+) = range(25)  # fmt: skip
 
 # Orders within a pass.
 BEGIN, END, START, VISIT, END_BUILDS, SUM_LEAVES, ADD_VALUES, TALLY, SAMPLE = range(2, 11)
@@ -60,7 +60,7 @@ class Plan(NamedTuple):
     """What a pass works with.
 
     settings      of the fit; ``n_rows`` is that of the chunk in the stages
-    sampler       how rows are sampled
+    sampler       how rows are sampled; its weights are those of the chunk in the stages
     known         of a tally: level of the digit, and the digits before it
     level         the quantile that is asked for
     scratch       uint32 (rows of the largest chunk,)
@@ -139,6 +139,16 @@ def loss_data_at(plan: Plan, where: IntArray) -> LossData:
     )
 
 
+@kernel(inner=True)
+def sampler_at(plan: Plan, where: IntArray) -> Sampler:
+    """How the rows of a chunk are sampled, and where their weights are written."""
+    sampler = plan.sampler
+    weights = array_at(where[SAMPLE_WEIGHTS], (where[N_SAMPLE_WEIGHTS],), np.float64)
+    return Sampler(
+        sampler.method, sampler.top_rate, sampler.rate, sampler.packs, sampler.tallies, weights
+    )
+
+
 @kernel
 def take_part(thread: int, team: ThreadTeam, order: int, plan: Plan, where: IntArray) -> int:
     """Thread 0: one stage, for the chunk at ``where``.  Helpers: all stages of a pass.
@@ -175,8 +185,8 @@ def take_part(thread: int, team: ThreadTeam, order: int, plan: Plan, where: IntA
         elif order == SAMPLE:
             rows = rows_at(plan, where)
             sample_chunk(
-                thread, team, plan.settings, plan.sampler, rows, plan.counts, plan.scalars,
-                where[N_ROWS],
+                thread, team, plan.settings, sampler_at(plan, where), rows, plan.counts,
+                plan.scalars, where[N_ROWS],
             )  # fmt: skip
             open_chunk(thread, team, rows, plan.scalars, plan.segments, piece, plan.sums)
             barrier(team)

@@ -304,6 +304,11 @@ def follows_gradients(params: BoostParams) -> bool:
     return params.sampling == "mvs" or (params.sampling == "goss" and params.goss_top_rate > 0.0)
 
 
+def weighs_sample(params: BoostParams) -> bool:
+    """Whether the weights of sampled rows are kept: leaves are searched by the loss of rows."""
+    return follows_gradients(params) and params.leaf_estimation == "line_search"
+
+
 def row_share(params: BoostParams) -> float:
     """Expected share of the rows in a tree's sample."""
     if params.sampling != "goss":
@@ -332,14 +337,11 @@ def uniform_sampler() -> Sampler:
 
 
 def make_sampler(params: BoostParams, n_rows: int, n_threads: int, packs: bool) -> Sampler:
-    """The sampler of a fit.
-
-    Weights are kept where leaves are searched by the loss of their rows.
-    """
+    """The sampler of a fit."""
     if not follows_gradients(params):
         return uniform_sampler()
     goss = params.sampling == "goss"
-    n_weights = n_rows if params.leaf_estimation == "line_search" else 0
+    n_weights = n_rows if weighs_sample(params) else 0
     return Sampler(
         method=np.int64(GOSS if goss else MVS),
         top_rate=np.float64(params.goss_top_rate),

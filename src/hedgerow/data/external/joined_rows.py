@@ -1,0 +1,63 @@
+"""Chunks copied side by side into one matrix, one after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, aligned_empty
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.binning.bundles import Layout
+from hedgerow.data.binning.matrix import PAD, BinnedMatrix
+from hedgerow.data.external.row_store import Given
+
+
+class JoinedRows:
+    """All rows of a store, which come chunk by chunk.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+    tile : (int, int, int)
+        Tiles, features of a tile, and bytes of a row of a tile.
+    """
+
+    def __init__(self, n_rows: int, n_columns: int, tile: tuple[int, int, int]) -> None:
+        n_tiles, _, width = tile
+        self._n_rows, self._n_filled, self._n_lost = n_rows, 0, 0
+        self._by_row = aligned_empty((n_tiles, n_rows + PAD, width), np.uint8)
+        self._by_column = aligned_empty((n_columns, n_rows + PAD), np.uint8)
+        self._by_row[:, n_rows:] = 0
+        self._by_column[:, n_rows:] = 0
+        self._target = np.empty(n_rows)
+        self._weight: FloatArray | None = None
+        self._offset: FloatArray | None = None
+
+    def add(self, matrix: BinnedMatrix, given: Given) -> None:
+        """Copy the next rows."""
+        n_rows, start = matrix.n_rows, self._n_filled
+        rows = slice(start, start + n_rows)
+        self._by_row[:, rows] = matrix.by_row[:, :n_rows]
+        self._by_column[:, rows] = matrix.by_column[:, :n_rows]
+        self._target[rows] = given.target
+        if given.weight is not None:
+            if self._weight is None:
+                self._weight = np.empty(self._n_rows)
+            self._weight[rows] = given.weight
+        if given.offset is not None:
+            if self._offset is None:
+                self._offset = np.empty((len(given.offset), self._n_rows))
+            self._offset[:, rows] = given.offset
+        self._n_filled += n_rows
+        self._n_lost += matrix.n_lost
+
+    def matrix(self, spec: BinSpec, layout: Layout | None) -> BinnedMatrix:
+        """The bins of all rows."""
+        return BinnedMatrix(self._by_row, self._by_column, spec, layout, self._n_lost)
+
+    @property
+    def given(self) -> Given:
+        """Target, weight and offset of all rows."""
+        return Given(self._target, self._weight, self._offset)
+
+
+__all__ = ["JoinedRows"]
