@@ -32,7 +32,7 @@ from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cli.main import main
-from hedgerow.distributed.training import _with_what_is_left
+from hedgerow.distributed.training import _with_time_left
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.params import BoostParams
@@ -258,13 +258,13 @@ def test_budget_of_the_command_line(tmp_path, capsys) -> None:
 def test_workers_get_what_is_left_of_a_budget() -> None:
     made = time.monotonic()
     stopping = StoppingParams(time_budget=10.0, began=made - 4.0)
-    left = _with_what_is_left(stopping).time_budget
+    left = _with_time_left(stopping).time_budget
     assert left is not None
     assert left <= 6.0
     assert left > 6.0 - (time.monotonic() - made) - 1e-6
     late = StoppingParams(time_budget=1.0, began=time.monotonic() - 4.0)
-    assert (_with_what_is_left(late).time_budget or 0.0) > 0.0
-    assert _with_what_is_left(StoppingParams()).time_budget is None
+    assert (_with_time_left(late).time_budget or 0.0) > 0.0
+    assert _with_time_left(StoppingParams()).time_budget is None
 
 
 # -- learning rates ------------------------------------------------------------

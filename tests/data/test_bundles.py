@@ -148,7 +148,7 @@ def test_cells_give_the_codes_back(seed, rules, zero_missing):
         codes = np.where(bins == spec.missing_bin, spec.n_bins(feature), bins)
         found = naive.codes_in(matrix, feature)
         differ = found != codes
-        assert (found[differ] == layout.rest[feature]).all()
+        assert (found[differ] == layout.default_bin[feature]).all()
         if layout.n_conflicts == 0:
             assert not differ.any()
 
@@ -157,7 +157,7 @@ def test_indicators_stand_in_front_of_their_bundle():
     X = np.hstack([one_hot(0), -one_hot(1), 2 * one_hot(2) * (1 + np.arange(300)[:, None] % 2)])
     table, spec = prepared(X)
     layout = lay_out(table, spec, BundleRules(True))
-    single = (layout.count == 1) & (layout.rest == 0)
+    single = (layout.count == 1) & (layout.default_bin == 0)
     assert layout.n_single.sum() == single[layout.first >= 0].sum() > 0
     for c, n in enumerate(layout.n_single):
         members = layout.members[layout.member_start[c] : layout.member_start[c + 1]]

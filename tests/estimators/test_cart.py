@@ -508,7 +508,7 @@ def test_targets_of_any_scale() -> None:
         shifted = clone(model).fit(X, np.round(signal, 3) + 2.0**30).tree_
         flat = clone(model).fit(X, np.round(signal, 3)).tree_
         assert shifted.node_count == flat.node_count
-    with pytest.raises(DataError, match="within 1e\\+100"):
+    with pytest.raises(DataError, match="differ by at most 1e"):
         CARTRegressor().fit(X[:2], [0.0, 1e150])
 
 

@@ -76,7 +76,7 @@ def codes_in(matrix, feature):
     if layout is None:
         bins = matrix.by_column[feature, : matrix.n_rows].astype(int)
         return np.where(bins == spec.missing_bin, spec.n_bins(feature), bins)
-    rest = layout.rest[feature]
+    rest = layout.default_bin[feature]
     if layout.column[feature] < 0:
         return np.full(matrix.n_rows, rest)
     cells = matrix.by_column[layout.column[feature], : matrix.n_rows].astype(int)

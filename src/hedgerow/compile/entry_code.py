@@ -1,19 +1,19 @@
-"""LLVM code of entries: what Python calls to run a kernel.
+"""LLVM code of entries, which Python calls to run kernels.
 
-An entry is a function of the interpreter's C interface, of which
-:mod:`hedgerow.compile.library` makes a built-in function::
+An entry is a function of the interpreter's C interface.  :mod:`hedgerow.compile.library`
+makes a built-in function from it::
 
     PyObject *entry(PyObject *self, PyObject *arguments)
 
-    self        None to run the kernel; True to ask only whether the types fit
+    self        None to run the kernel; True to check only whether the types fit
     arguments   the tuple of the call
 
-    returns what the kernel returns (or True), NotImplemented for arguments of other
-    types, NULL with an exception set
+    returns     result of the kernel (or True), NotImplemented for arguments of other
+                types, NULL with an exception set
 
-It has the arguments read (:mod:`hedgerow.compile.read_arguments`), gives the interpreter's
-lock back, and calls the kernel.  A call takes less time than one of Numba's dispatcher
-(``benchmarks/calls.py``).
+The entry has the arguments read (:mod:`hedgerow.compile.read_arguments`), releases the
+interpreter's lock, and calls the kernel.  A call takes less time than a call of Numba's
+dispatcher (``benchmarks/calls.py``).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def write_entry(module: Any, compiled: Any, symbol: str) -> None:
 
 
 def write_support(module: Any, build: str) -> None:
-    """Define what the entries of a library share, and the name of the build."""
+    """Define the code that the entries of a library share, and the name of the build."""
     table = declare_table(module)
     table.initializer = ir.Constant(table.value_type, None)
     write_reader(module, table)
@@ -81,7 +81,7 @@ def write_support(module: Any, build: str) -> None:
 
 
 def _read(builder: Any, python: Interpreter, kind: Any, arguments: Any) -> Iterator[Any]:
-    """Have the arguments read; places of the words, unless the entry ends here."""
+    """Have the arguments read; yield pointers to the words, unless the entry ends here."""
     module = builder.module
     code = bytearray(program_of(kind))
     program = cgutils.global_constant(
@@ -101,7 +101,7 @@ def _read(builder: Any, python: Interpreter, kind: Any, arguments: Any) -> Itera
 
 
 def _value_of(context: Any, builder: Any, kind: Any, words: Iterator[Any]) -> Any:
-    """The next value of one of Numba's types, from the words of the reader."""
+    """Return the next value of a Numba type, from the words of the reader."""
     if isinstance(kind, types.BaseTuple):
         values = [_value_of(context, builder, item, words) for item in kind.types]
         return context.make_tuple(builder, kind, values)
@@ -119,7 +119,7 @@ def _value_of(context: Any, builder: Any, kind: Any, words: Iterator[Any]) -> An
 
 
 def _array_of(context: Any, builder: Any, kind: Any, words: Iterator[Any]) -> Any:
-    """An array that owns nothing: the caller's object holds the memory."""
+    """Return an array without ownership: the caller's object holds the memory."""
     element = context.get_data_type(kind.dtype)
     data = builder.bitcast(next(words), element.as_pointer().as_pointer())
     array = arrayobj.make_array(kind)(context, builder)
@@ -135,7 +135,7 @@ def _array_of(context: Any, builder: Any, kind: Any, words: Iterator[Any]) -> An
 
 
 def _object_of(builder: Any, python: Interpreter, kind: Any, value: Any) -> Any:
-    """The Python object for what a kernel returns."""
+    """Return the Python object for the result of a kernel."""
     if isinstance(kind, types.NoneType):
         return python.new_reference("None")
     if isinstance(kind, types.BaseTuple):

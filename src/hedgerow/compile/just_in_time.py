@@ -1,7 +1,7 @@
-r"""Numba: the only module that knows its private interfaces, and LLVM's.
+r"""Compilation by Numba: the only module that uses the private interfaces of Numba and LLVM.
 
-Imported where code is compiled: for kernels without built code that fits, for losses of
-the user's, and to build the package.
+It is imported only to compile: kernels without fitting built code, user-defined losses,
+and the package itself.
 
 Numba's own on-disk cache notices a change of the file in which a kernel stands, but not
 of the kernels that it calls in other files, and it may end with an error where no folder
@@ -9,9 +9,9 @@ can be written.  Here
 
 * a file of the cache is named by the digest of all that its kernel depends on
   (:mod:`hedgerow.compile.digests`), so code compiled from an older source can never run,
-  and after an edit only what depends on it is compiled again;
-* a folder that can only be read is used as it is; a missing or unusable one means that
-  kernels are compiled in each process, and nothing else changes.
+  and after an edit only the kernels that depend on it are compiled again;
+* a read-only folder is used as it is; if the folder is missing or unusable, kernels
+  are compiled in each process, and nothing else changes.
 
 The folder is ``$NUMBA_CACHE_DIR`` or, without it, ``$XDG_CACHE_HOME/hedgerow``
 (``~/.cache/hedgerow``, ``%LOCALAPPDATA%\hedgerow``).  Numba's cache files are
@@ -47,14 +47,14 @@ from hedgerow.compile.kernels import Kernel
 
 _CHECKED = "-bounds-checked" if numba.config.BOUNDSCHECK else ""
 VERSIONS = f"numba-{numba.__version__}-llvmlite-{llvmlite.__version__}{_CHECKED}"
-"""What compiled code depends on besides its sources."""
+"""Versions that compiled code depends on, in addition to its sources."""
 
 _LISTENER = event.TimingListener()
 event.register("numba:compiler_lock", _LISTENER)
 
 
 def seconds_so_far() -> float:
-    """Seconds that this process has compiled, or loaded compiled code."""
+    """Return the seconds that this process spent compiling or loading compiled code."""
     return _LISTENER.duration if _LISTENER.done else 0.0
 
 
@@ -62,7 +62,7 @@ def seconds_so_far() -> float:
 
 
 def cache_root() -> Path:
-    """Folder below which compiled kernels are kept (it need not exist)."""
+    """Return the folder below which compiled kernels are kept (it need not exist)."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen:
         return Path(chosen) / "hedgerow"
@@ -75,7 +75,7 @@ def cache_root() -> Path:
 
 @functools.cache
 def cache_folder() -> Path | None:
-    """The folder for compiled kernels, or None where there is none and none can be made."""
+    """Return the folder for compiled kernels, or None if there is none and none can be made."""
     try:
         folder = cache_root() / VERSIONS
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -87,7 +87,7 @@ def cache_folder() -> Path | None:
 
 @functools.cache
 def keeps_code() -> bool:
-    """Whether compiled kernels can be written to the folder."""
+    """Return whether compiled kernels can be written to the folder."""
     folder = cache_folder()
     try:
         tempfile.TemporaryFile(dir=folder).close()
@@ -97,7 +97,7 @@ def keeps_code() -> bool:
 
 
 class _DigestLocator(caching._CacheLocator):  # noqa: SLF001  (no public way)
-    """Tells Numba to keep a kernel in :func:`cache_folder`, under the digest of its sources."""
+    """Numba's locator of a kernel: in :func:`cache_folder`, under the digest of its sources."""
 
     def __init__(self, py_func: Any, py_file: str) -> None:
         relative = Path(py_file).with_suffix("").parts[-2:]
@@ -105,7 +105,7 @@ class _DigestLocator(caching._CacheLocator):  # noqa: SLF001  (no public way)
         self._name = ".".join((*relative, self._digest))
 
     def ensure_cache_path(self) -> None:
-        """The folder is there; whether it can be written shows when it is."""
+        """Do nothing: the folder exists, and writing shows whether it is writable."""
 
     def get_cache_path(self) -> str:
         return str(cache_folder())
@@ -150,10 +150,10 @@ class _KernelCache(caching.FunctionCache):
 
 
 class _InnerLibrary(JITCodeLibrary):
-    """Code that is only ever linked into that of a caller.
+    """Code that is only linked into the code of callers.
 
-    It is neither optimised nor turned into machine code by itself: the caller's
-    is, with this in it.  Otherwise LLVM works on a kernel anew at each level of
+    It is neither optimised nor turned into machine code by itself, but only as a part
+    of the caller's code.  Otherwise LLVM would process a kernel again at each level of
     calls above it.
     """
 
@@ -174,8 +174,8 @@ class _InnerLowering(NativeLowering):
         state.flags.no_compile = True
         super().run_pass(state)
         lowered = state["cr"]
-        # Callers know the code by this object, which has to be a built-in function
-        # and unlike any other; called from Python, this one ends with a TypeError.
+        # Callers find the code by this object, which must be a built-in function and
+        # unique; a call of this object from Python raises a TypeError.
         lowered = lowered._replace(cfunc=object().__reduce_ex__)
         state.targetctx.insert_user_function(lowered.cfunc, lowered.fndesc, [state.library])
         state["cr"] = lowered
@@ -183,9 +183,9 @@ class _InnerLowering(NativeLowering):
 
 
 class _Flags(Flags):
-    """Compiler options that hash and compare by what is set, not by all fifty values.
+    """Compiler options that hash and compare by the options set, not by all fifty values.
 
-    Numba looks functions up by them a hundred thousand times.
+    Numba looks up functions by their options a hundred thousand times.
     """
 
     _HASH = hash(Flags())
@@ -199,10 +199,10 @@ class _Flags(Flags):
 
 
 class _KernelCompiler(Compiler):
-    """Numba's compiler with two brakes off.
+    """Numba's compiler without two sources of delay.
 
-    The garbage collector: it would look through a million objects that live to
-    the end, again and again.  And the comparison of options (:class:`_Flags`).
+    One is the garbage collector, which would scan a million permanent objects again
+    and again.  The other is the comparison of options (:class:`_Flags`).
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class _KernelCompiler(Compiler):
 
 
 class _EntryCompiler(_KernelCompiler):
-    """For kernels that Python calls: tells the user that this takes a while."""
+    """Compiler of kernels that Python calls, which shows its progress to the user."""
 
     def compile_extra(self, func: Any) -> Any:
         with progress.PROGRESS.compiling(func, cache_folder() if keeps_code() else None):
@@ -236,7 +236,7 @@ class _EntryCompiler(_KernelCompiler):
 
 
 class _InnerCompiler(_KernelCompiler):
-    """For kernels that only other kernels call."""
+    """Compiler of kernels that only other kernels call."""
 
     def define_pipelines(self) -> list[Any]:
         pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
@@ -251,7 +251,7 @@ class _InnerCompiler(_KernelCompiler):
 
 
 def make_dispatcher(kernel: Kernel, inner: bool) -> Any:
-    """Numba's object for a kernel, compiled for callers (``inner``) or for Python."""
+    """Make Numba's dispatcher of a kernel, for calling kernels (``inner``) or for Python."""
     dispatcher = numba.njit(
         nogil=True,
         pipeline_class=_InnerCompiler if inner else _EntryCompiler,
@@ -259,8 +259,8 @@ def make_dispatcher(kernel: Kernel, inner: bool) -> Any:
         forceinline=kernel.inline,
         no_cpython_wrapper=inner,
         no_cfunc_wrapper=True,
-        # An atomic addition for each array that is handed on or looked at took a quarter
-        # to a third of the time of trees on two thousand rows.
+        # Reference counting, an atomic addition for each array that is passed on or read,
+        # took a quarter to a third of the time of trees on two thousand rows.
         _nrt=False,
     )(kernel.py_func)
     if not inner and cache_folder() is not None:
@@ -269,29 +269,29 @@ def make_dispatcher(kernel: Kernel, inner: bool) -> Any:
 
 
 def entry_of(dispatcher: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
-    """Compiled code for arguments of these types."""
+    """Return compiled code for arguments of these types."""
     entry: Callable[..., Any] = dispatcher.compile(tuple(map(dispatcher.typeof_pyval, arguments)))
     return entry
 
 
 def type_of_intrinsic(intrinsic: Any) -> Any:
-    """Numba's type of one of its own intrinsics."""
+    """Return Numba's type of one of its own intrinsics."""
     cpu_target.typing_context.refresh()  # its module may have been loaded just now
     cpu_target.target_context.refresh()
     return cpu_target.typing_context.resolve_value_type(intrinsic)
 
 
 def processor_has(feature: str) -> bool:
-    """Whether code is compiled for a processor with this; Numba may be told what to count on."""
+    """Return whether code is compiled for a processor with this feature (Numba's options count)."""
     features = cpu_target.target_context.codegen().magic_tuple()[2]
     return f"+{feature}" in features.split(",")
 
 
 def compile_inner(function: Callable[..., Any]) -> Any:
-    """Compile a function of a user's, or one that is made while the program runs.
+    """Compile a user-defined function, or a function that is made at run time.
 
-    It is compiled in each process anew: what it means depends on more than the sources
-    of this package, by whose digest kernels are kept.
+    Each process compiles it anew: its meaning depends on more than the sources of this
+    package, whose digest names the cached kernels.
     """
     if isinstance(function, Dispatcher | Kernel):
         return function
@@ -336,7 +336,7 @@ class _TargetCodegen(AOTCPUCodegen):
         return module
 
     def adopt(self, module: Any) -> None:
-        """Let a module that was written for this machine, and not optimised, be for the target."""
+        """Retarget a module that was written for this machine and is not optimised."""
         module.triple, module.data_layout = self._target.triple, self._data_layout
 
 
@@ -386,7 +386,7 @@ def build_entry(
 
 @global_compiler_lock
 def build_support(build: str, target: Target) -> bytes:
-    """An object file with what all entries of a library share.
+    """Return an object file with the code that all entries of a library share.
 
     Parameters
     ----------
@@ -408,7 +408,7 @@ def _hide_all_but(module: Any, symbol: str) -> None:
     """Keep names inside the object file: other entries hold copies of the same functions."""
     for item in (*module.functions, *module.global_variables):
         if item.is_declaration:
-            # Numba's frexp and ldexp are those of C, in a library of its own.
+            # Numba's frexp and ldexp are the C functions, in a library of its own.
             item.name = item.name.removeprefix("numba_")
         elif item.name != symbol:
             item.linkage = "internal"

@@ -1,17 +1,16 @@
-"""The built library: found, checked, loaded; its entries by kernel.
+"""Search, checks and loading of the built library, and its entries by kernel.
 
 ``built/`` in the package holds one shared library for each level of processors and
-``manifest.json``, which says what they hold::
+``manifest.json``, which lists their contents::
 
     {"format": 1, "machine": "x86_64", "system": "linux", "sources": "<digest>",
      "build": "<name>", "libraries": {"x86-64-v3": {
         "file": "kernels-x86-64-v3.so", "size": 1234567,
         "entries": {"hedgerow.growing.core.grow:work": [["hedgerow_17", "<digest>"], ...]}}}}
 
-An entry has a symbol and the digest of what it was built from.
-What does not fit is not used: a library that is truncated, of another version or for
-another processor gives one warning, and kernels are compiled just in time.  In a checkout
-whose sources have changed, entries of kernels that have not are used.
+An entry has a symbol and the digest of its sources.  A library that is truncated, of another
+version or for another processor is not used: it gives one warning, and kernels are compiled
+just in time.  In a checkout whose sources have changed, entries of unchanged kernels are used.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ FOLDER = Path(__file__).parents[1] / "built"
 MANIFEST = "manifest.json"
 FORMAT = 1
 
-# What the code of an entry (:mod:`hedgerow.compile.entry_code`) looks up, in this order.
+# Functions that the code of an entry (:mod:`hedgerow.compile.entry_code`) looks up, in order.
 FUNCTIONS = (
     "PyTuple_Size",
     "PyTuple_GetItem",
@@ -85,7 +84,7 @@ DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float32", "float64"),
 )
-"""Types of items of arrays; the code of a type is its place here plus one."""
+"""Types of items of arrays; the code of a type is its position in this list plus one."""
 
 
 class Entry(NamedTuple):
@@ -131,7 +130,7 @@ _DEFINITIONS: list[_MethodDefinition] = []
 
 
 def entries_of(kernel: Kernel) -> tuple[Entry, ...]:
-    """Built code of a kernel, for each combination of argument types."""
+    """Return the built code of a kernel, for each combination of argument types."""
     loaded = _loaded()
     if loaded is None:
         return ()
@@ -144,13 +143,13 @@ def entries_of(kernel: Kernel) -> tuple[Entry, ...]:
 
 
 def is_usable() -> bool:
-    """Whether kernels of these sources were built for this processor."""
+    """Return whether kernels of these sources were built for this processor."""
     loaded = _loaded()
     return loaded is not None and loaded[2]
 
 
 def state() -> str:
-    """One sentence on the built library, for errors."""
+    """Return one sentence on the built library, for errors."""
     if not (FOLDER / MANIFEST).exists():
         return "This installation has no built kernels."
     loaded = _loaded()
@@ -163,7 +162,7 @@ def state() -> str:
 
 @functools.cache
 def _loaded() -> tuple[ctypes.PyDLL, dict[str, Any], bool] | None:
-    """The library for this processor, its entries, and whether sources are as built."""
+    """Return the library for this processor, its entries, and whether sources are unchanged."""
     if not (FOLDER / MANIFEST).exists():
         return None
     try:
@@ -194,7 +193,7 @@ def _read_manifest() -> dict[str, Any]:
 
 
 def _listed(manifest: dict[str, Any]) -> dict[str, Any]:
-    """What the manifest says of the best library that this processor can run."""
+    """Return the manifest's entry of the best library that this processor can run."""
     fitting = [level for level in target_levels() if level in manifest["libraries"]]
     if not fitting:
         raise ValueError(
@@ -207,7 +206,7 @@ def _listed(manifest: dict[str, Any]) -> dict[str, Any]:
 def _load(listed: dict[str, Any], build: str) -> ctypes.PyDLL:
     """Load a library, and fill its table."""
     path = FOLDER / listed["file"]
-    # The system ends the process when it reads beyond the end of a mapped file.
+    # The system ends a process that reads beyond the end of a mapped file.
     size = path.stat().st_size
     if size != listed["size"]:
         raise ValueError(f"{path.name} has {size} bytes instead of {listed['size']}")
@@ -236,7 +235,7 @@ def _table() -> list[int]:
 
 @functools.cache
 def _type_codes() -> ctypes.Array[ctypes.c_uint8]:
-    """Code of each of NumPy's numbers of types, in memory that stays."""
+    """Return the code of each NumPy type number, in memory that stays allocated."""
     codes = (ctypes.c_uint8 * 24)()
     for letter in "?bhilqBHILQfd":
         dtype = np.dtype(letter)

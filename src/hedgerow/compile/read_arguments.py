@@ -1,31 +1,31 @@
 """LLVM code that reads the arguments of a call: one function for all entries of a library.
 
-An entry hands over the Python objects of a call with a program, which says of what types they
-must be, and gets words of 64 bits, from which it makes the values that its kernel takes::
+An entry passes the Python objects of a call and a program, which describes their types.  It gets
+words of 64 bits, from which it makes the values that its kernel takes::
 
     int hedgerow_read(PyObject *object, struct {byte *program; word *words;} *state)
 
-    returns FITS, OTHER_TYPE or EXCEPTION; the state moves on behind what was read
+    returns FITS, OTHER_TYPE or EXCEPTION; the state advances past everything read
 
     instruction                                      words
     NONE                                             -
-    TUPLE    n                                       those of the n items
+    TUPLE    n                                       words of the n items
     ARRAY    type of items, dimensions, flags (2)    address, shape, strides
     FLOAT    type                                    a float64
     INTEGER  type, other type, signed                the number
     BOOLEAN                                          0 or 1
 
-It checks the type of every argument, and reads numbers and the fields of arrays where NumPy's
-C structures have them (they are part of NumPy's binary interface)::
+The reader checks the type of every argument.  It reads numbers, and the fields of arrays at their
+offsets in NumPy's C structures, which are part of NumPy's binary interface::
 
-    PyArrayObject, behind the head of the object (16 bytes, more without the lock)
+    PyArrayObject, after the head of the object (16 bytes, more without the lock)
     0 data   8 dimensions (int)   16 shape   24 strides   32 base   40 descr   48 flags (int)
     PyArray_Descr, likewise
     0 scalar type   8 kind, type, byte order, flags   12 number of the type (int)
 
-What it needs of the interpreter it finds in a table of addresses that is filled when the library
-is loaded, so the library depends on nothing but the C library.  Code for each argument of each
-entry was a sixth of the library, and took a fifth of the time of its build.
+A table of addresses, which is filled when the library is loaded, gives access to the interpreter,
+so the library depends only on the C library.  Separate code for each argument of each entry was a
+sixth of the library, and took a fifth of the time of its build.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _C_CONTIGUOUS, _F_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x2, 0x100, 0x400
 
 
 def program_of(kind: Any) -> bytes:
-    """The program that reads a value of one of Numba's types."""
+    """Return the program that reads a value of a Numba type."""
     if isinstance(kind, types.Array):
         flags = {"C": _C_CONTIGUOUS, "F": _F_CONTIGUOUS, "A": 0}[kind.layout] | _ALIGNED
         flags |= _WRITEABLE if kind.mutable else 0
@@ -66,14 +66,14 @@ def program_of(kind: Any) -> bytes:
         return bytes((_FLOAT, TABLE_FIELDS.index("float32" if kind == types.float32 else "float")))
     if kind == types.boolean:
         return bytes((_BOOLEAN,))
-    # int64 takes Python's integers and truths too; others only NumPy scalars of that type.
+    # int64 accepts Python's int and bool, too; other types accept only their NumPy scalars.
     own = TABLE_FIELDS.index(str(kind))
     first = TABLE_FIELDS.index("int") if kind == types.int64 else own
     return bytes((_INTEGER, first, own, kind.signed))
 
 
 def n_words_of(kind: Any) -> int:
-    """How many words the reader writes for a value of one of Numba's types."""
+    """Return the number of words that the reader writes for a value of a Numba type."""
     if isinstance(kind, types.Array):
         return int(1 + 2 * kind.ndim)
     if isinstance(kind, types.BaseTuple):
@@ -82,12 +82,12 @@ def n_words_of(kind: Any) -> int:
 
 
 def declare_reader(module: Any) -> Any:
-    """The reader, as the entries of a module call it."""
+    """Declare the reader for the entries of a module."""
     return ir.Function(module, _READER_TYPE, READER)
 
 
 def declare_table(module: Any) -> Any:
-    """The table of addresses."""
+    """Declare the table of addresses."""
     return ir.GlobalVariable(module, ir.ArrayType(WORD, len(TABLE_FIELDS)), TABLE)
 
 
@@ -117,31 +117,31 @@ def write_reader(module: Any, table: Any) -> None:
 
 
 class Interpreter:
-    """Functions and objects of Python, by the table of addresses."""
+    """Functions and objects of Python, found through the table of addresses."""
 
     def __init__(self, builder: Any, table: Any) -> None:
         self._builder, self._table = builder, table
 
     def word(self, name: str) -> Any:
-        """A word of the table."""
+        """Return a word of the table by its name."""
         return self.word_at(INT(TABLE_FIELDS.index(name)))
 
     def word_at(self, number: Any) -> Any:
-        """The word of the table with a number."""
+        """Return a word of the table by its number."""
         return self._builder.load(self._builder.gep(self._table, [INT(0), number]))
 
     def object(self, name: str) -> Any:
-        """An object of the table."""
+        """Return an object of the table."""
         return self._builder.inttoptr(self.word(name), POINTER)
 
     def new_reference(self, name: str) -> Any:
-        """An object of the table, to be returned."""
+        """Return a new reference to an object of the table."""
         found = self.object(name)
         self.call("Py_IncRef", VOID, found)
         return found
 
     def is_object(self, item: Any, name: str) -> Any:
-        """Whether this is an object of the table."""
+        """Return whether ``item`` is this object of the table."""
         address = self._builder.ptrtoint(item, WORD)
         return self._builder.icmp_unsigned("==", address, self.word(name))
 
@@ -160,7 +160,7 @@ class _Reader:
         self._item, self._state = function.args
 
     def next_byte(self) -> Any:
-        """The next byte of the program."""
+        """Return the next byte of the program."""
         place = self._builder.gep(self._state, [INT(0), INT(0)])
         program = self._builder.load(place)
         self._builder.store(self._builder.gep(program, [WORD(1)]), place)
@@ -174,12 +174,12 @@ class _Reader:
         self._builder.store(self._builder.gep(words, [WORD(1)]), place)
 
     def _require(self, condition: Any) -> None:
-        """Go on only if ``condition`` holds."""
+        """Continue only if ``condition`` holds."""
         with self._builder.if_then(self._builder.not_(condition), likely=False):
             self._builder.ret(INT(OTHER_TYPE))
 
     def _field(self, item: Any, offset: Any, kind: Any) -> Any:
-        """What stands ``offset`` bytes behind the start of an object."""
+        """Return the field ``offset`` bytes after the start of an object."""
         pointer = self._builder.gep(item, [offset])
         return self._builder.load(self._builder.bitcast(pointer, kind.as_pointer()))
 
@@ -190,7 +190,7 @@ class _Reader:
         return self._is_one_of(*map(self._python.word, names))
 
     def _is_one_of(self, *wanted: Any) -> Any:
-        """Whether the type of the object, the last word of its head, is or extends a wanted one."""
+        """Return whether the object's type (last word of its head) is, or extends, a wanted one."""
         builder = self._builder
         kind = self._field(self._item, self._behind_head(-8), WORD)
         found = cgutils.alloca_once_value(builder, cgutils.false_bit)
@@ -204,7 +204,7 @@ class _Reader:
         return builder.load(found)
 
     def _named_by(self, number: Any) -> Any:
-        """The word of the table with this number."""
+        """Return the word of the table with this number."""
         return self._python.word_at(self._builder.zext(number, INT))
 
     def read_none(self) -> None:
@@ -247,7 +247,7 @@ class _Reader:
                 builder.store(self._python.call("PyLong_AsUnsignedLongLong", WORD, exact), number)
         self._python.call("Py_DecRef", VOID, exact)
         word = builder.load(number)
-        # -1 is a number as well as the sign of an exception.
+        # -1 is a number and also signals an exception.
         with builder.if_then(builder.icmp_signed("==", word, WORD(-1)), likely=False):
             error = builder.ptrtoint(self._python.call("PyErr_Occurred", POINTER), WORD)
             with builder.if_then(builder.icmp_unsigned("!=", error, WORD(0))):
@@ -272,7 +272,7 @@ class _Reader:
                 self._write(self._field(start, builder.mul(loop.index, WORD(8)), WORD))
 
     def _require_items(self, code: Any) -> None:
-        """Go on only if the items are of a type, in the processor's byte order.
+        """Continue only if the items have a type, in the processor's byte order.
 
         C has several types of the same width: the table translates NumPy's numbers.
         """
@@ -288,5 +288,5 @@ class _Reader:
 
 
 def dtype_code(name: str) -> int:
-    """A number for a type of items, by its name in Numba."""
+    """Return the code of a type of items, by its name in Numba."""
     return DTYPES.index("bool" if name == "bool_" else name) + 1

@@ -62,7 +62,7 @@ class Exports:
         >>> import os, tempfile
         >>> import hedgerow
         >>> X = {"size": [1.0, 2.0, 3.0, 4.0], "colour": ["red", "blue", "red", "blue"]}
-        >>> booster = hedgerow.train({"min_samples_leaf": 1}, hedgerow.Dataset(X, [1, 2, 3, 5]), 3)
+        >>> booster = hedgerow.train({"n_estimators": 3}, hedgerow.Dataset(X, [1, 2, 3, 5]))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     booster.export(os.path.join(folder, "model.py"), check=X).rows_checked
         4

@@ -220,7 +220,7 @@ def _attempt(
 def ready(client: Any, futures: Sequence[Any]) -> None:
     """Wait until all partitions are computed; raise the error of a failed partition."""
     # The client calls tasks "lost" that are about to run again.
-    while not _types_known(client, futures, 60.0, ("pending", "lost")):
+    while not _wait_for_tasks(client, futures, 60.0, ("pending", "lost")):
         _addresses(client)  # raises if the scheduler is gone
     for number, future in enumerate(futures):
         if future.status == "error":
@@ -233,12 +233,12 @@ def ready(client: Any, futures: Sequence[Any]) -> None:
             )
 
 
-def _types_known(
-    client: Any, futures: Sequence[Any], timeout: float, unsettled: Sequence[str] = ("pending",)
+def _wait_for_tasks(
+    client: Any, futures: Sequence[Any], timeout: float, unfinished: Sequence[str] = ("pending",)
 ) -> bool:
     """Wait until no task is pending; return False if the time runs out."""
     deadline = time.monotonic() + timeout
-    while any(future.status in unsettled for future in futures):
+    while any(future.status in unfinished for future in futures):
         if time.monotonic() > deadline or client.status != "running":
             return False
         time.sleep(_POLL_SECONDS / 10)
@@ -258,7 +258,7 @@ def _join(
         client.submit(join, run, epoch, rank, len(chosen), workers=[address], pure=False)
         for rank, address in enumerate(chosen)
     ]
-    answered = _types_known(client, futures, resilience.connect_timeout)
+    answered = _wait_for_tasks(client, futures, resilience.connect_timeout)
     statuses = [future.status for future in futures]
     client.cancel(futures, force=True)
     if not answered:

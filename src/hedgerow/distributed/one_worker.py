@@ -163,7 +163,7 @@ def run_alone(
     ParameterError
         If no worker has enough memory for the rows.
     """
-    worker = _roomiest(client, tables, reason)
+    worker = _worker_with_most_memory(client, tables, reason)
     logger.info("%s One worker trains on all rows: %s.", reason, worker)
     more = () if tables.validation is None else tuple(tables.validation.futures)
     future = client.submit(
@@ -189,7 +189,7 @@ def _run(work: TrainAlone | FitAlone, n_train: int, *partitions: Partition) -> A
     return work(rows, valid, get_worker().state.nthreads)
 
 
-def _roomiest(client: Any, tables: Tables, reason: AllRowsNeededError) -> str:
+def _worker_with_most_memory(client: Any, tables: Tables, reason: AllRowsNeededError) -> str:
     """Return the address of the worker with the most memory."""
     sizes = client.gather(client.map(_size_of, tables.train.futures, pure=False))
     limits: dict[str, int] = client.run_on_scheduler(_limits_of_workers)

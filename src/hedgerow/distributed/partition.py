@@ -323,7 +323,7 @@ def encoded(partition: Partition, known: Labels) -> tuple[FloatArray, FloatArray
     y, weight = label_array(partition), weight_array(partition)
     counted = slice(None) if weight is None else weight > 0.0
     codes = np.zeros(len(y))
-    codes[counted] = indices_of(y[counted], known.classes, "y")
+    codes[counted] = indices_of(y[counted], known.classes, "y", "the first pass")
     if weight is not None and not weight.any():
         return codes, weight
     return codes, labels.weights_by_class(weight, codes, known.weights)

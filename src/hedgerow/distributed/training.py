@@ -167,7 +167,7 @@ def train_on_workers(
         client,
         replace(
             work,
-            stopping=_with_what_is_left(work.stopping),
+            stopping=_with_time_left(work.stopping),
             mode=mode,
             has_validation=validation is not None,
             checkpoint_every=resilience.checkpoint_every,
@@ -181,7 +181,7 @@ def train_on_workers(
     return model_from_bytes(content)[0]
 
 
-def _with_what_is_left(stopping: StoppingParams) -> StoppingParams:
+def _with_time_left(stopping: StoppingParams) -> StoppingParams:
     """Return parameters with the remaining time budget, because clocks of machines differ."""
     if stopping.time_budget is None:
         return stopping

@@ -162,7 +162,7 @@ class TreeExplanations(ABC):
         >>> from hedgerow import CARTRegressor
         >>> model = CARTRegressor().fit([[1.0, 5.0], [2.0, 3.0], [4.0, 3.0]], [0.0, 0.0, 3.0])
         >>> found = model.explain([[4.0, 3.0]])
-        >>> found.values.tolist(), float(found.base_values)
+        >>> found.values.round(9).tolist(), float(found.base_values)
         ([[2.0, 0.0]], 1.0)
         """
         table = self._read(X)

@@ -68,7 +68,7 @@ class Difference:
 
         Examples
         --------
-        >>> [Difference(mean, 0.1, 50).trust(3.0) for mean in (-0.5, 0.15, 0.3, 2.0)]
+        >>> [round(Difference(mean, 0.1, 50).trust(3.0), 9) for mean in (-0.5, 0.15, 0.3, 2.0)]
         [0.0, 0.25, 1.0, 1.0]
         """
         if not self.mean > 0.0:

@@ -112,7 +112,8 @@ class Evaluation(ABC):
             dataset = dataset.with_offset(list(columns))
         table = dataset.table(self._schema)
         if self._classes is not None and dataset.y is not None:
-            dataset = dataset.with_target(indices_of(column_of(dataset.y, "y"), self._classes, "y"))
+            labels = column_of(dataset.y, "y")
+            dataset = dataset.with_target(indices_of(labels, self._classes, "y", "the model"))
         targets = dataset.targets(table.n_rows, objective.name)
         if isinstance(objective, SeveralTargets):
             like = Targets(np.empty((0, objective.n_outputs)), objective.names)

@@ -95,7 +95,7 @@ class ConformalClassifier(ClassifierMixin, ConformalEstimator):
     >>> X, y, _, _ = load_pima()
     >>> model = ConformalClassifier(level=0.8).fit(X[:600], y[:600])
     >>> sets = model.predict_set(X[600:])
-    >>> sets.shape, 0.7 < sets[range(168), y[600:].astype(int)].mean() < 0.9
+    >>> sets.shape, bool(0.7 < sets[range(168), y[600:].astype(int)].mean() < 0.9)
     ((168, 2), True)
     """
 

@@ -116,7 +116,7 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
     >>> y = np.sin(X[:, 0]) + 0.2 * rng.normal(size=600)
     >>> model = ConformalRegressor(level=0.8).fit(X[:400], y[:400])
     >>> low, high = model.predict_interval(X[400:]).T
-    >>> 0.7 < np.mean((low <= y[400:]) & (y[400:] <= high)) < 0.9
+    >>> bool(0.7 < np.mean((low <= y[400:]) & (y[400:] <= high)) < 0.9)
     True
     """
 

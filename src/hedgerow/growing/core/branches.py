@@ -86,7 +86,7 @@ def make_constraints(
     last_bin : int64 (n_features,)
         Of present values; empty where trees are not grown on bins.
     max_nodes : int
-    given : int64 (n_given, 4)
+    forced : int64 (n_given, 4)
         Cuts that trees begin with; see :class:`hedgerow.kernels.splits.growth.GrowthRules`.
     """
     signs, factors = params.monotone_constraints, params.feature_penalties

@@ -83,7 +83,7 @@ class Passes:
 
         Parameters
         ----------
-        asked : Asked
+        constraints : SearchedNodes
         sums : int64 (nodes, 3)
             g, h and number of rows.
         allowed : uint8 (columns, nodes)

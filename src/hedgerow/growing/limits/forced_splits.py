@@ -35,7 +35,7 @@ def read_forced_splits(forced: Any, schema: Schema) -> Splits | None:
 
     Parameters
     ----------
-    given : dict, path of a JSON file, None, or what this function returns
+    forced : dict, path of a JSON file, None, or what this function returns
     schema : Schema
         Of the training table.
 

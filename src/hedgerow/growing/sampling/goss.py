@@ -357,7 +357,7 @@ def weights_of(options: Options, rows: RowArray) -> FloatArray | None:
 
     Parameters
     ----------
-    extras : Extras
+    options : Options
     rows : uint32
 
     Returns

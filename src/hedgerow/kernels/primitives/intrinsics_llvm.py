@@ -38,7 +38,7 @@ def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def atomic_add(typingctx: Any, array: Any, index: Any, amount: Any) -> Any:
-    """``array[index] += amount`` as one step; returns the value before."""
+    """Add ``amount`` to ``array[index]`` in one step; return the value before."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = _element(context, builder, signature.args[0], args[0], args[1])
@@ -49,7 +49,7 @@ def atomic_add(typingctx: Any, array: Any, index: Any, amount: Any) -> Any:
 
 @intrinsic
 def atomic_load(typingctx: Any, array: Any, index: Any) -> Any:
-    """``array[index]``, ordered after the writes that came before its store."""
+    """Return ``array[index]``, ordered after the writes that came before its store."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = _element(context, builder, signature.args[0], *args)
@@ -60,7 +60,7 @@ def atomic_load(typingctx: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def atomic_store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
-    """``array[index] = value``, ordered after all earlier writes of this thread."""
+    """Store ``value`` in ``array[index]``, ordered after all earlier writes of this thread."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = _element(context, builder, signature.args[0], args[0], args[1])
@@ -72,7 +72,7 @@ def atomic_store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def fused_multiply_add(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
-    """``a * b + c`` with one rounding (IEEE 754 fusedMultiplyAdd)."""
+    """Return ``a * b + c`` with one rounding (IEEE 754 fusedMultiplyAdd)."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.fma(*args)
@@ -84,7 +84,7 @@ def fused_multiply_add(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 def call_address(typingctx: Any, address: Any, argument: Any) -> Any:
     """Call the C function ``int f(int)`` that lies at ``address``.
 
-    The address is data, not a constant of the code, so that compiled kernels
+    The address is data, not a constant of the code, so compiled kernels
     can be kept on disk.
     """
 
@@ -99,7 +99,7 @@ def call_address(typingctx: Any, address: Any, argument: Any) -> Any:
 
 @intrinsic
 def float_of_bits(typingctx: Any, bits: Any) -> Any:
-    """The float64 whose bit pattern is the int64 ``bits``."""
+    """Return the float64 whose bit pattern is the int64 ``bits``."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.DoubleType())
@@ -109,7 +109,7 @@ def float_of_bits(typingctx: Any, bits: Any) -> Any:
 
 @intrinsic
 def bits_of_float(typingctx: Any, value: Any) -> Any:
-    """The bit pattern of a float64 as an int64."""
+    """Return the bit pattern of a float64 as an int64."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(64))
@@ -118,7 +118,7 @@ def bits_of_float(typingctx: Any, value: Any) -> Any:
 
 
 def _borrowed(context: Any, builder: Any, array_type: Any, data: Any, shape: Any) -> Any:
-    """A C-ordered array of the memory at ``data``, which somebody else owns."""
+    """Return a C-ordered array of the memory at ``data``, which the caller owns."""
     array = context.make_array(array_type)(context, builder)
     size = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
     itemsize = stride = context.get_constant(types.intp, size)
@@ -132,7 +132,7 @@ def _borrowed(context: Any, builder: Any, array_type: Any, data: Any, shape: Any
 
 @intrinsic
 def array_at(typingctx: Any, address: Any, shape: Any, dtype: Any) -> Any:
-    """The C-ordered array at ``address``: of ``shape``, a tuple of int64, and ``dtype``.
+    """Return the C-ordered array at ``address`` with ``shape``, a tuple of int64, and ``dtype``.
 
     Like ``numba.carray``, without counting references: the caller holds the memory.
     """
@@ -149,10 +149,10 @@ def array_at(typingctx: Any, address: Any, shape: Any, dtype: Any) -> Any:
 
 @intrinsic
 def line_start(typingctx: Any, words: Any) -> Any:
-    """The first index of a 64-bit array whose address is a whole multiple of a cache line.
+    """Return the first index of a 64-bit array whose address is a multiple of a cache line.
 
-    NumPy's arrays begin anywhere: scratch space that vector code works on has
-    ``SPARE_WORDS`` more than it needs, and starts here.
+    NumPy arrays begin at any address.  Scratch space for vector code has
+    ``SPARE_WORDS`` words more than it needs, and starts at this index.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -166,9 +166,9 @@ def line_start(typingctx: Any, words: Any) -> Any:
 
 @intrinsic
 def words_as(typingctx: Any, words: Any, start: Any, length: Any, dtype: Any) -> Any:
-    """The ``length`` items of ``dtype`` that begin at ``words[start]`` of a 64-bit array.
+    """Return the ``length`` items of ``dtype`` that begin at ``words[start]`` of a 64-bit array.
 
-    Kernels divide scratch space with it.  Nothing checks that the items are inside.
+    Kernels divide scratch space with it.  Nothing checks that the items are inside the array.
     """
     array_type = types.Array(dtype.dtype, 1, "C")
 
@@ -182,7 +182,7 @@ def words_as(typingctx: Any, words: Any, start: Any, length: Any, dtype: Any) ->
 
 @intrinsic(prefer_literal=True)
 def with_field(typingctx: Any, numbers: Any, name: Any, value: Any) -> Any:
-    """The named tuple ``numbers`` with another int64 in one field."""
+    """Return the named tuple ``numbers`` with another int64 in one field."""
     index = numbers.fields.index(name.literal_value)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -193,7 +193,7 @@ def with_field(typingctx: Any, numbers: Any, name: Any, value: Any) -> Any:
 
 @intrinsic
 def trailing_zeros(typingctx: Any, number: Any) -> Any:
-    """Index of the lowest bit that is set; the number must not be 0."""
+    """Return the index of the lowest bit that is set; the number must not be 0."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
@@ -203,7 +203,7 @@ def trailing_zeros(typingctx: Any, number: Any) -> Any:
 
 @intrinsic
 def count_ones(typingctx: Any, number: Any) -> Any:
-    """How many bits of a number are set."""
+    """Count the bits of a number that are set."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ctpop(args[0])
@@ -213,7 +213,7 @@ def count_ones(typingctx: Any, number: Any) -> Any:
 
 @intrinsic
 def count_below(typingctx: Any, array: Any, start: Any, value: Any) -> Any:
-    """How many of ``array[start : start + 16]`` are smaller than ``value``."""
+    """Count the items of ``array[start : start + 16]`` that are smaller than ``value``."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array_type = signature.args[0]

@@ -18,7 +18,7 @@ _WORD = ir.IntType(64)
 
 @intrinsic
 def truths_of(typingctx: Any, word: Any) -> Any:
-    """The lowest ``WIDTH`` bits of a word, the lowest in lane 0."""
+    """Return the lowest ``WIDTH`` bits of a word as truths, the lowest bit in lane 0."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         bits = builder.trunc(args[0], _BITS)
@@ -29,7 +29,7 @@ def truths_of(typingctx: Any, word: Any) -> Any:
 
 @intrinsic
 def word_of(typingctx: Any, truths: Any) -> Any:
-    """The inverse of ``truths_of``; the other bits are 0."""
+    """Invert ``truths_of``; the other bits are 0."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.zext(builder.bitcast(args[0], _BITS), _WORD)

@@ -18,7 +18,7 @@ _INT32 = ir.IntType(32)
 
 
 class Lanes(types.Type):  # type: ignore[misc]
-    """Numba type of ``WIDTH`` numbers of one kind, or of another number of them."""
+    """Numba type of ``width`` numbers of one kind, by default ``WIDTH``."""
 
     def __init__(self, dtype: Any, width: int = WIDTH) -> None:
         self.dtype = dtype
@@ -28,7 +28,7 @@ class Lanes(types.Type):  # type: ignore[misc]
 
 @register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
-    """In LLVM: a vector (of single bits, where the lanes are truths)."""
+    """The LLVM type of lanes: a vector (of single bits, if the lanes are truths)."""
 
     def __init__(self, dmm: Any, fe_type: Any) -> None:
         bits = fe_type.dtype == types.boolean
@@ -69,7 +69,7 @@ _define(operator.ge, {_INTS: "int", _FLOATS: "float"}, _TRUTHS)
 
 
 def _filled(builder: Any, vector: Any, value: Any) -> Any:
-    """A vector with ``value`` in every lane."""
+    """Return a vector with ``value`` in every lane."""
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, _INT32(0))
     zeros = ir.Constant(ir.VectorType(_INT32, vector.count), [0] * vector.count)
     return builder.shuffle_vector(first, first, zeros)
@@ -77,7 +77,7 @@ def _filled(builder: Any, vector: Any, value: Any) -> Any:
 
 @intrinsic
 def spread(typingctx: Any, value: Any) -> Any:
-    """``value`` (int64 or float64) in every lane."""
+    """Return ``value`` (int64 or float64) in every lane."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return _filled(builder, context.get_value_type(sig.return_type), args[0])
@@ -87,7 +87,7 @@ def spread(typingctx: Any, value: Any) -> Any:
 
 
 def _turn(builder: Any, rows: list[Any]) -> list[Any]:
-    """Transpose as many vectors as each has lanes: swap blocks of 4, 2 and 1 over the diagonal."""
+    """Transpose a square of vectors: swap blocks of 4, 2 and 1 across the diagonal."""
     n, size = len(rows), len(rows) // 2
     while size > 0:
         low = [(i if not i & size else i - size + n) for i in range(n)]
@@ -108,7 +108,7 @@ def _data(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
 
 
 def _load(context: Any, builder: Any, width: int, array_type: Any, array: Any, at: Any) -> Any:
-    """``array[at : at + width]`` as a vector."""
+    """Load ``array[at : at + width]`` as a vector."""
     row = ir.VectorType(context.get_value_type(array_type.dtype), width)
     pointer = builder.gep(_data(context, builder, array_type, array), [at])
     pointer = builder.bitcast(pointer, row.as_pointer())
@@ -116,7 +116,7 @@ def _load(context: Any, builder: Any, width: int, array_type: Any, array: Any, a
 
 
 def _store(context: Any, builder: Any, array_type: Any, array: Any, at: Any, lanes: Any) -> Any:
-    """``array[at : ...] = lanes``."""
+    """Store ``lanes`` in ``array`` from ``at`` on."""
     pointer = builder.gep(_data(context, builder, array_type, array), [at])
     pointer = builder.bitcast(pointer, lanes.type.as_pointer())
     builder.store(lanes, pointer, align=array_type.dtype.bitwidth // 8)
@@ -124,7 +124,7 @@ def _store(context: Any, builder: Any, array_type: Any, array: Any, at: Any, lan
 
 
 def _places(context: Any, builder: Any, array_type: Any, array: Any) -> list[Any]:
-    """The first ``WIDTH`` numbers of an array."""
+    """Load the first ``WIDTH`` numbers of an array."""
     start = _data(context, builder, array_type, array)
     return [builder.load(builder.gep(start, [ir.IntType(64)(lane)])) for lane in range(WIDTH)]
 
@@ -136,7 +136,7 @@ def _to_ints(context: Any, builder: Any, lanes: Any) -> Any:
 
 @intrinsic
 def load_turned(typingctx: Any, array: Any, at: Any, offset: Any) -> Any:
-    """``WIDTH`` vectors of int64: lane j of the i-th is ``array[at[j] + offset + i]``.
+    """Load ``WIDTH`` vectors of int64: lane j of vector i is ``array[at[j] + offset + i]``.
 
     ``array`` holds int64 or int32; ``at`` int64.
     """
@@ -156,7 +156,7 @@ def load_turned(typingctx: Any, array: Any, at: Any, offset: Any) -> Any:
 
 @intrinsic
 def load_lanes(typingctx: Any, array: Any, at: Any) -> Any:
-    """Neighbours of an int64 or int32 array as int64."""
+    """Load neighbours of an int64 or int32 array as int64."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return _to_ints(context, builder, _load(context, builder, WIDTH, sig.args[0], *args))
@@ -166,7 +166,7 @@ def load_lanes(typingctx: Any, array: Any, at: Any) -> Any:
 
 @intrinsic
 def gather(typingctx: Any, array: Any, at: Any) -> Any:
-    """Numbers of a float64 array, from the places in an int64 array."""
+    """Load numbers of a float64 array, at the positions in an int64 array."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         data = _data(context, builder, sig.args[0], args[0])
@@ -181,7 +181,7 @@ def gather(typingctx: Any, array: Any, at: Any) -> Any:
 
 @intrinsic
 def to_float(typingctx: Any, lanes: Any) -> Any:
-    """int64 as float64, rounded to nearest."""
+    """Convert int64 to float64, rounded to nearest."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         floats = context.get_value_type(_FLOATS)
@@ -194,9 +194,9 @@ def to_float(typingctx: Any, lanes: Any) -> Any:
 
 @intrinsic
 def short_to_float(typingctx: Any, lanes: Any) -> Any:
-    """int64 between -2**51 and 2**51 as float64.
+    """Convert int64 between -2**51 and 2**51 to float64.
 
-    They become the last bits of a large number, which is taken away again::
+    They become the last bits of a large number, which is then subtracted::
 
         bits of 1.5 * 2**52 + word = bits of (1.5 * 2**52 + word)
     """
@@ -213,15 +213,15 @@ def short_to_float(typingctx: Any, lanes: Any) -> Any:
 
 
 def _converts_words() -> bool:
-    """Whether the processor turns vectors of int64 into float64; without, they go one by one."""
+    """Return whether the processor converts vectors of int64 to float64 in one instruction."""
     return processor_has("avx512dq")
 
 
 def two_halves_to_float(builder: Any, words: Any, ints: Any, floats: Any) -> Any:
-    """``words`` as float64 by operations on vectors that all processors have.
+    """Convert ``words`` to float64 by vector operations that all processors have.
 
-    The halves become floats as the lower bits of a number that is large enough, so only the sum
-    of the two is rounded, as it is by the instruction::
+    Each half becomes a float as the lower bits of a large enough number, so only the sum of
+    the halves is rounded, as by the instruction::
 
         word = 2**32 high + low        low | bits of 2**52            = 2**52 + low
         high + 2**31 | bits of 2**84   = 2**84 + 2**63 + 2**32 high
@@ -240,7 +240,7 @@ def two_halves_to_float(builder: Any, words: Any, ints: Any, floats: Any) -> Any
 
 @intrinsic
 def choose(typingctx: Any, truths: Any, a: Any, b: Any) -> Any:
-    """``a`` in the lanes that are true, ``b`` in the others."""
+    """Return ``a`` in the lanes that are true, ``b`` in the others."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.select(*args)
@@ -250,7 +250,7 @@ def choose(typingctx: Any, truths: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def lane_of(typingctx: Any, lanes: Any, lane: Any) -> Any:
-    """The number in one lane."""
+    """Return the number in one lane."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.extract_element(args[0], builder.trunc(args[1], _INT32))
@@ -260,7 +260,7 @@ def lane_of(typingctx: Any, lanes: Any, lane: Any) -> Any:
 
 @intrinsic
 def load_floats(typingctx: Any, array: Any, at: Any) -> Any:
-    """Neighbours of a float64 or int32 array as float64."""
+    """Load neighbours of a float64 or int32 array as float64."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         row = _load(context, builder, WIDTH, sig.args[0], *args)
@@ -282,9 +282,9 @@ def store_floats(typingctx: Any, array: Any, at: Any, lanes: Any) -> Any:
 
 @intrinsic
 def sum_floats(typingctx: Any, array: Any, at: Any) -> Any:
-    """The sum of ``N_LANES`` float64 neighbours, whatever ``WIDTH`` is.
+    """Return the sum of ``N_LANES`` float64 neighbours, whatever ``WIDTH`` is.
 
-    Halves are added, then their halves, then the last two.
+    The two halves are added, then the halves of the sum, then the last two numbers.
     """
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -303,7 +303,7 @@ def sum_floats(typingctx: Any, array: Any, at: Any) -> Any:
 
 @intrinsic
 def load_line(typingctx: Any, array: Any, at: Any) -> Any:
-    """Sixteen neighbours of an int32 array."""
+    """Load sixteen neighbours of an int32 array."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return _load(context, builder, LINE, sig.args[0], *args)
@@ -323,7 +323,7 @@ def store_line(typingctx: Any, array: Any, at: Any, lanes: Any) -> Any:
 
 @intrinsic
 def keep_line(typingctx: Any, lanes: Any, word: Any) -> Any:
-    """Each of sixteen int32 ``&`` the lower half of ``word``: -1 keeps them, 0 makes them 0."""
+    """Return sixteen int32, each ``&`` the lower half of ``word``: -1 keeps them, 0 clears them."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         low = builder.trunc(args[1], _INT32)

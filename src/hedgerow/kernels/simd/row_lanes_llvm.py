@@ -17,7 +17,7 @@ _FLOATS = Lanes(types.float64)
 
 @intrinsic
 def load_rows(typingctx: Any, array: Any, at: Any, first: Any) -> Any:
-    """``WIDTH`` vectors: lane j of the i-th is ``array[at[first + j] + i]``."""
+    """Load ``WIDTH`` vectors: lane j of vector i is ``array[at[first + j] + i]``."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         data, places = (

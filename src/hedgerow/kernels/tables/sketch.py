@@ -29,9 +29,9 @@ def add_down(a: FloatArray, b: FloatArray) -> FloatArray:
     --------
     >>> import numpy as np
     >>> from hedgerow.kernels.tables.sketch import add_down, add_up
-    >>> add_down(np.float64(1.0), np.float64(1e-20)) == 1.0
+    >>> bool(add_down(np.float64(1.0), np.float64(1e-20)) == 1.0)
     True
-    >>> add_up(np.float64(1.0), np.float64(1e-20)) > 1.0
+    >>> bool(add_up(np.float64(1.0), np.float64(1e-20)) > 1.0)
     True
     """
     total = a + b
