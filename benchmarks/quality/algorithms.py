@@ -64,7 +64,7 @@ class Variant:
     recipe : dict
         Values of the recipe that are not parameters of an estimator.
     kept : callable
-        Which of the alternatives the folds try.
+        Which of the candidates the folds try.
     tries_plain : bool
         Whether the folds try plain trees last.
     """
@@ -86,7 +86,7 @@ class Variant:
 
 
 def _without(**left_out: Any) -> Variant:
-    """The defaults, but for alternatives with these values."""
+    """The defaults without candidates that have these values."""
     names = left_out.items()
     return Variant(kept=lambda values: any(values.get(name) != value for name, value in names))
 
@@ -149,19 +149,19 @@ def predict(problem: tables.Problem, variant: Variant) -> np.ndarray:
 
 @contextmanager
 def changed_defaults(variant: Variant) -> Iterator[None]:
-    """The defaults with the variant's recipe, and alternatives, for as long as it lasts."""
-    recipe, alternatives = defaults.recipe, defaults.alternatives
+    """The defaults with the variant's recipe and candidates, for as long as it lasts."""
+    recipe, candidates = defaults.recipe, defaults.candidates_for
     plain_trees = defaults.plain_trees
 
     def kept(size: Any, params: Any) -> list[dict[str, Any]]:
-        return [values for values in alternatives(size, params) if variant.kept(values)]
+        return [values for values in candidates(size, params) if variant.kept(values)]
 
     def no_trees(size: Any) -> dict[str, Any]:
         return {}
 
     with (
         patch.object(defaults, "recipe", lambda size: {**recipe(size), **variant.recipe}),
-        patch.object(defaults, "alternatives", kept),
+        patch.object(defaults, "candidates_for", kept),
         patch.object(defaults, "plain_trees", plain_trees if variant.tries_plain else no_trees),
     ):
         yield

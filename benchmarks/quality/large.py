@@ -27,6 +27,7 @@ import pandas as pd
 import tables
 from other_tasks import Rows
 from own_process import in_process
+from sklearn.datasets import make_classification
 
 KEPT = Path(__file__).with_name("results") / "large.jsonl"
 N_ROUNDS = {"lightgbm": 100, "xgboost": 100, "catboost": 1_000}
@@ -72,6 +73,27 @@ def _generated(n_rows: int) -> tuple[Rows, Rows]:
     return _divided(Rows(other_tasks._frame(X), y), np.arange(len(y)) >= n_rows)
 
 
+def _kind(kind: str) -> tuple[Rows, Rows]:
+    """220,000 training rows of two classes: steps, smooth sums under noise, or clusters."""
+    n_rows, n_new, rng = 220_000, 50_000, np.random.default_rng(len(kind))
+    n = n_rows + n_new
+    if kind == "steps":
+        X, score = rng.uniform(size=(n, 12)), np.zeros(n)
+        for _ in range(60):
+            columns, cuts = rng.choice(12, 3, replace=False), rng.uniform(0.2, 0.8, 3)
+            score += rng.normal() * ((X[:, columns] > cuts) == rng.integers(0, 2, 3)).all(axis=1)
+    elif kind == "sums":
+        X = rng.normal(size=(n, 15))
+        score = 0.5 * np.sin(2 * X[:, 0]) + 0.4 * X[:, 1] + 0.3 * X[:, 2] ** 2 - 0.3
+        score += 0.3 * np.tanh(2 * X[:, 3])
+    else:
+        X, y = make_classification(n, 25, n_informative=10, n_redundant=4, n_clusters_per_class=6,
+                                   flip_y=0.03, class_sep=0.8, random_state=3)  # fmt: skip
+        return _divided(Rows(other_tasks._frame(X), y), np.arange(n) >= n_rows)
+    y = (rng.uniform(size=n) < 1 / (1 + np.exp(-1.5 * score))).astype(np.int64)
+    return _divided(Rows(other_tasks._frame(X), y), np.arange(n) >= n_rows)
+
+
 def _divided(rows: Rows, new: np.ndarray) -> tuple[Rows, Rows]:
     return rows.take(~new), rows.take(new)
 
@@ -85,6 +107,9 @@ TABLES: dict[str, tuple[str, Callable[[], tuple[Rows, Rows]]]] = {
     "claims": ("poisson", _claims),
     "generated_300k": ("binary", lambda: _generated(300_000)),
     "generated_1m": ("binary", lambda: _generated(1_000_000)),
+    "steps": ("binary", lambda: _kind("steps")),
+    "sums": ("binary", lambda: _kind("sums")),
+    "clusters": ("binary", lambda: _kind("clusters")),
     "flights_3m": ("binary", lambda: _flights(3_000_000, "binary", False)),
 }
 

@@ -18,7 +18,7 @@ from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor, ParameterError
-from hedgerow.boosting.automatic.budget_schedule import Pace
+from hedgerow.boosting.automatic.budget_schedule import BudgetSchedule
 from hedgerow.boosting.automatic.defaults import (
     AUTOMATIC,
     DataSize,
@@ -252,7 +252,7 @@ def test_little_time_is_paced_and_much_time_asks_folds() -> None:
     size = DataSize(200_000, n_features=30)
     values = [within_time(recipe(size), size, t, began=0.0) for t in (0.5, 5.0, 50.0, 5000.0)]
     assert [v["early_stopping"] for v in values] == [False, True, "cv", "cv"]
-    assert all(isinstance(v["learning_rate"], Pace) for v in values[:2])
+    assert all(isinstance(v["learning_rate"], BudgetSchedule) for v in values[:2])
     for plenty in values[2:]:  # the folds are as without a budget, the model is finer
         finest = plenty.pop("finest_rate")
         assert plenty.pop("easy_rounds") is None
@@ -310,10 +310,10 @@ class Clock:
         return self.now
 
 
-def paced(seconds: Iterable[float], path: float, budget: float, expected: float) -> list[float]:
+def scheduled(seconds: Iterable[float], path: float, budget: float, expected: float) -> list[float]:
     """Rates of rounds that take these seconds, as many as there is time for."""
     clock = Clock()
-    rate = Pace(path, clock.now + budget, expected, 0.02, 0.3, clock)
+    rate = BudgetSchedule(path, clock.now + budget, expected, 0.02, 0.3, clock)
     rates: list[float] = []
     for number, took in enumerate(seconds):
         rates.append(rate(number))
@@ -325,32 +325,32 @@ def paced(seconds: Iterable[float], path: float, budget: float, expected: float)
 
 
 def test_the_pace_is_even_where_rounds_are() -> None:
-    rates = paced([0.1] * 100, path=10.0, budget=10.0, expected=0.1)
+    rates = scheduled([0.1] * 100, path=10.0, budget=10.0, expected=0.1)
     np.testing.assert_allclose(rates, 0.1, rtol=1e-9)
 
 
 @given(st.lists(st.floats(0.05, 0.15), min_size=300, max_size=300), st.floats(0.001, 10.0))
 def test_the_path_is_gone_when_the_time_is(seconds: list[float], expected: float) -> None:
-    rates = paced(seconds, path=10.0, budget=10.0, expected=expected)
+    rates = scheduled(seconds, path=10.0, budget=10.0, expected=expected)
     assert all(0.0 < rate <= 0.3 for rate in rates)
     assert sum(rates) == pytest.approx(10.0, rel=0.1)
 
 
 def test_rounds_that_become_slow_take_larger_steps() -> None:
-    rates = paced([0.05] * 100 + [0.2] * 200, path=10.0, budget=10.0, expected=0.05)
+    rates = scheduled([0.05] * 100 + [0.2] * 200, path=10.0, budget=10.0, expected=0.05)
     assert rates[50] == pytest.approx(0.05, rel=0.01)
     assert rates[120] > 3 * rates[50]
     assert sum(rates) == pytest.approx(10.0, rel=0.05)
 
 
 def test_the_pace_has_bounds() -> None:
-    assert set(paced([1.0] * 50, path=20.0, budget=10.0, expected=1.0)) == {0.3}
-    rates = paced([0.01] * 200, path=2.0, budget=10.0, expected=0.01)
+    assert set(scheduled([1.0] * 50, path=20.0, budget=10.0, expected=1.0)) == {0.3}
+    rates = scheduled([0.01] * 200, path=2.0, budget=10.0, expected=0.01)
     np.testing.assert_allclose(rates, 0.02, rtol=1e-9)
 
 
 def test_one_slow_round_is_no_pace() -> None:
-    compiled = paced([3.0] + [0.05] * 300, path=10.0, budget=10.0, expected=0.05)
+    compiled = scheduled([3.0] + [0.05] * 300, path=10.0, budget=10.0, expected=0.05)
     assert max(compiled[1:-5]) < 1.1 * min(compiled[1:-5])
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,10 +23,10 @@ from hedgerow import (
     ParameterError,
 )
 from hedgerow.boosting.automatic import model_selection as contest_module
-from hedgerow.boosting.automatic.candidates import FEWEST_ROWS, alternatives
+from hedgerow.boosting.automatic.candidates import FEWEST_ROWS, candidates_for
 from hedgerow.boosting.automatic.defaults import DataSize, choose, plain_values
 from hedgerow.boosting.automatic.evidence import Difference, warn_of_doubts
-from hedgerow.boosting.automatic.model_selection import Contender, Contest, of_folds
+from hedgerow.boosting.automatic.model_selection import CandidateBest, ModelSelection, of_folds
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.sample import Sample
@@ -72,7 +73,7 @@ def scores(model: Model) -> list[float]:
 def test_the_best_of_all_settings_is_trained(sample: Sample, cautious: bool) -> None:
     asked = {"is_cautious": cautious}
     alone = [fitted(sample, params, **asked) for params in (STUMPS, LARGER, LEVELS)]
-    model = fitted(sample, STUMPS, alternatives=(LARGER, LEVELS), **asked)
+    model = fitted(sample, STUMPS, candidates=(LARGER, LEVELS), **asked)
     best = min(range(3), key=lambda i: scores(alone[i])[0])
     assert best != 0
     if not cautious:  # whose curves are not followed to the end if they are far off
@@ -88,13 +89,13 @@ def test_the_best_of_all_settings_is_trained(sample: Sample, cautious: bool) -> 
 def test_of_equal_settings_the_first_wins(sample: Sample) -> None:
     # No node has so many rows, so that the limit changes nothing.
     same = replace(STUMPS, min_child_weight=1e-2)
-    model = fitted(sample, STUMPS, alternatives=(same,))
+    model = fitted(sample, STUMPS, candidates=(same,))
     assert len(set(scores(model))) == 1
     assert model.training["parameters"]["min_child_weight"] == STUMPS.min_child_weight
 
 
 def test_a_metric_of_the_user_decides(sample: Sample) -> None:
-    asked = StoppingParams("cv", patience=12, alternatives=(LARGER, LEVELS))
+    asked = StoppingParams("cv", patience=12, candidates=(LARGER, LEVELS))
     model = fit(sample, SQUARES, STUMPS, stopping=asked, eval_metric="r2")
     tried = scores(model)
     assert tried[0] < max(tried)  # a greater one is better
@@ -138,7 +139,7 @@ def test_scores_of_folds_that_are_not_kept_are_added_up_again(
     sample: Sample, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     """The scores of the best round say how far it is beyond chance."""
-    asked = {"is_cautious": True, "stride": 2.0, "alternatives": (LARGER,)}
+    asked = {"is_cautious": True, "stride": 2.0, "candidates": (LARGER,)}
     plain = fitted(sample, LEVELS, **asked)
     monkeypatch.setattr(cross_module, "_RECENT_BYTES", room)
     assert model_to_bytes(fitted(sample, LEVELS, **asked)) == model_to_bytes(plain)
@@ -187,6 +188,26 @@ def test_rows_are_read_again_for_another_form_only(sample: Sample) -> None:
     assert rows.whole().numbers is None  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("n_cities", [300, 40])
+def test_statistics_of_folds_are_binned_alike_beside_integers_and_floats(n_cities: int) -> None:
+    # A column of int64 makes a table of keys; the statistics of a fold are floats nevertheless.
+    rng = np.random.default_rng(3)
+    numbers, cities = rng.integers(0, 50, 4_000), rng.integers(0, n_cities, 4_000)
+    y = rng.normal(size=n_cities)[cities] + 0.1 * numbers
+    params = replace(resolve_strategy(resolve(LARGER, SQUARES), SQUARES), target_statistics=True)
+    found = []
+    for values in (numbers.astype(np.int64), numbers.astype(np.float64)):
+        frame = pd.DataFrame({"number": values, "city": pd.Categorical(cities)})
+        rows = FoldRows(Sample(read_any(frame), y), SQUARES, params, 1)
+        data = rows.fold(draw_folds(y, 5, False, 0, None, None)[0])
+        seen, unseen = data.seen.matrix, data.unseen.matrix
+        of_statistic = seen.spec.cut_keys[seen.spec.cut_start[1] :]
+        found.append((of_statistic, seen.by_row, unseen.by_row))
+    assert len(found[0][0]) >= 30
+    for of_integers, of_floats in zip(*found, strict=True):
+        np.testing.assert_array_equal(of_integers, of_floats)
+
+
 # -- how long a curve is followed ---------------------------------------------
 
 
@@ -209,30 +230,85 @@ def test_a_contender_is_a_best_round_that_may_end_earlier(
     curve: list[float], patience: int
 ) -> None:
     usual = BestRound(LOSS, patience, 0.0)
-    contender = Contender(LOSS, patience, 0.0, least=5)
+    candidate = CandidateBest(LOSS, patience, 0.0, least=5)
     for n, score in enumerate(curve, 1):
-        ended, early = usual.observe(n, score), contender.observe(n, score)
-        assert (contender.round, contender.score) == (usual.round, usual.score)
+        ended, early = usual.observe(n, score), candidate.observe(n, score)
+        assert (candidate.round, candidate.score) == (usual.round, usual.score)
         waited = n - usual.round
         assert early == (ended or waited >= 5 + 0.2 * usual.round)
         if early:
             break
-    assert contender.again().round == 0
+    assert candidate.again().round == 0
+
+
+def rounds_followed(curve: Callable[[int], float], **judged: Any) -> int:
+    candidate = CandidateBest(LOSS, 60, 0.0, least=10, **judged).again()
+    return next((n for n in range(1, 1_000) if candidate.observe(n, curve(n))), 1_000)
 
 
 def test_curves_that_are_far_off_are_not_followed() -> None:
-    def rounds(curve: Any, to_beat: float) -> int:
-        contender = Contender(LOSS, 60, 0.0, least=10, to_beat=to_beat)
-        return next((n for n in range(1, 1_000) if contender.observe(n, curve(n))), 1_000)
+    def rounds(curve: Callable[[int], float], *rival: float) -> int:
+        return rounds_followed(curve, rival=rival)
 
     def slow(n: int) -> float:
         return 1.0 + 1.0 / n
 
     assert rounds(slow, 0.5) == 40  # as early as it can be told
     assert 250 < rounds(slow, 0.999) < 350
-    assert rounds(slow, math.nan) == rounds(slow, 1.5) == 1_000
+    assert rounds(slow) == rounds(slow, 1.5) == 1_000
     assert rounds(lambda n: max(1.0 - 0.02 * n, 0.35), 0.3) > 45  # it was still falling
     assert rounds(lambda n: 1.0 + 0.01 * n, 0.9) == 12  # out of patience
+
+
+def test_slow_learners_are_compared_after_as_much_learning() -> None:
+    def quick(n: int) -> float:
+        return 0.50 + 0.19 * math.exp(-n / 50)
+
+    def slow(n: int) -> float:
+        return 0.45 + 0.24 * math.exp(-n / 100)
+
+    rival = [quick(n) for n in range(1, 501)]
+    assert slow(40) > quick(40)
+    assert rounds_followed(slow, rival=rival) > 900  # it is ahead in the end
+    assert rounds_followed(slow, rival=rival[-1:]) == 40
+    assert rounds_followed(lambda n: slow(n) + 0.10, rival=rival) == 40
+    # At half of the rate a round is half as much.
+    assert rounds_followed(lambda n: quick(math.ceil(n / 2)), rival=rival, rate_ratio=0.5) > 500
+    assert rounds_followed(lambda n: quick(math.ceil(n / 4)) + 0.01, rival=rival) < 100
+
+
+def test_many_rows_compare_symmetric_trees_abreast() -> None:
+    every = frozenset(plain_values())
+    logistic = make_objective("logistic")
+    for n_rows, n_outputs, tries in ((199_999, 1, False), (200_000, 1, True), (100_000, 2, True)):
+        size = DataSize(n_rows, 20, n_outputs, by_levels=True)
+        _, asked = choose(BoostParams(), StoppingParams(), every, logistic, size, False)
+        assert asked.at_equal_learning == tries
+        if tries:
+            shapes = [other.grow_policy for other in asked.candidates]
+            assert shapes == ["symmetric"] * (n_outputs == 1)
+
+
+def test_a_slow_learner_is_found_abreast(sample: Sample) -> None:
+    params = resolve_strategy(resolve(replace(LARGER, n_estimators=600), SQUARES), SQUARES)
+    slow = replace(params, reg_lambda=40.0)
+    folds = draw_folds(sample.target, 5, False, 0, None, None)
+    found = {}
+    for at_equal_learning in (False, True):
+        asked = StoppingParams(
+            "cv",
+            patience=60,
+            candidates=(slow,),
+            is_cautious=True,
+            at_equal_learning=at_equal_learning,
+        )
+        rows = FoldRows(sample, SQUARES, params, 1)
+        found[at_equal_learning] = ModelSelection(rows, folds, SQUARES, asked, (LOSS,), 1, None)
+        found[at_equal_learning].hold(params)
+    assert found[False].tried[1]["rounds"] == 40  # far from the best score of the first settings
+    assert found[False].best.params == params
+    assert found[True].best.params == slow
+    assert found[True].best.score < found[False].best.score
 
 
 # -- what is tried ------------------------------------------------------------
@@ -250,7 +326,7 @@ def test_alternatives_have_only_parameters_that_are_free() -> None:
     ]
     for size in sizes:
         params = replace(BoostParams(), max_leaves=8)
-        found = alternatives(size, params)
+        found = candidates_for(size, params)
         assert size.n_rows >= FEWEST_ROWS or not found
         assert found or not 100 < size.n_rows < 3_000
         for values in found:
@@ -271,13 +347,13 @@ def chosen(automatic: set[str], **asked: Any) -> StoppingParams:
 
 def test_explicit_values_are_in_all_alternatives() -> None:
     every = set(plain_values())
-    assert len(chosen(every).alternatives) == 5
-    rest = chosen(every - {"max_leaves"}, max_leaves=5).alternatives
+    assert len(chosen(every).candidates) == 5
+    rest = chosen(every - {"max_leaves"}, max_leaves=5).candidates
     assert [other.max_leaves for other in rest] == [5]
     assert rest[0].max_cat_to_onehot == 254
-    columns = chosen(every - {"colsample_bynode"}, colsample_bynode=0.5).alternatives
+    columns = chosen(every - {"colsample_bynode"}, colsample_bynode=0.5).candidates
     assert {other.colsample_bynode for other in columns} == {0.5}
-    constrained = chosen(every, monotone_constraints={0: 1}).alternatives
+    constrained = chosen(every, monotone_constraints={0: 1}).candidates
     assert {other.grow_policy for other in constrained} == {"leafwise"}
     assert not any(other.linear_leaves for other in constrained)
 
@@ -372,21 +448,21 @@ def test_folds_that_contradict_each_other_are_told() -> None:
 # -- ends before all are tried ------------------------------------------------
 
 
-def contest_of(sample: Sample, budget: Budget | None = None) -> Contest:
+def selection_of(sample: Sample, budget: Budget | None = None) -> ModelSelection:
     params = resolve_strategy(resolve(LARGER, SQUARES), SQUARES)
     others = tuple(resolve(other, SQUARES) for other in (STUMPS, LEVELS))
-    asked = StoppingParams("cv", patience=12, alternatives=others)
+    asked = StoppingParams("cv", patience=12, candidates=others)
     rows = FoldRows(sample, SQUARES, params, 1)
     folds = draw_folds(sample.target, 5, False, 0, None, None)
-    found = Contest(rows, folds, SQUARES, asked, (LOSS,), 1, budget)
+    found = ModelSelection(rows, folds, SQUARES, asked, (LOSS,), 1, budget)
     found.hold(params)
     return found
 
 
 def test_alternatives_are_tried_while_there_is_time(sample: Sample) -> None:
-    assert len(contest_of(sample).tried) == 3
-    assert len(contest_of(sample, Budget(3600.0, 0.0, clock=lambda: 0.0)).tried) == 3
-    spent = contest_of(sample, Budget(1.0, 0.0, clock=lambda: 1.0))
+    assert len(selection_of(sample).tried) == 3
+    assert len(selection_of(sample, Budget(3600.0, 0.0, clock=lambda: 0.0)).tried) == 3
+    spent = selection_of(sample, Budget(1.0, 0.0, clock=lambda: 1.0))
     assert len(spent.tried) == 1
     assert spent.tried[0]["rounds"] == 1
     late = Budget(10.0, 0.0, clock=lambda: 7.0).late_but_for
@@ -429,9 +505,9 @@ def test_late_folds_are_followed_as_far_as_they_speak_for(sample: Sample) -> Non
     (only,) = chosen.record["tried"]
     assert only["rounds"] == len(chosen.curves["loss"])  # still falling when their time was over
     seen = only["rounds"] * LARGER.learning_rate
-    pace = chosen.params.learning_rate
-    assert chosen.n_rounds == pace.n_rounds
-    path = sum(rate for rate in map(pace, range(chosen.n_rounds)))
+    schedule = chosen.params.learning_rate
+    assert chosen.n_rounds == schedule.n_rounds
+    path = sum(rate for rate in map(schedule, range(chosen.n_rounds)))
     assert path > 1.9 * seen
 
 
@@ -459,19 +535,19 @@ def test_an_interrupt_keeps_what_was_best_by_then(
 
     monkeypatch.setattr(contest_module, "grow_folds", grow)
     with pytest.warns(InterruptedFitWarning, match="while folds chose the number"):
-        model = fitted(sample, STUMPS, alternatives=(LARGER, LEVELS))
+        model = fitted(sample, STUMPS, candidates=(LARGER, LEVELS))
     assert len(model.training["folds"]["tried"]) == at - 1
     assert model.training["parameters"]["max_leaves"] == (2 if at == 2 else 8)
     assert model.training["stopped_by"] == "interrupt"
     calls.clear()
     with pytest.raises(KeyboardInterrupt):  # five seconds are not over
-        fitted(sample, STUMPS, alternatives=(LARGER, LEVELS))
+        fitted(sample, STUMPS, candidates=(LARGER, LEVELS))
 
 
 def test_folds_that_cannot_be_drawn_try_nothing() -> None:
     table = read_any(np.arange(4.0)[:, None])
     sample = Sample(table, np.arange(4.0), group=np.zeros(4, np.uint64))
-    asked = StoppingParams("cv", is_cautious=True, alternatives=(LARGER,))
+    asked = StoppingParams("cv", is_cautious=True, candidates=(LARGER,))
     found = choose_rounds(sample, SQUARES, STUMPS, asked, (LOSS,), 1)
     assert found.params is STUMPS
     assert "tried" not in found.record

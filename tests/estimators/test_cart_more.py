@@ -265,7 +265,11 @@ def test_trees_as_json() -> None:
         (CARTRegressor(monotonic_cst=[1, 0, 0, 0]), np.c_[Y, Y], "monotonic_cst"),
         (CARTRegressor(categorical_features=[0]), np.c_[Y, Y], "categorical_features"),
         (CARTRegressor(monotonic_cst=[1, 0]), Y, "2 values for 4"),
-        (CARTRegressor(monotonic_cst=[1, 0, 0, 0], criterion="absolute_error"), Y, "does not support criterion"),
+        (
+            CARTRegressor(monotonic_cst=[1, 0, 0, 0], criterion="absolute_error"),
+            Y,
+            "does not support criterion",
+        ),
         (CARTRegressor(monotonic_cst=[1, 0, 0, 0], categorical_features=[0]), Y, "no order"),
         (CARTClassifier(monotonic_cst=[1, 0, 0, 0]), np.digitize(Y, [-1, 1]), "3 classes"),
         (CARTClassifier(class_weight="balanced"), np.c_[Y > 0, Y > 1], "class_weight"),

@@ -38,7 +38,7 @@ _LAST = 9
 """Rounds whose times tell those of the next; the median hides kernels that were compiled."""
 
 
-class Pace:
+class BudgetSchedule:
     """A schedule (see :mod:`hedgerow.schedules`) that follows the clock.
 
     A rate, once given, stays: asked again for a round, it gives the same.
@@ -65,7 +65,7 @@ class Pace:
     Examples
     --------
     >>> now = iter(range(100))
-    >>> rate = Pace(10.0, 50.0, 1.0, 0.01, 0.5, clock=lambda: float(next(now)))
+    >>> rate = BudgetSchedule(10.0, 50.0, 1.0, 0.01, 0.5, clock=lambda: float(next(now)))
     >>> [round(rate(number), 2) for number in range(3)]
     [0.2, 0.2, 0.2]
     """
@@ -107,4 +107,4 @@ class Pace:
         return rate
 
 
-__all__ = ["HIGHEST_RATE", "LOWEST_RATE", "SHORT_PATH", "USUAL_PATH", "Pace"]
+__all__ = ["HIGHEST_RATE", "LOWEST_RATE", "SHORT_PATH", "USUAL_PATH", "BudgetSchedule"]

@@ -21,8 +21,8 @@ FEWEST_ROWS = 100
 """Fewer rows cannot tell trees from each other."""
 
 _SMALL, _MEDIUM = 3_000, 10_000
-_LARGE = 200_000
-"""Rows times outputs; more leave little to gain from the choice, and make it dear."""
+LARGE = 200_000
+"""Rows times outputs; of more, the choice gains by symmetric trees alone."""
 
 _VECTORS = 8
 """Trees of so many classes are shared, with vectors in their leaves: neither cuts nor leaves of
@@ -38,7 +38,7 @@ MOST_LEVELS = 254
 """Columns of more categories are replaced by statistics of the target."""
 
 
-def alternatives(size: DataSize, params: BoostParams) -> list[Values]:
+def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
     """What the folds are to try beside ``params``, which are those of the recipe.
 
     Parameters
@@ -53,7 +53,7 @@ def alternatives(size: DataSize, params: BoostParams) -> list[Values]:
 
     Examples
     --------
-    >>> [sorted(values) for values in alternatives(DataSize(1_000), BoostParams())]
+    >>> [sorted(values) for values in candidates_for(DataSize(1_000), BoostParams())]
     [['colsample_bynode', 'max_leaves'], ['max_leaves']]
     """
     has_statistics = size.most_levels > MOST_LEVELS
@@ -76,14 +76,14 @@ def alternatives(size: DataSize, params: BoostParams) -> list[Values]:
     elif size.squares:
         # Eight levels took most time, and gained 0.1% in the mean (best on 3 of 14 tables).
         found = [_levels(5)] if symmetric and size.n_rows < _MEDIUM else []
-    elif size.n_rows * size.n_outputs < _LARGE:
+    elif size.n_rows * size.n_outputs < LARGE:
         found = [smaller]
         if symmetric and size.n_outputs == 1:
             found.append({**_levels(6), "min_samples_leaf": 1})
         if by_level:
             found.append({**smaller, **one_by_one})
     else:
-        found = []
+        found = [{**_levels(6), "min_samples_leaf": 1}] if symmetric and size.n_outputs == 1 else []
     return found
 
 
@@ -118,4 +118,4 @@ def _levels(depth: int) -> Values:
     return {"grow_policy": "symmetric", "max_leaves": None, "max_depth": depth}
 
 
-__all__ = ["FEWEST_ROWS", "MOST_LEVELS", "alternatives", "plain_trees"]
+__all__ = ["FEWEST_ROWS", "LARGE", "MOST_LEVELS", "candidates_for", "plain_trees"]

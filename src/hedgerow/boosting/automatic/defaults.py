@@ -16,7 +16,7 @@ rounds, and small leaves on tiny tables.
 
 Rounds end when the loss of rows that were not trained on has stopped to fall.  Small
 tables ask the rows of every fold, larger ones those of one fold; then all rows are
-trained on.  The folds also choose between the recipe and a few alternatives to it
+trained on.  The folds also choose between the recipe and a few other candidates
 (:mod:`hedgerow.boosting.automatic.candidates`).  `benchmarks/quality` has the evidence,
 `docs/defaults-experiments.md` the figures.
 """
@@ -32,12 +32,13 @@ from hedgerow.boosting.automatic.budget_schedule import (
     LOWEST_RATE,
     SHORT_PATH,
     USUAL_PATH,
-    Pace,
+    BudgetSchedule,
 )
 from hedgerow.boosting.automatic.candidates import (
     FEWEST_ROWS,
+    LARGE,
     MOST_LEVELS,
-    alternatives,
+    candidates_for,
     plain_trees,
 )
 from hedgerow.boosting.automatic.data_size import DataSize
@@ -94,7 +95,7 @@ _OF_SHAPE = frozenset({"grow_policy", "max_leaves", "max_depth"})
 
 _OF_FOLDS = (
     *("folds", "rounds_factor", "stride", "easy_rounds", "finest_rate"),
-    *("lead", "least_patience"),
+    *("lead", "least_patience", "at_equal_learning"),
 )
 
 _HURRIED_ROUNDS = 300
@@ -253,6 +254,7 @@ def _of_size(size: DataSize) -> Values:
         "folds": (10, 2 if size.n_rows < _MEDIUM else 1),
         "rounds_factor": _LONGER if size.squares else 1.0,
         "stride": _STRIDE,
+        "at_equal_learning": size.n_rows * size.n_outputs >= LARGE,
     }
 
 
@@ -330,9 +332,9 @@ def within_time(
     if hurried:  # too few rounds to learn too much: no row is set aside
         values, path = in_a_hurry(size, n_rounds)
     likely = min(max(path * seconds_a_round / seconds, LOWEST_RATE), HIGHEST_RATE)
-    pace = Pace(path, began + seconds, seconds_a_round, LOWEST_RATE, HIGHEST_RATE)
-    paced = {"learning_rate": pace, "early_stopping": not hurried, **_many_rounds(likely)}
-    return values | paced
+    schedule = BudgetSchedule(path, began + seconds, seconds_a_round, LOWEST_RATE, HIGHEST_RATE)
+    scheduled = {"learning_rate": schedule, "early_stopping": not hurried, **_many_rounds(likely)}
+    return values | scheduled
 
 
 def _many_rounds(rate: float) -> Values:
@@ -376,7 +378,6 @@ def choose(
     is_recorded : bool, default=False
         Whether another run may go on from a checkpoint of this one.  The number of rounds is
         then all that hangs on a clock: the trees of both runs are to be of one kind.
-
     goes_on : bool, default=False
         Whether rounds are added to a model, now or later, and so are counted.
 
@@ -427,13 +428,13 @@ def choose(
         return replace(params, **chosen), stopping
     free = may_be_chosen - {"max_leaves"} if is_symmetric(params) else may_be_chosen
     params = replace(params, **chosen)
-    others = [other for other in alternatives(size, params) if free.issuperset(other)]
+    others = [other for other in candidates_for(size, params) if free.issuperset(other)]
     tried = tuple(replace(params, **other) for other in others)
     plain = None
     if free >= _OF_SHAPE and given_depth is None:
         kept = frozenset() if params.forced_bins is None else {"max_bins"}
         plain = replace(params, **_only(free - kept, plain_trees(size)))
-    return params, replace(stopping, alternatives=tried, plain=None if plain == params else plain)
+    return params, replace(stopping, candidates=tried, plain=None if plain == params else plain)
 
 
 def _finds_rounds(params: BoostParams, stopping: StoppingParams, automatic: frozenset[str]) -> bool:

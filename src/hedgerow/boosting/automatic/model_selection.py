@@ -1,20 +1,21 @@
-"""Which settings of the trees predict the rows of the folds best.
+"""The selection of tree parameters by cross-validation.
 
 Glossary
 --------
-alternatives  settings beside those that are asked for first; they are of the trees, so
-              the rows are divided once, and read again for another form of theirs only
-stride        a round of a fold is as large as so many of the model
+candidate   tree parameters to compare with the first ones; rows are divided into folds once,
+            and read again only if the tree parameters need another form of the rows
+stride      learning rate of the folds over that of the model: one round of the folds
+            equals so many rounds of the model
 
 ::
 
-    settings         folds                           score of all tested rows
-    first            1 2 3 4 5   grown abreast       0.412 after 80 rounds
-    alternative 1    1 2 3 4 5                       0.405 after 130 rounds   <- the best
-    alternative 2    1 2 3 4 5                       0.431 after 60 rounds
+    parameters       folds                             score of all tested rows
+    first            1 2 3 4 5   grown side by side    0.412 after 80 rounds
+    candidate 1      1 2 3 4 5                         0.405 after 130 rounds   <- the best
+    candidate 2      1 2 3 4 5                         0.431 after 60 rounds
 
-All are judged by the same rows, so what these have of chance is in all scores alike.  Large
-steps tell which trees suit the data, and how far to go, nearly as well as small ones:
+The same rows judge all candidates, so chance affects all scores alike.  A large learning rate
+shows which trees suit the data, and how many rounds they need, nearly as well as a small one:
 `docs/defaults-experiments.md` has the measurements.
 """
 
@@ -48,7 +49,10 @@ _WITHOUT_EFFECT = frozenset({"bundle_features"})
 _PATIENCE_SHARE = 0.2
 _ROUNDS_TO_JUDGE = 40
 _ROUNDS_TO_SIEVE = 24
+_ROUNDS_AT_EQUAL_LEARNING = 100
+"""Curves of many rows have plateaus at first, where a slow learner seems to have ended."""
 _FAR = 1.3
+"""Gains of the later half of the rounds by which a curve may be behind another."""
 _CLEARLY = 1.0
 """Standard errors by which the plain settings are to be ahead: the recipe holds on more tables, so
 that a lead which may be chance mostly is."""
@@ -58,54 +62,72 @@ _MANY_FOLDS = 2
 
 
 @dataclass(slots=True)
-class Contender(BestRound):
+class CandidateBest(BestRound):
     r"""A best round that is not waited for longer than is worth while.
 
-    Patience grows with the rounds, as the steps of a curve do; and a curve that is far from
-    the score to beat, by what it has gained lately, is not followed to its end::
+    Patience grows with the rounds, as the steps of a curve do; and a curve that is far behind
+    another, by what it has gained lately, is not followed to its end.  If the other one is given
+    round by round, both are compared after as much learning, rounds times rate: settings that
+    learn slowly may go further::
 
         score
-          |  \.
-          |    `-.___  gained over the later half of the rounds
-          |          `------   ^
-          |                    |  far more than that
-          |..................  v  to beat
+          |  \.                the other one
+          |   \.`-.___
+          |     `-.   `------  gained over the later half of the rounds
+          |        `-.     ^
+          |           `-.  |   far more than that
+          |..............`-v.
 
     Parameters
     ----------
     least : int, default=1
         Patience at the first round; at most ``patience``.
-    to_beat : float, default=nan
-        Score of another curve; nan: there is none.
+    rival : sequence of float, default=()
+        Best scores of another curve, round by round; the last one holds from there on.
+    rate_ratio : float, default=1.0
+        Learning rate over that of the other curve.
     judged_from : int, default=40
-        Round from which on a curve may be far from it.
+        Round from which on a curve may be far behind.
+
+    Attributes
+    ----------
+    bests : list of float
+        Best score up to each round.
     """
 
     least: int = 1
-    to_beat: float = math.nan
+    rival: Sequence[float] = ()
+    rate_ratio: float = 1.0
     judged_from: int = _ROUNDS_TO_JUDGE
-    _bests: list[float] = field(default_factory=list, repr=False)
+    bests: list[float] = field(default_factory=list, repr=False)
 
-    def again(self) -> Contender:
+    def again(self) -> CandidateBest:
         """The same before the first round."""
-        first = Contender(self.metric, self.patience, self.min_delta)
-        first.least, first.to_beat, first.judged_from = self.least, self.to_beat, self.judged_from
+        first = CandidateBest(self.metric, self.patience, self.min_delta, least=self.least)
+        first.rival, first.rate_ratio, first.judged_from = (
+            self.rival,
+            self.rate_ratio,
+            self.judged_from,
+        )
         return first
 
     def observe(self, n_rounds: int, score: float) -> bool:
         """Note the score after ``n_rounds`` rounds; True if the fit should end."""
         out_of_patience = BestRound.observe(self, n_rounds, score)
-        self._bests.append(self.score)
+        self.bests.append(self.score)
         waited = n_rounds - self._reference_round
         grown = self.least + _PATIENCE_SHARE * self._reference_round
         return out_of_patience or waited >= grown or self._is_hopeless()
 
     def _is_hopeless(self) -> bool:
-        n = len(self._bests)
-        if n < self.judged_from or not self.metric.improves(self.to_beat, self.score):
+        n = len(self.bests)
+        if n < self.judged_from or not self.rival:
             return False
-        lately = abs(self.score - self._bests[n // 2])
-        return abs(self.to_beat - self.score) > _FAR * lately
+        other = self.rival[min(math.ceil(n * self.rate_ratio), len(self.rival)) - 1]
+        if not self.metric.improves(other, self.score):
+            return False
+        lately = abs(self.score - self.bests[n // 2])
+        return abs(other - self.score) > _FAR * lately
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +156,7 @@ class Entry:
         return math.nan if self.grown.best is None else self.grown.best.score
 
 
-class Contest:
+class ModelSelection:
     """Grows the folds with one setting after the other.
 
     Parameters
@@ -183,7 +205,7 @@ class Contest:
         self.interrupted = False
 
     def hold(self, params: BoostParams) -> None:
-        """Try ``params``, then the alternatives, until an interrupt or the end of the time."""
+        """Try ``params``, then the candidates, until an interrupt or the end of the time."""
         share = self._share_of_folds()
         if self._budget is not None:
             self._limits = replace(self._limits, is_late=self._budget.deadline(share))
@@ -191,7 +213,7 @@ class Contest:
         self._note(params, self.best)
         self.interrupted = self.best.grown.interrupted
         self._leave_time_for_model()
-        for other in self._request.alternatives:
+        for other in self._request.candidates:
             self._challenge(params, other, by=self._request.lead)
         if self._request.plain is not None and self._is_promising(self._request.plain):
             self._challenge(params, self._request.plain, by=_CLEARLY)
@@ -279,11 +301,11 @@ class Contest:
         requested = of_folds(params, self._request.stride)
         rows = self._rows.for_trees(requested)
         best = self._judge(params)
-        if isinstance(best, Contender) and params is self._request.plain:
+        if isinstance(best, CandidateBest) and params is self._request.plain:
             # Large trees may rise at first, on columns that name things: 24 rounds show it.
             best.least = _ROUNDS_TO_SIEVE if self._is_doubtful() else best.least
             if to_beat is not None:
-                best.to_beat, best.judged_from = to_beat, _ROUNDS_TO_SIEVE
+                best.rival, best.judged_from = (to_beat,), _ROUNDS_TO_SIEVE
         limits = replace(self._limits, best=best)
         grown = grow_folds(
             rows, folds or self._folds, self._objective, requested, limits, self._metrics,
@@ -293,17 +315,22 @@ class Contest:
 
     def _judge(self, params: BoostParams) -> BestRound:
         requested, metric = self._request, self._metrics[0]
-        stride = requested.stride
+        stride, rate_ratio = requested.stride, 1.0
         if self.tried and params.learning_rate < self.best.params.learning_rate:
-            stride *= params.learning_rate / self.best.params.learning_rate
+            rate_ratio = params.learning_rate / self.best.params.learning_rate
+        stride *= rate_ratio
         patience = math.ceil(requested.patience / stride)
         if not requested.is_cautious:
             return BestRound(metric, patience, requested.min_delta)
         least = patience
         if requested.least_patience is not None:
             least = math.ceil(requested.least_patience / stride)
-        to_beat = self.best.score if self.tried else math.nan
-        return Contender(metric, patience, requested.min_delta, least=least, to_beat=to_beat)
+        judge = CandidateBest(metric, patience, requested.min_delta, least=least)
+        if self.tried and isinstance(other := self.best.grown.best, CandidateBest):
+            judge.rival, judge.rate_ratio = other.bests[-1:], rate_ratio
+            if requested.at_equal_learning:
+                judge.rival, judge.judged_from = other.bests, _ROUNDS_AT_EQUAL_LEARNING
+        return judge
 
     def _note(self, first: BoostParams, entry: Entry) -> None:
         others = {
@@ -332,14 +359,14 @@ def of_folds(params: BoostParams, stride: float) -> BoostParams:
 
 
 def with_resolved(stopping: StoppingParams, schema: Schema, objective: Objective) -> StoppingParams:
-    """The same with alternatives that are complete, as those of the model are."""
+    """Return the request with the candidates' parameters resolved, as those of the model are."""
 
     def complete(params: BoostParams) -> BoostParams:
         return resolved(params, objective, schema)
 
-    alternatives = tuple(complete(each) for each in stopping.alternatives)
+    candidates = tuple(complete(each) for each in stopping.candidates)
     plain = None if stopping.plain is None else complete(stopping.plain)
-    return replace(stopping, alternatives=alternatives, plain=plain)
+    return replace(stopping, candidates=candidates, plain=plain)
 
 
-__all__ = ["Contest", "Entry", "of_folds", "with_resolved"]
+__all__ = ["Entry", "ModelSelection", "of_folds", "with_resolved"]

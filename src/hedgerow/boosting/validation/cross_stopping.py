@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.boosting.automatic.budget_schedule import HIGHEST_RATE, SHORT_PATH, Pace
+from hedgerow.boosting.automatic.budget_schedule import HIGHEST_RATE, SHORT_PATH, BudgetSchedule
 from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows, warn_of_doubts
-from hedgerow.boosting.automatic.model_selection import Contest, of_folds
+from hedgerow.boosting.automatic.model_selection import ModelSelection, of_folds
 from hedgerow.boosting.automatic.repeats import find_repeats
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.training_loop import TWICE
@@ -159,10 +159,10 @@ def choose_rounds(
         return ChosenRounds(params, few, {}, rows, {**record, "folds": [0, 0]})
     record["folds"] = [len(folds), len(folds[:n_tested])]
     folds = folds[:n_tested]
-    contest = Contest(rows, folds, objective, stopping, metrics, n_threads, budget, alike)
-    contest.hold(params)
-    record["tried"] = contest.tried
-    return _found(contest, stopping, folds, alike, record)
+    selection = ModelSelection(rows, folds, objective, stopping, metrics, n_threads, budget, alike)
+    selection.hold(params)
+    record["tried"] = selection.tried
+    return _found(selection, stopping, folds, alike, record)
 
 
 def _divided(
@@ -186,14 +186,14 @@ def _divided(
 
 
 def _found(
-    contest: Contest,
+    selection: ModelSelection,
     stopping: StoppingParams,
     folds: Sequence[Fold],
     alike: npt.NDArray[np.uint64] | None,
     record: dict[str, Any],
 ) -> ChosenRounds:
     """Derive rounds and rate from the selected parameters; ``alike`` are observation keys."""
-    best, grown, interrupted = contest.best, contest.best.grown, contest.interrupted
+    best, grown, interrupted = selection.best, selection.best.grown, selection.interrupted
     most = best.params.n_estimators
     fewest = min(len(fold.train) for fold in folds)
     telling = interrupted or fewest >= 2 * best.params.min_samples_leaf
@@ -257,11 +257,11 @@ def _paced(chosen: ChosenRounds, stopping: StoppingParams, seconds_a_round: floa
     rate = params.learning_rate
     end = stopping.began + stopping.time_budget
     finest = min(stopping.finest_rate, rate)
-    pace = Pace(chosen.n_rounds * rate, end, seconds_a_round, finest, HIGHEST_RATE)
+    schedule = BudgetSchedule(chosen.n_rounds * rate, end, seconds_a_round, finest, HIGHEST_RATE)
     most = math.ceil(params.n_estimators * rate / finest)
-    params = replace(params, learning_rate=pace, n_estimators=most)
+    params = replace(params, learning_rate=schedule, n_estimators=most)
     of_folds = rate * stopping.stride
-    return replace(chosen, params=params, n_rounds=pace.n_rounds, fold_rate=of_folds)
+    return replace(chosen, params=params, n_rounds=schedule.n_rounds, fold_rate=of_folds)
 
 
 def _warn_of_rounds(n_rounds: int, n_seen: int) -> None:

@@ -71,10 +71,14 @@ class StoppingParams:
     least_patience : int >= 1 or None
         For ``"cv"`` with ``is_cautious``: patience at the first round, which grows by a fifth
         of the rounds, up to ``patience``.  None: ``patience`` from the start.
-    alternatives : tuple of BoostParams
+    candidates : tuple of BoostParams
         For ``"cv"``: other tree parameters, from which the folds select the best.
     lead : float or None
         Required lead of a candidate, in standard errors; None: any lead is enough.
+    at_equal_learning : bool
+        For ``"cv"`` with ``is_cautious``: a candidate is compared with the best parameters after
+        as much learning (rounds times learning rate), not with their best score.  Slow learners
+        may win, but the folds take longer.
     plain : BoostParams or None
         For ``"cv"``: the plain parameters, which the folds try last; only on the first fold if
         the best parameters are better there.
@@ -106,8 +110,9 @@ class StoppingParams:
     stride: float = 1.0
     easy_rounds: int | None = None
     least_patience: int | None = None
-    alternatives: tuple[BoostParams, ...] = ()
+    candidates: tuple[BoostParams, ...] = ()
     lead: float | None = None
+    at_equal_learning: bool = False
     plain: BoostParams | None = None
     finest_rate: float | None = None
     is_cautious: bool = False

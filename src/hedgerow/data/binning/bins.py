@@ -424,7 +424,7 @@ def _cuts_between(found: list[tuple[AnyArray, AnyArray]], schema: Schema) -> Int
     """Return the keys halfway between the values below and above each cut."""
     below = np.concatenate([pair[0] for pair in found])
     above = np.concatenate([pair[1] for pair in found])
-    if not schema.has_int:
+    if below.dtype.kind == "f":  # some columns of a table of keys may be all floats
         return keys_of_floats(midpoints(below.astype(np.float64), above.astype(np.float64)))
     is_int = np.repeat([kind == "int" for kind in schema.kinds], [len(pair[0]) for pair in found])
     halves = midpoints(floats_of_keys(below), floats_of_keys(above))
