@@ -52,7 +52,7 @@ def _mean(
     return Metric(name, function, higher, tasks, from_raw, sums, what, built_in=True)
 
 
-def _whole(
+def _of_all_rows(
     name: str,
     function: MetricFunction,
     tasks: tuple[Task, ...],
@@ -76,7 +76,7 @@ def _of_numbers() -> Iterator[Metric]:
     )
     yield mean("mse", scores.squared_errors, "mean squared error")
     yield mean("mae", scores.absolute_errors, "mean absolute error")
-    yield _whole(
+    yield _of_all_rows(
         "r2", scores.r2, _NUMBERS, "explained share of the variance", higher=True,
         sums=Explained(),
     )  # fmt: skip
@@ -86,9 +86,9 @@ def _of_numbers() -> Iterator[Metric]:
     )
     yield mean("msle", regression.squared_log_errors, "mean squared error of log(1 + y)")
     yield _mean("rmsle", regression.squared_log_errors, _NUMBERS, "root of `msle`", then=math.sqrt)
-    yield _whole("median_error", regression.median_error, _NUMBERS, "median absolute error")
-    yield _whole("max_error", regression.largest_error, _NUMBERS, "largest absolute error")
-    yield _whole(
+    yield _of_all_rows("median_error", regression.median_error, _NUMBERS, "median absolute error")
+    yield _of_all_rows("max_error", regression.largest_error, _NUMBERS, "largest absolute error")
+    yield _of_all_rows(
         "explained_variance", regression.explained_variance, _NUMBERS,
         "1 minus the variance of the errors over that of y", higher=True,
     )  # fmt: skip
@@ -106,7 +106,7 @@ def _of_numbers() -> Iterator[Metric]:
         ("d2_gamma", regression.gamma_deviances, weighted_mean, "`gamma_deviance`"),
     ):
         skill, text = Skill(values, center), f"1 minus {what} over that of the best constant"
-        yield _whole(name, skill, _NUMBERS, text, higher=True)
+        yield _of_all_rows(name, skill, _NUMBERS, text, higher=True)
 
 
 def _of_classes() -> Iterator[Metric]:
@@ -122,7 +122,7 @@ def _of_classes() -> Iterator[Metric]:
 
     def curve(name: str, summary: curves.Summary, what: str, by_weight: bool = False) -> Metric:
         function = OneAgainstRest(name, summary, by_weight)
-        return _whole(name, function, _CLASSES, what, higher=True)
+        return _of_all_rows(name, function, _CLASSES, what, higher=True)
 
     yield curve("auc", Curve.area, "area under the ROC curve; classes by weight", True)
     yield curve("average_precision", Curve.average_precision, "area under the PR curve, in steps")
@@ -133,13 +133,13 @@ def _of_classes() -> Iterator[Metric]:
         ("auc_ovr", OneAgainstRest, False, "`auc` of each class against the rest, all alike"),
         ("auc_ovr_weighted", OneAgainstRest, True, "the same, classes by weight"),
     ):
-        yield _whole(name, one(name, Curve.area, by_weight), _MANY, what, higher=True)
+        yield _of_all_rows(name, one(name, Curve.area, by_weight), _MANY, what, higher=True)
     for name, by_weight, what in (
         ("auc_ovo", False, "`auc` of pairs of classes, all alike (Hand and Till 2001)"),
         ("auc_ovo_weighted", True, "the same, pairs by weight"),
     ):
-        yield _whole(name, OneAgainstOne(name, by_weight), _MANY, what, higher=True)
-    yield _whole(
+        yield _of_all_rows(name, OneAgainstOne(name, by_weight), _MANY, what, higher=True)
+    yield _of_all_rows(
         "auc_mu", AucMu(), _MANY, "`auc` of pairs by raw scores (Kleiman and Page 2019)",
         higher=True, from_raw=True,
     )  # fmt: skip
@@ -147,7 +147,7 @@ def _of_classes() -> Iterator[Metric]:
     def table(
         name: str, summary: Callable[..., float], what: str, tasks: tuple[Task, ...]
     ) -> Metric:
-        return _whole(name, OfTable(summary), tasks, what, higher=True)
+        return _of_all_rows(name, OfTable(summary), tasks, what, higher=True)
 
     yield table("balanced_accuracy", confusion.balanced_accuracy, "mean recall", _CLASSES)
     yield table("mcc", confusion.matthews, "Matthews' correlation coefficient", _CLASSES)
@@ -195,7 +195,7 @@ class WithParameter:
         """Return the metric for a value of its parameter."""
         if self.by_row:
             return _mean(name, self.make(value), self.tasks, self.what, higher=self.higher)  # type: ignore[arg-type]
-        return _whole(name, self.make(value), self.tasks, self.what, higher=self.higher)  # type: ignore[arg-type]
+        return _of_all_rows(name, self.make(value), self.tasks, self.what, higher=self.higher)  # type: ignore[arg-type]
 
 
 WITH_PARAMETER: dict[str, WithParameter] = {
@@ -254,7 +254,7 @@ METRICS: dict[str, Metric] = {
         *_of_numbers(),
         *_of_classes(),
         *(entry.metric(name, entry.default) for name, entry in WITH_PARAMETER.items()),
-        _whole(
+        _of_all_rows(
             "concordance", Concordance(), ("survival",), "share of the pairs in right order",
             higher=True,
         ),

@@ -106,7 +106,7 @@ class ChunkRows(FitRows):
             self._ranks,
             self._mode,
             adds_scores(params),
-            whole=complete_queries(data, self.objective, self._others, params.seed, n_threads),
+            cross_row=complete_queries(data, self.objective, self._others, params.seed, n_threads),
         )
         grower.start(self.base)
         if params.leaf_estimation == "line_search":

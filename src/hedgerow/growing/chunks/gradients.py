@@ -49,7 +49,7 @@ class ChunkGradients:
     most_rows : int
         Of a chunk.
     n_threads : int
-    whole : CrossRowGradients, optional
+    cross_row : CrossRowGradients, optional
         Computes them in place of the objective.
     """
 
@@ -59,9 +59,9 @@ class ChunkGradients:
         newton: bool,
         most_rows: int,
         n_threads: int,
-        whole: CrossRowGradients | None = None,
+        cross_row: CrossRowGradients | None = None,
     ) -> None:
-        self.whole = whole
+        self.cross_row = cross_row
         precomputed = objective.kernel_id == PRECOMPUTED
         self._loss = cast(PrecomputedLoss, objective) if precomputed else None
         self._space: FloatArray = np.empty(2 * most_rows if precomputed else 0)
@@ -79,8 +79,8 @@ class ChunkGradients:
         loss = self._loss
         if loss is None:
             return chunk.work.probability
-        if self.whole is not None:
-            return self.whole.of_chunk(chunk)
+        if self.cross_row is not None:
+            return self.cross_row.of_chunk(chunk)
         found = self._space[: 2 * chunk.n_rows].reshape(2, chunk.n_rows)
         target, raw, weight = chunk.target, chunk.work.raw, chunk.weight
 

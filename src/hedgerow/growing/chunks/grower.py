@@ -89,7 +89,7 @@ class ChunkGrower:
         (:meth:`add`).
     n_copies : int, default=1
         As for ``TreeGrower``.
-    whole : CrossRowGradients, optional
+    cross_row : CrossRowGradients, optional
         Computes the gradients of a loss that compares rows.
 
     Raises
@@ -116,7 +116,7 @@ class ChunkGrower:
         mode: GrowMode = "data",
         adds_scores: bool = True,
         n_copies: int = 1,
-        whole: CrossRowGradients | None = None,
+        cross_row: CrossRowGradients | None = None,
     ) -> None:
         check(mode)
         self._store, self._objective = store, objective
@@ -146,7 +146,7 @@ class ChunkGrower:
         self._sums = aligned_zeros((n_threads, SUMS), np.int64)
         self._places = ChunkAddresses(n_threads)
         newton = params.leaf_estimation not in FIRST_ORDER
-        self._gradients = ChunkGradients(objective, newton, most_rows, n_threads, whole)
+        self._gradients = ChunkGradients(objective, newton, most_rows, n_threads, cross_row)
         n_pieces = n_threads * len(store.chunk_sizes)
         self._segments = np.zeros((64, n_pieces, 2), dtype=np.int32)
         self._sampler = make_sampler(params, 0, n_threads, packs=True)
@@ -172,10 +172,10 @@ class ChunkGrower:
         traffic, nodes = Traffic(), self._tree
         self.traffic.append(traffic)
         nodes.begin(tree, output, self._objective.n_outputs)
-        whole = self._gradients.whole
+        cross_row = self._gradients.cross_row
         if whole is not None:
-            self.update_scores(after=whole.collect)
-            whole.fill(int(nodes.scalars[layout.IS_ROUND]) // self._n_parallel)
+            self.update_scores(after=cross_row.collect)
+            cross_row.fill(int(nodes.scalars[layout.IS_ROUND]) // self._n_parallel)
         self._start_tree(traffic)
         while True:
             parents, full = nodes.next_batch()
