@@ -173,7 +173,7 @@ class ChunkGrower:
         self.traffic.append(traffic)
         nodes.begin(tree, output, self._objective.n_outputs)
         cross_row = self._gradients.cross_row
-        if whole is not None:
+        if cross_row is not None:
             self.update_scores(after=cross_row.collect)
             cross_row.fill(int(nodes.scalars[layout.IS_ROUND]) // self._n_parallel)
         self._start_tree(traffic)
