@@ -160,6 +160,33 @@ def test_the_view_of_files_does_not_read_them(tmp_path: Path) -> None:
     assert (value_of(view, "target"), value_of(view, "weight")) == ("income", "city")
 
 
+@pytest.mark.parametrize(
+    ("n_files", "target", "text"),
+    [
+        (1, "income", "rows of 1 file; target 'income'"),
+        (3, "income", "rows of 3 files; target 'income'"),
+        (2, ["low", "high"], "rows of 2 files; target 'low', 'high'"),
+    ],
+)
+def test_the_repr_of_files_does_not_read_them(
+    tmp_path: Path, n_files: int, target: str | list[str], text: str
+) -> None:
+    paths = [tmp_path / f"{k}.csv" for k in range(n_files)]
+    for path in paths:
+        path.write_text("age,income,low,high\n31,not a number,1,2\n")
+    assert repr(hedgerow.Dataset.from_files(paths, target=target)) == f"<Dataset: {text}>"
+
+
+def test_the_repr_of_batches_does_not_call_the_function() -> None:
+    def batches() -> list[object]:
+        raise AssertionError("called")
+
+    named = hedgerow.Dataset.from_batches(batches, target="income")
+    assert repr(named) == "<Dataset: rows of batches; target 'income'>"
+    tuples = hedgerow.Dataset.from_batches(batches)
+    assert repr(tuples) == "<Dataset: rows of batches; target part of the rows>"
+
+
 def test_explanations_have_a_view_for_notebooks() -> None:
     rng = np.random.default_rng(0)
     X = {f"x{k}": rng.normal(size=300) for k in range(12)} | {MARKUP: rng.normal(size=300)}

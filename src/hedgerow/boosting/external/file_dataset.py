@@ -26,6 +26,7 @@ from hedgerow.boosting.external.external_sample import ExternalSample, ExternalS
 from hedgerow.boosting.external.file_checks import check_backoff, check_bundles
 from hedgerow.boosting.external.file_rows import ReadTarget, RowReader, Rows, numeric_target
 from hedgerow.boosting.loop.training_matrix import sortable
+from hedgerow.boosting.row_data import dataset_view
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data.binning.bins import BinSpec, fit_bins
@@ -121,10 +122,11 @@ class FileDataset(Dataset):
 
     # -- interface of Dataset ----------------------------------------------------
 
-    def _repr_html_(self) -> str:
-        from hedgerow.boosting.row_data.dataset_view import view_of_files
+    def __repr__(self) -> str:
+        return dataset_view.repr_of_files(self.source)
 
-        return view_of_files(len(self.source.parts), self.source.roles, self.feature_names)
+    def _repr_html_(self) -> str:
+        return dataset_view.view_of_files(self.source, self.feature_names)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -196,7 +198,7 @@ class FileDataset(Dataset):
         )
         if totals[0] == 0:
             what = "weight is zero in all rows" if weighted else "the data have no rows"
-            raise DataError(f"{self._shown()}: {what}.")
+            raise DataError(f"{dataset_view.names_of_parts(self.source)}: {what}.")
         kept = None if totals[1] == 0 else weights
         self._counted = _Counted(targets.n_rows, targets, kept)
         self._survey = survey
@@ -216,12 +218,6 @@ class FileDataset(Dataset):
             n_total=n_total,
             largest_weight=largest_weight,
         )
-
-    def _shown(self) -> str:
-        parts = self.source.parts
-        if not parts:
-            return "no files"
-        return parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
 
     def _find_types(self) -> None:
         """Infer the types of text columns from all files of all processes."""

@@ -1,4 +1,4 @@
-"""The view of a Dataset in a notebook: what is known of its rows."""
+"""Text of a Dataset for Python and notebooks: the facts known about its rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 from hedgerow.boosting.row_data.targets import has_columns, one_column
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.schema import ColumnKind, Schema
-from hedgerow.data.sources.base import Roles
+from hedgerow.data.sources import Source
+from hedgerow.data.sources.batches import FunctionPart
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import HedgerowError
 from hedgerow.notebook import html_table, some_of
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
     from hedgerow.boosting.row_data.dataset import Dataset
 
 MOST_VALUES = 5_000_000
-"""Larger tables are not read for a view, because reading text takes seconds."""
+"""A view does not read tables of more values, because reading text takes seconds."""
 
 _KINDS: dict[ColumnKind, str] = {"float": "numeric", "int": "int64", "category": "categorical"}
 
 
 def view_of_rows(dataset: Dataset) -> str:
-    """Return the view of rows in memory; the line of a part that cannot be read is its error."""
+    """Return the view of rows in memory; an unreadable part shows its error."""
     facts: dict[str, object] = {"table": type(dataset.X).__name__}
     try:
         facts |= _table(dataset)
@@ -44,27 +45,56 @@ def view_of_rows(dataset: Dataset) -> str:
     return html_table("Dataset", facts)
 
 
-def view_of_files(n_parts: int, roles: Roles, features: tuple[str, ...]) -> str:
+def repr_of_files(source: Source) -> str:
+    """Return the ``repr`` of rows in files or batches, without reading them.
+
+    Examples
+    --------
+    >>> from hedgerow.data.sources.base import Roles
+    >>> repr_of_files(Source((FunctionPart(lambda: []),), Roles(target="income")))
+    "<Dataset: rows of batches; target 'income'>"
+    """
+    n_parts = len(source.parts)
+    rows = f"{n_parts:,} {'file' if n_parts == 1 else 'files'}"
+    if any(isinstance(part, FunctionPart) for part in source.parts):
+        rows = "batches"
+    target = ", ".join(map(repr, _target_names(source))) or "part of the rows"
+    return f"<Dataset: rows of {rows}; target {target}>"
+
+
+def view_of_files(source: Source, features: tuple[str, ...]) -> str:
     """Return the view of rows in files or batches, without reading them.
 
     Parameters
     ----------
-    n_parts : int
-        Files, or 1 for batches.
-    roles : Roles
+    source : Source
     features : tuple of str
         Empty if the names are not known yet.
     """
+    n_parts, roles = len(source.parts), source.roles
     facts: dict[str, object] = {
         "rows": f"read during a fit, from {n_parts:,} {'part' if n_parts == 1 else 'parts'}",
         "columns": f"{len(features):,}: {some_of(features)}" if features else "not known yet",
-        "target": some_of([name for name in (roles.target, *roles.further) if name is not None])
-        or "part of the rows",
+        "target": some_of(_target_names(source)) or "part of the rows",
     }
     named = {"weight": roles.weight, "offset": ", ".join(roles.offset) or None}
     named |= {"qid": roles.qid, "position": roles.position, "groups": roles.groups}
     facts |= {role: name for role, name in named.items() if name is not None}
     return html_table("Dataset", facts)
+
+
+def names_of_parts(source: Source) -> str:
+    """Return the name of the first part and the number of the others, for error texts."""
+    parts = source.parts
+    if not parts:
+        return "no files"
+    return parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
+
+
+def _target_names(source: Source) -> list[str]:
+    """Return the columns of the targets; none if batches carry the target themselves."""
+    roles = source.roles
+    return [name for name in (roles.target, *roles.further) if name is not None]
 
 
 def _shown(describe: Callable[[Any], str], values: Any) -> str:
@@ -75,7 +105,7 @@ def _shown(describe: Callable[[Any], str], values: Any) -> str:
 
 
 def _table(dataset: Dataset) -> dict[str, object]:
-    """Return rows and columns, and their kinds if the table is small enough to be read."""
+    """Return the numbers of rows and columns, and the kinds of columns of a small table."""
     shape: tuple[int, ...] = getattr(dataset.X, "shape", ())
     n_values = dataset.X.nnz if is_sparse(dataset.X) else np.prod(shape)
     if len(shape) == 2 and n_values > MOST_VALUES:
