@@ -1,7 +1,7 @@
-"""Views of objects in notebooks: a short table in HTML.
+"""Views of objects in notebooks: short tables in HTML.
 
-Names come from users' tables, so all text is escaped, and dollars are not formulas.  Colours
-are those of the notebook (``currentColor``), light or dark.
+Names come from users' tables, so all text is escaped, and dollar signs do not start formulas.
+Bars have the text colour of the notebook (``currentColor``), light or dark.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import shown_name
 
 MOST_COLUMNS = 5
-"""Views list this many columns of a kind."""
+"""Largest number of columns in a list of names."""
 
 _BAR_WIDTH = 160
-"""Pixels of the longest bar."""
+"""Width of the longest bar in pixels."""
 
 _TABLE = '<table class="tex2jax_ignore mathjax_ignore">'
 _CELL = '<td style="text-align:left">'
@@ -27,15 +27,16 @@ _CELL = '<td style="text-align:left">'
 def html_table(
     title: str, facts: Mapping[str, object], bars: Sequence[tuple[str, float]] = ()
 ) -> str:
-    """Return a table of two columns.
+    """Return a table with two columns.
 
     Parameters
     ----------
     title : str
     facts : mapping of str to object
-        The lines: a name, and a value, which is shown as ``str(value)``.
+        Name and value of each row; the value is shown as ``str(value)``.
     bars : sequence of (str, float), default=()
-        Lines after the facts: a name, and a number from 0 on, which is shown as a bar too.
+        Name and number of each row after the facts; the number is at least 0, and is shown as
+        text and as a bar.
 
     Examples
     --------
@@ -64,7 +65,7 @@ def _bar(share: float) -> str:
 
 
 def most_used(names: Iterable[str], splits: FloatArray) -> str:
-    """Return the columns with most splits, and their numbers of splits.
+    """Return the names of the columns with most splits, with their numbers of splits.
 
     Examples
     --------
@@ -78,7 +79,7 @@ def most_used(names: Iterable[str], splits: FloatArray) -> str:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Join names; of many, list the first ones and count the others.
+    """Join names; list the first five names and count the others.
 
     Examples
     --------

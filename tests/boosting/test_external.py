@@ -338,7 +338,7 @@ def attempt(
     [
         ({"tree_method": "exact", "max_bins": 255}, {}, "tree_method='exact'"),
         ({"boosting": "rf", "subsample": 0.5}, {"eval_metric": "mae"}, "eval_metric without"),
-        ({"leaf_estimation": "line_search"}, {}, "'squared_error' looks at all rows"),
+        ({"leaf_estimation": "line_search"}, {}, "'squared_error' reads all rows"),
         ({}, {"stopping": StoppingParams(early_stopping=True)}, "early_stopping=True needs"),
     ],
 )

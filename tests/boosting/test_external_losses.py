@@ -396,8 +396,8 @@ class WithStart(Quartic):
         ({"objective": "huber", "tweedie_power": 1.5}, "tweedie_power=1.5 has no effect"),
         ({"objective": "hubert"}, "unknown objective 'hubert'"),
         ({"objective": fourth, "delta": 1.0}, "delta=1.0 has no effect with a custom objective"),
-        ({"objective": "poisson", "leaf_estimation": "line_search"}, "'poisson' looks at all rows"),
-        ({"objective": fourth, "leaf_estimation": "line_search"}, "'custom' looks at all rows"),
+        ({"objective": "poisson", "leaf_estimation": "line_search"}, "'poisson' reads all rows"),
+        ({"objective": fourth, "leaf_estimation": "line_search"}, "'custom' reads all rows"),
     ],
 )
 def test_what_needs_all_rows_is_named(settings, message) -> None:

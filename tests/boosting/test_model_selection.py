@@ -438,10 +438,10 @@ def test_folds_that_contradict_each_other_are_told() -> None:
         HedgerowRegressor(n_jobs=1).fit(X, rng.normal(size=600), groups=group)
         warn_of_doubts(told(-0.3), [told(-0.3), told(2.0)])
         warn_of_doubts(told(-0.5, 10), [told(-0.5, 10), told(2.0)])
-    with pytest.warns(FoldsWarning, match=r"a loss that is 0.5 higher \(standard error 0.1\)"):
+    with pytest.warns(FoldsWarning, match=r"the loss is 0.5 higher \(standard error 0.1\)"):
         warn_of_doubts(told(-0.5), [told(-0.5)])
     by_fold = [told(mean) for mean in (1.0, -0.5, 0.1, -0.6)]
-    with pytest.warns(FoldsWarning, match=r"test rows of fold 0, and raise that of fold 1, 3"):
+    with pytest.warns(FoldsWarning, match=r"rows of fold 0, and raise it on those of fold 1, 3"):
         warn_of_doubts(told(0.2), by_fold)
 
 

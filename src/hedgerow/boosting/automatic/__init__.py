@@ -1,1 +1,1 @@
-"""What is chosen from the data where a parameter is left at its default."""
+"""Automatic parameters: values that depend on the size and the kind of the data."""

@@ -1,20 +1,20 @@
-"""Learning rates of a fit that has so many seconds.
+"""Learning rates of a fit with a time budget.
 
 ::
 
-    path                          20 |                    .--- the path is gone when
-    (sum of the rates so far)        |              . '        the time is
+    sum of the rates so far       20 |                    .--- the path ends with the
+                                     |              . '        time budget
                                      |        . '
                                    0 |__. '___________________ seconds
 
-Small rates learn better, if there are rounds enough for them to arrive anywhere.  How many
-rounds there will be is known only once some are done, so the rate of each round is what is
-left of the path over the rounds that there is time left for, as the last ones have gone.
+Small rates learn better if there are enough rounds.  The number of rounds is unknown before
+some are finished.  So the rate of each round is the remaining path, divided by the number of
+rounds that fit into the remaining time at the speed of the latest rounds.
 
 Glossary
 --------
-path  sum of the rates of all rounds: how far a fit goes from the base score; where folds
-      have told the number of rounds, it is that of these rounds
+path  sum of the rates of all rounds: the distance of a fit from the base score.  If folds
+      have found the number of rounds, the path is the sum over these rounds
 """
 
 from __future__ import annotations
@@ -26,41 +26,42 @@ from collections.abc import Callable
 from statistics import median_low
 
 LOWEST_RATE, HIGHEST_RATE = 0.02, 0.3
-"""Of automatic rates: lower ones gain no more, higher ones go past what they should learn."""
+"""Range of automatic rates: lower rates gain no more, higher rates overshoot."""
 
 USUAL_PATH = 20.0
-"""Of most fits that end early."""
+"""Path of most fits that stop early."""
 
 SHORT_PATH = 9.0
-"""Of so few rounds that none learns too much; the plain 100 at a rate of 0.1 go as far as 10."""
+"""Path of fits with too few rounds to overfit; the plain 100 rounds at a rate of 0.1 have 10."""
 
 _LAST = 9
-"""Rounds whose times tell those of the next; the median hides kernels that were compiled."""
+"""Number of latest rounds that predict the duration of the next one.  Their median is robust to
+rounds that compile kernels."""
 
 
 class BudgetSchedule:
-    """A schedule (see :mod:`hedgerow.schedules`) that follows the clock.
+    """A schedule of learning rates (see :mod:`hedgerow.schedules`) that follows the clock.
 
-    A rate, once given, stays: asked again for a round, it gives the same.
+    The rate of a round is computed once: later calls for the round return the same rate.
 
     Parameters
     ----------
     path : float > 0
-        Sum of the rates to reach.  With time to spare it is gone after ``n_rounds`` rounds.
+        Sum of the rates to reach.  If there is enough time, ``n_rounds`` rounds reach it.
     end : float
-        When the time is over, in the seconds of ``clock``.
+        End of the time budget, in seconds of ``clock``.
     seconds_a_round : float
-        What a round is expected to take before one was done.
+        Expected duration of a round, used before the first round is finished.
     lowest, highest : float
-        No rate is above the highest.  The lowest is that of all rounds if there is time in
-        plenty, and of those that follow when the path is gone.
+        Range of the rates.  All rounds have the lowest rate if there is enough time; rounds
+        after the end of the path always have it.
     clock : callable, optional
-        Seconds from any start.
+        Clock in seconds, with any origin.
 
     Attributes
     ----------
     n_rounds : int
-        Rounds of the lowest rate, the most that the path is divided into.
+        Largest number of rounds of the path, each at the lowest rate.
 
     Examples
     --------
@@ -87,7 +88,7 @@ class BudgetSchedule:
         self._rates: list[float] = []
 
     def __call__(self, rounds_before: int) -> float:
-        """The rate after ``rounds_before`` rounds, which are asked for one after the other."""
+        """Return the rate after ``rounds_before`` rounds; call this round by round."""
         while len(self._rates) <= rounds_before:
             self._rates.append(self._next())
         return self._rates[rounds_before]
@@ -100,7 +101,7 @@ class BudgetSchedule:
         n_left = self.n_rounds - len(self._rates)
         if n_left < 1 or self._left <= 0.0:
             return self._lowest
-        # The lower median: the first round may have loaded kernels.
+        # The lower median, because the first round may have loaded kernels.
         n_rounds = (self._end - now) / max(median_low(self._times), 1e-9)
         rate = min(self._left / min(max(n_rounds, 1.0), n_left), self._highest)
         self._left -= rate

@@ -1,11 +1,10 @@
-"""What the folds try beside the recipe: other trees, for data that these suit better.
+"""Candidates: other kinds of trees that the folds compare with the recipe.
 
-No recipe is the best for all tables of a size: a smooth target wants common cuts and lines in
-the leaves, one of few interactions trees of four leaves, and some categories are better tried
-one by one.
-The folds are grown with each (:mod:`hedgerow.boosting.automatic.model_selection`), and the
-best goes on.
-`docs/defaults-experiments.md` has the figures of each.
+No recipe is best for all tables of a size.  Symmetric trees with linear leaves suit smooth
+targets, trees of four leaves suit targets with few interactions, and splits of one category
+against the others suit some columns.  The folds are grown with each candidate
+(:mod:`hedgerow.boosting.automatic.model_selection`), and the best one is trained on all rows.
+`docs/defaults-experiments.md` has figures for each candidate.
 """
 
 from __future__ import annotations
@@ -18,38 +17,40 @@ from hedgerow.params import BoostParams
 Values: TypeAlias = "dict[str, Any]"
 
 FEWEST_ROWS = 100
-"""Fewer rows cannot tell trees from each other."""
+"""Fewer rows cannot distinguish kinds of trees."""
 
 _SMALL, _MEDIUM = 3_000, 10_000
 LARGE = 200_000
-"""Rows times outputs; of more, the choice gains by symmetric trees alone."""
+"""Rows times outputs from which on only symmetric trees are a useful candidate."""
 
 _VECTORS = 8
-"""Trees of so many classes are shared, with vectors in their leaves: neither cuts nor leaves of
-another kind go with these."""
+"""From this number of classes on, all classes share trees with vector leaves, which cannot be
+symmetric or have linear leaves."""
 
 _MANY_COLUMNS = 500
-"""Symmetric trees know no bundles of columns."""
+"""From this number of columns on, symmetric trees, which cannot use bundles, are too slow."""
 
 _MANY_CELLS = 1_000_000
-"""A small table has so many with hundreds of columns; they are read for each level of each tree."""
+"""Rows times columns times outputs from which on symmetric trees of a small table are too slow:
+each level of a tree reads all values."""
 
 MOST_LEVELS = 254
-"""Columns of more categories are replaced by statistics of the target."""
+"""Statistics of the target replace columns with more categories."""
 
 
 def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
-    """What the folds are to try beside ``params``, which are those of the recipe.
+    """Return the candidates for data of this size, in the order in which they are tried.
 
     Parameters
     ----------
     size : DataSize
     params : BoostParams
+        Parameters of the recipe.
 
     Returns
     -------
     list of dict
-        Values that differ, by parameter, in the order in which they are tried.
+        For each candidate, the values that differ from ``params``, by parameter.
 
     Examples
     --------
@@ -74,7 +75,7 @@ def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
         if by_level:
             found.append(one_by_one)
     elif size.squares:
-        # Eight levels took most time, and gained 0.1% in the mean (best on 3 of 14 tables).
+        # Eight levels took the most time and gained 0.1% in the mean (best on 3 of 14 tables).
         found = [_levels(5)] if symmetric and size.n_rows < _MEDIUM else []
     elif size.n_rows * size.n_outputs < LARGE:
         found = [smaller]
@@ -88,10 +89,10 @@ def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
 
 
 def plain_trees(size: DataSize) -> Values:
-    """Trees as other libraries have them, which the folds try last; none where nothing is tried.
+    """Return the defaults of other libraries, the last candidate; empty if there are no candidates.
 
-    The recipe is better on nearly all tables, but of a target without any structure that it could
-    use, a value for each combination of the columns, larger trees on all rows learn more.
+    The recipe is better on nearly all tables.  But if each combination of values of the columns
+    has an unrelated target, larger trees on all rows learn more.
 
     Examples
     --------
@@ -114,7 +115,7 @@ def plain_trees(size: DataSize) -> Values:
 
 
 def _levels(depth: int) -> Values:
-    """Symmetric trees."""
+    """Return the shape of symmetric trees of this depth."""
     return {"grow_policy": "symmetric", "max_leaves": None, "max_depth": depth}
 
 

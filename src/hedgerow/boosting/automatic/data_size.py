@@ -1,4 +1,4 @@
-"""What the choice of parameters depends on."""
+"""Size and kind of the data, on which automatic parameters depend."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from hedgerow.objectives import Objective, SeveralTargets
 
 @dataclass(frozen=True, slots=True)
 class DataSize:
-    """What the choice depends on.
+    """Size and kind of the training data.
 
     Attributes
     ----------
     n_rows : int
-        Of positive weight.
+        Number of rows of positive weight.
     n_features : int
     n_outputs : int
-        Trees of a round.
+        Number of trees of a round.
     most_levels : int
-        Categories of the column that has most of them; 0 without such columns.
+        Largest number of categories of a column; 0 without categorical columns.
     squares : bool
         Whether the loss is squared error of one target.
     by_levels : bool
-        Whether trees may be symmetric: the table is dense, and nothing is asked that such
-        trees do not know.
+        Whether trees may be symmetric: the table is dense, and no parameter excludes such trees.
     by_lines : bool
-        Whether leaves may have slopes: likewise, and there is a column of numbers.
+        Whether leaves may be linear: the table is dense, has a numeric column, and no parameter
+        excludes such leaves.
     by_lists : bool
-        Whether the rows of queries are put in order.
+        Whether the loss is a ranking of the rows of queries.
     """
 
     n_rows: int
@@ -44,9 +44,9 @@ class DataSize:
 
     @staticmethod
     def of(sample: Sample, objective: Objective) -> DataSize:
-        """The size of the rows of a fit."""
+        """Return the size of the rows of a fit."""
         schema = sample.table.schema
-        # Several targets share trees with vectors.
+        # Several targets share trees with vector leaves.
         alone = not isinstance(objective, SeveralTargets)
         dense = alone and not isinstance(sample.table, SparseTable)
         return DataSize(

@@ -1,22 +1,22 @@
-"""What ``"auto"`` means: parameters chosen by the size and the kind of the data.
+"""Meaning of ``"auto"``: parameters chosen by the size and the kind of the data.
 
 Glossary
 --------
-recipe     values of all automatic parameters, which go together: a small learning rate
-           needs many rounds, and a way to tell when they are enough
-plain      the values of :class:`hedgerow.params.BoostParams`, which are those of the
-           C++ libraries: 100 rounds at a rate of 0.1, and no sampling
+recipe     values of all automatic parameters, which depend on each other: a small learning
+           rate needs many rounds, and a rule to stop them
+plain      the defaults of :class:`hedgerow.params.BoostParams` and of the C++ libraries:
+           100 rounds at a rate of 0.1, and no sampling
 
-The recipe is taken if folds, or validation rows, may find the number of rounds: it is
-``"auto"`` itself, ``early_stopping`` is ``"auto"`` or ``"cv"``, and trees are boosted on rows in
-memory, sampled uniformly if at all.  An explicit value always stays, and the others follow: with
-a learning rate that is given there are as many rounds as it needs.  In all other cases the rounds
-are counted beforehand, and ``"auto"`` is plain, but for a rate that follows the number of
-rounds, and small leaves on tiny tables.
+``"auto"`` means the recipe if folds or validation rows may find the number of rounds: the number
+is ``"auto"`` itself, ``early_stopping`` is ``"auto"`` or ``"cv"``, and trees are boosted on rows
+in memory, sampled uniformly or not at all.  Explicit values are kept, and the other values depend
+on them: an explicit learning rate determines the limit of the rounds.  In all other cases the
+number of rounds is fixed, and ``"auto"`` is plain, except for a rate that depends on the number
+of rounds, and small leaves on tiny tables.
 
-Rounds end when the loss of rows that were not trained on has stopped to fall.  Small
-tables ask the rows of every fold, larger ones those of one fold; then all rows are
-trained on.  The folds also choose between the recipe and a few other candidates
+Training stops when the loss of rows outside the training rows no longer falls.  Small tables use
+the rows of every fold, larger tables those of one fold.  The model is then trained on all rows.
+The folds also choose between the recipe and a few candidates
 (:mod:`hedgerow.boosting.automatic.candidates`).  `benchmarks/quality` has the evidence,
 `docs/defaults-experiments.md` the figures.
 """
@@ -84,14 +84,14 @@ AUTOMATIC = (
 ROUNDS = frozenset({"n_estimators", "learning_rate", "early_stopping"})
 
 _OF_TINY = frozenset({"max_leaves", "min_samples_leaf", "reg_lambda", "min_data_per_group"})
-"""What tables of few rows have of their recipe where rounds are counted: a plain leaf would hold
-most of their rows."""
+"""Parameters of the recipe for tiny tables with a fixed number of rounds: a plain leaf would hold
+most of the rows."""
 
 _PLAIN_PATH = 10.0
-"""Of the plain 100 rounds at a rate of 0.1."""
+"""Sum of the rates of the plain 100 rounds at a rate of 0.1."""
 
 _OF_SHAPE = frozenset({"grow_policy", "max_leaves", "max_depth"})
-"""Of trees: these go together."""
+"""Parameters of the shape of trees, which are chosen together."""
 
 _OF_FOLDS = (
     *("folds", "rounds_factor", "stride", "easy_rounds", "finest_rate"),
@@ -105,53 +105,53 @@ _HURRIED_PATH_OF_FEW_ROWS = 12.0
 _HURRIED_PATH_OF_SQUARES = 11.0
 _HURRIED_PATH_OF_LEVELS = 18.0
 _HURRIED_PATH_OF_CLASSES = 12.0
-"""Of so few rounds, like ``SHORT_PATH``."""
+"""Paths of fits with few rounds, like ``SHORT_PATH``."""
 _HURRIED_LEAVES = 24
 _HURRIED_SUBSAMPLE = 0.65
-"""Where a round has several trees, which would otherwise learn too much."""
+"""Share of the rows if a round has several trees, which would otherwise overfit."""
 _PATIENT_PATH = 2.5
 _PATHS_FOR_FOLDS = 2.0
-"""Folds and model take as long as a model twice as far: `docs/defaults-experiments.md`."""
+"""Folds and model take the time of a model with twice the path: `docs/defaults-experiments.md`."""
 _MOST_ROUNDS = 100_000
 _SECONDS_A_TREE = 4e-4
 _SECONDS_A_CELL = 1.5e-9
-"""On two threads of a processor of 2024; elsewhere the rate is a little too large or small."""
+"""Measured on two threads of a processor of 2024; on others the rate is slightly off."""
 
 _TINY = FEWEST_ROWS
 _FEW = 500
 _MANY_OUTPUTS = 5
 _SHARED_TREES = 8
-"""From so many classes on, one tree for all learns as well as a tree for each, in half the time."""
+"""From this number of classes on, one tree for all is as good as one for each, in half the time."""
 _SMALL = 3_000
 _MEDIUM = 10_000
 _ROWS_OF_SETS = (10, 100)
 _SETS = 20
 _FEW_BINS = 63
 _FEW_LEVELS = 4
-"""Of columns whose categories are each tried against all others; of others sets are."""
+"""Most categories of a column that splits one category against the others, not sets."""
 _LEAST_PATIENCE = 10
 _MANY_LISTED = 100_000
 _LEAD_OF_LISTS = 0.7
-"""Standard errors by which an alternative is to put lists in a better order."""
+"""Standard errors by which a candidate must lead on rankings."""
 _STRIDE_OF_SMALL, _STRIDE = 3.0, 2.0
 _EASY_ROUNDS = 500
-"""More are taken in larger steps."""
+"""Models of more rounds have a larger learning rate."""
 _LONGER = 1.15
-"""Small steps bear to go a little further than large ones."""
+"""Rounds of the model over those of the folds: small steps overfit later than large ones."""
 _LEVELS = 7
 _FEW_COLUMNS = 100
-"""Symmetric trees know no bundles, which is slow where there are very many columns."""
+"""Most columns for symmetric trees, which cannot use bundles and so are slow on many columns."""
 _MOST_BINS = 255
 
 
 def plain_values() -> Values:
-    """The value of each automatic parameter without a recipe."""
+    """Return the value of each automatic parameter without a recipe."""
     values = {f.name: f.default for f in (*fields(BoostParams), *fields(StoppingParams))}
     return {name: values[name] for name in AUTOMATIC}
 
 
 def rate_of_rounds(n_rounds: int) -> float:
-    """The automatic learning rate of so many rounds: they go as far as the plain ones.
+    """Return the automatic rate of ``n_rounds`` rounds, whose sum is that of the plain rounds.
 
     Examples
     --------
@@ -163,9 +163,9 @@ def rate_of_rounds(n_rounds: int) -> float:
 
 
 def rows_of_sets(n_rows: int) -> int:
-    """Fewest rows of a set of categories: a twentieth of all, between 10 and the plain 100.
+    """Return ``min_data_per_group``: a twentieth of the rows, between 10 and the plain 100.
 
-    With 100 a table of 200 rows would have no sets but those that halve it.
+    With 100, each set of categories in a table of 200 rows would have to hold half of the rows.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def rows_of_sets(n_rows: int) -> int:
 
 
 def recipe(size: DataSize) -> Values:
-    """The value of each automatic parameter for data of this size, and the folds.
+    """Return the value of each automatic parameter for data of this size, and the folds.
 
     Examples
     --------
@@ -189,19 +189,19 @@ def recipe(size: DataSize) -> Values:
 
 
 def _of_lists(size: DataSize) -> Values:
-    """What rankings have in the place of it: scores of a few lists jump from round to round."""
+    """Return the values for rankings, because scores of a few lists vary from round to round."""
     n_tested = 5 if size.n_rows < _MEDIUM else 2 if size.n_rows < _MANY_LISTED else 1
     patience: Values = {"patience": 100, "least_patience": None}
     return {"folds": (5, n_tested), "lead": _LEAD_OF_LISTS, **patience}
 
 
 def _of_size(size: DataSize) -> Values:
-    """The recipe, whatever the loss."""
+    """Return the recipe without the changes for rankings."""
     several = size.n_outputs > 1
     strategy = ALL_OUTPUTS if size.n_outputs >= _SHARED_TREES else ONE_OUTPUT
     if size.n_rows < _SMALL:
-        # Trees of few leaves on some of the rows each, one as unlike the other as may be.
-        # Few bins cost a third of the time less, at the same scores.
+        # Trees of few leaves on a sample of the rows differ most from each other.
+        # Few bins take a third less time at the same scores.
         tiny, few = size.n_rows < _TINY, size.n_rows < _FEW
         return {
             "n_estimators": 1000 if tiny else 3000,
@@ -209,7 +209,7 @@ def _of_size(size: DataSize) -> Values:
             "max_leaves": 8,
             "max_depth": None,
             "grow_policy": "leafwise",
-            # Without sampling a row may be repeated or have a weight, with the same model.
+            # Without sampling, repeated rows and rows with weights give the same model.
             "min_samples_leaf": 1 if tiny else 3,
             "subsample": 1.0 if tiny else 0.6,
             "reg_lambda": 2.0,
@@ -218,7 +218,7 @@ def _of_size(size: DataSize) -> Values:
             "max_cat_to_onehot": _FEW_LEVELS,
             "max_bins": _FEW_BINS if size.most_levels <= _FEW_BINS else _MOST_BINS,
             "multi_strategy": strategy,
-            # Sums of floats are not the same for a row of weight 2 and for two rows.
+            # Sums of floats differ between a row of weight 2 and two equal rows.
             "linear_leaves": size.squares and size.by_lines and not tiny,
             "early_stopping": "cv",
             "patience": 60 if few else 40,
@@ -226,12 +226,12 @@ def _of_size(size: DataSize) -> Values:
             "rounds_factor": 1.25,
             "stride": _STRIDE_OF_SMALL,
         }
-    # A new sample of the rows each round has new errors in the means of categories, which
-    # sets of categories follow.  Small tables need the samples more than that harms.
+    # Sets of categories fit the errors that each new sample of the rows adds to the means of
+    # categories.  On small tables sampling helps more than these errors harm.
     large = size.n_rows >= _MEDIUM
     by_sets = large and 0 < size.most_levels <= MOST_LEVELS
-    # Statistics of the target are numbers, of which samples do no harm and larger trees make
-    # more (amazon, mean of five seeds: 0.1380; sampled 0.1378; and of 63 leaves 0.1374).
+    # Statistics of the target are numbers: sampling does not harm them, and larger trees use them
+    # better (amazon, mean of five seeds: 0.1380; sampled 0.1378; also with 63 leaves 0.1374).
     by_statistics = large and size.most_levels > MOST_LEVELS
     symmetric = size.squares and size.by_levels and size.n_features <= _FEW_COLUMNS
     return {
@@ -259,17 +259,17 @@ def _of_size(size: DataSize) -> Values:
 
 
 def in_a_hurry(size: DataSize, n_rounds: float) -> tuple[Values, float]:
-    """The recipe where there is time for few rounds, and its path.
+    """Return the recipe for a time budget of few rounds, and its path.
 
-    Plain values, which learn most in a round: what keeps hundreds of rounds from learning
-    too much, small trees and samples of columns, is no help to so few, except on small
-    tables.  Symmetric trees take less time than others, trees of all classes learn less.
+    The values are plain, because these learn most in a round.  Small trees and samples of columns
+    keep hundreds of rounds from overfitting, but do not help few rounds, except on small tables.
+    Symmetric trees take less time than others.  Trees shared by all classes learn less.
 
     Parameters
     ----------
     size : DataSize
     n_rounds : float
-        About as many as there is time for.  A few tens are to learn all that they can.
+        Approximate number of rounds in the budget.  Below 50 all values are plain.
 
     Examples
     --------
@@ -296,24 +296,24 @@ def in_a_hurry(size: DataSize, n_rounds: float) -> tuple[Values, float]:
 def within_time(
     values: Values, size: DataSize, seconds: float, began: float, has_validation: bool = False
 ) -> Values:
-    """The recipe for a time budget: the slower the rounds, the larger the learning rate.
+    """Return the recipe for a time budget: the slower the rounds, the larger the learning rate.
 
-    Rounds at a rate r learn about as much as twice as many at r / 2, and a little less
-    well.  So a budget that has room for more rounds is spent on a smaller rate, which
-    follows the clock (:mod:`hedgerow.boosting.automatic.budget_schedule`).  Where there is time
-    for folds they choose as without a budget, and tell how far the model is to go; otherwise
-    some rows are set aside, or none where rounds are few.
+    Twice as many rounds at half the rate learn about as much, and generalise a little better.  So
+    a budget with time for more rounds has a smaller rate, which follows the clock
+    (:mod:`hedgerow.boosting.automatic.budget_schedule`).  If there is time for folds, they choose
+    as without a budget, and find the path of the model.  Otherwise some rows are set aside for
+    early stopping, or none if rounds are few.
 
     Parameters
     ----------
     values : dict
-        Of :func:`recipe`.
+        Result of :func:`recipe`.
     size : DataSize
     seconds : float
     began : float
-        When the fit began, in seconds of ``time.monotonic``.
+        Start of the fit, in seconds of ``time.monotonic``.
     has_validation : bool, default=False
-        Whether there are rows that tell when to stop: no folds are asked then.
+        Whether the user passes validation rows for early stopping, which replace the folds.
 
     Examples
     --------
@@ -329,7 +329,7 @@ def within_time(
         return values | {"finest_rate": LOWEST_RATE, "easy_rounds": None}
     hurried = n_rounds < _HURRIED_ROUNDS
     path = USUAL_PATH
-    if hurried:  # too few rounds to learn too much: no row is set aside
+    if hurried:  # too few rounds to overfit, so no row is set aside
         values, path = in_a_hurry(size, n_rounds)
     likely = min(max(path * seconds_a_round / seconds, LOWEST_RATE), HIGHEST_RATE)
     schedule = BudgetSchedule(path, began + seconds, seconds_a_round, LOWEST_RATE, HIGHEST_RATE)
@@ -338,12 +338,12 @@ def within_time(
 
 
 def _many_rounds(rate: float) -> Values:
-    """Rounds enough for any rate, and patience for this one."""
+    """Return a limit of rounds for any rate, and the patience for this rate."""
     return {"n_estimators": _MOST_ROUNDS, "patience": math.ceil(_PATIENT_PATH / rate)}
 
 
 def suits_recipe(params: BoostParams) -> bool:
-    """Whether a recipe contradicts nothing that is asked of the trees."""
+    """Return whether the recipe is compatible with the explicit parameters of the trees."""
     return (
         params.boosting == "gbdt"
         and params.tree_method == "hist"
@@ -362,24 +362,24 @@ def choose(
     is_recorded: bool = False,
     goes_on: bool = False,
 ) -> tuple[BoostParams, StoppingParams]:
-    """Give every automatic parameter its value.
+    """Return the parameters with a value for each automatic parameter.
 
     Parameters
     ----------
     params, stopping
-        With plain values in the place of ``"auto"``.
+        Parameters with plain values instead of ``"auto"``.
     automatic : frozenset of str
         Parameters that are ``"auto"``.
     objective : Objective
     size : DataSize
-        Of the training rows.
+        Size of the training rows.
     has_validation : bool
-        Whether the user has given validation rows, which then tell when to stop.
+        Whether the user passes validation rows, which then decide early stopping.
     is_recorded : bool, default=False
-        Whether another run may go on from a checkpoint of this one.  The number of rounds is
-        then all that hangs on a clock: the trees of both runs are to be of one kind.
+        Whether another run may resume from a checkpoint of this one.  Then only the number of
+        rounds depends on the clock, because both runs must grow trees of one kind.
     goes_on : bool, default=False
-        Whether rounds are added to a model, now or later, and so are counted.
+        Whether this fit continues a model or may be continued, so the number of rounds is fixed.
 
     Returns
     -------
@@ -389,7 +389,7 @@ def choose(
     if not ((rowwise or compares_rows(objective)) and suits_recipe(params)):
         return params, stopping
     if goes_on or not _finds_rounds(params, stopping, automatic):
-        # Of rows that are compared, one of weight 2 would not be two rows in leaves of one.
+        # With a loss that compares rows, a row of weight 2 is not two rows in leaves of one row.
         tiny = rowwise and size.n_rows < _TINY and params.max_depth is None
         few = _OF_TINY & automatic if tiny else ()
         return replace(params, **_only(frozenset(few), recipe(size))), stopping
@@ -405,14 +405,14 @@ def choose(
     of_folds: Values = {"least_patience": _LEAST_PATIENCE if "patience" in automatic else None}
     of_folds |= {name: values.pop(name) for name in _OF_FOLDS if name in values}
     if params.forced_bins is not None:
-        del values["max_bins"]  # the user has counted on as many as there can be
+        del values["max_bins"]  # forced bins rely on the largest number of bins
     if isinstance(objective, SeveralTargets) or size.n_outputs == 1 or obstacle_to_vectors(params):
-        del values["multi_strategy"]  # what "auto" means by itself
+        del values["multi_strategy"]  # "auto" has a meaning of its own here
     may_be_chosen = automatic | {"max_depth"}
     if is_symmetric(params):
-        values |= {"max_leaves": None, "max_depth": None}  # what is usual for them
-    given_depth = params.max_depth
-    if given_depth is not None:
+        values |= {"max_leaves": None, "max_depth": None}  # the defaults of symmetric trees
+    explicit_depth = params.max_depth
+    if explicit_depth is not None:
         del values["max_depth"]
     chosen = _only(may_be_chosen, values)
     watches = has_validation and "early_stopping" in automatic
@@ -431,14 +431,14 @@ def choose(
     others = [other for other in candidates_for(size, params) if free.issuperset(other)]
     tried = tuple(replace(params, **other) for other in others)
     plain = None
-    if free >= _OF_SHAPE and given_depth is None:
+    if free >= _OF_SHAPE and explicit_depth is None:
         kept = frozenset() if params.forced_bins is None else {"max_bins"}
         plain = replace(params, **_only(free - kept, plain_trees(size)))
     return params, replace(stopping, candidates=tried, plain=None if plain == params else plain)
 
 
 def _finds_rounds(params: BoostParams, stopping: StoppingParams, automatic: frozenset[str]) -> bool:
-    """Whether the number of rounds is to be found, by folds or by validation rows."""
+    """Return whether folds or validation rows find the number of rounds."""
     if automatic >= ROUNDS:
         return True
     is_requested = "early_stopping" in automatic or stopping.by_folds
@@ -447,7 +447,7 @@ def _finds_rounds(params: BoostParams, stopping: StoppingParams, automatic: froz
 
 
 def _at_rate(rate: Any, values: Values) -> Values:
-    """What follows from a learning rate that is given: rounds, patience and steps of the folds."""
+    """Return rounds, patience and steps of the folds for an explicit learning rate."""
     times = values["learning_rate"] / rate
     return {
         "n_estimators": math.ceil(values["n_estimators"] * times),
@@ -458,18 +458,18 @@ def _at_rate(rate: Any, values: Values) -> Values:
 
 
 def _only(names: frozenset[str], values: Values) -> Values:
-    """The values of these names."""
+    """Return the values with these names."""
     return {name: value for name, value in values.items() if name in names}
 
 
 def _but_for_obstacles(
     size: DataSize, params: BoostParams, automatic: frozenset[str], objective: Objective
 ) -> DataSize:
-    """The size, with kinds of trees left out that something asked for does not go with."""
+    """Return the size without the kinds of trees that explicit parameters exclude."""
     resolved = resolve(params, objective)
     shape_is_open = automatic >= {"max_leaves", "grow_policy"} and params.max_depth is None
     shared = params.multi_strategy == ALL_OUTPUTS  # with vectors in their leaves
-    is_dense = not asks_for_bundles(resolved)  # so far as the parameters tell
+    is_dense = not asks_for_bundles(resolved)  # judged by the parameters only
     fits = is_dense and not obstacle_to_levels(resolved) and not is_constrained(resolved)
     if not shape_is_open or shared or not fits:
         size = replace(size, by_levels=False)
@@ -479,7 +479,7 @@ def _but_for_obstacles(
 
 
 def chosen_names(automatic: frozenset[str], found: Values) -> list[str]:
-    """What a fit tells of what was chosen, with the values that were ``found``."""
+    """Return the names of the values that a fit reports in ``chosen_params_``."""
     names = sorted(automatic, key=AUTOMATIC.index)
     if "grow_policy" in automatic and found.get("grow_policy") == "symmetric":
         names.append("max_depth")

@@ -1,4 +1,4 @@
-"""How far a difference of losses on the tested rows of folds is beyond chance.
+"""Significance of a difference of losses on the tested rows of folds.
 
 ::
 
@@ -7,8 +7,8 @@
       1            0.69                0.75           -0.06       mean gain  0.13
       2            0.69                0.51            0.18       its standard error  0.10
 
-All settings are judged by the same rows, so two of them are compared row by row: what a row has of
-chance is in both losses.
+The same rows judge all settings, so settings are compared row by row: the noise of a row is in
+both losses.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from hedgerow.errors import FoldsWarning
 from hedgerow.objectives import Objective
 
 BEYOND_CHANCE = 3.0
-"""Standard errors that a gain is to exceed to be believed."""
+"""Standard errors from which on a gain is significant."""
 
 _FEWEST_ROWS = 20
-"""Fewer tell no standard error to rely on."""
+"""Fewer rows do not give a reliable standard error."""
 
 _DOUBTLESS = 4.0
-"""Standard errors from which on a gain or a loss is no chance."""
+"""Standard errors from which on a gain or a loss is not due to chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Difference:
     ----------
     mean : float
     error : float
-        Its standard error.
+        Standard error of the mean.
     n_rows : int
     """
 
@@ -56,15 +56,15 @@ class Difference:
     n_rows: int
 
     def exceeds(self, n_errors: float) -> bool:
-        """Whether it is above 0 by more than so many standard errors."""
+        """Return whether the mean is above 0 by more than ``n_errors`` standard errors."""
         return self.mean > max(n_errors * self.error, 0.0)
 
     def falls_short(self, n_errors: float) -> bool:
-        """Whether it is below 0 by more than so many standard errors."""
+        """Return whether the mean is below 0 by more than ``n_errors`` standard errors."""
         return Difference(-self.mean, self.error, self.n_rows).exceeds(n_errors)
 
     def trust(self, n_errors: float) -> float:
-        """How far a gain is beyond chance: 0 if there is none, 1 from ``n_errors`` on.
+        """Return the trust in a gain: 0 without a gain, 1 from ``n_errors`` standard errors on.
 
         Examples
         --------
@@ -77,14 +77,15 @@ class Difference:
 
 
 class TestedRows:
-    """The rows that the folds test, one fold after the other.
+    """The tested rows of all folds, one fold after the other.
 
     Parameters
     ----------
     sample : Sample
     folds : sequence of Fold
     alike : uint64 (n_rows,), or None
-        Rows of one number, copies or a group, are one observation with the sum of their weights.
+        Rows with the same number (copies, or a group) are one observation with the sum of their
+        weights.
     """
 
     def __init__(
@@ -100,12 +101,12 @@ class TestedRows:
             self._unit = np.unique(alike[rows], return_inverse=True)[1].reshape(-1)
 
     def losses(self, grown: Sequence[GrownFold]) -> FloatArray:
-        """Loss of each row by the trees of the best round."""
+        """Return the loss of each row with the trees up to the best round."""
         pairs = zip(self._folds, grown, strict=True)
         return np.concatenate([self._loss(fold, fit, fit.raw) for fold, fit in pairs])
 
     def start_losses(self, grown: Sequence[GrownFold]) -> FloatArray:
-        """Loss of each row by what the trees start from."""
+        """Return the loss of each row with the start values alone."""
         losses, offset = [], self._sample.offset
         for fold, fit in zip(self._folds, grown, strict=True):
             start = np.repeat(fit.forest.base_score[:, None], len(fold.test), axis=1)
@@ -125,11 +126,14 @@ class TestedRows:
         return shared
 
     def difference(self, more: FloatArray, less: FloatArray) -> Difference:
-        """Mean of the losses ``more`` minus the losses ``less``, by weight."""
+        """Return the weighted mean of the losses ``more`` minus the losses ``less``."""
         return self._difference(more - less, slice(None), self._unit)
 
     def by_fold(self, more: FloatArray, less: FloatArray) -> list[Difference]:
-        """The same for the rows of each fold, which may be of one group: rows vary as well."""
+        """Return the difference for each fold.
+
+        All rows of a fold may be of one group, so the error is at least that of single rows.
+        """
         ends = np.cumsum([len(fold.test) for fold in self._folds])
         rows = np.arange(ends[-1])
         found = []
@@ -151,7 +155,7 @@ class TestedRows:
 
 
 def compares_rows(objective: Objective) -> bool:
-    """Whether a loss compares rows, and can tell what each row, or its query, has of it."""
+    """Return whether a loss compares rows, and can be divided among rows or queries."""
     return hasattr(objective, "shared_losses")
 
 
@@ -164,7 +168,7 @@ def _weights(sample: Sample, fold: Fold) -> FloatArray:
 
 
 def _shares_of_queries(sample: Sample, rows: IntArray) -> FloatArray:
-    """Weights of rows that come to the mean weight of its rows for each query."""
+    """Return weights of rows whose sum for each query is the mean weight of its rows."""
     assert sample.query is not None
     _, query, n_rows = np.unique(sample.query[rows], return_inverse=True, return_counts=True)
     weight = 1.0 if sample.weight is None else sample.weight[rows]
@@ -172,14 +176,14 @@ def _shares_of_queries(sample: Sample, rows: IntArray) -> FloatArray:
 
 
 def warn_of_doubts(gain: Difference, by_fold: Sequence[Difference]) -> None:
-    """Warn where folds speak against each other by more than chance.
+    """Warn if folds contradict each other, or the trees, by more than chance.
 
     Parameters
     ----------
     gain : Difference
-        What the best settings gain on the rows of all folds.
+        Gain of the best settings on the rows of all folds.
     by_fold : sequence of Difference
-        The same for each fold.
+        Gain on the rows of each fold.
 
     Warns
     -----
@@ -190,13 +194,13 @@ def warn_of_doubts(gain: Difference, by_fold: Sequence[Difference]) -> None:
     better = [k for k, one in results if one.exceeds(_DOUBTLESS)]
     if gain.n_rows >= _FEWEST_ROWS and gain.falls_short(_DOUBTLESS):
         what = (
-            f"the folds predict their test rows worse than a constant does: a loss that is "
-            f"{-gain.mean:.3g} higher (standard error {gain.error:.2g}), even at its best"
+            "the folds predict their test rows worse than a constant: even in the best round, the "
+            f"loss is {-gain.mean:.3g} higher (standard error {gain.error:.2g})"
         )
     elif worse and better:
         what = (
-            f"the folds contradict each other: the trees lower the loss of the test rows of fold "
-            f"{_listed(better)}, and raise that of fold {_listed(worse)}, both beyond chance"
+            "the folds contradict each other: the trees lower the loss on the test rows of fold "
+            f"{_listed(better)}, and raise it on those of fold {_listed(worse)}, both beyond chance"
         )
     else:
         return

@@ -1,9 +1,9 @@
-"""Numbers so large or small that no tree could be grown on them.
+"""Checks for numbers that are too large or too small to grow trees on them.
 
 A gain is the square of a sum of gradients.  For losses of squares (``squares`` of a loss) a
-gradient is a weight times a difference of targets, so these must lie where float64 has
-squares.  And no node is divided whose second derivatives do not add up to twice
-``min_child_weight``: with weights or rates of 1e-9 that may be so in all of them.
+gradient is a weight times a difference of targets, so float64 must be able to represent the
+square of this product.  A node is split only if its hessians add up to twice
+``min_child_weight`` or more.  With weights or rates of 1e-9 this may hold for no node.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ def check_differences(
     batches: Iterable[tuple[FloatArray, FloatArray | None, FloatArray | None]],
     communicator: Communicator | None = None,
 ) -> None:
-    """Raise ``DataError`` if weights times differences of targets have no squares.
+    """Raise ``DataError`` if float64 cannot represent the squares of weights times differences.
 
     Parameters
     ----------
     objective : Objective
     batches : iterable of tuple
-        Targets, weights and offsets (each None for none) of all rows to train on.
+        Targets, weights and offsets of all training rows; weights and offsets may be None.
     communicator : Communicator, optional
-        The other ranks, which call this as well.
+        The other ranks, which call this function as well.
     """
     single = objective.single if isinstance(objective, SeveralTargets) else objective
     if not getattr(single, "squares", False):
         return
     n_columns = objective.n_outputs if isinstance(objective, SeveralTargets) else 1
-    most = np.full(2 * n_columns + 1, -np.inf)  # minus the least, the largest, of each; weight
+    most = np.full(2 * n_columns + 1, -np.inf)  # -minimum and maximum of each target; weight
     for target, weight, offset in batches:
         if len(target) == 0:
             continue
@@ -65,7 +65,7 @@ def check_differences(
 
 
 def _columns(single: Any, target: FloatArray, offset: FloatArray | None) -> Iterable[FloatArray]:
-    """What is to be learned of each target: what its offset leaves."""
+    """Yield each target minus its offset."""
     if hasattr(single, "compared"):
         target = single.compared(target)
     columns = target.T if target.ndim == 2 else target[None]
@@ -78,22 +78,21 @@ def _check(objective: Objective, spread: float, weight: float) -> None:
         product = float(np.float64(spread) * weight)
     if spread == 0.0 or _SMALLEST <= product <= LARGEST_SPREAD:
         return
-    beside = "" if weight == 1.0 else f", times weights of up to {weight:g},"
+    weighted = "" if weight == 1.0 else f" (times weights of up to {weight:g})"
     raise DataError(
-        f"objective {objective.name!r} squares differences of targets, but y differs by at most "
-        f"{spread:g}{beside} whose squares float64 does not have: these must lie between "
-        f"{_SMALLEST:g} and {LARGEST_SPREAD:g}. Multiply y by a factor, and divide predictions by "
-        "it."
+        f"objective {objective.name!r} squares differences of targets, but float64 cannot "
+        f"represent these squares: y differs by at most {spread:g}{weighted}, which must lie "
+        f"between {_SMALLEST:g} and {LARGEST_SPREAD:g}. Multiply y by a factor, and divide "
+        "predictions by it."
     )
 
 
 def warn_of_no_split(
     forest: Forest, objective: Objective, params: BoostParams, rows: AllRows
 ) -> None:
-    """Warn, on rank 0, if no tree has a split as ``min_child_weight`` forbids any.
+    """Warn, on rank 0, if no tree has a split because ``min_child_weight`` forbids all splits.
 
-    ``rows`` are those that the trees were grown on: if all targets are the same, a constant is
-    what was asked for.
+    ``rows`` are the training rows.  If all targets are the same, a constant is the correct model.
     """
     n_first = min(forest.n_trees, forest.n_outputs)
     if n_first == 0 or len(forest.feature) > forest.n_trees:
@@ -105,8 +104,8 @@ def warn_of_no_split(
     if low == high or rows.communicator.rank > 0:
         return
     warnings.warn(
-        "no tree has a split, so the model is a constant: the second derivatives of objective "
-        f"{objective.name!r} add up to {mass:g} over all rows, and each side of a split needs "
+        "no tree has a split, so the model is a constant: the hessians of objective "
+        f"{objective.name!r} add up to {mass:g} over all rows, but each side of a split needs "
         f"min_child_weight={params.min_child_weight:g}. Multiply weights or targets by a factor, "
         "or lower min_child_weight (and reg_lambda).",
         HedgerowWarning,
@@ -117,10 +116,10 @@ def warn_of_no_split(
 def warn_of_short_steps(
     forest: Forest, objective: Objective, params: BoostParams, rows: AllRows
 ) -> None:
-    """Warn, on rank 0, if trees of Huber's loss could not reach the targets.
+    """Warn, on rank 0, if trees of Huber's loss cannot reach the targets.
 
-    No leaf steps further than ``delta``, whatever its rows: so a ``delta`` far below the
-    differences of the targets leaves the model next to a constant.
+    No leaf has a value above ``delta``, whatever its rows are.  So with a ``delta`` far below the
+    differences of the targets, the model is nearly a constant.
     """
     from hedgerow.objectives.robust import Huber
 
@@ -136,17 +135,16 @@ def warn_of_short_steps(
     warnings.warn(
         f"delta={objective.delta:g} of objective 'huber' is far below the differences of the "
         f"targets: {forest.n_rounds} rounds move a prediction by {reach:g} at most, but the "
-        f"quarters of y lie {middle:g} apart, so the model is next to a constant. delta is a "
-        "distance in units "
-        "of y: give a larger one, or use objective='absolute_error'.",
+        f"quartiles of y differ by {middle:g}, so the model is nearly a constant. delta is a "
+        "distance in units of y: pass a larger delta, or use objective='absolute_error'.",
         HedgerowWarning,
         stacklevel=2,
     )
 
 
 def warn_of_infinite(model: Model, raw: FloatArray, values: FloatArray) -> None:
-    """Warn if predictions are not finite; ``raw`` are the scores that they come from."""
-    if values.size <= _FEW_VALUES:  # a call of NumPy takes longer than its values
+    """Warn if predictions are not finite; ``raw`` are the raw scores of the predictions."""
+    if values.size <= _FEW_VALUES:  # faster than a call of NumPy
         if all(map(math.isfinite, values.ravel().tolist())):
             return
     elif np.isfinite(values).all():
@@ -156,9 +154,9 @@ def warn_of_infinite(model: Model, raw: FloatArray, values: FloatArray) -> None:
     rate = model.training.get("parameters", {}).get("learning_rate")
     warnings.warn(
         f"{len(rows)} of {len(values)} predictions are not finite: objective "
-        f"{model.objective!r} makes them of raw scores from {shown.min():g} to {shown.max():g}, "
-        "which is more than float64 holds. Scores grow like this with a learning_rate that is too "
-        f"large (the model has {rate!r}), or with an offset far from those of the training rows.",
+        f"{model.objective!r} computes them from raw scores from {shown.min():g} to "
+        f"{shown.max():g}, which exceeds the range of float64. Likely causes: a learning_rate that "
+        f"is too large (the model has {rate!r}), or an offset far from those of the training rows.",
         HedgerowWarning,
         stacklevel=3,
     )

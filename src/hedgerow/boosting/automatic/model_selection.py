@@ -4,8 +4,8 @@ Glossary
 --------
 candidate   tree parameters to compare with the first ones; rows are divided into folds once,
             and read again only if the tree parameters need another form of the rows
-stride      learning rate of the folds over that of the model: one round of the folds
-            equals so many rounds of the model
+stride      learning rate of the folds over the learning rate of the model: one round of the
+            folds equals ``stride`` rounds of the model
 
 ::
 
@@ -44,50 +44,51 @@ from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
 _WITHOUT_EFFECT = frozenset({"bundle_features"})
-"""Settled by the kind of the trees, and without a part in the model."""
+"""Parameters that the kind of trees determines, and that do not change the model."""
 
 _PATIENCE_SHARE = 0.2
 _ROUNDS_TO_JUDGE = 40
 _ROUNDS_TO_SIEVE = 24
 _ROUNDS_AT_EQUAL_LEARNING = 100
-"""Curves of many rows have plateaus at first, where a slow learner seems to have ended."""
+"""Curves of many rows have early plateaus, where a slow learner seems to stop improving."""
 _FAR = 1.3
-"""Gains of the later half of the rounds by which a curve may be behind another."""
+"""Largest distance of a curve to the best one, as a multiple of its gain in the later half."""
 _CLEARLY = 1.0
-"""Standard errors by which the plain settings are to be ahead: the recipe holds on more tables, so
-that a lead which may be chance mostly is."""
+"""Standard errors by which plain settings must lead.  The recipe is better on most tables, so a
+small lead of plain settings is mostly chance."""
 
 _MANY_FOLDS = 2
-"""From so many on, one of them tells at little cost whether all are worth asking."""
+"""From this number of folds on, the first fold decides whether the others are worth the time."""
 
 
 @dataclass(slots=True)
 class CandidateBest(BestRound):
-    r"""A best round that is not waited for longer than is worth while.
+    r"""The best round of a candidate, which stops early if the candidate is unlikely to win.
 
-    Patience grows with the rounds, as the steps of a curve do; and a curve that is far behind
-    another, by what it has gained lately, is not followed to its end.  If the other one is given
-    round by round, both are compared after as much learning, rounds times rate: settings that
-    learn slowly may go further::
+    Patience grows with the number of rounds, because later rounds improve the score in longer
+    intervals.  A curve also stops if its distance to the best curve so far (the rival) is large
+    compared with its own recent gain.  If all scores of the rival are known, both curves are
+    compared at equal learning, that is, at equal rounds times rate, because settings that learn
+    slowly may reach a better score::
 
         score
-          |  \.                the other one
+          |  \.
           |   \.`-.___
-          |     `-.   `------  gained over the later half of the rounds
+          |     `-.   `------  candidate; its recent gain is that of the later half of the rounds
           |        `-.     ^
-          |           `-.  |   far more than that
-          |..............`-v.
+          |           `-.  |   distance, far more than the recent gain
+          |..............`-v.  rival
 
     Parameters
     ----------
     least : int, default=1
         Patience at the first round; at most ``patience``.
     rival : sequence of float, default=()
-        Best scores of another curve, round by round; the last one holds from there on.
+        Best score of the rival up to each round; the last score also holds for later rounds.
     rate_ratio : float, default=1.0
-        Learning rate over that of the other curve.
+        Learning rate of this candidate over the learning rate of the rival.
     judged_from : int, default=40
-        Round from which on a curve may be far behind.
+        First round at which the distance to the rival may stop the candidate.
 
     Attributes
     ----------
@@ -102,7 +103,7 @@ class CandidateBest(BestRound):
     bests: list[float] = field(default_factory=list, repr=False)
 
     def again(self) -> CandidateBest:
-        """The same before the first round."""
+        """Return a copy in the state before the first round."""
         first = CandidateBest(self.metric, self.patience, self.min_delta, least=self.least)
         first.rival, first.rate_ratio, first.judged_from = (
             self.rival,
@@ -112,7 +113,7 @@ class CandidateBest(BestRound):
         return first
 
     def observe(self, n_rounds: int, score: float) -> bool:
-        """Note the score after ``n_rounds`` rounds; True if the fit should end."""
+        """Record the score after ``n_rounds`` rounds; return whether the fit should end."""
         out_of_patience = BestRound.observe(self, n_rounds, score)
         self.bests.append(self.score)
         waited = n_rounds - self._reference_round
@@ -132,17 +133,17 @@ class CandidateBest(BestRound):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """Settings, and what folds of theirs have come to.
+    """A candidate and the result of its folds.
 
     Attributes
     ----------
     params : BoostParams
-        Of the model.
+        Parameters of the model.
     rows : FoldRows
-        In the form that its trees take.
+        Rows in the form that the trees of ``params`` need.
     grown : GrownFolds
     seconds : float
-        That the folds have taken.
+        Duration of the folds.
     """
 
     params: BoostParams
@@ -152,35 +153,36 @@ class Entry:
 
     @property
     def score(self) -> float:
-        """The best one of all tested rows."""
+        """Best score of all tested rows; NaN without a best round."""
         return math.nan if self.grown.best is None else self.grown.best.score
 
 
 class ModelSelection:
-    """Grows the folds with one setting after the other.
+    """Comparison of candidates on the same folds, one candidate after the other.
 
     Parameters
     ----------
     rows : FoldRows
-        In the form that the first settings ask for.
+        Rows in the form that the first settings need.
     folds : sequence of Fold
     objective : Objective
     stopping : StoppingParams
     metrics : sequence of Metric
-        The first decides.
+        The first metric decides.
     n_threads : int
     budget : Budget or None
-        Alternatives are tried if there is time.
+        Candidates are tried while there is time.
     alike : uint64 (n_rows,), optional
-        Rows of one number are one observation.
+        Rows with the same number are one observation.
 
     Attributes
     ----------
     best : Entry
-        The first of those with the best score.
+        The entry with the best score; the first one if scores are equal.
     tried : list of dict
-        For each of the settings the best score, and what it has other than the first.
+        For each entry the best score, its round, and the parameters that differ from the first.
     interrupted : bool
+        Whether the user has interrupted the comparison.
     """
 
     best: Entry
@@ -205,7 +207,7 @@ class ModelSelection:
         self.interrupted = False
 
     def hold(self, params: BoostParams) -> None:
-        """Try ``params``, then the candidates, until an interrupt or the end of the time."""
+        """Try ``params``, then the candidates, until an interrupt or the end of the budget."""
         share = self._share_of_folds()
         if self._budget is not None:
             self._limits = replace(self._limits, is_late=self._budget.deadline(share))
@@ -221,7 +223,7 @@ class ModelSelection:
             self._challenge(params, finer)
 
     def _challenge(self, first: BoostParams, other: BoostParams, by: float | None = None) -> None:
-        """Try other settings, if there is time; they are to be better ``by`` standard errors."""
+        """Try other settings if there is time; they win with a lead of ``by`` standard errors."""
         if self.interrupted or self._limits.is_late():
             return
         try:
@@ -240,7 +242,10 @@ class ModelSelection:
             self._leave_time_for_model()
 
     def _is_promising(self, other: BoostParams) -> bool:
-        """Whether other settings are ahead on the first fold, where all of them would be dear."""
+        """Return whether other settings lead on the first fold, which takes less time than all.
+
+        True without a test if there are few folds, or no time is left.
+        """
         first, name = self._folds[:1], self._metrics[0].name
         if len(self._folds) < _MANY_FOLDS or self.interrupted or self._limits.is_late():
             return True
@@ -256,27 +261,28 @@ class ModelSelection:
         return self._metrics[0].improves(entry.grown.folds[0].scores[name], best)
 
     def _is_doubtful(self) -> bool:
-        """Whether the best settings so far gain no more than chance may."""
+        """Return whether the best settings so far gain no more than chance explains."""
         grown = self.best.grown.folds
         losses = self._tested.start_losses(grown), self._tested.losses(grown)
         return not self._tested.difference(*losses).exceeds(BEYOND_CHANCE)
 
     def _leads(self, entry: Entry, by: float) -> bool:
-        """Whether losses are lower than those of the best settings by so many standard errors."""
+        """Return whether ``entry`` leads the best settings by more than ``by`` standard errors."""
         losses, ours = (self._tested.losses(e.grown.folds) for e in (self.best, entry))
         return self._tested.difference(losses, ours).exceeds(by)
 
     def _leave_time_for_model(self) -> None:
-        """Be late when there is only time for the model with the best settings so far."""
+        """Move the deadline, so that the model with the best settings so far has enough time."""
         if self._budget is not None:
             share = self._share_of_folds()
             late = self._budget.late_but_for(self.best.seconds * (1.0 - share) / share)
             self._limits = replace(self._limits, is_late=late)
 
     def _finer(self) -> BoostParams | None:
-        """The best settings with the finest steps; None if there is no time for them.
+        """Return the best settings at the lowest rate; None if there is no time for them.
 
-        Folds go further in small steps, so only they tell how far the model is to go in them.
+        The best sum of rates is larger at a low rate, so folds at that rate must find the number
+        of rounds.
         """
         best, finest, budget = self.best, self._request.finest_rate, self._budget
         if finest is None or budget is None or best.grown.late:
@@ -296,13 +302,13 @@ class ModelSelection:
         folds: Sequence[Fold] | None = None,
         to_beat: float | None = None,
     ) -> Entry:
-        """Grow the folds, or some of them with their own score to beat."""
+        """Grow all folds, or some folds with a score to beat."""
         began = time.monotonic()
         requested = of_folds(params, self._request.stride)
         rows = self._rows.for_trees(requested)
         best = self._judge(params)
         if isinstance(best, CandidateBest) and params is self._request.plain:
-            # Large trees may rise at first, on columns that name things: 24 rounds show it.
+            # The loss of large trees on columns of names may rise at first; 24 rounds show this.
             best.least = _ROUNDS_TO_SIEVE if self._is_doubtful() else best.least
             if to_beat is not None:
                 best.rival, best.judged_from = (to_beat,), _ROUNDS_TO_SIEVE
@@ -344,14 +350,14 @@ class ModelSelection:
         self.tried.append({"score": score, "rounds": rounds, **others})
 
     def _share_of_folds(self) -> float:
-        """Of the time that folds of the first settings and the model take."""
+        """Return the share of the folds in the time of the folds and the model together."""
         n_folds, n_tested = self._request.folds
         folds = n_tested * (n_folds - 1) / n_folds / self._request.stride
         return folds / (folds + self._request.rounds_factor)
 
 
 def of_folds(params: BoostParams, stride: float) -> BoostParams:
-    """The settings of folds whose steps are ``stride`` times as large."""
+    """Return the parameters of folds whose learning rate is ``stride`` times that of the model."""
     if stride == 1.0:
         return params
     n_rounds = math.ceil(params.n_estimators / stride)
@@ -359,7 +365,7 @@ def of_folds(params: BoostParams, stride: float) -> BoostParams:
 
 
 def with_resolved(stopping: StoppingParams, schema: Schema, objective: Objective) -> StoppingParams:
-    """Return the request with the candidates' parameters resolved, as those of the model are."""
+    """Return the request, with the parameters of candidates resolved like those of the model."""
 
     def complete(params: BoostParams) -> BoostParams:
         return resolved(params, objective, schema)

@@ -1,26 +1,27 @@
-"""Repeated rows: copies of one observation, or observations of their own.
+"""Repeated rows: copies of one observation, or separate observations.
 
 Two rows with the same values can mean two things:
 
 copies        one observation that is in the table several times: a file read twice, rows
-              repeated to balance classes, a row with a large weight.  Folds keep them together,
-              or the rows that are tested would be among those that are trained on.
-observations  draws of their own that happen to agree, because the columns have few values: a
-              survey, a contingency table, a sensor with coarse steps.  Folds deal them out one
-              by one, as new rows will repeat the known ones too.
+              repeated to balance classes, a row with a large weight.  Folds keep copies together,
+              because tested rows must not be among the training rows.
+observations  separate draws with the same values, because the columns have few values: a
+              survey, a contingency table, a sensor with coarse steps.  Observations are assigned
+              to folds one by one, because new rows will repeat known rows, too.
 
-The targets tell which it is.  Copies agree in the target, while observations differ now and
-then::
+The targets distinguish the two.  Copies have the same target, while the targets of observations
+sometimes differ::
 
     columns   a a a a   b b b   c     repeated: the rows of a and b
     target    0 0 1 0   1 1 1   0     a differs, so 4 of 7 repeated rows do: observations
 
-Where all targets agree, as they do without noise, the columns tell it: rows that repeat each other
-about as often as columns of so few values must, or very often, are observations too.  If each row
-is there a multiple of the same number of times, the table is.
+If all targets of equal rows are the same, as they are without noise, the columns decide.  Rows are
+observations, too, if they are repeated very often, or about as often as the few values of the
+columns explain.  They are copies if every row occurs a multiple of the same number of times,
+because then the table itself is repeated.
 
-Weights that are all whole numbers count rows: a row of weight k stands for k rows here.  So a
-contingency table is divided alike with a row for each person and with a row for each cell.
+If all weights are integers, they count rows: a row of weight k counts as k rows here.  So the folds
+of a contingency table are the same with a row for each person and with a row for each cell.
 """
 
 from __future__ import annotations
@@ -40,34 +41,34 @@ COPY_STREAM = 6
 """Stream of :mod:`hedgerow.kernels.primitives.hashing` for the order of observations."""
 
 _DIFFERING = 0.1
-"""Share of the repeated rows whose targets differ, from which on rows are observations."""
+"""Share of repeated rows with differing targets from which on rows are observations."""
 
 _MANY_TIMES = 10
-"""Rows that are repeated as often on average are observations even where all targets agree."""
+"""Mean number of repetitions from which on rows are observations even if all targets agree."""
 
 _BY_CHANCE = 10.0
-"""Pairs of equal rows over those of columns that are independent of each other: up to so many are
-no surprise, as columns depend on each other."""
+"""Largest number of pairs of equal rows that columns explain, as a multiple of the number for
+independent columns.  Real columns depend on each other, so they have more pairs."""
 
 _TELLING_ROWS = 10
-"""Different rows that do not have a divisor of their counts in common by chance."""
+"""Number of different rows whose counts do not have a common divisor by chance."""
 
 _MOST_DEALT = 4_000_000
-"""Observations that are dealt out; rows of larger weights stand for fewer, of more weight each."""
+"""Largest number of observations; with larger weights, each observation has more weight."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Repeats:
-    """What is known of rows with the same values.
+    """Rows with the same values, and the observations that they stand for.
 
     Attributes
     ----------
     keys : uint64 (n_rows,)
-        One number for all rows with the same values.
+        A number that is the same for all rows with the same values.
     hashes : uint64 (n_observations,), or None
-        A random order of the observations; None if rows with the same values are copies.
+        Hashes that put observations in random order; None if rows with the same values are copies.
     row : int64 (n_observations,), or None
-        The row of each observation.
+        The row of each observation; None for copies.
     """
 
     keys: npt.NDArray[np.uint64]
@@ -76,12 +77,12 @@ class Repeats:
 
 
 def find_repeats(sample: Sample, seed: int, is_classes: bool) -> Repeats | None:
-    """Tell copies from observations.
+    """Decide whether rows with the same values are copies or observations.
 
     Parameters
     ----------
     sample : Sample
-        Without rows of weight 0.
+        Rows of positive weight.
     seed : int
     is_classes : bool
         Whether targets are classes.
@@ -89,7 +90,7 @@ def find_repeats(sample: Sample, seed: int, is_classes: bool) -> Repeats | None:
     Returns
     -------
     Repeats or None
-        None if all rows are alike, or if there are too many values to compare.
+        None if all rows are equal, or if there are too many values to compare.
     """
     keys = row_keys(sample.table, seed)
     if keys is None:
@@ -113,14 +114,14 @@ def find_repeats(sample: Sample, seed: int, is_classes: bool) -> Repeats | None:
 
 
 def _times(weight: FloatArray | None) -> IntArray | None:
-    """How many rows each row stands for; None if it is one for all."""
+    """Return how many rows each row counts as; None if each counts as one row."""
     if weight is None or bool((weight != np.floor(weight)).any()):
         return None
     return np.minimum(weight, _MOST_DEALT).astype(np.int64)
 
 
 def _differ(number: IntArray, target: FloatArray, times: IntArray | None, is_classes: bool) -> bool:
-    """Whether rows with the same values differ in their targets often enough."""
+    """Return whether the targets of rows with the same values differ often enough."""
     targets = _target_keys(target)
     n_times = np.bincount(number, weights=times)
     order = np.lexsort((targets, number))
@@ -128,18 +129,18 @@ def _differ(number: IntArray, target: FloatArray, times: IntArray | None, is_cla
     is_new = np.ones(len(order), dtype=bool)
     is_new[1:] = (group[1:] != group[:-1]) | (value[1:] != value[:-1])
     n_values = np.bincount(group, weights=is_new)
-    # A row of each class is a pair by design, or a table of shares: no class is repeated in it.
+    # One row of each class is a pair by design or a table of shares: no class is repeated.
     differs = (n_values > 1) & (~np.array(is_classes) | (n_times > n_values))
     repeated = n_times[n_times > 1].sum()
     return bool(n_times[differs].sum() >= _DIFFERING * repeated > 0.0)
 
 
 def _repeat_by_chance(table: AnyTable, number: IntArray, times: IntArray | None) -> bool:
-    """Whether columns of so few values make rows repeat each other as often as they do."""
+    """Return whether the few values of the columns explain how often rows are repeated."""
     n_times = np.bincount(number, weights=times)
     n_different = len(n_times)
     if n_different >= _TELLING_ROWS and np.gcd.reduce(n_times.astype(np.int64)) > 1:
-        return False  # the whole table is there several times
+        return False  # the table itself is repeated
     if len(number) >= _MANY_TIMES * n_different:
         return True
     if isinstance(table, SparseTable) or table.n_features < 2:
@@ -157,7 +158,7 @@ def _repeat_by_chance(table: AnyTable, number: IntArray, times: IntArray | None)
 
 
 def _target_keys(target: FloatArray) -> npt.NDArray[np.uint64]:
-    """A number for each different target."""
+    """Return a number for each row that is the same for equal targets."""
     columns = target.reshape(len(target), -1)
     keys = np.zeros(len(target), dtype=np.uint64)
     with np.errstate(over="ignore"):
@@ -168,7 +169,7 @@ def _target_keys(target: FloatArray) -> npt.NDArray[np.uint64]:
 
 
 def _order(keys: AnyArray, target: FloatArray, row: IntArray, seed: int) -> npt.NDArray[np.uint64]:
-    """A hash of values, target and number among those that agree in both."""
+    """Return hashes of values, target, and number among observations equal in both."""
     with np.errstate(over="ignore"):
         cell = hash_numbers(seed, COPY_STREAM, keys + _target_keys(target))[row]
     order = np.argsort(cell, kind="stable")

@@ -1,13 +1,13 @@
-"""The rows of a fit in chunks, of files or of one of several ranks.
+"""Training rows in chunks, read from files or held by one of several ranks.
 
-What :class:`hedgerow.boosting.loop.rounds.FitRows` asks of them.  Trees wait until chunks are
-next visited::
+:class:`ChunkRows` implements :class:`hedgerow.boosting.loop.rounds.FitRows`.  A new tree is
+pending until the next pass over the chunks adds it to the raw scores::
 
-    grow            gradients at the scores, with the trees that wait added first
+    grow            adds the pending trees to the scores, then computes gradients
     search leaves   for losses whose leaves are quantiles
-    add             the new tree waits, for training and for validation rows
-    end of a round  a pass over the training rows, only if something looks at their
-                    scores: learning curves, rows left out of the sample
+    add             the new tree is pending, for training and for validation rows
+    end of a round  a pass over the training rows, only if their scores are needed:
+                    for learning curves, or for rows left out of the sample
 
 Trees are added to each row in the same order as in memory, so scores have the same bits.
 """
@@ -40,24 +40,24 @@ from hedgerow.params import BoostParams
 
 
 class ChunkRows(FitRows):
-    """Rows in chunks; methods are those of :class:`hedgerow.boosting.loop.rounds.FitRows`.
+    """Rows in chunks; implements :class:`hedgerow.boosting.loop.rounds.FitRows`.
 
     Parameters
     ----------
-    data : StoredSample
+    data : ExternalSample
         Training rows of this rank.
     objective : Objective
     params : BoostParams
-        Resolved.
-    watched : mapping from str to StoredSample
-        The rows of this rank that are scored after each round, by name; those of training
-        under theirs.
+        Resolved parameters.
+    watched : mapping from str to ExternalSample
+        The rows of this rank that are scored after each round, by name.  Training rows have the
+        name ``TRAINING``.
     metrics : mapping from str to tuple of Metric
-        What they are scored by.
+        Metrics of these rows, by the same names.
     n_rows : mapping from str to int
-        Rows of all ranks, those of training among them.
+        Number of rows of all ranks, by the same names; always with ``TRAINING``.
     n_threads : int
-        At most.
+        Largest number of threads.
     ranks : Communicator
     mode : {"data", "features"}
         See :class:`hedgerow.growing.chunks.grower.ChunkGrower`.
@@ -135,7 +135,7 @@ class ChunkRows(FitRows):
         return NO_ROWS if adds_scores(self.params) else None
 
     def replay(self, number: int) -> None:
-        """Nothing comes with the trees: losses that learn beside them need rows in memory."""
+        """Do nothing: only losses that need rows in memory have a state to replay."""
 
     def end_round(self) -> float | None:
         left_out, tally = self._left_out, self._watched.training
@@ -164,16 +164,16 @@ class ChunkRows(FitRows):
 
 @dataclass(slots=True, eq=False)
 class TrainScores:
-    """Raw scores of the training rows, to which their grower adds the trees.
+    """Raw scores of the training rows, to which the grower adds the trees.
 
     Attributes
     ----------
     stay : bool
-        Whether they stay as they are at the start, where the trees of a forest are grown.
+        Whether scores keep their start values, as in a random forest.
     made : ChunkGrower or None
-        None before the first round.
+        The grower; None before the first round.
     trees : list of (GrownTree, int)
-        Where the scores stay, the trees and their outputs.
+        The trees and their outputs, if scores keep their start values.
     """
 
     stay: bool
@@ -182,7 +182,7 @@ class TrainScores:
 
     @property
     def grower(self) -> ChunkGrower:
-        """What grows trees, and adds them to the scores when it next visits the chunks."""
+        """The grower, which adds pending trees to the scores in its next pass over the chunks."""
         assert self.made is not None
         return self.made
 
@@ -198,22 +198,22 @@ class TrainScores:
 
 
 class LeftOut:
-    """Loss, before and after a round, of the rows that it was not grown on."""
+    """Loss of the rows left out of a round, before and after the round."""
 
     def __init__(self, grower: ChunkGrower, objective: Objective, others: Communicator) -> None:
         self._grower, self._objective, self._others = grower, objective, others
         self._sums = [ExactSum()] * 4
 
     def before(self, chunk: Chunk) -> None:
-        """Note the losses of a chunk before the trees are added."""
+        """Add the losses of a chunk before the trees are added to its scores."""
         self._note(chunk, 0)
 
     def after(self, chunk: Chunk) -> None:
-        """Note them with the trees."""
+        """Add the losses of a chunk after the trees are added to its scores."""
         self._note(chunk, 2)
 
     def improvement(self) -> float:
-        """Loss before less loss after; 0 if no row was left out."""
+        """Return the loss before minus the loss after; 0 if no row was left out."""
         sums = merged(self._sums, self._others)
         if sums[1] == ExactSum():
             return 0.0

@@ -1,16 +1,16 @@
-"""From rows in chunks and on ranks to a model: the recipe of :mod:`hedgerow.boosting.loop.fit`.
+"""Training on rows in chunks, on one or several ranks; like :mod:`hedgerow.boosting.loop.fit`.
 
-The model has the same bytes as that of all rows in memory: trees come from sums of
-integers (:mod:`hedgerow.growing.chunks.grower`), and every other number that is a sum
-over rows from exact sums (:mod:`hedgerow.kernels.primitives.exact_sum`).
+The model has the same bytes as a model of all rows in memory.  Trees are computed from sums of
+integers (:mod:`hedgerow.growing.chunks.grower`), and all other sums over rows are exact
+(:mod:`hedgerow.kernels.primitives.exact_sum`).
 
 ::
 
-    StoredSample  -- checked: domain of the targets, the same columns of numbers everywhere
+    ExternalSample  -- checks: domain of the targets, weights and offsets in all chunks or none
       |
-    start values  -- a few passes over the targets
+    start values    -- a few passes over the targets
       |
-    rounds        -- hedgerow.boosting.loop.rounds, of chunk_rows
+    rounds          -- hedgerow.boosting.loop.rounds, on the rows of chunk_rows
       |
     Forest up to the best round  ->  Model
 """
@@ -78,48 +78,48 @@ def fit_external(
 ) -> Model:
     """Train a model on rows in chunks.
 
-    All ranks call this with the same arguments but for the samples.
+    All ranks call this function with the same arguments, except for the samples.
 
     Parameters
     ----------
-    train : StoredSample
+    train : ExternalSample
         Training rows of this rank.
     objective : Objective
     params : BoostParams
-    validation : StoredSample, or mapping from str to StoredSample, optional
-        Validation rows of this rank, given by the user or set aside
-        (:class:`hedgerow.boosting.validation.hold_out.HoldOut`), binned as the training rows;
-        several sets by name, the first of which decides early stopping.
+    validation : ExternalSample, or mapping from str to ExternalSample, optional
+        Validation rows of this rank, passed by the user or held out
+        (:class:`hedgerow.boosting.validation.hold_out.HoldOut`), with the bins of the training
+        rows.  Several sets have names; the first set decides early stopping.
     stopping : StoppingParams, optional
-        Without validation rows a fit can stop only by ``"oob"``.
+        Without validation rows, only ``"oob"`` can stop a fit early.
     eval_metric : str, callable or sequence of these, optional
-        See :func:`hedgerow.metrics.make_metrics`.  Metrics that are no sums over rows
+        See :func:`hedgerow.metrics.make_metrics`.  Metrics that are not sums over rows
         need the scores of all validation rows on every rank.
     callbacks : callable or sequence of callables, optional
-        Called on every rank; the fit ends if one of them asks for it on one rank.
+        Called on every rank; the fit ends if one callback ends it on one rank.
     progress : bool, default=False
         Draw a progress bar, on rank 0.
     n_jobs : int, optional
         Threads of this rank.
     communicator : Communicator, optional
-        The other ranks; default: there are none.
+        The other ranks; default: no other ranks.
     mode : {"data", "features"}, default="data"
-        ``"data"``: each rank has its own rows; ``"features"``: each has all.
+        ``"data"``: each rank has its own rows; ``"features"``: each rank has all rows.
     recorder : Recorder, optional
-        Is told of each round; the fit goes on from its earlier rounds, which must be
-        the same on all ranks.
+        Records each round.  The fit resumes after the recorded rounds, which must be the same on
+        all ranks.
 
     Returns
     -------
     Model
-        The same on every rank.
+        The same model on every rank.
 
     Raises
     ------
     DataError
-        The same on every rank; rows have the numbers that they have among all rows.
+        Raised on every rank with the same message; row numbers count the rows of all ranks.
     ParameterError
-        For what cannot be done without all rows in memory; the message names it.
+        If a parameter needs all rows in memory; the message names the parameter.
     CommunicationError, StorageError, LossError
         See the message.
     """
@@ -129,7 +129,7 @@ def fit_external(
     params = resolve_external(params, objective, train.schema)
     metrics, listed = _row_metrics(eval_metric, objective), check_callbacks(callbacks)
     sets = _by_name(validation)
-    for sample in (train, *sets.values()):  # a store has chunks for a fit only
+    for sample in (train, *sets.values()):  # chunks exist only within a fit
         keeps_weights = sample is train and weighs_sample(params)
         sample.store.begin(objective.n_outputs, objective.name == "softmax", keeps_weights)
     n_rows = check_targets(train, objective, others, learned=True)
@@ -179,7 +179,11 @@ def _watch_of(
     callbacks: tuple[Callback, ...],
     n_rounds: int,
 ) -> Watch:
-    """What notes the rounds; metrics are ``known`` by name of the rows, if these are ``scored``."""
+    """Return the watch of the rounds.
+
+    ``known`` has the metrics of each set of rows by name; ``scored`` tells whether they are
+    computed after each round.
+    """
     limits = (stopping.patience, stopping.min_delta) if stops else None
     return Watch(
         objective=objective,
@@ -193,10 +197,10 @@ def _watch_of(
 
 
 def resolve_external(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
-    """:func:`resolved` for rows in chunks, which do not grow all kinds of trees."""
+    """Apply :func:`resolved`, and check that chunks support these trees."""
     check_trees(params)
     params = resolved(params, objective, schema)
-    check_trees(params)  # "auto" is decided
+    check_trees(params)  # again, because "auto" has a value now
     return params
 
 
@@ -217,22 +221,22 @@ def _by_name(
 def _watched(
     train: ExternalSample, sets: Mapping[str, ExternalSample], with_train: bool
 ) -> dict[str, ExternalSample]:
-    """The rows that are scored, by the names that history has for them."""
+    """Return the rows that are scored, by their names in the history."""
     return {**sets, TRAINING: train} if with_train else dict(sets)
 
 
 def check_targets(
     sample: ExternalSample, objective: Objective, others: Communicator, *, learned: bool = False
 ) -> int:
-    """Check the targets of all ranks; return how many rows there are.
+    """Check the targets of all ranks; return the number of rows of all ranks.
 
-    ``learned``: the rows are to be trained on.
+    ``learned``: whether these are training rows.
 
     Raises
     ------
     DataError
-        On every rank, if a target is outside the domain, some rows have weights or
-        offsets and others not, or there are no rows.
+        Raised on every rank if a target is outside the domain of the loss, only some chunks have
+        weights or offsets, or there are no rows.
     """
     first = b""
     for chunk in sample.store.chunks([0] if sample.n_rows else [], uses=TARGETS_ONLY):
@@ -262,7 +266,7 @@ def check_targets(
                 f"some parts of the rows have {name}s and others not: give all or none."
             )
     if bool(flags[3]) != sample.has_offset:
-        raise DataError("has_offset of the sample is not what its chunks have.")
+        raise DataError("has_offset of the sample contradicts its chunks.")
     if learned:
         chunks = sample.store.chunks(uses=TARGETS_ONLY)
         check_differences(objective, ((c.target, c.weight, c.offset) for c in chunks), others)
@@ -285,37 +289,37 @@ def _check_stopping(
 def check_external(
     params: BoostParams, objective: Objective, train: ExternalSample, n_rows: int
 ) -> None:
-    """Raise ``AllRowsNeededError`` for what needs the values of all rows in memory."""
+    """Raise ``AllRowsNeededError`` if a parameter needs the values of all rows in memory."""
     if params.tree_method != "hist":
         raise AllRowsNeededError(
-            f"tree_method={params.tree_method!r} sorts whole columns in memory; rows in chunks are "
-            "trained with tree_method='hist'."
+            f"tree_method={params.tree_method!r} sorts the values of all rows in memory: with rows "
+            "in chunks use tree_method='hist'."
         )
     groups = choose_columns(train.schema, n_rows, objective, params)
     if groups:
         names = sorted({train.schema.names[j] for group in groups for j in group})
         raise AllRowsNeededError(
-            f"target_statistics={params.target_statistics!r} makes statistics of the columns "
-            f"{', '.join(map(repr, names))}, for which all rows must be in memory: use "
+            f"target_statistics={params.target_statistics!r} computes statistics of the columns "
+            f"{', '.join(map(repr, names))}, which needs all rows in memory: use "
             "target_statistics=False, or train on a table in memory."
         )
 
 
 def check_chunks(params: BoostParams, objective: Objective, scores_train: bool) -> None:
-    """Raise ``AllRowsNeededError`` for what needs all rows in memory, if only as bins.
+    """Raise ``AllRowsNeededError`` if a parameter needs the bins of all rows in memory.
 
-    ``scores_train``: whether metrics are computed of training rows.
+    ``scores_train``: whether metrics of training rows are computed.
     """
     if params.boosting == "rf" and scores_train:
         raise AllRowsNeededError(
-            f"{_SCORES_TRAIN} with boosting='rf' keeps a mean for every training row in memory; "
-            "with rows in chunks give validation rows."
+            f"{_SCORES_TRAIN} with boosting='rf' keeps a mean for every training row in memory: "
+            "with rows in chunks pass validation rows."
         )
     searches = params.leaf_estimation == "line_search"
     if searches and not hasattr(objective, "leaf_rule"):
         raise AllRowsNeededError(
-            f"leaf_estimation='line_search' with objective {objective.name!r} looks at all rows "
-            "many times for each tree; with rows in chunks use 'auto', 'newton' or 'gradient'."
+            f"leaf_estimation='line_search' with objective {objective.name!r} reads all rows "
+            "many times for each tree: with rows in chunks use 'auto', 'newton' or 'gradient'."
         )
 
 

@@ -1,8 +1,9 @@
-"""Scores of a random forest on rows in chunks, each by the trees that were not grown on it.
+"""Out-of-bag scores of a random forest on rows in chunks.
 
-In memory means over these trees are kept up with each round.  Here one pass at the end makes
-them, chunk by chunk: which rows a round leaves out follows from the numbers of the rows.  Values
-are added to a row in the order of the trees, so means have the same bits.
+The raw score of a row is its mean over the trees that were not grown on it.  In memory, each round
+updates these means.  Here one pass at the end computes them, chunk by chunk, because the number of
+a row determines which rounds leave it out.  The values of a row are added in the order of the
+trees, so the means have the same bits.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ _BINS_BY_ROW = Uses(by_row=True, columns=(), reads=(), writes=())
 
 
 class ForestLeftOut:
-    """The rows that some tree of a forest was not grown on.
+    """Rows that at least one tree of a forest was not grown on.
 
     Parameters
     ----------
-    sample : StoredSample
+    sample : ExternalSample
         Training rows of this rank.
     trees : sequence of (GrownTree, int)
-        All trees of the forest and their outputs, one of each output after the other.
+        All trees of the forest and their outputs, round by round, in the order of the outputs.
     base : float64 (n_outputs,)
     params : BoostParams
     others : Communicator
-        Those that have other rows.
+        Ranks that have other rows.
     n_threads : int
     """
 
@@ -55,7 +56,7 @@ class ForestLeftOut:
         self._params, self._others, self._n_threads = params, others, n_threads
 
     def scores(self, metrics: Sequence[Metric], objective: Objective) -> Mapping[str, float]:
-        """The score of each metric over these rows of all ranks; none if there are no such rows."""
+        """Return the score of each metric on these rows of all ranks; empty without such rows."""
         own = sum(len(target) for target, _ in self._targets())
         n_rows = int(self._others.allreduce(np.array([own], dtype=np.int64))[0])
         if n_rows == 0:
@@ -73,29 +74,29 @@ class ForestLeftOut:
         return len(self._trees) // len(self._base)
 
     def _outside(self, chunk: Chunk, number: int) -> RowArray:
-        """Places of the rows of a chunk that round ``number`` leaves out."""
+        """Return the positions of the rows of a chunk that round ``number`` leaves out."""
         params = self._params
         return rows_left_out(params.seed, number, params.subsample, chunk.n_rows, chunk.first_row)
 
     def _counts(self, chunk: Chunk) -> IntArray:
-        """Rounds that leave each row out."""
+        """Return the number of rounds that leave out each row."""
         counts = np.zeros(chunk.n_rows, dtype=np.int64)
         for number in range(self._n_rounds):
             counts[self._outside(chunk, number)] += 1
         return counts
 
     def _targets(self) -> Iterator[Batch]:
-        """Targets and weights of these rows."""
+        """Yield targets and weights of these rows."""
         for chunk in self._store.chunks(uses=TARGETS_ONLY):
             rows = np.flatnonzero(self._counts(chunk))
             yield chunk.target[rows], None if chunk.weight is None else chunk.weight[rows]
 
     def _means(self, chunk: Chunk) -> tuple[IntArray, FloatArray]:
-        """Rows of a chunk, and their raw scores by the trees that were not grown on them."""
+        """Return these rows of a chunk, and their out-of-bag raw scores."""
         sums, n_outputs = np.zeros((len(self._base), chunk.n_rows)), len(self._base)
-        for place, (tree, output) in enumerate(self._trees):
-            outside = self._outside(chunk, place // n_outputs)
-            if len(outside) > 0:  # no rows would mean all
+        for number, (tree, output) in enumerate(self._trees):
+            outside = self._outside(chunk, number // n_outputs)
+            if len(outside) > 0:  # add_scores takes an empty array as all rows
                 add_scores(tree, chunk.matrix, outside, sums[output], self._n_threads)
         counts = self._counts(chunk)
         rows = np.flatnonzero(counts)

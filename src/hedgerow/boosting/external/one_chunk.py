@@ -1,8 +1,9 @@
-"""The rows of a fit that are one chunk in memory: trees grow on them as on those of a table.
+"""Training rows in a single chunk, on which trees grow as on a table in memory.
 
-A store whose rows fit in memory has a single chunk, whose bins are the matrix of a fit in
-memory.  So the rows are :class:`hedgerow.boosting.loop.memory_rows.MemoryRows`; only validation
-rows, in stores of their own, are scored as those of all fits in chunks are.
+If all rows of a store fit in memory, the store has a single chunk.  The bins of this chunk are a
+matrix as for a fit in memory, so the rows are
+:class:`hedgerow.boosting.loop.memory_rows.MemoryRows`.  Validation rows have stores of their own,
+and are scored as in all fits on chunks.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from hedgerow.params import BoostParams
 
 
 def is_one_chunk(train: ExternalSample, ranks: Communicator) -> bool:
-    """Whether a single chunk has all training rows of all ranks.
+    """Return whether a single chunk has all training rows of all ranks.
 
-    Losses that compare rows get the rows of a query by way of chunks.
+    False for rankings, because these losses need :class:`ChunkRows` to join the rows of a query.
     """
     return ranks.size == 1 and len(train.store.chunk_sizes) == 1 and train.query is None
 
@@ -30,7 +31,7 @@ def is_one_chunk(train: ExternalSample, ranks: Communicator) -> bool:
 class OneChunkRows(MemoryRows):
     """Rows in one chunk.
 
-    Parameters are those of :class:`hedgerow.boosting.external.chunk_rows.ChunkRows`.
+    The parameters are as for :class:`hedgerow.boosting.external.chunk_rows.ChunkRows`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Chunks copied side by side into one matrix, one after the other."""
+"""Single matrix into which the rows of all chunks are copied, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hedgerow.data.external.row_store import Given
 
 
 class JoinedRows:
-    """All rows of a store, which come chunk by chunk.
+    """All rows of a store in one matrix, to which chunks are added in order.
 
     Parameters
     ----------
     n_rows, n_columns : int
     tile : (int, int, int)
-        Tiles, features of a tile, and bytes of a row of a tile.
+        Number of tiles, features of a tile, and bytes of a row of a tile.
     """
 
     def __init__(self, n_rows: int, n_columns: int, tile: tuple[int, int, int]) -> None:
@@ -33,7 +33,7 @@ class JoinedRows:
         self._offset: FloatArray | None = None
 
     def add(self, matrix: BinnedMatrix, given: Given) -> None:
-        """Copy the next rows."""
+        """Append the rows of a chunk."""
         n_rows, start = matrix.n_rows, self._n_filled
         rows = slice(start, start + n_rows)
         self._by_row[:, rows] = matrix.by_row[:, :n_rows]
@@ -51,7 +51,7 @@ class JoinedRows:
         self._n_lost += matrix.n_lost
 
     def matrix(self, spec: BinSpec, layout: Layout | None) -> BinnedMatrix:
-        """The bins of all rows."""
+        """Return the bins of all rows."""
         return BinnedMatrix(self._by_row, self._by_column, spec, layout, self._n_lost)
 
     @property
