@@ -366,10 +366,13 @@ def test_bundles_of_many_indicators_are_much_faster_and_the_same_model():
     models, seconds = [], []  # seconds of processors: others may be at work too
     for bundled in ("auto", False):
         model = HedgerowClassifier(**params, bundle_features=bundled)
-        model.fit(X[:500], y[:500])
-        start = time.process_time()
-        models.append(model_to_bytes(model.fit(X, y).booster_.model))
-        seconds.append(time.process_time() - start)
+        fits = []  # the first one also takes memory from the system
+        for _ in range(3):
+            start = time.process_time()
+            model.fit(X, y)
+            fits.append(time.process_time() - start)
+        models.append(model_to_bytes(model.booster_.model))
+        seconds.append(min(fits))
     assert models[0] == models[1]
     assert seconds[1] > 5 * seconds[0], seconds
 

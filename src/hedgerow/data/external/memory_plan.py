@@ -9,7 +9,7 @@
 The size of a chunk includes everything of its rows: bins in both layouts, target, weight,
 offset, and the working arrays of the fit.  If all rows fit, all are resident, and as a single
 chunk if what a fit computes of all rows at once fits, too
-(:meth:`RowShape.whole_bytes`).  Passes go through the chunks cyclically, so the first ones stay
+(:meth:`RowShape.one_chunk_bytes`).  Passes go through the chunks cyclically, so the first ones stay
 resident and the others are loaded in each pass.  Keeping the most recently used ones would free
 each chunk just before its next use.
 
@@ -33,7 +33,7 @@ MOST_ROWS, FEWEST_ROWS = 1 << 18, 1 << 12
 (``benchmarks/chunks.py``: with two threads a tree takes 2.4 times as long as in memory with
 65,536 rows per chunk, and 1.8 times with 262,144)."""
 
-MOST_WHOLE = (1 << 30) - 1
+MOST_JOINED_ROWS = (1 << 30) - 1
 """Most rows of a single chunk: their places are 32-bit integers."""
 
 _AT_ONCE, _AT_ONCE_BY_OUTPUT = 96, 32
@@ -93,7 +93,7 @@ class RowShape:
         row_bytes = self.bin_bytes + self.given_bytes + self.work_bytes
         return (n_rows + PAD) * row_bytes + _PAGES
 
-    def whole_bytes(self, n_rows: int) -> int:
+    def one_chunk_bytes(self, n_rows: int) -> int:
         """All rows as a single chunk, with what a fit computes of all of them at once."""
         at_once = _AT_ONCE + _AT_ONCE_BY_OUTPUT * self.n_outputs
         return self.chunk_bytes(n_rows) + n_rows * at_once
@@ -179,9 +179,9 @@ def fits_in_one_chunk(limit: int, shape: RowShape, sizes: Sequence[int]) -> bool
     They are copied one at a time to where the single one is.
     """
     n_rows = sum(sizes)
-    if len(sizes) < 2 or n_rows > MOST_WHOLE:
+    if len(sizes) < 2 or n_rows > MOST_JOINED_ROWS:
         return False
-    needed = max(shape.whole_bytes(n_rows), shape.chunk_bytes(n_rows + max(sizes)))
+    needed = max(shape.one_chunk_bytes(n_rows), shape.chunk_bytes(n_rows + max(sizes)))
     return RESERVE + needed <= limit
 
 
