@@ -108,7 +108,7 @@ class StorePlan:
     trained : ExternalSample or None
         Training rows that supply schema and bins, if these rows are for validation.
         Validation rows are stored by row only.
-    trained : StoredSample or None
+    trained : ExternalSample or None
         Training rows whose schema and bins these rows, for validation, are read with.
         Without ``by_column``: validation rows need only rows.
     n_threads : int

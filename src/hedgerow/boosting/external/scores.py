@@ -191,7 +191,7 @@ class WatchedRows:
 
     Parameters
     ----------
-    watched : mapping from str to StoredSample
+    watched : mapping from str to ExternalSample
         The rows of this rank by name; those of training under theirs.
     metrics : mapping from str to tuple of Metric
         What they are scored by.
