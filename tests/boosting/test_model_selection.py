@@ -22,7 +22,7 @@ from hedgerow import (
     InterruptedFitWarning,
     ParameterError,
 )
-from hedgerow.boosting.automatic import model_selection as contest_module
+from hedgerow.boosting.automatic import model_selection as selection_module
 from hedgerow.boosting.automatic.candidates import FEWEST_ROWS, candidates_for
 from hedgerow.boosting.automatic.defaults import DataSize, choose, plain_values
 from hedgerow.boosting.automatic.evidence import Difference, warn_of_doubts
@@ -383,7 +383,7 @@ def test_plain_settings_are_taken_if_they_are_clearly_better(
     model = fitted(sample, STUMPS, plain=LARGER)
     assert model.training["parameters"]["max_leaves"] == LARGER.max_leaves
     assert len(scores(model)) == 2
-    monkeypatch.setattr(contest_module, "_CLEARLY", 1e6)
+    monkeypatch.setattr(selection_module, "_CLEARLY", 1e6)
     asked = fitted(sample, STUMPS, plain=LARGER)
     assert asked.training["parameters"]["max_leaves"] == STUMPS.max_leaves
     assert scores(asked) == scores(model)
@@ -393,13 +393,13 @@ def test_plain_settings_that_are_behind_on_the_first_fold_are_not_grown_on_other
     sample: Sample, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grown = []
-    real = contest_module.grow_folds
+    real = selection_module.grow_folds
 
     def spy(rows: Any, folds: Any, *others: Any, **named: Any) -> Any:
         grown.append(len(folds))
         return real(rows, folds, *others, **named)
 
-    monkeypatch.setattr(contest_module, "grow_folds", spy)
+    monkeypatch.setattr(selection_module, "grow_folds", spy)
     model = fitted(sample, LARGER, plain=STUMPS)
     assert grown == [5, 1]
     assert len(scores(model)) == 1
@@ -525,7 +525,7 @@ def test_an_interrupt_keeps_what_was_best_by_then(
     sample: Sample, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
-    real, calls = contest_module.grow_folds, []
+    real, calls = selection_module.grow_folds, []
 
     def grow(*args: Any, **named: Any) -> Any:
         calls.append(args)
@@ -533,7 +533,7 @@ def test_an_interrupt_keeps_what_was_best_by_then(
             raise KeyboardInterrupt
         return real(*args, **named)
 
-    monkeypatch.setattr(contest_module, "grow_folds", grow)
+    monkeypatch.setattr(selection_module, "grow_folds", grow)
     with pytest.warns(InterruptedFitWarning, match="while folds chose the number"):
         model = fitted(sample, STUMPS, candidates=(LARGER, LEVELS))
     assert len(model.training["folds"]["tried"]) == at - 1

@@ -49,7 +49,7 @@ from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import take_turns
 
-_CELLS_ABREAST = 45_000
+_CELLS_SIDE_BY_SIDE = 45_000
 """Smallest table, in values, whose folds two threads grow faster than one.
 
 Rounds of smaller tables are mostly Python code, which one thread at a time may run.  Speed-up of
@@ -204,7 +204,7 @@ def grow_folds(
     LossError
         With the number of the fold.
     """
-    if rows.sample.n_rows * rows.sample.table.schema.n_features < _CELLS_ABREAST:
+    if rows.sample.n_rows * rows.sample.table.schema.n_features < _CELLS_SIDE_BY_SIDE:
         n_threads = 1
     at_once = min(n_threads, len(folds))
     shared = _Shared(
