@@ -47,7 +47,7 @@ from hedgerow.threads import take_turns
 @pytest.fixture(autouse=True)
 def _folds_abreast(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tables too are grown by several threads."""
-    monkeypatch.setattr(cross_module, "_CELLS_ABREAST", 1)
+    monkeypatch.setattr(cross_module, "_CELLS_SIDE_BY_SIDE", 1)
 
 
 # -- folds -------------------------------------------------------------------

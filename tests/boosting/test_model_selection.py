@@ -555,7 +555,7 @@ def test_folds_that_cannot_be_drawn_try_nothing() -> None:
 
 @pytest.mark.parametrize("kind", [HedgerowClassifier, HedgerowRegressor])
 def test_the_same_bytes_for_any_threads(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cross_module, "_CELLS_ABREAST", 2_000)
+    monkeypatch.setattr(cross_module, "_CELLS_SIDE_BY_SIDE", 2_000)
     rng = np.random.default_rng(5)
     X = rng.normal(size=(260, 5))
     y = X[:, 0] * X[:, 1] + X[:, 2]
@@ -626,6 +626,6 @@ def test_folds_of_few_values_are_grown_by_one_thread(
 
     monkeypatch.setattr(cross_module, "take_turns", turns)
     for fewest in (901, 900):  # the sample has 300 x 3
-        monkeypatch.setattr(cross_module, "_CELLS_ABREAST", fewest)
+        monkeypatch.setattr(cross_module, "_CELLS_SIDE_BY_SIDE", fewest)
         fit(sample, SQUARES, STUMPS, stopping=StoppingParams("cv"), n_jobs=2)
     assert at_once == [1, 2]
