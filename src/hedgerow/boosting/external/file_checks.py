@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-from hedgerow.boosting.loop.strategy import ALL_OUTPUTS, ONE_OUTPUT
+from hedgerow.boosting.loop.strategy import ALL_OUTPUTS, ONE_OUTPUT, holds_vectors
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError, DataError
 from hedgerow.growing.exact.external import check_supported
 from hedgerow.params import BoostParams
 
-_NEED_ALL_ROWS = (
-    ("linear_leaves", True, "use linear_leaves=False"),
-    ("multi_strategy", ALL_OUTPUTS, f"use multi_strategy={ONE_OUTPUT!r}"),
-)
 
-
-def check_trees(params: BoostParams) -> None:
-    """Reject trees that can only be grown on a table in memory.
+def check_values(params: BoostParams) -> None:
+    """Reject trees that need the values of all rows, not only their bins.
 
     Raises
     ------
     AllRowsNeededError
     """
-    for name, value, instead in _NEED_ALL_ROWS:
-        if getattr(params, name) == value:
-            raise AllRowsNeededError(
-                f"{name}={value!r} needs all rows in memory: give the rows as a table, or "
-                f"{instead}."
-            )
+    if params.linear_leaves is True:
+        raise AllRowsNeededError(
+            "linear_leaves=True needs all rows in memory: give the rows as a table, or use "
+            "linear_leaves=False."
+        )
+
+
+def check_chunk_trees(params: BoostParams) -> None:
+    """Reject trees that can only be grown if the bins of all rows are in memory.
+
+    Raises
+    ------
+    AllRowsNeededError
+    """
+    if holds_vectors(params):
+        raise AllRowsNeededError(
+            f"multi_strategy={ALL_OUTPUTS!r} needs the bins of all rows in memory: raise "
+            f"memory_limit, give the rows as a table, or use multi_strategy={ONE_OUTPUT!r}."
+        )
     if params.forced_splits is not None and params.grow_policy != "symmetric":
         raise AllRowsNeededError(
-            "forced_splits need all rows in memory: give the rows as a table, use "
-            "grow_policy='symmetric', or leave them out."
+            "forced_splits need the bins of all rows in memory: raise memory_limit, give the rows "
+            "as a table, use grow_policy='symmetric', or leave them out."
         )
 
 
@@ -46,9 +54,10 @@ def check_bundles(params: BoostParams) -> None:
 
 
 def check_parts(data: object, params: BoostParams, init_model: object = None) -> None:
-    """Before rows are read, reject options that trees on distributed rows do not support.
+    """Before rows are read, reject options that trees on rows in parts do not support.
 
-    Later checks cover options that depend on the rows.
+    Later checks cover options that depend on the rows.  ``data`` is None for rows on a cluster,
+    which are never a single chunk.
 
     Raises
     ------
@@ -61,7 +70,9 @@ def check_parts(data: object, params: BoostParams, init_model: object = None) ->
     if further:
         named = ", ".join(f"{role} ({name!r})" for role, name in further.items())
         raise AllRowsNeededError(f"{named}: trees on rows in parts do not support this.")
-    check_trees(params)
+    check_values(params)
+    if data is None:
+        check_chunk_trees(params)
     check_bundles(params)
     if params.tree_method != "hist":
         check_supported(params)

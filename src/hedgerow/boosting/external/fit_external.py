@@ -25,7 +25,7 @@ import numpy as np
 from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.external.chunk_rows import ChunkRows
 from hedgerow.boosting.external.external_sample import ExternalSample
-from hedgerow.boosting.external.file_checks import check_trees
+from hedgerow.boosting.external.file_checks import check_chunk_trees, check_values
 from hedgerow.boosting.external.one_chunk import OneChunkRows, is_one_chunk
 from hedgerow.boosting.external.queries import metrics_of_all
 from hedgerow.boosting.loop.callbacks import (
@@ -197,10 +197,9 @@ def _watch_of(
 
 
 def resolve_external(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
-    """Apply :func:`resolved`, and check that chunks support these trees."""
-    check_trees(params)
+    """Apply :func:`resolved`, and check that bins suffice for these trees."""
     params = resolved(params, objective, schema)
-    check_trees(params)  # again, because "auto" has a value now
+    check_values(params)
     return params
 
 
@@ -310,6 +309,7 @@ def check_chunks(params: BoostParams, objective: Objective, scores_train: bool) 
 
     ``scores_train``: whether metrics of training rows are computed.
     """
+    check_chunk_trees(params)
     if params.boosting == "rf" and scores_train:
         raise AllRowsNeededError(
             f"{_SCORES_TRAIN} with boosting='rf' keeps a mean for every training row in memory: "

@@ -23,7 +23,7 @@ from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk, Uses
 from hedgerow.errors import ParameterError
-from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_scores
+from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_scores, add_vectors
 from hedgerow.kernels.primitives.exact_sum import ExactSum
 from hedgerow.metrics import METRICS, Metric, evaluate, not_nan
 from hedgerow.metrics.scores import Explained
@@ -68,7 +68,7 @@ class ExternalScores:
         """Add ``factor`` times the tree to the score of each row; ``rows`` must be empty."""
         assert len(rows) == 0
         self._waiting.append((tree.scaled(factor), output))
-        self._n_added += 1
+        self._n_added += 1 if tree.vectors is None else len(self._base)
 
     def visit(self) -> Iterator[tuple[Chunk, FloatArray]]:
         """Yield each chunk with its current raw scores; all chunks must be visited."""
@@ -76,7 +76,10 @@ class ExternalScores:
         for chunk in self._store.chunks(uses=_ADD):
             raw = chunk.work.raw
             for tree, output in self._waiting:
-                add_scores(tree, chunk.matrix, NO_ROWS, raw[output], self._n_threads)
+                if tree.vectors is None:
+                    add_scores(tree, chunk.matrix, NO_ROWS, raw[output], self._n_threads)
+                else:
+                    add_vectors(tree, chunk.matrix, NO_ROWS, raw, self._n_threads)
             yield chunk, (self._start_of(chunk) + raw / n_rounds if self._averages else raw)
         self._waiting.clear()
 
