@@ -363,7 +363,7 @@ def _train_stored(
     with claiming(checkpoint):
         model = fit_data(
             dataset,
-            loss_of(settings),
+            loss_of(settings, dataset.has_queries),
             trees,
             valid=sets,
             stopping=stopping,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +183,23 @@ def test_batches_of_frames(frames: str, cache: Path) -> None:
     expected = in_memory(Dataset(X, table["y"].to_numpy()), 0.2)
     assert_same(found[0], expected[0])
     assert_same(found[1], expected[1])
+
+
+@pytest.mark.parametrize("role", [{}, {"weight": "w"}, {"offset": "w"}])
+@pytest.mark.parametrize("stops", [False, True])
+def test_batches_of_frames_are_fitted_twice(role: dict[str, str], stops: bool, cache: Path) -> None:
+    """The second survey reads only the columns that are not features."""
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    table = pl.DataFrame(X, schema=list("abc")).with_columns(y=pl.col("a"), w=1.0)
+
+    def batches() -> Iterator[pl.DataFrame]:
+        for start in range(0, 300, 100):
+            yield table[start : start + 100]
+
+    data = Dataset.from_batches(batches, target="y", cache_dir=cache, **role)
+    params = {"n_estimators": 3, "early_stopping": stops}
+    first = train(params, data).to_bytes()
+    assert train(params, data).to_bytes() == first
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int16])

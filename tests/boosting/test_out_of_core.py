@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array, random_array
@@ -251,6 +252,30 @@ def test_command_line_libsvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(cli_batches, "_bytes_in_memory", lambda path, kind: 10**12)
     more = ["--memory-limit", "100 MB", "--cache-dir", tmp_path]
     assert run([*arguments, *more], tmp_path / "m.hedgerow") == expected
+
+
+def test_command_line_rankings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame(rng.normal(size=(600, 3)), schema=list("abc")).with_columns(
+        y=pl.Series(rng.integers(0, 3, 600)),
+        query=pl.Series([f"q{number}" for number in rng.permutation(600) // 12]),
+        place=pl.Series(np.arange(600) % 12),
+    )
+    for name, part in (("all", table), ("valid", table[400:])):
+        part.write_csv(tmp_path / f"{name}.csv")
+    options = ["train", tmp_path / "all.csv", "--target", "y", "--qid", "query"]
+    options += ["--set", "n_estimators=4"]
+    limit = ["--memory-limit", "100 MB", "--cache-dir", tmp_path]
+    plain = [*options, "--drop", "place"]
+    held_out = [*plain, "--valid", tmp_path / "valid.csv"]
+    expected = [run(each, tmp_path / "m") for each in (plain, held_out)]
+    monkeypatch.setattr(cli_batches, "_bytes_in_memory", lambda path, kind: 10**12)
+    assert [run([*each, *limit], tmp_path / "m") for each in (plain, held_out)] == expected
+    with_places = [*map(str, [*options, "--position", "place", *limit])]
+    assert main([*with_places, "--model", str(tmp_path / "m")]) == 2
+    assert "--position needs the rows in memory" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("too_large")

@@ -50,6 +50,13 @@ def table() -> pd.DataFrame:
 
 ROWS = table()
 
+
+def of_all(y: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gradient and hessian of all rows at once."""
+    difference = raw - y
+    return difference - difference.mean() / 2.0, np.ones(len(y))
+
+
 FEATURES: dict[str, dict[str, Any]] = {
     "plain": {},
     "depth-wise": {"params": {"grow_policy": "depthwise", "max_depth": 4}},
@@ -132,6 +139,15 @@ FEATURES: dict[str, dict[str, Any]] = {
         },
         "target": "class",
     },
+    "forced splits": {
+        "params": {
+            "forced_splits": {
+                "feature": "b",
+                "threshold": 3,
+                "right": {"feature": "a", "threshold": 0.5},
+            }
+        },
+    },
     "random forest": {"params": {"boosting": "rf", "subsample": 0.6}},
     "random forest with rows left out": {
         "params": {"boosting": "rf", "subsample": 0.6, "oob_score": True}
@@ -141,6 +157,8 @@ FEATURES: dict[str, dict[str, Any]] = {
     },
     "line search": {"params": {"objective": "huber", "leaf_estimation": "line_search"}},
     "Cox": {"params": {"objective": "cox"}, "target": "time"},
+    "Cox with weights": {"params": {"objective": "cox"}, "target": "time", "weight": "w"},
+    "a loss of all rows": {"params": {"objective": of_all}},
     "AFT": {"params": {"objective": "aft"}, "target": "time"},
     "distributions": {"params": {"objective": "normal"}},
     "early stopping": {"params": {"early_stopping": True, "patience": 2}},
@@ -151,6 +169,11 @@ FEATURES: dict[str, dict[str, Any]] = {
     "GOSS with weights": {"params": {"sampling": "goss"}, "weight": "w"},
     "groups": {"params": {"early_stopping": "cv"}, "groups": "q"},
     "rankings": {"params": {"objective": "lambdarank"}, "target": "class", "qid": "q"},
+    "rankings that stop early": {
+        "params": {"objective": "lambdarank", "early_stopping": True, "patience": 2},
+        "target": "class",
+        "qid": "q",
+    },
     "rankings by GOSS": {
         "params": {"objective": "lambdarank", "sampling": "goss"},
         "target": "class",

@@ -33,6 +33,8 @@ def test_trains_a_ranking(table, capsys) -> None:
     rounded = {name: np.round(X[:, k], 6) for k, name in enumerate("ab")}
     assert loaded.score(rounded, Y, qid=QID) > 0.9
     assert main(["predict", "model.hedgerow", str(table), "--out", "scores.csv"]) == 0
+    assert main(["inspect", "model.hedgerow"]) == 0
+    assert "task           ranking\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_what_rankings_do_not_do(tmp_path: Path) -> None:
         train_ranks(2, parts, tmp_path, leaf_estimation="line_search")
     with pytest.raises(ParameterError, match="qid has no effect with objective 'squared_error'"):
         LossSpec("squared_error", has_queries=True)
-    with pytest.raises(ParameterError, match="on clusters for rankings if qid is given"):
+    with pytest.raises(DataError, match="ranks the rows of each query, but qid is missing"):
         LossSpec("lambdarank")
 
 

@@ -23,6 +23,14 @@ class TableData:
     data: Dataset
     size: int
 
+    @property
+    def has_queries(self) -> bool:
+        return self.data.qid is not None
+
+    @property
+    def query(self) -> np.ndarray | None:
+        return self._sample().query
+
     def _sample(self, schema=None, zero_missing=False, n_outputs=1) -> Sample:
         table = self.data.table(schema, zero_missing)
         sample = self.data.sample(table, self.data.target(table.n_rows), n_outputs)
@@ -67,7 +75,7 @@ def in_chunks(
     store = MemoryStore(
         matrix, sample.target, sample.weight, sample.offset, chunk_rows=size, first_row=first_row
     )
-    return ExternalSample(store, sample.offset is not None)
+    return ExternalSample(store, sample.offset is not None, sample.query)
 
 
 def part_of(stored: ExternalSample, sample: Sample, cuts: list[int], rank: int, size: int):

@@ -31,8 +31,7 @@ from hedgerow.data.sources.columns import floats_of
 from hedgerow.data.sources.facts import ColumnFacts
 from hedgerow.data.sources.paths import find_files
 from hedgerow.data.sources.row_sample import stack_sparse
-from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor
-from hedgerow.estimators.file_fit import TargetFacts, fit_files
+from hedgerow.estimators.file_fit import FileEstimator, TargetFacts, fit_files
 from hedgerow.io.checkpoint_folder import checkpoint_at
 
 _BATCH_BYTES = 1 << 26
@@ -97,7 +96,9 @@ def shown(paths: Sequence[str]) -> str:
 
 def roles_of(options: Any) -> Roles:
     """Return the roles of columns, from the command line."""
-    return make_roles(options.target, options.weight, options.offset, options.drop, None)
+    return make_roles(
+        options.target, options.weight, options.offset, options.drop, None, options.qid
+    )
 
 
 # ---- into memory ---------------------------------------------------------------------
@@ -170,12 +171,12 @@ def open_dataset(
 
 
 def fit(
-    estimator: HedgerowClassifier | HedgerowRegressor,
+    estimator: FileEstimator,
     data: FileDataset,
     facts: TargetFacts,
     valid: FileDataset | None,
     checkpoint: str | None = None,
-) -> HedgerowClassifier | HedgerowRegressor:
+) -> FileEstimator:
     """Fit an estimator to rows in files; see :func:`hedgerow.cli.engine.fit`."""
     fit_files(estimator, data, facts, valid, checkpoint_at(checkpoint))
     return finished(estimator)

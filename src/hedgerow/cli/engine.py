@@ -237,6 +237,12 @@ def task_of_booster(booster: Booster) -> str:
     return scored_as(objective_of(booster.model))
 
 
+def _shown_task(model: SavedModel) -> str:
+    """Return the task for ``hedgerow inspect``: rankings and survival have names of their own."""
+    scored = task_of_booster(model.booster)
+    return scored if scored in ("ranking", "survival") else model.task
+
+
 def prediction_columns(model: SavedModel, X: Any, kind: str) -> dict[str, AnyArray]:
     """Return the columns that ``hedgerow predict`` writes for a table."""
     booster = model.booster
@@ -283,7 +289,7 @@ def facts(model: SavedModel) -> dict[str, Any]:
     gain = booster.feature_importance("gain")
     share = gain / gain.sum() if gain.sum() > 0 else gain
     return {
-        "task": model.task,
+        "task": _shown_task(model),
         "objective": booster.objective,
         **({"quantile": level} if (level := booster.model.training.get("quantile")) else {}),
         **({"loss_parameters": known} if (known := _loss_parameters(booster)) else {}),

@@ -270,12 +270,7 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     from hedgerow.estimators.file_fit import summarize_targets
 
     say(way)
-    if options.qid is not None:
-        raise UsageError(
-            "--qid needs all rows in memory, but these are in files: leave it out, or raise "
-            "--memory-limit"
-        )
-    for name in ("groups", "init_model"):
+    for name in ("groups", "init_model", "position"):
         if getattr(options, name) is not None:
             raise UsageError(
                 f"--{name.replace('_', '-')} needs the rows in memory, but these are in files: "
@@ -284,7 +279,9 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     data = batches.open_dataset(options.data, batches.roles_of(options), way, options.cache_dir)
     facts = summarize_targets(data)
     task, why = options.task, "as requested"
-    if task == "auto":
+    if options.qid is not None:
+        task, why = _ranking(options, _is_libsvm(options.data)), "by --qid"
+    elif task == "auto":
         task, why = batches.guess_task(facts)
     settings = parse_settings(options.set, engine.estimator_class(task))
     estimator = engine.estimator_class(task)(**settings, progress=sys.stderr.isatty())
@@ -292,7 +289,7 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     names = data.feature_names
     if options.valid is not None:
         offset = () if options.offset is None else (options.offset,)
-        roles = Roles(options.target, offset=offset, features=names or None)
+        roles = Roles(options.target, offset=offset, features=names or None, qid=options.qid)
         valid = batches.open_dataset([options.valid], roles, way, options.cache_dir)
     columns = f", {len(names)} columns" if names else ""
     say(f"{task} ({why}): {facts.n_rows} rows{columns}")

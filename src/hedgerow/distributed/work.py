@@ -10,18 +10,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.external.external_data import binned
-from hedgerow.boosting.external.external_sample import Choose, ExternalSample, StorePlan
+from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.fit_external import fit_external
-from hedgerow.boosting.external.queries import number_queries
+from hedgerow.boosting.external.queries import DividedQueries, number_queries
 from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.resume.checkpoint import Checkpoint, recording
 from hedgerow.boosting.resume.fingerprint import Fingerprint, settings_of
-from hedgerow.boosting.validation.hold_out import Chosen, HoldOut, queries_aside
+from hedgerow.boosting.validation.hold_out import Chosen, HoldOut
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
@@ -115,19 +114,23 @@ class TrainWork:
             data = dataset(shard.partitions, shard.numbers)
             target = _targets(data, self.params)
             objective = self._objective(target, others)
-            requested = self._request(target, shard, others)
+            divided = self._divided_queries(shard, others)
+            stopping = self.stopping if divided is None else divided.stopping
+            set_aside = self._set_aside(target, others) if divided is None else divided.set_aside
             plan = StorePlan(
                 self.params,
                 objective.n_outputs,
                 keeps_probability=objective.name == "softmax",
-                set_aside=requested.set_aside,
+                set_aside=set_aside,
                 n_threads=n_threads,
             )
             valid = {}
             if self.has_validation:
                 valid[ONLY] = dataset(shard.more, shard.more_numbers)
             train, sets = binned(data, valid, plan, stack)
-            seen, validation = requested.with_queries(train, sets.get(ONLY))
+            validation = sets.get(ONLY)
+            if divided is not None:
+                train, validation = divided.added_to(train, validation)
             if validation is not None and self.has_validation and self.loss.has_queries:
                 query = _queries(shard.more, shard.more_numbers, others)
                 validation = replace(validation, query=query)
@@ -138,11 +141,11 @@ class TrainWork:
                 recording(checkpoint, lambda: self._fingerprint(objective))
             )
             model = fit_external(
-                seen,
+                train,
                 objective,
                 self.params,
                 validation=validation,
-                stopping=replace(requested.stopping, began=began),
+                stopping=replace(stopping, began=began),
                 eval_metric=self.eval_metric,
                 n_jobs=n_threads,
                 communicator=ranks,
@@ -160,31 +163,14 @@ class TrainWork:
             if shard.checkpoint and known:
                 check_unchanged(partitions, numbers, [known[number] for number in numbers])
 
-    def _request(self, target: FloatArray, shard: Shard, others: Communicator) -> _Request:
-        """Return the parameters of early stopping, and the held-out rows."""
-        if self.loss.has_queries:
-            return self._request_of_queries(shard, others)
-        if self.has_validation:
-            return _Request(self.stopping)
-        return _Request(self.stopping, self._set_aside(target, others))
-
-    def _request_of_queries(self, shard: Shard, others: Communicator) -> _Request:
-        """Return early stopping and held-out rows for ranking, which holds out complete queries."""
+    def _divided_queries(self, shard: Shard, others: Communicator) -> DividedQueries | None:
+        """Return the queries of the rows and those held out; None for losses of rows."""
+        if not self.loss.has_queries:
+            return None
         query = _queries(shard.partitions, shard.numbers, others)
-        if self.has_validation:
-            return _Request(self.stopping, None, query)
-        aside = queries_aside(query, self.stopping, self.params.seed, others)
-        if aside is None:
-            stopping = self.stopping
-            if stopping.early_stopping == "auto":  # a single query cannot be divided
-                stopping = replace(stopping, early_stopping=False)
-            return _Request(stopping, None, query)
-        chosen, (before, _) = aside, count_rows(len(query), others)
-
-        def choose(first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
-            return chosen[first_row - before : first_row - before + len(target)]
-
-        return _Request(self.stopping, choose, query, aside)
+        return DividedQueries.of(
+            query, self.stopping, self.params.seed, self.has_validation, others
+        )
 
     def _dataset(
         self,
@@ -224,6 +210,8 @@ class TrainWork:
 
     def _set_aside(self, target: FloatArray, others: Communicator) -> Chosen | None:
         """Return a function that selects validation rows, if the fit may stop early."""
+        if self.has_validation:
+            return None
         stopping = self.stopping
         before, n_rows = count_rows(len(target), others)
         if stopping.by_out_of_bag or not stopping.is_on(n_rows, False):
@@ -233,39 +221,6 @@ class TrainWork:
         )
         hold_out.add(target)
         return hold_out.finish(others)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Request:
-    """Parameters of early stopping, and held-out rows.
-
-    Attributes
-    ----------
-    stopping : StoppingParams
-    set_aside : callable or None
-    query : int64 (n_rows,), or None
-        Query of each row of this rank.
-    aside : bool (n_rows,), or None
-        Whether each row is held out.
-    """
-
-    stopping: StoppingParams
-    set_aside: Choose | None = None
-    query: IntArray | None = None
-    aside: npt.NDArray[np.bool_] | None = None
-
-    def with_queries(
-        self, train: ExternalSample, validation: ExternalSample | None
-    ) -> tuple[ExternalSample, ExternalSample | None]:
-        """Return training and validation rows, with their queries for ranking."""
-        if self.query is None:
-            return train, validation
-        if self.aside is None or validation is None:
-            return replace(train, query=self.query), validation
-        return (
-            replace(train, query=self.query[~self.aside]),
-            replace(validation, query=self.query[self.aside]),
-        )
 
 
 def _queries(partitions: Sequence[Any], numbers: Sequence[int], others: Communicator) -> IntArray:

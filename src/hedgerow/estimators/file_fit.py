@@ -6,7 +6,7 @@ The estimator has the same bytes as one that is fitted to the table in memory.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,10 @@ from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.estimators.classifier import HedgerowClassifier
+from hedgerow.estimators.ranker import HedgerowRanker
 from hedgerow.estimators.regressor import HedgerowRegressor
+
+FileEstimator: TypeAlias = "HedgerowClassifier | HedgerowRegressor | HedgerowRanker"
 
 MOST_VALUES = 10_000
 """Most distinct targets that are recorded, and most classes."""
@@ -105,7 +108,7 @@ def summarize_targets(data: FileDataset) -> TargetFacts:
 
 
 def fit_files(
-    estimator: HedgerowClassifier | HedgerowRegressor,
+    estimator: FileEstimator,
     data: FileDataset,
     facts: TargetFacts,
     valid: FileDataset | None = None,
@@ -115,7 +118,7 @@ def fit_files(
 
     Parameters
     ----------
-    estimator : HedgerowClassifier or HedgerowRegressor
+    estimator : HedgerowClassifier, HedgerowRegressor or HedgerowRanker
     data : FileDataset
         Data with the ``categorical_features`` and ``unknown_category`` of the estimator.
     facts : TargetFacts
@@ -154,7 +157,7 @@ def fit_files(
 
 
 def _fit(
-    estimator: HedgerowClassifier | HedgerowRegressor,
+    estimator: FileEstimator,
     loss: LossSpec,
     data: FileDataset,
     valid: FileDataset | None,
@@ -180,21 +183,19 @@ def _fit(
     return with_offset_columns(model, data.offset_names)
 
 
-def loss_spec_of(
-    estimator: HedgerowClassifier | HedgerowRegressor, classes: AnyArray | None = None
-) -> LossSpec:
+def loss_spec_of(estimator: FileEstimator, classes: AnyArray | None = None) -> LossSpec:
     """Return the loss specification of an estimator, for rows that are not in memory.
 
     Parameters
     ----------
-    estimator : HedgerowClassifier or HedgerowRegressor
+    estimator : HedgerowClassifier, HedgerowRegressor or HedgerowRanker
     classes : array, optional
         Labels, for a classifier.
 
     Raises
     ------
     ParameterError
-        If the loss does not suit the estimator, or needs all rows in memory.
+        If the loss does not suit the estimator.
     """
     estimator._check_objective()  # noqa: SLF001
     values = estimator._loss_values()  # noqa: SLF001
@@ -203,8 +204,10 @@ def loss_spec_of(
         name, n_outputs = estimator._chosen_loss(classes)  # noqa: SLF001
         several = callable(name) and n_outputs > 1
         return LossSpec(name, values, "classes" if several else "two classes", n_outputs)
-    chosen = "squared_error" if estimator.objective == "auto" else estimator.objective
-    return LossSpec(chosen, values)
+    ranks = isinstance(estimator, HedgerowRanker)
+    automatic = "lambdarank" if ranks else "squared_error"
+    chosen = automatic if estimator.objective == "auto" else estimator.objective
+    return LossSpec(chosen, values, has_queries=ranks)
 
 
 def _check_classes(estimator: HedgerowClassifier, facts: TargetFacts) -> AnyArray:

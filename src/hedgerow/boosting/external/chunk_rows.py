@@ -19,24 +19,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hedgerow.arrays import RowArray
+from hedgerow.boosting.external.all_rows import AllRowsGradients, GatheredRows
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.forest_scores import ForestLeftOut
 from hedgerow.boosting.external.leaves import LeafQuantiles
-from hedgerow.boosting.external.queries import complete_queries
+from hedgerow.boosting.external.queries import CompleteQueries
 from hedgerow.boosting.external.scores import WatchedRows, offset_rows_of, rows_of
+from hedgerow.boosting.loop.loss_spec import needs_all_rows
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, threads_for
 from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.external.row_store import Chunk
 from hedgerow.growing.chunks.exchange import GrowMode
+from hedgerow.growing.chunks.gradients import CrossRowGradients
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.kernels.primitives.exact_sum import ExactSum, weighted_sums
 from hedgerow.metrics import Metric
 from hedgerow.objectives import Objective
-from hedgerow.objectives.beside import start_beside
+from hedgerow.objectives.beside import start_beside, start_of
 from hedgerow.objectives.global_sums import merged
-from hedgerow.params import BoostParams
+from hedgerow.objectives.ranking.losses import RankingLoss
+from hedgerow.params import FIRST_ORDER, BoostParams
 
 
 class ChunkRows(FitRows):
@@ -83,7 +87,11 @@ class ChunkRows(FitRows):
         self._others: Communicator = ranks if mode == "data" else Alone()
         self._n_threads = threads_for(n_threads, data.n_rows, self.n_features)
         self.all_rows = rows_of(data, self._others)
-        if data.has_offset:
+        self._gathered: GatheredRows | None = None
+        if needs_all_rows(objective):
+            self._gathered = rows = GatheredRows.of(data, self._others)
+            self.base = start_of(objective, rows.target, rows.weight, rows.offset)
+        elif data.has_offset:
             self.base = start_beside(objective, offset_rows_of(data, self._others))
         else:
             self.base = objective.start_of(self.all_rows)
@@ -106,13 +114,25 @@ class ChunkRows(FitRows):
             self._ranks,
             self._mode,
             adds_scores(params),
-            cross_row=complete_queries(data, self.objective, self._others, params.seed, n_threads),
+            cross_row=self._cross_row(),
         )
         grower.start(self.base)
         if params.leaf_estimation == "line_search":
             self._leaves = LeafQuantiles(
                 data.store, grower, self.objective, self.spec.schema, self.all_rows
             )
+
+    def _cross_row(self) -> CrossRowGradients | None:
+        """Return the gradients of a loss that compares rows; None for other losses."""
+        data, objective, params = self._data, self.objective, self.params
+        if isinstance(objective, RankingLoss):
+            return CompleteQueries(data, objective, self._others, params.seed, self._n_threads)
+        if self._gathered is None:
+            return None
+        newton = params.leaf_estimation not in FIRST_ORDER
+        return AllRowsGradients(
+            data, self._gathered, objective, self._others, newton, self._n_threads
+        )
 
     def close(self) -> None:
         if self.train.made is not None:

@@ -23,6 +23,7 @@ from hedgerow.boosting.external.external_sample import (
 )
 from hedgerow.boosting.external.fingerprint import external_contents
 from hedgerow.boosting.external.fit_external import fit_external, resolve_external
+from hedgerow.boosting.external.queries import DividedQueries
 from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.fit import fit
@@ -31,9 +32,11 @@ from hedgerow.boosting.resume.checkpoint import Checkpoint, recording
 from hedgerow.boosting.resume.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset
+from hedgerow.boosting.row_data.queries import warn_of_single_rows
 from hedgerow.boosting.validation.hold_out import HoldOut
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.comm.base import Alone
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.matrix import bin_unseen
 from hedgerow.data.external.memory_store import MemoryStore
@@ -64,6 +67,8 @@ class TargetSurvey:
         Number of rows of positive weight.
     largest : float
         Largest target, ``-inf`` before the first row.
+    may_set_aside : bool
+        Whether some of the rows may be held out.
     """
 
     def __init__(
@@ -86,14 +91,10 @@ class TargetSurvey:
         self._origin: float | None = None
         self._strange: tuple[int, FloatArray] | None = None
         may_stop = sets_aside and not stopping.by_out_of_bag
+        self.may_set_aside = may_stop and bool(stopping.early_stopping)
         self._hold_out: HoldOut | None = None
-        if may_stop and stopping.early_stopping:
+        if self.may_set_aside and not loss.has_queries:
             self._hold_out = HoldOut(stopping.validation_fraction, loss.stratifies, seed)
-
-    @property
-    def may_set_aside(self) -> bool:
-        """Whether some of the rows may be held out."""
-        return self._hold_out is not None
 
     def note(self, target: FloatArray) -> None:
         """Add the targets of the next rows of positive weight.
@@ -139,6 +140,9 @@ class TargetSurvey:
     def finish(self) -> tuple[Objective, Choose | None]:
         """Return the objective, and a function that chooses held-out rows (None for none).
 
+        Rankings hold out complete queries
+        (:class:`hedgerow.boosting.external.queries.DividedQueries`).
+
         Raises
         ------
         DataError
@@ -182,17 +186,11 @@ def fit_data(
     """
     requested, sets = stopping or StoppingParams(), named_valid(valid)
     n_threads = resolve_threads(n_jobs)
-    survey = TargetSurvey(loss, requested, params.seed, not sets)
-    data.survey(survey.note, params, survey.may_set_aside)
-    objective, set_aside = survey.finish()
-    plan = StorePlan(
-        params,
-        objective.n_outputs,
-        objective.name == "softmax",
-        set_aside,
-        n_threads=n_threads,
-        objective=objective,
-    )
+    plan, divided = _plan_of(data, loss, params, requested, bool(sets), n_threads)
+    objective = plan.objective
+    assert objective is not None
+    if divided is not None:
+        requested = divided.stopping
     if params.tree_method != "hist":
         with sorted_rows(data, objective, plan, sets) as (seen, unseen):
             return fit(
@@ -202,6 +200,9 @@ def fit_data(
             )  # fmt: skip
     with ExitStack() as stack:
         train, validation = binned(data, sets, plan, stack)
+        if divided is not None:
+            train, held_out = divided.added_to(train, None if sets else validation.get(ONLY))
+            validation |= {} if held_out is None else {ONLY: held_out}
 
         def describe() -> Fingerprint:
             metrics = () if eval_metric is None else make_metrics(eval_metric, objective)
@@ -222,6 +223,34 @@ def fit_data(
                 n_jobs=n_jobs,
                 recorder=recorder,
             )
+
+
+def _plan_of(
+    data: ExternalData,
+    loss: LossSpec,
+    params: BoostParams,
+    stopping: StoppingParams,
+    has_validation: bool,
+    n_threads: int,
+) -> tuple[StorePlan, DividedQueries | None]:
+    """Survey the targets; return the plan of the rows, and for rankings their queries."""
+    survey = TargetSurvey(loss, stopping, params.seed, not has_validation)
+    data.survey(survey.note, params, survey.may_set_aside)
+    objective, set_aside = survey.finish()
+    divided = None
+    if data.query is not None:
+        warn_of_single_rows(data.query)
+        divided = DividedQueries.of(data.query, stopping, params.seed, has_validation, Alone())
+        set_aside = divided.set_aside
+    plan = StorePlan(
+        params,
+        objective.n_outputs,
+        objective.name == "softmax",
+        set_aside,
+        n_threads=n_threads,
+        objective=objective,
+    )
+    return plan, divided
 
 
 def binned(
@@ -247,7 +276,8 @@ def binned(
 def _validation(valid: Dataset | ExternalData, plan: StorePlan) -> ExternalSamples:
     """Return validation rows in chunks; a table in memory is one chunk."""
     if isinstance(valid, ExternalData):
-        return valid.stored(plan)
+        samples = valid.stored(plan)
+        return replace(samples, train=replace(samples.train, query=valid.query))
     trained = plan.trained
     assert trained is not None
     table = valid.table(trained.schema)
@@ -264,7 +294,7 @@ def _validation(valid: Dataset | ExternalData, plan: StorePlan) -> ExternalSampl
             "unknown_category='missing', or leave such rows out."
         )
     store = MemoryStore(matrix, sample.target, sample.weight, sample.offset)
-    return ExternalSamples(ExternalSample(store, sample.offset is not None))
+    return ExternalSamples(ExternalSample(store, sample.offset is not None, sample.query))
 
 
 __all__ = ["TargetSurvey", "binned", "fit_data"]

@@ -108,9 +108,6 @@ class StorePlan:
     trained : ExternalSample or None
         Training rows that supply schema and bins, if these rows are for validation.
         Validation rows are stored by row only.
-    trained : ExternalSample or None
-        Training rows whose schema and bins these rows, for validation, are read with.
-        Without ``by_column``: validation rows need only rows.
     n_threads : int
     objective : Objective or None
         Used to check constraints, with the schema.
@@ -124,10 +121,32 @@ class StorePlan:
     n_threads: int = 1
     objective: Objective | None = None
 
+    def chosen(self, first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
+        """Return which rows are held out."""
+        if self.set_aside is None:
+            return np.zeros(len(target), dtype=np.bool_)
+        return self.set_aside(first_row, target)
+
 
 @runtime_checkable
 class ExternalData(Protocol):
-    """Protocol of rows that :func:`hedgerow.train` reads in batches."""
+    """Protocol of rows that :func:`hedgerow.train` reads in batches.
+
+    Attributes
+    ----------
+    has_queries : bool
+        Whether the rows have queries, for rankings.
+    query : int64 (n_rows,), or None
+        After the survey, the query of each row of positive weight; None without queries.
+    """
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether the rows have queries, for rankings."""
+
+    @property
+    def query(self) -> IntArray | None:
+        """Query of each row of positive weight, after the survey."""
 
     def survey(
         self, note: Callable[[FloatArray], None], params: BoostParams, sets_aside: bool

@@ -66,7 +66,7 @@ def check_parts(data: object, params: BoostParams, init_model: object = None) ->
     if init_model is not None:
         raise AllRowsNeededError("init_model needs all rows in memory.")
     source = getattr(data, "source", None)
-    further = {} if source is None else source.roles.of_rows()
+    further = {} if source is None else source.roles.of_tables()
     if further:
         named = ", ".join(f"{role} ({name!r})" for role, name in further.items())
         raise AllRowsNeededError(f"{named}: trees on rows in parts do not support this.")

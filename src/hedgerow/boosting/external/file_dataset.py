@@ -22,9 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.external.all_rows import bytes_of_a_row, check_room
 from hedgerow.boosting.external.external_sample import ExternalSample, ExternalSamples, StorePlan
 from hedgerow.boosting.external.file_checks import check_backoff, check_bundles
 from hedgerow.boosting.external.file_rows import ReadTarget, RowReader, Rows, numeric_target
+from hedgerow.boosting.external.queries import QueryNumbers
 from hedgerow.boosting.loop.training_matrix import sortable
 from hedgerow.boosting.row_data import dataset_view
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -36,7 +38,6 @@ from hedgerow.data.external.memory import give_back_memory, shown_bytes
 from hedgerow.data.reading.table import check_n_features
 from hedgerow.data.schema import Schema, check_same_names
 from hedgerow.data.sources import (
-    Batch,
     BatchReader,
     Found,
     ReadRequest,
@@ -70,6 +71,7 @@ class _Counted:
     n_rows: int
     targets: Spool
     weights: Spool | None
+    query: IntArray | None
 
 
 class FileDataset(Dataset):
@@ -182,6 +184,7 @@ class FileDataset(Dataset):
         survey = None if sets_aside or not alone else self._new_survey(params)
         room = int(_SPOOL_SHARE * self.memory_limit)
         targets, weights = Spool(self.cache_dir[0], room), Spool(self.cache_dir[0], room)
+        queries = None if self.source.roles.qid is None else QueryNumbers()
         all_ones, weighted = True, False
         for rows in self._reader.read(features=survey is not None):
             targets.append(rows.target)
@@ -189,6 +192,8 @@ class FileDataset(Dataset):
                 survey, weighted = None, True
                 weights.append(rows.weight)
                 all_ones = all_ones and bool((rows.weight == 1.0).all())
+            if queries is not None:
+                queries.add(rows.others["qid"], rows.part.name)
             note(rows.target)
             if survey is not None:
                 self._begin(survey, rows)
@@ -200,7 +205,8 @@ class FileDataset(Dataset):
             what = "weight is zero in all rows" if weighted else "the data have no rows"
             raise DataError(f"{dataset_view.names_of_parts(self.source)}: {what}.")
         kept = None if totals[1] == 0 else weights
-        self._counted = _Counted(targets.n_rows, targets, kept)
+        query = None if queries is None else queries.of_rows()
+        self._counted = _Counted(targets.n_rows, targets, kept, query)
         self._survey = survey
 
     def _new_survey(
@@ -235,6 +241,9 @@ class FileDataset(Dataset):
         if self._counted is None:
             self.survey(lambda target: None, plan.params, plan.set_aside is not None)
         check_bundles(plan.params)
+        if plan.objective is not None:
+            n_rows = count_rows(self.n_counted, self.communicator)[1]
+            check_room(plan.objective, n_rows, self.memory_limit)
         if plan.trained is not None:
             return self._stored_like(plan)
         found, first_row = self._found(plan)
@@ -276,7 +285,7 @@ class FileDataset(Dataset):
             survey = self._new_survey(plan.params, first, n_total, largest)
             for rows, chosen in self._divided(plan):
                 self._begin(survey, rows)
-                survey.add(*_training_part(rows, chosen, self._weighted), rows.part.name)
+                survey.add(*rows.training_part(chosen, self._weighted), rows.part.name)
             if self.communicator.size > 1:
                 survey = self._merged(survey, plan.params, n_total)
         give_back_memory()  # release buffers of reading before rows are copied
@@ -317,7 +326,7 @@ class FileDataset(Dataset):
         largest, n_train, row = 0.0, 0, count_rows(counted.n_rows, self.communicator)[0]
         weights = None if counted.weights is None else counted.weights.read()
         for target in counted.targets.read():
-            chosen = _chosen(plan, row, target)
+            chosen = plan.chosen(row, target)
             row += len(target)
             n_train += len(target) - int(chosen.sum())
             if weights is not None:
@@ -336,7 +345,7 @@ class FileDataset(Dataset):
         assert self._counted is not None
         row = count_rows(self._counted.n_rows, self.communicator)[0]
         for rows in self._reader.read(n_outputs=n_outputs):
-            yield rows, _chosen(plan, row, rows.target)
+            yield rows, plan.chosen(row, rows.target)
             row += rows.n_rows
 
     # -- pass two ------------------------------------------------------------------
@@ -369,6 +378,16 @@ class FileDataset(Dataset):
     def n_counted(self) -> int:
         """Number of rows of positive weight, after the survey."""
         return 0 if self._counted is None else self._counted.n_rows
+
+    @property
+    def query(self) -> IntArray | None:
+        """Query of each row of positive weight, after the survey; None without queries."""
+        return None if self._counted is None else self._counted.query
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether a column holds the queries of a ranking."""
+        return self.source.roles.qid is not None
 
     @property
     def is_weighted(self) -> bool:
@@ -409,9 +428,11 @@ class FileDataset(Dataset):
         self, spec: BinSpec, plan: StorePlan, first_row: int, is_strict: bool = False
     ) -> ExternalSamples:
         has_offset = bool(self.source.roles.offset)
-        n_train = n_aside = 0
+        n_train = n_aside = n_bytes = 0
+        if plan.objective is not None and not is_strict:
+            n_bytes = self.n_counted * bytes_of_a_row(plan.objective)
         with ExitStack() as stack:
-            train = stack.enter_context(self._sink(spec, plan, _TRAIN_SHARE))
+            train = stack.enter_context(self._sink(spec, plan, _TRAIN_SHARE, n_bytes))
             aside = None
             if plan.set_aside is not None:
                 aside = stack.enter_context(self._sink(spec, plan, _VALIDATION_SHARE))
@@ -466,30 +487,12 @@ class FileDataset(Dataset):
         )
         return len(places)
 
-    def _sink(self, spec: BinSpec, plan: StorePlan, share: float) -> ChunkSink:
+    def _sink(self, spec: BinSpec, plan: StorePlan, share: float, n_bytes: int = 0) -> ChunkSink:
+        """Make the writer of a store; the fit keeps ``n_bytes`` of its rows beside the store."""
         return ChunkSink(
             spec,
             list(self.cache_dir),
-            int(share * self.memory_limit),
+            int(share * self.memory_limit) - n_bytes,
             n_outputs=plan.n_outputs,
             keeps_probability=plan.keeps_probability,
         )
-
-
-def _chosen(plan: StorePlan, first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
-    """Return which rows are held out."""
-    if plan.set_aside is None:
-        return np.zeros(len(target), dtype=np.bool_)
-    return plan.set_aside(first_row, target)
-
-
-def _training_part(
-    rows: Rows, chosen: npt.NDArray[np.bool_], weighted: bool
-) -> tuple[Batch, IntArray | None, FloatArray | None]:
-    """Return the arguments of :meth:`Survey.add` for a batch."""
-    weight = rows.weight if weighted else None
-    if not chosen.any():
-        return rows.batch, rows.kept, weight
-    places = np.flatnonzero(~chosen)
-    own = places if rows.kept is None else rows.kept[places]
-    return rows.batch, own, None if weight is None else weight[places]

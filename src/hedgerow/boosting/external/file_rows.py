@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import check_finite, check_offset, check_weight
@@ -40,7 +41,7 @@ class Rows:
     weight : float64, or None
     offset : float64 (n_outputs, n_rows), or None
     others : mapping from role to values
-        Queries, positions, groups and further targets, if features are read.
+        Queries, positions, groups and further targets.
     """
 
     part: Part
@@ -54,6 +55,17 @@ class Rows:
     @property
     def n_rows(self) -> int:
         return len(self.target)
+
+    def training_part(
+        self, held_out: npt.NDArray[np.bool_], weighted: bool
+    ) -> tuple[Batch, IntArray | None, FloatArray | None]:
+        """Return the batch, the indices of its training rows (None: all) and their weights."""
+        weight = self.weight if weighted else None
+        if not held_out.any():
+            return self.batch, self.kept, weight
+        places = np.flatnonzero(~held_out)
+        own = places if self.kept is None else self.kept[places]
+        return self.batch, own, None if weight is None else weight[places]
 
 
 def numeric_target(column: ReadColumn, name: str) -> FloatArray:
@@ -102,7 +114,7 @@ class RowReader:
         Parameters
         ----------
         features : bool, default=True
-            False: read only targets and weights.
+            False: read only the columns that are not features.
         n_outputs : int, optional
             Read offsets with this many columns.
         """
@@ -111,9 +123,9 @@ class RowReader:
             for batch in part.batches(self._wanted(features), self._max_bytes):
                 if batch.n_rows == 0:
                     continue
-                self._look_at(batch, part)
+                self._look_at(batch, part, features)
                 try:
-                    rows = self._rows(part, batch, n_outputs, features)
+                    rows = self._rows(part, batch, n_outputs)
                 except HedgerowError as error:
                     if str(error).startswith(part.name):
                         raise
@@ -140,8 +152,11 @@ class RowReader:
                 "data are read more than once, and must be the same each time."
             )
 
-    def _look_at(self, batch: Batch, part: Part) -> None:
-        """Check the columns of a batch if its part could not list them before."""
+    def _look_at(self, batch: Batch, part: Part, features: bool) -> None:
+        """Check the columns of a batch if its part could not list them before.
+
+        ``features``: whether the batch was read with its features.
+        """
         if batch.sparse is not None or part.column_names() is not None:
             return
         names = tuple(batch.columns)
@@ -149,17 +164,16 @@ class RowReader:
             self._columns, self._first = names, part.name
             self.features()
             self._roles.check_drop(names, part.name)
-        elif names != self._columns and not set(self._aside_and_features()) <= set(names):
+            return
+        needed = (*self._roles.aside(), *(self.features() if features else ()))
+        if names != self._columns and not set(needed) <= set(names):
             check_same_columns("the first batch", self._columns, "a batch", names, self._roles)
 
     @property
     def _roles(self) -> Roles:
         return self.source.roles
 
-    def _aside_and_features(self) -> tuple[str, ...]:
-        return (*self._roles.aside(), *self.features())
-
-    def _rows(self, part: Part, batch: Batch, n_outputs: int | None, others: bool) -> Rows:
+    def _rows(self, part: Part, batch: Batch, n_outputs: int | None) -> Rows:
         roles = self._roles
         target = self._vector(batch, batch.target, roles.target, "target")
         if target is None:
@@ -177,12 +191,10 @@ class RowReader:
         if roles.offset and n_outputs is not None:
             parts = [self._named(batch, name, "offset") for name in roles.offset]
             offset = check_offset(np.column_stack(parts), batch.n_rows, n_outputs)
-        known = {}
-        if others:
-            known = {
-                role: self._column(batch, name, role).as_array()
-                for role, name in roles.of_rows().items()
-            }
+        known = {
+            role: self._column(batch, name, role).as_array()
+            for role, name in roles.of_rows().items()
+        }
         if weight is None:
             return Rows(part, batch, None, values, None, offset, known)
         numbers = checked_weight(vector_of(weight, roles.weight or "weight", "weight"))

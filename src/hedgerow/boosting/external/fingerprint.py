@@ -19,6 +19,7 @@ from hedgerow.boosting.resume.fingerprint import schema_digest
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.row_store import Uses
+from hedgerow.metrics.queries import first_seen
 
 _DIGEST_BYTES = 20
 _BINS = Uses(by_row=True, columns=(), reads=(), writes=())
@@ -67,6 +68,8 @@ def _contents_of(sample: ExternalSample, suffix: str) -> dict[str, str]:
         if chunk.offset is not None:
             for output, values in enumerate(chunk.offset):
                 add(f"offset {output}", values)
+    if sample.query is not None:
+        add("qid", first_seen(sample.query))
     joined: dict[str, list[str]] = {}
     for name, digest in found.items():
         joined.setdefault(name.split()[0], []).append(digest.hexdigest())

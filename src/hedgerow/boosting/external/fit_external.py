@@ -23,6 +23,7 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.boosting.automatic.magnitudes import check_differences
+from hedgerow.boosting.external.all_rows import record_of_loss
 from hedgerow.boosting.external.chunk_rows import ChunkRows
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.file_checks import check_chunk_trees, check_values
@@ -34,7 +35,7 @@ from hedgerow.boosting.loop.callbacks import (
     check_callbacks,
     with_final_report,
 )
-from hedgerow.boosting.loop.loss_spec import check_rows_alone
+from hedgerow.boosting.loop.loss_spec import check_queries_given, needs_all_rows
 from hedgerow.boosting.loop.ready import check_out_of_bag
 from hedgerow.boosting.loop.rounds import resolved
 from hedgerow.boosting.loop.training_loop import grow_forest
@@ -123,7 +124,7 @@ def fit_external(
     CommunicationError, StorageError, LossError
         See the message.
     """
-    check_rows_alone(objective, train.query is not None)
+    check_queries_given(objective, train.query is not None)
     ranks, stopping = communicator or Alone(), stopping or StoppingParams()
     others: Communicator = ranks if mode == "data" else Alone()
     params = resolve_external(params, objective, train.schema)
@@ -153,16 +154,16 @@ def fit_external(
     listed = listed if bar is None else (*listed, bar)
     watch = _watch_of(known, scored, objective, stops, stopping, listed, params.n_estimators)
     counts = dict(zip(sets, n_validation, strict=True)) | {TRAINING: n_rows}
+    n_threads = resolve_threads(n_jobs)
 
     def assemble(forest: Forest) -> Model:
-        record, seconds = record_of(n_rows, params, watch), tuple(watch.seconds)
-        return Model(forest, train.schema, objective.name, record, None, seconds)
+        record = record_of(n_rows, params, watch)
+        record |= record_of_loss(forest, objective, train, others, n_threads)
+        return Model(forest, train.schema, objective.name, record, None, tuple(watch.seconds))
 
     try:
         with budget_of(stopping) as watch.budget, watch.assembling(assemble):
-            known_rows = (
-                train, objective, params, watched, watch.scored, counts, resolve_threads(n_jobs)
-            )  # fmt: skip
+            known_rows = (train, objective, params, watched, watch.scored, counts, n_threads)
             rows = OneChunkRows(*known_rows) if single else ChunkRows(*known_rows, ranks, mode)
             return with_final_report(bar, assemble(grow_forest(rows, watch, recorder, ranks)))
     finally:
@@ -206,7 +207,9 @@ def resolve_external(params: BoostParams, objective: Objective, schema: Schema) 
 def _row_metrics(requested: MetricChoice, objective: Objective) -> tuple[Metric, ...]:
     metrics = make_metrics(requested, objective)
     refuse_groups(metrics)
-    return metrics
+    if not needs_all_rows(objective):
+        return metrics
+    return tuple(replace(each, sums=None) if each.name == "loss" else each for each in metrics)
 
 
 def _by_name(
@@ -314,6 +317,11 @@ def check_chunks(params: BoostParams, objective: Objective, scores_train: bool) 
         raise AllRowsNeededError(
             f"{_SCORES_TRAIN} with boosting='rf' keeps a mean for every training row in memory: "
             "with rows in chunks pass validation rows."
+        )
+    if params.oob_score and needs_all_rows(objective):
+        raise AllRowsNeededError(
+            f"oob_score and early_stopping='oob' with objective {objective.name!r} need the bins "
+            "of all rows in memory: raise memory_limit, or pass validation rows."
         )
     searches = params.leaf_estimation == "line_search"
     if searches and not hasattr(objective, "leaf_rule"):

@@ -16,16 +16,15 @@ from hedgerow.boosting.loop.memory_rows import MemoryRows
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.metrics import Metric
+from hedgerow.metrics.queries import query_rows
 from hedgerow.objectives import Objective
+from hedgerow.objectives.ranking.losses import RankingLoss
 from hedgerow.params import BoostParams
 
 
 def is_one_chunk(train: ExternalSample, ranks: Communicator) -> bool:
-    """Return whether a single chunk has all training rows of all ranks.
-
-    False for rankings, because these losses need :class:`ChunkRows` to join the rows of a query.
-    """
-    return ranks.size == 1 and len(train.store.chunk_sizes) == 1 and train.query is None
+    """Return whether a single chunk has all training rows of all ranks."""
+    return ranks.size == 1 and len(train.store.chunk_sizes) == 1
 
 
 class OneChunkRows(MemoryRows):
@@ -46,7 +45,11 @@ class OneChunkRows(MemoryRows):
     ) -> None:
         (chunk,) = data.store.chunks()
         rows = TrainingData(chunk.matrix, chunk.target, chunk.weight, chunk.offset)
-        super().__init__(rows, objective, params, None, n_threads)
+        bound = objective
+        if isinstance(objective, RankingLoss):
+            queries = query_rows(data.query, len(chunk.target))
+            bound = objective.of_queries(queries, params.seed, n_threads)
+        super().__init__(rows, bound, params, None, n_threads)
         self._watched = WatchedRows(
             watched, metrics, n_rows, objective, Alone(), self.base, self._n_threads,
             self.params.boosting == "rf",

@@ -23,14 +23,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.external.external_sample import ExternalSample
+from hedgerow.boosting.external.external_sample import Choose, ExternalSample
 from hedgerow.boosting.row_data.queries import read_qid, rows_of_queries, without_queries
-from hedgerow.comm.base import Communicator, gather_numbers
+from hedgerow.boosting.validation.hold_out import queries_aside
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.comm.base import Communicator, count_rows, gather_numbers
 from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk
 from hedgerow.errors import DataTypeError
 from hedgerow.kernels.ranking import QueryRows
@@ -48,7 +52,6 @@ class CompleteQueries:
     ----------
     train : ExternalSample
         Training rows with queries.
-        With queries.
     objective : RankingLoss
     others : Communicator
         The ranks with the other rows.
@@ -94,7 +97,7 @@ class CompleteQueries:
         """Record the raw scores of a chunk."""
         self._raw[0, self._places(chunk)] = chunk.work.raw[0]
 
-    def fill(self, round_: int) -> None:
+    def fill(self, output: int, round_: int) -> None:
         """Compute g and h of all rows at the recorded scores."""
         if self._exchanges:
             own = self._raw[0, self._sent].view(np.int64)
@@ -104,7 +107,7 @@ class CompleteQueries:
             rows = LossRows(self._target, self._raw, None, round_)
             self._loss.derivatives(rows, 0, self._derivatives[0], self._derivatives[1])
 
-    def of_chunk(self, chunk: Chunk) -> FloatArray:
+    def of_chunk(self, chunk: Chunk, output: int) -> FloatArray:
         """Return g and h of the rows of a chunk, float64 (2, n_rows)."""
         return np.ascontiguousarray(self._derivatives[:, self._places(chunk)])
 
@@ -113,13 +116,58 @@ class CompleteQueries:
         return slice(start, start + chunk.n_rows)
 
 
-def complete_queries(
-    train: ExternalSample, objective: Objective, others: Communicator, seed: int, n_threads: int
-) -> CompleteQueries | None:
-    """Return the gradient computation of a ranking; None for other losses."""
-    if not isinstance(objective, RankingLoss):
-        return None
-    return CompleteQueries(train, objective, others, seed, n_threads)
+@dataclass(frozen=True, slots=True, eq=False)
+class DividedQueries:
+    """The queries of all rows of this rank, and those that are held out for early stopping.
+
+    Attributes
+    ----------
+    stopping : StoppingParams
+        Without early stopping if it is automatic and there is a single query.
+    query : int64 (n_rows,)
+        Query of each row of this rank with positive weight.
+    set_aside : callable or None
+        Chooses held-out rows; None if there are none.
+    aside : bool (n_rows,), or None
+        Whether each row is held out.
+    """
+
+    stopping: StoppingParams
+    query: IntArray
+    set_aside: Choose | None = None
+    aside: npt.NDArray[np.bool_] | None = None
+
+    @staticmethod
+    def of(
+        query: IntArray,
+        stopping: StoppingParams,
+        seed: int,
+        has_validation: bool,
+        others: Communicator,
+    ) -> DividedQueries:
+        """Choose complete queries for early stopping, unless there are validation rows."""
+        aside = None if has_validation else queries_aside(query, stopping, seed, others)
+        if aside is None:
+            if not has_validation and stopping.early_stopping == "auto":
+                stopping = replace(stopping, early_stopping=False)  # a query cannot be divided
+            return DividedQueries(stopping, query)
+        chosen, before = aside, count_rows(len(query), others)[0]
+
+        def choose(first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
+            return chosen[first_row - before : first_row - before + len(target)]
+
+        return DividedQueries(stopping, query, choose, aside)
+
+    def added_to(
+        self, train: ExternalSample, validation: ExternalSample | None
+    ) -> tuple[ExternalSample, ExternalSample | None]:
+        """Return training and held-out rows with their queries."""
+        if self.aside is None or validation is None:
+            return replace(train, query=self.query), validation
+        return (
+            replace(train, query=self.query[~self.aside]),
+            replace(validation, query=self.query[self.aside]),
+        )
 
 
 def metrics_of_all(
@@ -153,6 +201,33 @@ def metrics_of_all(
     return metrics_of_queries(metrics, objective, query_rows(query, len(query)))
 
 
+class QueryNumbers:
+    """Numbers the queries of rows that arrive in parts: 0 for the first, 1 for the next new one.
+
+    Queries are equal if their values are, in any part: numbers, text or dates.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[str, int] = {}
+        self._parts: list[IntArray] = []
+
+    def add(self, part: Any, name: str) -> None:
+        """Add the next rows; ``name`` is their name in messages."""
+        values: AnyArray = np.asarray(part)
+        codes = read_qid(values, len(values), f"{name}: qid")
+        assert codes is not None
+        first = np.unique(codes, return_index=True)[1]
+        numbers = [
+            self.known.setdefault(_name_of(value, name), len(self.known))
+            for value in values.reshape(-1)[first]
+        ]
+        self._parts.append(np.array(numbers, dtype=np.int64)[codes])
+
+    def of_rows(self) -> IntArray:
+        """Return the number of the query of each row."""
+        return np.concatenate([*self._parts, np.zeros(0, dtype=np.int64)])
+
+
 def number_queries(parts: Sequence[Any], names: Sequence[str], others: Communicator) -> IntArray:
     """Number the queries of all rows of this rank: 0 for the first of all ranks, 1, ...
 
@@ -172,24 +247,16 @@ def number_queries(parts: Sequence[Any], names: Sequence[str], others: Communica
     >>> number_queries([["b", "a", "b"], ["c", "a"]], ["one", "two"], Alone()).tolist()
     [0, 1, 0, 2, 1]
     """
-    known: dict[str, int] = {}
-    found: list[IntArray] = []
+    queries = QueryNumbers()
     for part, name in zip(parts, names, strict=True):
-        values: AnyArray = np.asarray(part)
-        codes = read_qid(values, len(values), f"{name}: qid")
-        assert codes is not None
-        first = np.unique(codes, return_index=True)[1]
-        numbers = [
-            known.setdefault(_name_of(value, name), len(known))
-            for value in values.reshape(-1)[first]
-        ]
-        found.append(np.array(numbers, dtype=np.int64)[codes])
-    own = np.concatenate([*found, np.zeros(0, dtype=np.int64)])
-    everyone: dict[str, int] = {}
-    for message in others.allgather(json.dumps(list(known)).encode()):
+        queries.add(part, name)
+    own, everyone = queries.of_rows(), dict[str, int]()
+    for message in others.allgather(json.dumps(list(queries.known)).encode()):
         for text in json.loads(message):
             everyone.setdefault(text, len(everyone))
-    return np.array([everyone[text] for text in known], dtype=np.int64)[own] if len(own) else own
+    if len(own) == 0:
+        return own
+    return np.array([everyone[text] for text in queries.known], dtype=np.int64)[own]
 
 
 def _name_of(value: Any, where: str) -> str:
@@ -230,4 +297,10 @@ def _rows_by_query(query: IntArray, numbers: IntArray) -> QueryRows:
     return QueryRows(rows, starts, numbers[rows])
 
 
-__all__ = ["CompleteQueries", "complete_queries", "metrics_of_all", "number_queries"]
+__all__ = [
+    "CompleteQueries",
+    "DividedQueries",
+    "QueryNumbers",
+    "metrics_of_all",
+    "number_queries",
+]

@@ -28,7 +28,6 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.external.external_sample import ExternalData, StorePlan
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.file_rows import Rows
-from hedgerow.boosting.loop.loss_spec import check_rows_alone
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.training_matrix import sortable
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -41,7 +40,7 @@ from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable, RowFile
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable
-from hedgerow.errors import ParameterError
+from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.growing.exact.external import check_supported
 from hedgerow.objectives import Objective
 from hedgerow.objectives.precomputed import prepared_shape
@@ -82,7 +81,11 @@ def sorted_rows(
             "tree_method='exact' sorts complete columns, but here rows are divided between "
             "machines: use tree_method='hist'."
         )
-    check_rows_alone(objective)
+    if data.has_queries:
+        raise AllRowsNeededError(
+            f"objective {objective.name!r} with tree_method={plan.params.tree_method!r} needs all "
+            "rows in memory: with rows in chunks use tree_method='hist'."
+        )
     check_supported(plan.params)
     with ExitStack() as stack:
         rows = _SortedRows(data, plan, stack)

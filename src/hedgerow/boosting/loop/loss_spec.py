@@ -4,8 +4,9 @@ The number of classes is the largest target plus one, and a user-defined loss is
 the first targets.  In memory both are available at once; for files and on clusters
 they are known after a pass over all targets.
 
-Losses that can be trained on rows in chunks have derivatives that depend on one row
-alone (:attr:`hedgerow.objectives.precomputed.PrecomputedLoss.rowwise`).
+Most losses have derivatives that depend on one row alone
+(:attr:`hedgerow.objectives.precomputed.PrecomputedLoss.rowwise`), so chunks of rows are enough.
+:func:`needs_all_rows` tells the others.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
+from hedgerow.boosting.row_data.queries import queries_without_effect, without_queries
+from hedgerow.errors import DataError
 from hedgerow.objectives import (
     OBJECTIVES,
     RANKING,
@@ -26,8 +28,7 @@ from hedgerow.objectives import (
     make_objective,
     objective_for,
 )
-from hedgerow.objectives.custom.class_losses import OwnClassGradient
-from hedgerow.objectives.custom.losses import TRIED, OwnGradient, OwnObject, OwnRowLoss, Task
+from hedgerow.objectives.custom.losses import TRIED, OwnObject, OwnRowLoss, Task
 from hedgerow.objectives.derivatives import PRECOMPUTED
 
 _CLASSES = ("softmax", "one_vs_all")
@@ -54,8 +55,9 @@ class LossSpec:
     Raises
     ------
     ParameterError
-        For an unknown name, a value out of range, or a loss that needs all rows
-        in memory.
+        For an unknown name or a value out of range, or queries for a loss that does not rank.
+    DataError
+        For a ranking without queries.
     """
 
     given: Any = "squared_error"
@@ -67,7 +69,7 @@ class LossSpec:
     def __post_init__(self) -> None:
         if isinstance(self.given, str):
             named = self._named(2 if self.n_classes is None else self.n_classes)
-            check_rows_alone(named, self.has_queries)
+            check_queries_given(named, self.has_queries)
 
     @property
     def counts_classes(self) -> bool:
@@ -106,7 +108,7 @@ class LossSpec:
         DataError
             If there are more classes than rows.
         ParameterError
-            For a user-defined loss that needs all rows in memory.
+            For a user-defined loss that has none of the known forms.
         """
         if isinstance(self.given, str):
             classes = self.n_classes
@@ -115,11 +117,7 @@ class LossSpec:
                 if self.counts_classes:
                     classes = count_classes(self.given, largest, n_rows, labelled)
             return self._named(classes)
-        objective = objective_for(
-            self.given, first[:TRIED], parameters=self.parameters, task=self.task
-        )
-        check_rows_alone(objective)
-        return objective
+        return objective_for(self.given, first[:TRIED], parameters=self.parameters, task=self.task)
 
     def _named(self, n_classes: int) -> Objective:
         several = self.given in _CLASSES
@@ -146,64 +144,45 @@ def count_classes(
     return n_classes
 
 
-def check_rows_alone(objective: Objective, has_queries: bool = False) -> None:
-    """Raise ``ParameterError`` for a loss that cannot be trained on rows in chunks.
+def check_queries_given(objective: Objective, has_queries: bool) -> None:
+    """Raise unless rankings, and only they, have queries.
 
-    ``has_queries``: whether the query of each row is known.
+    Raises
+    ------
+    DataError
+        If a ranking has no queries.
+    ParameterError
+        If another loss has queries.
     """
-    if has_queries:
-        if objective.name not in RANKING:
-            raise ParameterError(
-                f"qid has no effect with objective {objective.name!r}: use 'lambdarank' or another "
-                "objective of rankings, or leave it out."
-            )
-        return
-    if objective.kernel_id != PRECOMPUTED or isinstance(objective, OwnRowLoss):
-        return
-    shown = getattr(objective, "label", objective.name)
-    if isinstance(objective, OwnGradient | OwnClassGradient):
-        raise AllRowsNeededError(
-            f"objective {shown!r} returns gradient and hessian of all rows at once, but rows in "
-            "files, in batches and on clusters are never all in memory: write it as a function "
-            "that returns the loss of one row, or train on a table in memory."
-        )
+    ranks = objective.name in RANKING
+    if ranks and not has_queries:
+        raise without_queries(objective, "qid")
+    if has_queries and not ranks:
+        raise queries_without_effect(objective)
+
+
+def needs_all_rows(objective: Objective) -> bool:
+    """Return whether the loss must see all rows at once.
+
+    True for losses that compare rows, for user-defined functions that return the derivatives of
+    all rows, and for user-defined objects whose start value or loss is not a sum over rows.
+    Rankings need the rows of a query only (:mod:`hedgerow.boosting.external.queries`).
+    """
+    alone = objective.kernel_id != PRECOMPUTED or isinstance(objective, OwnRowLoss)
+    if alone or objective.name in RANKING:
+        return False
     if not getattr(objective, "rowwise", False):
-        why, known = "computes the derivatives of a row from other rows, too", ""
-        if objective.name == "cox":
-            why = "compares each row with all rows of later times"
-            known = ", for event times with 'aft'"
-        elif objective.name in RANKING:
-            why = "compares the rows of a query"
-            known = ", and on clusters for rankings if qid is given"
-        raise AllRowsNeededError(
-            f"objective {shown!r} {why}: it needs all rows in memory. Rows in files, batches and "
-            f"on clusters support losses of single rows{known}."
-        )
-    if isinstance(objective, OwnObject):
-        _check_object(objective, shown)
+        return True
+    return isinstance(objective, OwnObject) and _sees_all_rows(objective)
 
 
-def _check_object(objective: OwnObject, shown: str) -> None:
-    """Raise an error unless a user-defined object gives the same bytes as in memory."""
-    if objective.coupled:
-        raise AllRowsNeededError(
-            f"objective {shown!r} is coupled: derivatives of an output depend on scores before "
-            "the trees of other outputs, which are not stored for rows in chunks. Train on a "
-            "table in memory."
-        )
+def _sees_all_rows(objective: OwnObject) -> bool:
+    """Return whether a user-defined object needs more than the rows of a chunk."""
     kind = type(objective.inner)
-    if not issubclass(kind, RowLoss) or kind.loss is not RowLoss.loss:
-        raise AllRowsNeededError(
-            f"objective {shown!r}: for rows in files, in batches and on clusters its loss must be "
-            "the exact mean of losses(target, raw): derive it from hedgerow.objectives.RowLoss, "
-            "and do not override the method loss."
-        )
+    if objective.coupled or not issubclass(kind, RowLoss) or kind.loss is not RowLoss.loss:
+        return True
     starts = kind.initial_score is not RowLoss.initial_score
-    if starts and kind.start_of is RowLoss.start_of:
-        raise AllRowsNeededError(
-            f"objective {shown!r} has an initial_score method, which needs all targets in "
-            "memory: write start_of(rows) instead (hedgerow.objectives.global_sums.AllRows)."
-        )
+    return starts and kind.start_of is RowLoss.start_of
 
 
-__all__ = ["LossSpec", "check_rows_alone", "count_classes"]
+__all__ = ["LossSpec", "check_queries_given", "count_classes", "needs_all_rows"]

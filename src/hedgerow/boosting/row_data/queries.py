@@ -155,17 +155,18 @@ def check_queries(
     )
     if not ranking:
         if train.query is not None or (validation is not None and validation.query is not None):
-            raise ParameterError(
-                f"qid has no effect with objective {objective.name!r}: use 'lambdarank' or another "
-                "objective of rankings, or leave it out."
-            )
+            raise queries_without_effect(objective)
         return
     for sample, name in ((train, "qid"), (validation, "qid of the validation rows")):
         if sample is not None and sample.query is None:
             raise without_queries(objective, name)
     if params.oob_score or stopping.by_out_of_bag:
         raise rows_of_queries()
-    query = cast(IntArray, train.query)
+    warn_of_single_rows(cast(IntArray, train.query))
+
+
+def warn_of_single_rows(query: IntArray) -> None:
+    """Warn if no query has two rows."""
     if len(query) > 1 and len(np.unique(query)) == len(query):
         warnings.warn(
             f"each of the {len(query)} queries in qid has one row, so there is nothing to rank: "
@@ -173,6 +174,14 @@ def check_queries(
             HedgerowWarning,
             stacklevel=2,
         )
+
+
+def queries_without_effect(objective: Objective) -> ParameterError:
+    """Return the error for queries of a loss that does not use them."""
+    return ParameterError(
+        f"qid has no effect with objective {objective.name!r}: use 'lambdarank' or another "
+        "objective of rankings, or leave it out."
+    )
 
 
 def without_queries(objective: Objective, name: str) -> DataError:

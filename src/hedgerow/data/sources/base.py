@@ -114,8 +114,13 @@ class Roles:
     groups: str | None = None
 
     def of_rows(self) -> dict[str, str]:
-        """Return the columns that only training in memory supports, by role."""
-        given = {"qid": self.qid, "position": self.position, "groups": self.groups}
+        """Return the columns with facts on rows beside target, weight and offset, by role."""
+        queries = {} if self.qid is None else {"qid": self.qid}
+        return queries | self.of_tables()
+
+    def of_tables(self) -> dict[str, str]:
+        """Return the columns that only training on a table supports, by role."""
+        given = {"position": self.position, "groups": self.groups}
         named = {role: name for role, name in given.items() if name is not None}
         return named | {f"target {k}": name for k, name in enumerate(self.further, 1)}
 

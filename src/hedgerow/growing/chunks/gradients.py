@@ -30,10 +30,10 @@ class CrossRowGradients(Protocol):
     def collect(self, chunk: Chunk) -> None:
         """Note the raw scores of a chunk."""
 
-    def fill(self, round_: int) -> None:
+    def fill(self, output: int, round_: int) -> None:
         """Compute g and h of all rows, once the scores of all chunks are noted, on all ranks."""
 
-    def of_chunk(self, chunk: Chunk) -> FloatArray:
+    def of_chunk(self, chunk: Chunk, output: int) -> FloatArray:
         """G and h of the rows of a chunk, float64 (2, n_rows), C order."""
 
 
@@ -67,7 +67,8 @@ class ChunkGradients:
         self._space: FloatArray = np.empty(2 * most_rows if precomputed else 0)
         self._n_threads = n_threads
         # Only a user's loss may have no positive h in any row.
-        self._watches = precomputed and newton and hasattr(objective, "label")
+        watched = precomputed and newton and hasattr(objective, "label")
+        self._watches = watched and cross_row is None  # which has all h at hand itself
         self._largest = 0.0
 
     def begin(self) -> None:
@@ -80,7 +81,7 @@ class ChunkGradients:
         if loss is None:
             return chunk.work.probability
         if self.cross_row is not None:
-            return self.cross_row.of_chunk(chunk)
+            return self.cross_row.of_chunk(chunk, output)
         found = self._space[: 2 * chunk.n_rows].reshape(2, chunk.n_rows)
         target, raw, weight = chunk.target, chunk.work.raw, chunk.weight
 

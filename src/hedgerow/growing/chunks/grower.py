@@ -175,7 +175,7 @@ class ChunkGrower:
         cross_row = self._gradients.cross_row
         if cross_row is not None:
             self.update_scores(after=cross_row.collect)
-            cross_row.fill(int(nodes.scalars[layout.IS_ROUND]) // self._n_parallel)
+            cross_row.fill(output, int(nodes.scalars[layout.IS_ROUND]) // self._n_parallel)
         self._start_tree(traffic)
         while True:
             parents, full = nodes.next_batch()

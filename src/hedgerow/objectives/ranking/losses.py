@@ -181,8 +181,7 @@ class RankingLoss(ABC):
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         raise ParameterError(
-            f"objective {self.name!r} compares the rows of a query: it has no loss per row, "
-            "and needs all rows in memory."
+            f"objective {self.name!r} compares the rows of a query: it has no loss per row."
         )
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:

@@ -213,7 +213,7 @@ class Cox:
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         raise ParameterError(
-            "objective 'cox' compares each row with all others: it needs all rows in memory."
+            "objective 'cox' compares each row with all others: it has no loss per row."
         )
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
