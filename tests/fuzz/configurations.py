@@ -305,10 +305,7 @@ _NOT_BESIDE = {
         *("extra_trees", "path_smooth", "monotone_penalty", "forced_splits"),
         *("bundle_conflicts", "bundle_features", "linear_lambda"),
     ),
-    ("linear_leaves", True): (
-        *("boosting", "tree_method", "sampling", "monotone_constraints", "max_delta_step"),
-        *("leaf_estimation", "oob_score", "path_smooth", "monotone_penalty"),
-    ),
+    ("linear_leaves", True): (*("tree_method", "leaf_estimation", "path_smooth"),),
     ("tree_method", "exact"): (
         *("forced_bins", "max_bins_by_feature", "max_conflict_rate", "bundle_order"),
         *("bundle_conflicts", "bundle_features", "sampling", "categorical_features"),

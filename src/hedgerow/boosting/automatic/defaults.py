@@ -473,7 +473,7 @@ def _but_for_obstacles(
     fits = is_dense and not obstacle_to_levels(resolved) and not is_constrained(resolved)
     if not shape_is_open or shared or not fits:
         size = replace(size, by_levels=False)
-    if shared or obstacle_to_slopes(resolved):
+    if shared or obstacle_to_slopes(resolved) or resolved.monotone_constraints is not None:
         size = replace(size, by_lines=False)
     return size
 

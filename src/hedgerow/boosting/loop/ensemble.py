@@ -20,16 +20,17 @@ rf     every tree is grown at the start scores on its own sample; the model is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
 
-from hedgerow.arrays import RowArray
+from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.loop.scores import AddedScores
 from hedgerow.boosting.loop.strategy import trees_of_round
 from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.growing.core.tree import GrownTree
+from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams
 from hedgerow.schedules import rate_at
@@ -50,7 +51,23 @@ def finished_tree(tree: GrownTree, objective: Objective, params: BoostParams) ->
         return tree
     if tree.vectors is not None:
         return tree.with_vectors(least(tree.vectors))
-    return tree.with_values(least(tree.value))
+    found = tree.with_values(least(tree.value))
+    if tree.slopes is None or params.monotone_constraints is None:
+        return found
+    return found.with_slopes(_ordered_slopes(tree.value, found.value, tree.slopes, least))
+
+
+def _ordered_slopes(
+    before: FloatArray, value: FloatArray, slopes: Slopes, least: Callable[[FloatArray], FloatArray]
+) -> Slopes:
+    """Return slopes whose bounds keep the order of leaves that had the values ``before``.
+
+    ``least`` keeps the order of sums of value and terms, but changes the distances between them.
+    """
+    rounding = 16 * np.finfo(np.float64).eps * np.abs(value)
+    low = np.maximum(slopes.low, least(before + slopes.low) - value + rounding)
+    high = np.minimum(slopes.high, least(before + slopes.high) - value - rounding)
+    return slopes._replace(low=np.minimum(low, 0.0), high=np.maximum(high, 0.0))
 
 
 class Mode(Protocol):

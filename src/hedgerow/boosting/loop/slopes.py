@@ -15,7 +15,6 @@ from hedgerow.params import BoostParams
 
 _OF_SLOPES: Mapping[str, Any] = {
     "tree_method": "hist",
-    "monotone_constraints": None,
     "path_smooth": 0.0,
 }
 

@@ -69,7 +69,10 @@ class RefittedSlopes:
         terms, none = _terms_of(part, count), np.zeros(0)
         rate, penalty = float(params.learning_rate), float(params.linear_lambda)
         system = system_space()
-        fit_terms(data, terms, penalty, rate, self._longest, 0, len(count), none, system, none)
+        free = np.zeros((2, 0))  # leaves of models with monotone constraints are not refitted
+        fit_terms(
+            data, terms, penalty, rate, self._longest, 0, len(count), none, free, system, none
+        )
         self._mix(part, terms)
         return lines_at((np.zeros(len(count)), part, self._numbers), leaf)
 

@@ -117,7 +117,8 @@ class TreeGrower:
         self._state = self._start(target, weight, raw, objective, n_threads, adds_values, n_copies)
         self._adds_lines, self._slopes = adds_scores, None
         if numbers is not None:
-            usable = ~matrix.spec.is_category
+            ordered = np.array(params.monotone_constraints or (0,) * matrix.n_features) != 0
+            usable = ~matrix.spec.is_category & ~ordered
             longest = (longest_line(objective), params.max_delta_step or math.inf)
             penalty = params.linear_lambda
             self._slopes = SlopeFinder(numbers, usable, penalty, longest, n_threads)

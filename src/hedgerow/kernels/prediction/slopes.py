@@ -437,6 +437,7 @@ def fit_terms(
     start: int,
     stop: int,
     values: FloatArray,
+    room: FloatArray,
     system: FloatArray,
     scores: FloatArray,
 ) -> None:
@@ -454,6 +455,9 @@ def fit_terms(
         the learning rate; infinite: no limit.
     start, stop : int
     values : float64, one per node
+    room : float64 (2, n_nodes)
+        Least and greatest sum of terms that the bounds of a node allow beside its value; empty: no
+        node has bounds.
     system : float64 (TERMS + 1, TERMS)
         Scratch space of this call alone (:func:`system_space`).
     scores : float64 (n_rows,)
@@ -477,6 +481,8 @@ def fit_terms(
         value = values[leaf] if len(values) > 0 else 0.0
         alone, all_ = rate * longest[0], rate * longest[1]
         ends = (max(-alone, min(-all_ - value, 0.0)), min(alone, max(all_ - value, 0.0)))
+        if room.shape[1] > 0:
+            ends = (max(ends[0], room[0, leaf]), min(ends[1], room[1, leaf]))
         find_bounds(data, terms, leaf, ends)
         if len(scores) > 0:
             first = np.uint64(data.start[leaf])
