@@ -129,9 +129,10 @@ def train(
     if isinstance(dataset, ExternalData):
         trees = trees_of(settings)
         try:
-            _check_parts(dataset, trees, init_model)
+            _check_parts(dataset, trees)
+            start = start_from(init_model)
             return _train_stored(
-                settings, trees, stopping, dataset, valid, callbacks, progress, kept
+                settings, trees, stopping, dataset, valid, callbacks, progress, kept, start
             )
         except AllRowsNeededError as reason:
             dataset, valid = _in_memory(dataset, valid, trees, reason)
@@ -325,11 +326,11 @@ def start_from(init_model: Any) -> Start | None:
     return Start(rescaled(initial_model(init_model)[0], None))
 
 
-def _check_parts(dataset: ExternalData, trees: BoostParams, init_model: Any) -> None:
+def _check_parts(dataset: ExternalData, trees: BoostParams) -> None:
     # Training on a table in memory does not need this import.
     from hedgerow.boosting.external.file_checks import check_parts
 
-    check_parts(dataset, trees, init_model)
+    check_parts(dataset, trees)
 
 
 def _in_memory(
@@ -353,6 +354,7 @@ def _train_stored(
     callbacks: Callback | Sequence[Callback] | None,
     progress: bool,
     checkpoint: Checkpoint | None,
+    start: Start | None,
 ) -> Booster:
     """Train on rows read in batches; the model has the same bytes as with a table in memory."""
     # Training on a table in memory does not need this import.
@@ -372,6 +374,7 @@ def _train_stored(
             progress=progress,
             n_jobs=settings.get("n_jobs"),
             checkpoint=checkpoint,
+            start=start,
         )
     return Booster(with_offset_columns(model, names))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hedgerow.boosting.external.continued import bins_to_continue, scores_before
 from hedgerow.boosting.external.external_sample import ExternalSample, ExternalSamples, StorePlan
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
+from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.data import bin_table, fit_bins
 from hedgerow.data.binning.matrix import BinnedMatrix
@@ -44,29 +46,37 @@ class TableData:
     def stored(self, plan: StorePlan) -> ExternalSamples:
         if plan.trained is not None:
             sample = self._sample(plan.trained.schema, n_outputs=plan.n_outputs)
-            return ExternalSamples(self.chunked(sample, plan.trained.store.spec, False))
+            spec, first = plan.trained.store.spec, plan.trained.first
+            return ExternalSamples(self.chunked(sample, spec, False, first))
         train, aside = self._sample(None, plan.params.zero_as_missing, plan.n_outputs), None
         if plan.set_aside is not None:
             chosen = np.concatenate(list(self._chosen(plan, train.target)))
             aside = train.take(np.flatnonzero(chosen))
             train = train.take(np.flatnonzero(~chosen))
-        train, aside = with_own_levels(train, aside, lenient=True)
+        if plan.start is None:
+            train, aside = with_own_levels(train, aside, lenient=True)
+        else:
+            train, aside = with_known_levels(train, aside, plan.start.model.schema)
         params = resolve_constraints(plan.params, train.table.schema, plan.objective)
         bins = params.max_bins_by_feature or params.max_bins
         forced = params.forced_bins
         spec = fit_bins(train.table, bins, train.weight, params.seed, plan.n_threads, forced)
+        spec, first = bins_to_continue(spec, plan)
         return ExternalSamples(
-            self.chunked(train, spec, True),
-            None if aside is None else self.chunked(aside, spec, False),
+            self.chunked(train, spec, True, first),
+            None if aside is None else self.chunked(aside, spec, False, first),
         )
 
     def _chosen(self, plan: StorePlan, target: np.ndarray) -> Iterator[np.ndarray]:
         for start in range(0, len(target), self.size):
             yield plan.set_aside(start, target[start : start + self.size])
 
-    def chunked(self, sample: Sample, spec, columns: bool) -> ExternalSample:
+    def chunked(self, sample: Sample, spec, columns: bool, first=None) -> ExternalSample:
         matrix = bin_table(sample.table, spec, columns=columns)
-        return in_chunks(matrix, sample, self.size)
+        if first is not None:
+            raw = scores_before(first, sample.table, sample.target, sample.offset, 1)
+            sample = replace(sample, offset=raw)
+        return replace(in_chunks(matrix, sample, self.size), first=first)
 
 
 def in_chunks(

@@ -24,12 +24,12 @@ from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.forest_scores import ForestLeftOut
 from hedgerow.boosting.external.leaves import LeafQuantiles
 from hedgerow.boosting.external.queries import CompleteQueries
-from hedgerow.boosting.external.scores import WatchedRows, offset_rows_of, rows_of
+from hedgerow.boosting.external.scores import WatchedRows, base_beside, offset_rows_of, rows_of
 from hedgerow.boosting.loop.loss_spec import needs_all_rows
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, threads_for
 from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.data.external.row_store import Chunk
+from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.growing.chunks.gradients import CrossRowGradients
 from hedgerow.growing.chunks.grower import ChunkGrower
@@ -79,7 +79,7 @@ class ChunkRows(FitRows):
         ranks: Communicator,
         mode: GrowMode,
     ) -> None:
-        self.objective, self.params, self.first = objective, params, None
+        self.objective, self.params, self.first = objective, params, data.first
         self.spec = data.store.spec
         self.n_features = self.n_columns = self.spec.n_features
         self.n_rows = n_rows[TRAINING]
@@ -90,6 +90,9 @@ class ChunkRows(FitRows):
         self._gathered: GatheredRows | None = None
         if needs_all_rows(objective):
             self._gathered = rows = GatheredRows.of(data, self._others)
+        if data.first is not None:
+            self.base = data.first.base_score
+        elif self._gathered is not None:
             self.base = start_of(objective, rows.target, rows.weight, rows.offset)
         elif data.has_offset:
             self.base = start_beside(objective, offset_rows_of(data, self._others))
@@ -97,8 +100,9 @@ class ChunkRows(FitRows):
             self.base = objective.start_of(self.all_rows)
         averages = params.boosting == "rf"
         self._watched = WatchedRows(
-            watched, metrics, n_rows, objective, self._others, self.base, self._n_threads, averages
-        )
+            watched, metrics, n_rows, objective, self._others, base_beside(data, self.base),
+            self._n_threads, averages,
+        )  # fmt: skip
         self.validation = self._watched.validation
         self.train = TrainScores(stay=averages)
         self._leaves: LeafQuantiles | None = None
@@ -116,7 +120,7 @@ class ChunkRows(FitRows):
             adds_scores(params),
             cross_row=self._cross_row(),
         )
-        grower.start(self.base)
+        grower.start(base_beside(data, self.base))
         if params.leaf_estimation == "line_search":
             self._leaves = LeafQuantiles(
                 data.store, grower, self.objective, self.spec.schema, self.all_rows
@@ -173,6 +177,11 @@ class ChunkRows(FitRows):
         return None if left_out is None else left_out.improvement()
 
     def scores(self) -> Mapping[str, Mapping[str, float]]:
+        tally = self._watched.training
+        if tally is not None and self.train.made is None:  # of the model to continue
+            for chunk in self._data.store.chunks(uses=TARGETS_ONLY):
+                assert chunk.offset is not None
+                tally.add(chunk.target, chunk.offset, chunk.weight)
         return self._watched.scores()
 
     def out_of_bag(self, metrics: Sequence[Metric]) -> Mapping[str, float]:

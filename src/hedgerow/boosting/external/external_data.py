@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.external.continued import scores_before
 from hedgerow.boosting.external.external_sample import (
     Choose,
     ExternalData,
@@ -29,6 +30,7 @@ from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.resume.checkpoint import Checkpoint, recording
+from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.resume.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset
@@ -41,7 +43,7 @@ from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.matrix import bin_unseen
 from hedgerow.data.external.memory_store import MemoryStore
 from hedgerow.data.external.row_store import TARGETS_ONLY
-from hedgerow.errors import DataError
+from hedgerow.errors import AllRowsNeededError, DataError
 from hedgerow.metrics import MetricChoice, make_metrics
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
@@ -169,6 +171,7 @@ def fit_data(
     progress: bool = False,
     n_jobs: int | None = None,
     checkpoint: Checkpoint | None = None,
+    start: Start | None = None,
 ) -> Model:
     """Train a model on data that are read in batches.
 
@@ -183,15 +186,21 @@ def fit_data(
         As for :func:`hedgerow.boosting.external.fit_external.fit_external`.
     checkpoint : Checkpoint, optional
         Records the rounds; the fit continues from rounds that an earlier run recorded.
+    start : Start, optional
+        A model to continue; the rows are read with its columns.
     """
     requested, sets = stopping or StoppingParams(), named_valid(valid)
     n_threads = resolve_threads(n_jobs)
-    plan, divided = _plan_of(data, loss, params, requested, bool(sets), n_threads)
+    plan, divided = _plan_of(data, loss, params, requested, bool(sets), n_threads, start)
     objective = plan.objective
     assert objective is not None
     if divided is not None:
         requested = divided.stopping
     if params.tree_method != "hist":
+        if start is not None:
+            raise AllRowsNeededError(
+                f"{start.name} with tree_method={params.tree_method!r} needs all rows in memory."
+            )
         with sorted_rows(data, objective, plan, sets) as (seen, unseen):
             return fit(
                 seen, objective, params, validation=unseen, stopping=requested,
@@ -206,9 +215,10 @@ def fit_data(
 
         def describe() -> Fingerprint:
             metrics = () if eval_metric is None else make_metrics(eval_metric, objective)
-            named = resolve_external(params, objective, train.schema)
+            named = resolve_external(params, objective, train, start)
             contents = external_contents(train, validation)
-            return fingerprint(contents, train.n_rows, objective, named, requested, metrics)
+            found = fingerprint(contents, train.n_rows, objective, named, requested, metrics)
+            return found if start is None else start.identified(found, named)
 
         with recording(checkpoint, describe) as recorder:
             return fit_external(
@@ -222,6 +232,7 @@ def fit_data(
                 progress=progress,
                 n_jobs=n_jobs,
                 recorder=recorder,
+                start=start,
             )
 
 
@@ -232,6 +243,7 @@ def _plan_of(
     stopping: StoppingParams,
     has_validation: bool,
     n_threads: int,
+    start: Start | None,
 ) -> tuple[StorePlan, DividedQueries | None]:
     """Survey the targets; return the plan of the rows, and for rankings their queries."""
     survey = TargetSurvey(loss, stopping, params.seed, not has_validation)
@@ -249,6 +261,7 @@ def _plan_of(
         set_aside,
         n_threads=n_threads,
         objective=objective,
+        start=start,
     )
     return plan, divided
 
@@ -268,7 +281,8 @@ def binned(
     for name, rows in valid.items():
         given = _validation(rows, replace(plan, set_aside=None, trained=train))
         stack.callback(given.close)
-        check_both_offset(train.has_offset, given.train.has_offset)
+        if train.first is None:
+            check_both_offset(train.has_offset, given.train.has_offset)
         validation[name] = given.train
     return train, validation
 
@@ -293,8 +307,12 @@ def _validation(valid: Dataset | ExternalData, plan: StorePlan) -> ExternalSampl
             "or bundled columns) and that have no bin: with training rows in chunks use "
             "unknown_category='missing', or leave such rows out."
         )
-    store = MemoryStore(matrix, sample.target, sample.weight, sample.offset)
-    return ExternalSamples(ExternalSample(store, sample.offset is not None, sample.query))
+    offset = sample.offset
+    if trained.first is not None:
+        offset = scores_before(trained.first, sample.table, sample.target, offset, plan.n_threads)
+    store = MemoryStore(matrix, sample.target, sample.weight, offset)
+    has_offset, first = offset is not None, trained.first
+    return ExternalSamples(ExternalSample(store, has_offset, sample.query, first))
 
 
 __all__ = ["TargetSurvey", "binned", "fit_data"]

@@ -27,10 +27,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.validation.row_sets import ONLY, check_set_names
 from hedgerow.data.external.row_store import RowStore
 from hedgerow.data.schema import Schema
+from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
@@ -56,11 +58,14 @@ class ExternalSample:
         Whether chunks have offsets: all chunks of all ranks, or none.
     query : int64 (n_rows,), or None
         For rankings, the query of each row of this rank; numbers are common to all ranks.
+    first : Forest, or None
+        Trees of the model to continue; the offsets of chunks are then its raw scores.
     """
 
     store: RowStore
     has_offset: bool = False
     query: IntArray | None = None
+    first: Forest | None = None
 
     @property
     def schema(self) -> Schema:
@@ -111,6 +116,8 @@ class StorePlan:
     n_threads : int
     objective : Objective or None
         Used to check constraints, with the schema.
+    start : Start or None
+        Model to continue.
     """
 
     params: BoostParams
@@ -120,6 +127,7 @@ class StorePlan:
     trained: ExternalSample | None = None
     n_threads: int = 1
     objective: Objective | None = None
+    start: Start | None = None
 
     def chosen(self, first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which rows are held out."""

@@ -16,6 +16,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.external.all_rows import bytes_of_a_row, check_room
+from hedgerow.boosting.external.binned_rows import append_rows
+from hedgerow.boosting.external.continued import as_in_model, bins_to_continue
 from hedgerow.boosting.external.external_sample import ExternalSample, ExternalSamples, StorePlan
 from hedgerow.boosting.external.file_checks import check_backoff, check_bundles
 from hedgerow.boosting.external.file_rows import ReadTarget, RowReader, Rows, numeric_target
@@ -48,11 +51,11 @@ from hedgerow.data.sources import (
     keep_as_text,
     set_text_types,
 )
-from hedgerow.data.sources.binning import bin_rows_of
 from hedgerow.data.sources.spool import Spool
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
+from hedgerow.model.forest import Forest
 from hedgerow.params import BoostParams
 
 LEAST_MEMORY = 32 * 10**6
@@ -247,21 +250,25 @@ class FileDataset(Dataset):
         if plan.trained is not None:
             return self._stored_like(plan)
         found, first_row = self._found(plan)
-        params = resolve_bins(plan.params, found.schema)
+        table = found.table
+        if plan.start is not None:
+            table = as_in_model(table, plan.start, self.requested)
+        params = resolve_bins(plan.params, table.schema)
         if plan.objective is not None:  # an error here saves the longer pass
-            resolve_constraints(params, found.schema, plan.objective)
+            resolve_constraints(params, table.schema, plan.objective)
         spec = fit_bins(
-            found.table,
+            table,
             params.max_bins_by_feature or params.max_bins,
             found.weight,
             params.seed,
             plan.n_threads,
             params.forced_bins,
-            rows=np.arange(found.table.n_rows),
+            rows=np.arange(table.n_rows),
         )
-        del found
+        del found, table
         give_back_memory()
-        samples = self._binned(spec, plan, first_row)
+        spec, first = bins_to_continue(spec, plan)
+        samples = self._binned(spec, plan, first, first_row)
         give_back_memory()
         return samples
 
@@ -410,7 +417,7 @@ class FileDataset(Dataset):
         assert plan.trained is not None
         spec = plan.trained.store.spec
         self._read_like(spec.schema)
-        return self._binned(spec, plan, 0, is_strict=True)
+        return self._binned(spec, plan, plan.trained.first, 0, is_strict=True)
 
     def _read_like(self, schema: Schema) -> None:
         """Prepare to read rows with the schema of a model."""
@@ -425,9 +432,14 @@ class FileDataset(Dataset):
         keep_as_text(self.source.parts, schema)
 
     def _binned(
-        self, spec: BinSpec, plan: StorePlan, first_row: int, is_strict: bool = False
+        self,
+        spec: BinSpec,
+        plan: StorePlan,
+        first: Forest | None,
+        first_row: int,
+        is_strict: bool = False,
     ) -> ExternalSamples:
-        has_offset = bool(self.source.roles.offset)
+        has_offset = bool(self.source.roles.offset) or first is not None
         n_train = n_aside = n_bytes = 0
         if plan.objective is not None and not is_strict:
             n_bytes = self.n_counted * bytes_of_a_row(plan.objective)
@@ -436,19 +448,19 @@ class FileDataset(Dataset):
             aside = None
             if plan.set_aside is not None:
                 aside = stack.enter_context(self._sink(spec, plan, _VALIDATION_SHARE))
+            append = partial(append_rows, spec, first, self._weighted, plan.n_threads)
             for table, rows, chosen in self._tables(spec.schema, plan, is_strict):
-                n_train += self._append(train, spec, table, rows, ~chosen, plan.n_threads)
+                n_train += append(train, table, rows, ~chosen)
                 if aside is not None:
-                    n_aside += self._append(aside, spec, table, rows, chosen, plan.n_threads)
+                    n_aside += append(aside, table, rows, chosen)
             before = count_rows(n_train, self.communicator)[0] if is_strict else first_row
-            stored = ExternalSample(self._finished(train, before, plan), has_offset)
+            stored = ExternalSample(self._finished(train, before, plan), has_offset, None, first)
             if aside is None:
                 return ExternalSamples(stored)
             try:
-                first = count_rows(n_aside, self.communicator)[0]
-                return ExternalSamples(
-                    stored, ExternalSample(self._finished(aside, first, plan), has_offset)
-                )
+                before = count_rows(n_aside, self.communicator)[0]
+                store = self._finished(aside, before, plan)
+                return ExternalSamples(stored, ExternalSample(store, has_offset, None, first))
             except BaseException:
                 stored.store.close()
                 raise
@@ -462,30 +474,6 @@ class FileDataset(Dataset):
             store.close()
             raise
         return store
-
-    def _append(
-        self,
-        sink: ChunkSink,
-        spec: BinSpec,
-        table: AnyTable,
-        rows: Rows,
-        wanted: npt.NDArray[np.bool_],
-        n_threads: int,
-    ) -> int:
-        """Append the wanted rows to a sink; return their number."""
-        places = np.flatnonzero(wanted)
-        if len(places) == 0:
-            return 0
-        own = places if rows.kept is None else rows.kept[places]
-        matrix = bin_rows_of(table, own, spec, n_threads)
-        weight = rows.weight if self._weighted else None
-        sink.append(
-            matrix,
-            rows.target[places],
-            None if weight is None else weight[places],
-            None if rows.offset is None else np.ascontiguousarray(rows.offset[:, places]),
-        )
-        return len(places)
 
     def _sink(self, spec: BinSpec, plan: StorePlan, share: float, n_bytes: int = 0) -> ChunkSink:
         """Make the writer of a store; the fit keeps ``n_bytes`` of its rows beside the store."""

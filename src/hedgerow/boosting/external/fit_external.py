@@ -17,7 +17,7 @@ integers (:mod:`hedgerow.growing.chunks.grower`), and all other sums over rows a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,6 +25,7 @@ import numpy as np
 from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.external.all_rows import record_of_loss
 from hedgerow.boosting.external.chunk_rows import ChunkRows
+from hedgerow.boosting.external.continued import resolved_to_continue
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.file_checks import check_chunk_trees, check_values
 from hedgerow.boosting.external.one_chunk import OneChunkRows, is_one_chunk
@@ -37,10 +38,10 @@ from hedgerow.boosting.loop.callbacks import (
 )
 from hedgerow.boosting.loop.loss_spec import check_queries_given, needs_all_rows
 from hedgerow.boosting.loop.ready import check_out_of_bag
-from hedgerow.boosting.loop.rounds import resolved
 from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
 from hedgerow.boosting.resume.checkpoint import Recorder
+from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.metric_groups import refuse_groups
 from hedgerow.boosting.row_data.statistics import choose_columns
 from hedgerow.boosting.validation.budget import budget_of
@@ -48,7 +49,6 @@ from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.external.row_store import TARGETS_ONLY
-from hedgerow.data.schema import Schema
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.growing.sampling.goss import weighs_sample
@@ -76,6 +76,7 @@ def fit_external(
     communicator: Communicator | None = None,
     mode: GrowMode = "data",
     recorder: Recorder | None = None,
+    start: Start | None = None,
 ) -> Model:
     """Train a model on rows in chunks.
 
@@ -109,6 +110,8 @@ def fit_external(
     recorder : Recorder, optional
         Records each round.  The fit resumes after the recorded rounds, which must be the same on
         all ranks.
+    start : Start, optional
+        The model to continue, whose trees all samples have as ``first``.
 
     Returns
     -------
@@ -127,23 +130,18 @@ def fit_external(
     check_queries_given(objective, train.query is not None)
     ranks, stopping = communicator or Alone(), stopping or StoppingParams()
     others: Communicator = ranks if mode == "data" else Alone()
-    params = resolve_external(params, objective, train.schema)
+    params = resolve_external(params, objective, train, start)
     metrics, listed = _row_metrics(eval_metric, objective), check_callbacks(callbacks)
     sets = _by_name(validation)
-    for sample in (train, *sets.values()):  # chunks exist only within a fit
-        keeps_weights = sample is train and weighs_sample(params)
-        sample.store.begin(objective.n_outputs, objective.name == "softmax", keeps_weights)
+    _begin_stores(train, sets.values(), objective, params)
     n_rows = check_targets(train, objective, others, learned=True)
     n_validation = [check_targets(sample, objective, others) for sample in sets.values()]
     stops = stopping.is_on(n_rows + sum(n_validation), bool(sets))
-    _check_stopping(stopping, stops, bool(sets), params, n_rows)
-    if stopping.by_out_of_bag:
-        params = replace(params, oob_score=True)
+    params = _stopping_params(stopping, stops, bool(sets), params, n_rows)
     scored = bool(sets) or eval_metric is not None or stopping.train_scores
     watched = _watched(train, sets, scored and (stopping.train_scores or not sets))
-    by_rows = params.oob_score or stopping.by_out_of_bag
     known = {
-        name: metrics_of_all(metrics, objective, sample, others, scored, by_rows)
+        name: metrics_of_all(metrics, objective, sample, others, scored, params.oob_score)
         for name, sample in (watched or {TRAINING: train}).items()
     }
     single = is_one_chunk(train, ranks)
@@ -152,12 +150,14 @@ def fit_external(
         check_chunks(params, objective, TRAINING in watched)
     bar = ProgressBar() if progress and ranks.rank == 0 else None
     listed = listed if bar is None else (*listed, bar)
-    watch = _watch_of(known, scored, objective, stops, stopping, listed, params.n_estimators)
+    watch = _watch_of(known, scored, objective, stops, stopping, listed, params, start)
     counts = dict(zip(sets, n_validation, strict=True)) | {TRAINING: n_rows}
     n_threads = resolve_threads(n_jobs)
 
     def assemble(forest: Forest) -> Model:
         record = record_of(n_rows, params, watch)
+        if start is not None:
+            start.add_rates(record, watch.n_kept)
         record |= record_of_loss(forest, objective, train, others, n_threads)
         return Model(forest, train.schema, objective.name, record, None, tuple(watch.seconds))
 
@@ -165,10 +165,24 @@ def fit_external(
         with budget_of(stopping) as watch.budget, watch.assembling(assemble):
             known_rows = (train, objective, params, watched, watch.scored, counts, n_threads)
             rows = OneChunkRows(*known_rows) if single else ChunkRows(*known_rows, ranks, mode)
+            if start is not None:
+                watch.note_start(rows.scores())
             return with_final_report(bar, assemble(grow_forest(rows, watch, recorder, ranks)))
     finally:
         if bar is not None:
             bar.close()
+
+
+def _begin_stores(
+    train: ExternalSample,
+    sets: Iterable[ExternalSample],
+    objective: Objective,
+    params: BoostParams,
+) -> None:
+    """Make room for the working arrays of the fit, beside the rows."""
+    for sample in (train, *sets):
+        keeps_weights = sample is train and weighs_sample(params)
+        sample.store.begin(objective.n_outputs, objective.name == "softmax", keeps_weights)
 
 
 def _watch_of(
@@ -178,7 +192,8 @@ def _watch_of(
     stops: bool,
     stopping: StoppingParams,
     callbacks: tuple[Callback, ...],
-    n_rounds: int,
+    params: BoostParams,
+    start: Start | None,
 ) -> Watch:
     """Return the watch of the rounds.
 
@@ -186,22 +201,34 @@ def _watch_of(
     computed after each round.
     """
     limits = (stopping.patience, stopping.min_delta) if stops else None
+    n_first = 0 if start is None else start.forest.n_rounds
     return Watch(
         objective=objective,
         scored=known if scored else {},
         best=best_round_of(next(iter(known.values()))[0], stopping, limits),
         callbacks=callbacks,
-        n_rounds=n_rounds,
+        n_rounds=params.n_estimators + n_first,
+        n_first=n_first,
         by_out_of_bag=stopping.by_out_of_bag,
         started=stopping.began,
     )
 
 
-def resolve_external(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
-    """Apply :func:`resolved`, and check that bins suffice for these trees."""
-    params = resolved(params, objective, schema)
+def resolve_external(
+    params: BoostParams, objective: Objective, train: ExternalSample, start: Start | None = None
+) -> BoostParams:
+    """Resolve the parameters of the rounds to grow; check that bins suffice for these trees."""
+    params = resolved_to_continue(params, objective, train.store.spec, start)
     check_values(params)
-    return params
+    if start is None:
+        return params
+    start.check(objective, params, train.schema)
+    if hasattr(objective, "fit_record"):
+        raise AllRowsNeededError(
+            f"{start.name} with objective {objective.name!r} needs all rows in memory, because "
+            "the model ends with a record of its scores on them."
+        )
+    return start.params_to_add(params)
 
 
 def _row_metrics(requested: MetricChoice, objective: Objective) -> tuple[Metric, ...]:
@@ -270,22 +297,26 @@ def check_targets(
     if bool(flags[3]) != sample.has_offset:
         raise DataError("has_offset of the sample contradicts its chunks.")
     if learned:
-        chunks = sample.store.chunks(uses=TARGETS_ONLY)
-        check_differences(objective, ((c.target, c.weight, c.offset) for c in chunks), others)
+        chunks, own = sample.store.chunks(uses=TARGETS_ONLY), sample.first is None
+        batches = ((c.target, c.weight, c.offset if own else None) for c in chunks)
+        check_differences(objective, batches, others)
     return int(others.allreduce(np.array([sample.n_rows], dtype=np.int64))[0])
 
 
-def _check_stopping(
+def _stopping_params(
     stopping: StoppingParams, stops: bool, has_validation: bool, params: BoostParams, n_rows: int
-) -> None:
+) -> BoostParams:
+    """Return the parameters with the scores that early stopping needs, if it is possible."""
     stopping.check_without_table("in chunks")
     if stopping.by_out_of_bag:
         check_out_of_bag(params, n_rows)
-    elif stops and not has_validation:
+        return replace(params, oob_score=True)
+    if stops and not has_validation:
         raise ParameterError(
             f"early_stopping={stopping.early_stopping!r} needs validation rows, which cannot be "
             "set aside once rows are in chunks: give them, or use early_stopping=False or 'oob'."
         )
+    return params
 
 
 def check_external(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hedgerow.boosting.external.external_sample import ExternalSample
-from hedgerow.boosting.external.scores import WatchedRows
+from hedgerow.boosting.external.scores import WatchedRows, base_beside
 from hedgerow.boosting.loop.memory_rows import MemoryRows
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.comm.base import Alone, Communicator
@@ -44,14 +44,16 @@ class OneChunkRows(MemoryRows):
         n_threads: int,
     ) -> None:
         (chunk,) = data.store.chunks()
-        rows = TrainingData(chunk.matrix, chunk.target, chunk.weight, chunk.offset)
+        offset, start = (chunk.offset, None) if data.first is None else (None, chunk.offset)
+        rows = TrainingData(chunk.matrix, chunk.target, chunk.weight, offset, start=start)
         bound = objective
         if isinstance(objective, RankingLoss):
             queries = query_rows(data.query, len(chunk.target))
             bound = objective.of_queries(queries, params.seed, n_threads)
-        super().__init__(rows, bound, params, None, n_threads)
+        super().__init__(rows, bound, params, None, n_threads, data.first)
         self._watched = WatchedRows(
-            watched, metrics, n_rows, objective, Alone(), self.base, self._n_threads,
+            watched, metrics, n_rows, objective, Alone(), base_beside(data, self.base),
+            self._n_threads,
             self.params.boosting == "rf",
         )  # fmt: skip
         self.validation = self._watched.validation

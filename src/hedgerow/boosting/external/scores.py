@@ -248,6 +248,11 @@ class WatchedRows:
         return {name: tally.finish() for name, tally in self._tallies.items()}
 
 
+def base_beside(sample: ExternalSample, base: FloatArray) -> FloatArray:
+    """Return the raw score of rows beside their offsets: those of a model include ``base``."""
+    return base if sample.first is None else np.zeros(len(base))
+
+
 def rows_of(sample: ExternalSample, communicator: Communicator) -> AllRows:
     """Return the rows of a sample on all ranks, for means and quantiles."""
 

@@ -295,9 +295,7 @@ def _assemble(
     """Return the model of a forest, with its training record."""
     record = record_of(train.n_rows, params, watch)
     if start is not None:
-        record["parameters"]["learning_rate"] = start.rates_and(
-            record["parameters"]["learning_rate"], watch.n_kept
-        )
+        start.add_rates(record, watch.n_kept)
     if chosen is not None:
         record["best_round"] = min(chosen.n_rounds, watch.n_kept)
         record["folds"] = chosen.record_with(record["parameters"]["learning_rate"])

@@ -40,7 +40,7 @@ def prepare_rows(
     forest, in terms of these bins; the rows then start from its raw scores.
     """
     train, validation = encoded.train, encoded.validation
-    first = None if start is None else _of_a_kind(start.forest, params)
+    first = None if start is None else of_a_kind(start.forest, params)
 
     def data(sample: Sample, matrix: BinnedMatrix | ColumnBlocks | AnyTable) -> TrainingData:
         n_copies = encoded.n_copies if sample is train else 1
@@ -62,7 +62,7 @@ def prepare_rows(
         spec = fit_bins(train.table, most_bins, train.weight, params.seed, n_threads, forced)
     if start is not None:
         spec = keep_bins(spec, start)
-        first = _of_a_kind(in_bins_of(spec, start), params)
+        first = of_a_kind(in_bins_of(spec, start), params)
     rules = BundleRules(
         params.bundle_features,
         params.bundle_order,
@@ -78,7 +78,7 @@ def prepare_rows(
     return data(train, matrix), unseen, first
 
 
-def _of_a_kind(forest: Forest, params: BoostParams) -> Forest:
+def of_a_kind(forest: Forest, params: BoostParams) -> Forest:
     """Return the forest; vector trees are split by output if the new trees have one output."""
     return forest if holds_vectors(params) else without_vectors(forest)
 

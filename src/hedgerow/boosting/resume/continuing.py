@@ -147,6 +147,11 @@ class Start:
             for rate in (given if isinstance(given, list) else [given] * count)
         ]
 
+    def add_rates(self, record: dict[str, Any], n_rounds: int) -> None:
+        """Put the learning rates of all ``n_rounds`` rounds into the record of the added ones."""
+        parameters = record["parameters"]
+        parameters["learning_rate"] = self.rates_and(parameters["learning_rate"], n_rounds)
+
     def check(self, objective: Objective, params: BoostParams, schema: Schema) -> None:
         """Raise ``ParameterError`` unless rounds with these parameters can be added."""
         before = self.model.training.get("parameters", {}).get("boosting", "gbdt")

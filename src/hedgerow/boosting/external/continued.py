@@ -1,0 +1,87 @@
+"""Rows in files that continue a model: columns as the model has them, and its scores.
+
+In the chunks of such rows, the raw scores of the model (with the offset, if there is one) take the
+place of the offset.
+"""
+
+from __future__ import annotations
+
+from hedgerow.arrays import FloatArray
+from hedgerow.boosting.external.external_sample import StorePlan
+from hedgerow.boosting.loop.rounds import resolve
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.strategy import resolve_strategy
+from hedgerow.boosting.loop.training_matrix import of_a_kind
+from hedgerow.boosting.resume.continuing import (
+    Start,
+    check_reading,
+    in_bins_of,
+    keep_bins,
+    start_scores,
+)
+from hedgerow.data import AnyTable, SparseTable, recode
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.schema import check_same_names, with_more_levels
+from hedgerow.data.sources import ReadRequest
+from hedgerow.errors import AllRowsNeededError
+from hedgerow.growing.limits.constraints import resolve_constraints
+from hedgerow.model.forest import Forest
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+
+
+def as_in_model(table: AnyTable, start: Start, requested: ReadRequest) -> AnyTable:
+    """Return rows with the columns of the model, and with the levels of both.
+
+    Raises
+    ------
+    AllRowsNeededError
+        If columns have another order or kind here than in the model.
+    DataError, ParameterError
+        If columns are missing, or are to be read in another way.
+    """
+    known, found = start.model.schema, table.schema
+    check_reading(known, requested.categorical, requested.unknown, start.name)
+    if known.named:
+        check_same_names(found.names, known.names)
+    if (found.names, found.kinds) != (known.names, known.kinds):
+        raise AllRowsNeededError(
+            f"{start.name} has its columns in another order or of other kinds than these rows, "
+            "which are therefore read into memory."
+        )
+    if isinstance(table, SparseTable) or not known.has_categories:
+        return table
+    levels = {column.name: column.levels for column in found.columns if column.kind == "category"}
+    schema = known if known.unknown == "error" else with_more_levels(known, levels)
+    return recode(table, schema, "missing")
+
+
+def resolved_to_continue(
+    params: BoostParams, objective: Objective, spec: BinSpec, start: Start | None
+) -> BoostParams:
+    """Resolve parameters as :func:`hedgerow.boosting.loop.rounds.resolved`, for a model."""
+    params = resolve_constraints(resolve(params, objective), spec.schema, objective)
+    if start is not None:
+        params = start.with_strategy(params, objective)
+    return resolve_strategy(params, objective)
+
+
+def bins_to_continue(spec: BinSpec, plan: StorePlan) -> tuple[BinSpec, Forest | None]:
+    """Return bins that keep those of the model apart, and its forest in terms of these bins."""
+    start, objective = plan.start, plan.objective
+    if start is None:
+        return spec, None
+    assert objective is not None
+    spec = keep_bins(spec, start.model)
+    params = resolved_to_continue(plan.params, objective, spec, start)
+    return spec, of_a_kind(in_bins_of(spec, start.model), params)
+
+
+def scores_before(
+    first: Forest, table: AnyTable, target: FloatArray, offset: FloatArray | None, n_threads: int
+) -> FloatArray:
+    """Return the raw scores of rows by the model to continue, with their offsets."""
+    return start_scores(first, Sample(table, target, None, offset), n_threads)
+
+
+__all__ = ["as_in_model", "bins_to_continue", "resolved_to_continue", "scores_before"]
