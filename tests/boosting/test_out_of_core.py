@@ -254,6 +254,34 @@ def test_command_line_libsvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert run([*arguments, *more], tmp_path / "m.hedgerow") == expected
 
 
+@pytest.mark.parametrize("target", ["label", "number"])
+def test_command_line_goes_on(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame(rng.normal(size=(600, 3)), schema=list("abc")).with_columns(
+        label=pl.Series(rng.choice(["no", "yes"], 600)),
+        town=pl.Series(rng.choice(list("xyz"), 600)),
+    )
+    table = table.with_columns(number=pl.col("a") * 2.0 + pl.col("b"))
+    paths = [tmp_path / "first.csv", tmp_path / "later.csv"]
+    for path, part in zip(paths, (table[:350].with_columns(town=pl.lit("w")), table), strict=True):
+        part.write_csv(path)
+    other = "number" if target == "label" else "label"
+    options = ["--target", target, "--drop", other, "--set", "n_estimators=3"]
+    first = tmp_path / "first"
+    run(["train", paths[0], *options], first)
+    later = ["train", paths[1], *options, "--init-model", first]
+    limit = ["--memory-limit", "100 MB", "--cache-dir", tmp_path]
+    expected = run(later, tmp_path / "m")
+    monkeypatch.setattr(cli_batches, "_bytes_in_memory", lambda path, kind: 10**12)
+    assert run([*later, *limit], tmp_path / "m") == expected
+    if target == "label":
+        table.with_columns(label=pl.lit("maybe")).write_csv(paths[1])
+        assert main([*map(str, [*later, *limit]), "--model", str(tmp_path / "m")]) != 0
+        assert "maybe" in capsys.readouterr().err
+
+
 def test_command_line_rankings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -382,6 +382,21 @@ def test_going_on_on_a_cluster(client: Any) -> None:
     assert found.to_bytes() == train({"n_estimators": 3}, memory, init_model=first).to_bytes()
 
 
+def test_going_on_with_new_categories_on_workers(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hedgerow.distributed import training
+
+    monkeypatch.setattr(training, "run_alone", None)  # all workers, not one
+    more = ROWS[COLUMNS].copy()
+    more.loc[:9, "town"] = "new"
+    first = train({"n_estimators": 3}, Dataset(ROWS[COLUMNS], ROWS.y.to_numpy()))
+    params = {"n_estimators": 5, "early_stopping": True, "patience": 1}
+    found = training.train(client, params, divided(more), divided(ROWS.y), init_model=first)
+    expected = train(params, Dataset(more, ROWS.y.to_numpy()), init_model=first)
+    assert found.to_bytes() == expected.to_bytes()
+
+
 @pytest.mark.parametrize(
     ("kind", "target", "params"),
     [

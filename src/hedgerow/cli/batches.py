@@ -176,9 +176,10 @@ def fit(
     facts: TargetFacts,
     valid: FileDataset | None,
     checkpoint: str | None = None,
+    init_model: str | None = None,
 ) -> FileEstimator:
     """Fit an estimator to rows in files; see :func:`hedgerow.cli.engine.fit`."""
-    fit_files(estimator, data, facts, valid, checkpoint_at(checkpoint))
+    fit_files(estimator, data, facts, valid, checkpoint_at(checkpoint), init_model)
     return finished(estimator)
 
 

@@ -270,7 +270,7 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     from hedgerow.estimators.file_fit import summarize_targets
 
     say(way)
-    for name in ("groups", "init_model", "position"):
+    for name in ("groups", "position"):
         if getattr(options, name) is not None:
             raise UsageError(
                 f"--{name.replace('_', '-')} needs the rows in memory, but these are in files: "
@@ -294,7 +294,8 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     columns = f", {len(names)} columns" if names else ""
     say(f"{task} ({why}): {facts.n_rows} rows{columns}")
     start = time.perf_counter()
-    return start, batches.fit(estimator, data, facts, valid, options.checkpoint), None
+    model = batches.fit(estimator, data, facts, valid, options.checkpoint, options.init_model)
+    return start, model, None
 
 
 def _validation(options: argparse.Namespace, task: str, X: Any, sparse: bool) -> Any:

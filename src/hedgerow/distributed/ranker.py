@@ -86,8 +86,8 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
             The division of work between workers; see :mod:`hedgerow.distributed.parallelism`.
         memory_limit : int, optional
             Memory for binned rows on each worker in bytes; by default 40% of the worker's
-            limit.  In addition, labels, queries, scores and derivatives take about 64 bytes per
-            row of the worker, and per row of other workers in its divided queries.
+            limit.  Of this, labels, queries, scores and derivatives take about 64 bytes per row
+            of the worker; rows of other workers in its divided queries come on top.
         resilience : Resilience, optional
             Timeouts and limit of restarts.
 

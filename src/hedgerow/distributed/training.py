@@ -122,8 +122,9 @@ def train(
     rows = {"X": X, "y": y, "weight": weight, "query": qid, "offset": offset}
     valid = {"X": X_val, "y": y_val, "weight": weight_val, "query": qid_val, "offset": offset_val}
     tables = persist_tables(client, {**rows, "groups": groups, "position": position}, valid)
+    start = None if init_model is None else Booster(initial_model(init_model)[0]).to_bytes()
     try:
-        check_parts(None, trees, init_model)
+        check_parts(None, trees)
         tables.check_can_be_divided()
         work = TrainWork(
             loss=loss_of(given, qid is not None),
@@ -134,10 +135,10 @@ def train(
             unknown=unknown_category,
             memory_limit=memory_limit,
             n_jobs=given.get("n_jobs"),
+            start=start,
         )
         return Booster(train_on_workers(client, work, tables, parallelism, resilience))
     except AllRowsNeededError as reason:
-        start = None if init_model is None else Booster(initial_model(init_model)[0]).to_bytes()
         alone = TrainAlone(given, reading, start)
         found: Booster = run_alone(client, alone, tables, reason, resilience)
         return found

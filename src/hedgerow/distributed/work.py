@@ -13,13 +13,15 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.external.external_data import binned
-from hedgerow.boosting.external.external_sample import StorePlan
+from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.fit_external import fit_external
 from hedgerow.boosting.external.queries import DividedQueries, number_queries
 from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.resume.checkpoint import Checkpoint, recording
+from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.resume.fingerprint import Fingerprint, settings_of
+from hedgerow.boosting.row_data.class_weights import rescaled
 from hedgerow.boosting.validation.hold_out import Chosen, HoldOut
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -37,7 +39,7 @@ from hedgerow.distributed.partition import (
 )
 from hedgerow.distributed.ranks import Shard
 from hedgerow.growing.chunks.exchange import GrowMode
-from hedgerow.io import model_to_bytes
+from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.metrics import MetricChoice
 from hedgerow.objectives import Objective
 from hedgerow.objectives.custom.losses import TRIED
@@ -75,6 +77,8 @@ class TrainWork:
         Checksums of all training and validation partitions; empty to skip the comparison.
     offsets : tuple of str
         Names of the offset columns.
+    start : bytes or None
+        Model file of the model to continue.
     """
 
     loss: LossSpec
@@ -91,6 +95,7 @@ class TrainWork:
     checkpoint_every: float = 10.0
     checksums: tuple[Sequence[int], Sequence[int]] = ((), ())
     offsets: tuple[str, ...] = ()
+    start: bytes | None = None
 
     def __post_init__(self) -> None:
         self.stopping.check_without_table("on a cluster")
@@ -114,6 +119,7 @@ class TrainWork:
             data = dataset(shard.partitions, shard.numbers)
             target = _targets(data, self.params)
             objective = self._objective(target, others)
+            start = self._model_to_continue()
             divided = self._divided_queries(shard, others)
             stopping = self.stopping if divided is None else divided.stopping
             set_aside = self._set_aside(target, others) if divided is None else divided.set_aside
@@ -123,22 +129,19 @@ class TrainWork:
                 keeps_probability=objective.name == "softmax",
                 set_aside=set_aside,
                 n_threads=n_threads,
+                objective=objective,
+                start=start,
             )
             valid = {}
             if self.has_validation:
                 valid[ONLY] = dataset(shard.more, shard.more_numbers)
             train, sets = binned(data, valid, plan, stack)
-            validation = sets.get(ONLY)
-            if divided is not None:
-                train, validation = divided.added_to(train, validation)
-            if validation is not None and self.has_validation and self.loss.has_queries:
-                query = _queries(shard.more, shard.more_numbers, others)
-                validation = replace(validation, query=query)
+            train, validation = self._with_queries(train, sets.get(ONLY), divided, shard, others)
             checkpoint = Checkpoint(
                 ClusterStore(shard.checkpoint, shard.save), self.checkpoint_every
             )
             recorder = stack.enter_context(
-                recording(checkpoint, lambda: self._fingerprint(objective))
+                recording(checkpoint, lambda: self._fingerprint(objective, start))
             )
             model = fit_external(
                 train,
@@ -151,6 +154,7 @@ class TrainWork:
                 communicator=ranks,
                 mode=self.mode,
                 recorder=recorder,
+                start=start,
             )
         return model_to_bytes(model)
 
@@ -171,6 +175,23 @@ class TrainWork:
         return DividedQueries.of(
             query, self.stopping, self.params.seed, self.has_validation, others
         )
+
+    def _with_queries(
+        self,
+        train: ExternalSample,
+        validation: ExternalSample | None,
+        divided: DividedQueries | None,
+        shard: Shard,
+        others: Communicator,
+    ) -> tuple[ExternalSample, ExternalSample | None]:
+        """Return training and validation rows with their queries, if there are any."""
+        if divided is None:
+            return train, validation
+        train, validation = divided.added_to(train, validation)
+        if validation is not None and self.has_validation:
+            query = _queries(shard.more, shard.more_numbers, others)
+            validation = replace(validation, query=query)
+        return train, validation
 
     def _dataset(
         self,
@@ -195,9 +216,15 @@ class TrainWork:
             communicator=others,
         )
 
-    def _fingerprint(self, objective: Objective) -> Fingerprint:
+    def _model_to_continue(self) -> Start | None:
+        if self.start is None:
+            return None
+        return Start(rescaled(model_from_bytes(self.start)[0], None))
+
+    def _fingerprint(self, objective: Objective, start: Start | None) -> Fingerprint:
         """Return a fingerprint of sources and settings; checksums verify the partitions."""
-        return Fingerprint(settings_of(objective, self.params, self.stopping, ()), {})
+        found = Fingerprint(settings_of(objective, self.params, self.stopping, ()), {})
+        return found if start is None else start.identified(found, self.params)
 
     def _objective(self, target: FloatArray, others: Communicator) -> Objective:
         """Return the objective for the targets of all ranks."""

@@ -16,9 +16,13 @@ from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.loop.class_targets import class_reader, distinct_targets
 from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
+from hedgerow.boosting.resume.continuing import Start
+from hedgerow.boosting.row_data.class_weights import rescaled
+from hedgerow.boosting.row_data.classes import indices_of
 from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.estimators import labels
 from hedgerow.estimators.classifier import HedgerowClassifier
 from hedgerow.estimators.ranker import HedgerowRanker
 from hedgerow.estimators.regressor import HedgerowRegressor
@@ -113,6 +117,7 @@ def fit_files(
     facts: TargetFacts,
     valid: FileDataset | None = None,
     checkpoint: Checkpoint | None = None,
+    init_model: Any = None,
 ) -> None:
     """Fit an estimator to rows in files.
 
@@ -127,6 +132,8 @@ def fit_files(
         Validation rows.
     checkpoint : Checkpoint, optional
         Storage of completed rounds; the fit resumes from the rounds of an earlier run.
+    init_model : Booster, fitted estimator, or path of a model file, optional
+        Model to continue.
 
     Raises
     ------
@@ -134,8 +141,15 @@ def fit_files(
         For parameters that need all rows in memory.
     """
     classes: AnyArray | None = None
+    start, source = estimator._start(init_model)  # noqa: SLF001
+    if start is not None:
+        start = replace(start, model=rescaled(start.model, None))
     if isinstance(estimator, HedgerowClassifier):
         classes = _check_classes(estimator, facts)
+        known = labels.known_classes(source, start)
+        if known is not None:
+            indices_of(classes, known, "y", "the model to continue")
+            classes = known
     loss = loss_spec_of(estimator, classes)
     for rows in (data, valid):
         if rows is not None:
@@ -148,7 +162,7 @@ def fit_files(
                 rows.read_targets_by(class_reader(classes, is_strict=rows is valid))
     try:
         with claiming(checkpoint):
-            model = _fit(estimator, loss, data, valid, checkpoint)
+            model = _fit(estimator, loss, data, valid, checkpoint, start)
     finally:
         data.close()
         if valid is not None:
@@ -162,6 +176,7 @@ def _fit(
     data: FileDataset,
     valid: FileDataset | None,
     checkpoint: Checkpoint | None,
+    start: Start | None,
 ) -> Any:
     if estimator.warm_start:
         raise ParameterError(
@@ -179,6 +194,7 @@ def _fit(
         progress=bool(estimator.progress),
         n_jobs=estimator.n_jobs,
         checkpoint=checkpoint,
+        start=start,
     )
     return with_offset_columns(model, data.offset_names)
 

@@ -128,7 +128,7 @@ class AllRowsGradients:
 
 
 def bytes_of_a_row(objective: Objective) -> int:
-    """Return the memory in bytes that the loss needs for each row of all ranks; 0 for most losses.
+    """Return the memory in bytes that the loss needs for each row; 0 for most losses.
 
     It covers target, weight, scores and derivatives, and for rankings the order of the rows.
     """
@@ -139,9 +139,19 @@ def bytes_of_a_row(objective: Objective) -> int:
     return 8 * (4 + 2 * objective.n_outputs + prepared_shape(objective, 1)[0])
 
 
-def check_room(objective: Objective, n_rows: int, memory_limit: int) -> None:
-    """Raise ``ParameterError`` if the loss needs more memory for all rows than it may have."""
-    each = bytes_of_a_row(objective)
+def bytes_for_loss(objective: Objective | None, n_own: int, n_all: int, memory_limit: int) -> int:
+    """Return the memory in bytes that the loss keeps of rows beside their bins.
+
+    Rankings keep the ``n_own`` rows of a rank, other losses that compare rows those of all ranks.
+
+    Raises
+    ------
+    ParameterError
+        If this is more than its share of the limit.
+    """
+    if objective is None:
+        return 0
+    each, n_rows = bytes_of_a_row(objective), n_own if objective.name in RANKING else n_all
     least = int(each * n_rows / _ROW_SHARE)
     if least > memory_limit:
         shown = getattr(objective, "label", objective.name)
@@ -150,6 +160,7 @@ def check_room(objective: Objective, n_rows: int, memory_limit: int) -> None:
             f"{each} bytes of each of {n_rows:,} rows in memory, and needs at least "
             f"{shown_bytes(least)}; give as much, or use a loss of single rows."
         )
+    return each * n_rows
 
 
 def record_of_loss(
@@ -216,8 +227,8 @@ def values_of_bins(spec: BinSpec) -> AnyArray:
 __all__ = [
     "AllRowsGradients",
     "GatheredRows",
+    "bytes_for_loss",
     "bytes_of_a_row",
-    "check_room",
     "record_of_loss",
     "scores_of",
     "values_of_bins",

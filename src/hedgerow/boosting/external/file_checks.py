@@ -53,7 +53,7 @@ def check_bundles(params: BoostParams) -> None:
         )
 
 
-def check_parts(data: object, params: BoostParams, init_model: object = None) -> None:
+def check_parts(data: object, params: BoostParams) -> None:
     """Before rows are read, reject options that trees on rows in parts do not support.
 
     Later checks cover options that depend on the rows.  ``data`` is None for rows on a cluster,
@@ -63,8 +63,6 @@ def check_parts(data: object, params: BoostParams, init_model: object = None) ->
     ------
     AllRowsNeededError
     """
-    if init_model is not None:
-        raise AllRowsNeededError("init_model needs all rows in memory.")
     source = getattr(data, "source", None)
     further = {} if source is None else source.roles.of_tables()
     if further:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.boosting.external.all_rows import bytes_of_a_row, check_room
+from hedgerow.boosting.external.all_rows import bytes_for_loss
 from hedgerow.boosting.external.binned_rows import append_rows
 from hedgerow.boosting.external.continued import as_in_model, bins_to_continue
 from hedgerow.boosting.external.external_sample import ExternalSample, ExternalSamples, StorePlan
@@ -244,9 +244,7 @@ class FileDataset(Dataset):
         if self._counted is None:
             self.survey(lambda target: None, plan.params, plan.set_aside is not None)
         check_bundles(plan.params)
-        if plan.objective is not None:
-            n_rows = count_rows(self.n_counted, self.communicator)[1]
-            check_room(plan.objective, n_rows, self.memory_limit)
+        self._bytes_for_loss(plan)
         if plan.trained is not None:
             return self._stored_like(plan)
         found, first_row = self._found(plan)
@@ -440,9 +438,8 @@ class FileDataset(Dataset):
         is_strict: bool = False,
     ) -> ExternalSamples:
         has_offset = bool(self.source.roles.offset) or first is not None
-        n_train = n_aside = n_bytes = 0
-        if plan.objective is not None and not is_strict:
-            n_bytes = self.n_counted * bytes_of_a_row(plan.objective)
+        n_train = n_aside = 0
+        n_bytes = 0 if is_strict else self._bytes_for_loss(plan)
         with ExitStack() as stack:
             train = stack.enter_context(self._sink(spec, plan, _TRAIN_SHARE, n_bytes))
             aside = None
@@ -474,6 +471,11 @@ class FileDataset(Dataset):
             store.close()
             raise
         return store
+
+    def _bytes_for_loss(self, plan: StorePlan) -> int:
+        """Return the memory that the loss keeps of all rows, beside the store."""
+        n_all = count_rows(self.n_counted, self.communicator)[1]
+        return bytes_for_loss(plan.objective, self.n_counted, n_all, self.memory_limit)
 
     def _sink(self, spec: BinSpec, plan: StorePlan, share: float, n_bytes: int = 0) -> ChunkSink:
         """Make the writer of a store; the fit keeps ``n_bytes`` of its rows beside the store."""
