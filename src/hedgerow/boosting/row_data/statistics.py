@@ -154,18 +154,18 @@ def encode(
     groups = choose_columns(train.table.schema, train.n_rows, objective, params)
     if not groups:
         return Encoded(train, validation)
-    schema = train.table.schema
-    singles = {group[0] for group in groups if len(group) == 1}
-    kept = tuple(j for j in range(schema.n_features) if j not in singles)
-    n_copies = copies_of(train.n_rows, params)
-    trainer = _Trainer(train, groups, objective, params.seed, n_copies, len(kept))
-    run_blocks(trainer.fill, len(groups), n_threads, 1)
-    inputs = Inputs(kept, trainer.statistics())
+    schema, values = train.table.schema, _dense(train).values
+    kept, n_copies = kept_columns(schema, groups), copies_of(train.n_rows, params)
+    codes = {j: codes_of(values[:, j], schema.n_levels(j)) for j in columns_of(groups)}
+    rows = StatisticsRows(codes, train.target, train.weight, schema)
+    block = np.empty((len(kept) + n_values(schema, groups, objective), n_copies * train.n_rows))
+    found = compute(rows, groups, objective, params.seed, n_copies, block[len(kept) :], n_threads)
+    inputs = Inputs(kept, found)
     names = inputs.schema(schema)
-    table = Table(with_kept(trainer.block, _dense(train).values, kept), names)
+    table = Table(with_kept(block, values, kept), names)
     if validation is not None:
-        values = inputs.values(_dense(validation).values, schema, n_threads)
-        validation = replace(validation, table=Table(values, names))
+        unseen = inputs.values(_dense(validation).values, schema, n_threads)
+        validation = replace(validation, table=Table(unseen, names))
     return Encoded(_repeated(train, table, n_copies), validation, inputs, n_copies)
 
 
@@ -306,6 +306,64 @@ def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostPa
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class StatisticsRows:
+    """What statistics are computed from.
+
+    Attributes
+    ----------
+    codes : dict from column to int64 or int32 (n_rows,)
+        Level codes of each column that a statistic uses.
+    target : float64 (n_rows,)
+    weight : float64 (n_rows,), or None
+    schema : Schema
+    """
+
+    codes: dict[int, IntArray]
+    target: FloatArray
+    weight: FloatArray | None
+    schema: Schema
+
+
+def columns_of(groups: Sequence[tuple[int, ...]]) -> list[int]:
+    """Return the columns that statistics use, ascending."""
+    return sorted({j for group in groups for j in group})
+
+
+def kept_columns(schema: Schema, groups: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the columns that trees split directly: those without a statistic of their own."""
+    singles = {group[0] for group in groups if len(group) == 1}
+    return tuple(j for j in range(schema.n_features) if j not in singles)
+
+
+def n_values(schema: Schema, groups: Sequence[tuple[int, ...]], objective: Objective) -> int:
+    """Return the number of inputs that the statistics of these groups make."""
+    return sum(_n_classes(objective) + _is_counted(schema, group) for group in groups)
+
+
+def _is_counted(schema: Schema, group: tuple[int, ...]) -> bool:
+    """Return whether the number of rows of a category is an input, too."""
+    return len(group) == 1 and schema.n_levels(group[0]) > MANY_LEVELS
+
+
+def compute(
+    rows: StatisticsRows,
+    groups: Sequence[tuple[int, ...]],
+    objective: Objective,
+    seed: int,
+    n_copies: int,
+    block: FloatArray,
+    n_threads: int,
+) -> tuple[Statistic, ...]:
+    """Write the ordered values of all copies into ``block``; return the statistics.
+
+    ``block`` is float64 (:func:`n_values`, n_copies * n_rows); it may be a mapped file.
+    """
+    trainer = _Trainer(rows, groups, objective, seed, n_copies, block)
+    run_blocks(trainer.fill, len(groups), n_threads, 1)
+    return trainer.statistics()
+
+
 class _Trainer:
     """Computes the ordered values of all copies, and the means over all rows.
 
@@ -314,38 +372,32 @@ class _Trainer:
 
     def __init__(
         self,
-        train: Sample,
+        rows: StatisticsRows,
         groups: Sequence[tuple[int, ...]],
         objective: Objective,
         seed: int,
         n_copies: int,
-        n_kept: int,
+        block: FloatArray,
     ) -> None:
-        schema, n_rows = train.table.schema, train.n_rows
+        schema, n_rows = rows.schema, len(rows.target)
         several = _n_classes(objective) > 1
         self._classes = tuple(range(objective.n_outputs)) if several else (TARGET,)
         self._targets = [
-            (train.target == k).astype(np.float64) if several else train.target
+            (rows.target == k).astype(np.float64) if several else rows.target
             for k in self._classes
         ]
-        self._weight = np.ones(n_rows) if train.weight is None else train.weight
+        self._weight = np.ones(n_rows) if rows.weight is None else rows.weight
         total = self._weight.sum()
         self._unit = float(total) / n_rows
         self._strength = STRENGTH * self._unit
         self._prior = np.array([(self._weight * y).sum() / total for y in self._targets])
-        used = sorted({j for group in groups for j in group})
-        self._codes = {
-            j: codes_of(_dense(train).values[:, j], len(schema.columns[j].levels)) for j in used
-        }
-        self._schema, self._groups = schema, groups
-        self._counted = [
-            len(group) == 1 and schema.n_levels(group[0]) > MANY_LEVELS for group in groups
-        ]
+        self._codes, self._schema, self._groups = rows.codes, schema, groups
+        self._counted = [_is_counted(schema, group) for group in groups]
         sizes = [len(self._classes) + counted for counted in self._counted]
-        self._first = n_kept + np.cumsum([0, *sizes])
+        self._first = np.cumsum([0, *sizes])
         self._orders = [_order(n_rows, seed, copy) for copy in range(n_copies)]
         self._found: list[Statistic | None] = [None] * len(groups)
-        self.block = np.empty((self._first[-1], n_copies * n_rows))
+        self._block = block
 
     def statistics(self) -> tuple[Statistic, ...]:
         """Return the statistics in the order of the groups, after :meth:`fill`."""
@@ -365,7 +417,7 @@ class _Trainer:
         n_rows, n_codes = len(codes), len(keys)
         classes, priors = self._classes, self._prior
         values = np.empty((len(classes), n_codes))
-        rows = self.block[self._first[group] : self._first[group + 1]]
+        rows = self._block[self._first[group] : self._first[group + 1]]
         if self._counted[group]:
             count, rows[0] = self._count(codes, n_codes)
             rows = rows[1:]
