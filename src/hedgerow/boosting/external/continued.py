@@ -21,7 +21,7 @@ from hedgerow.boosting.resume.continuing import (
 )
 from hedgerow.data import AnyTable, SparseTable, recode
 from hedgerow.data.binning.bins import BinSpec
-from hedgerow.data.schema import check_same_names, with_more_levels
+from hedgerow.data.schema import Schema, check_same_names, with_more_levels
 from hedgerow.data.sources import ReadRequest
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.limits.constraints import resolve_constraints
@@ -57,10 +57,10 @@ def as_in_model(table: AnyTable, start: Start, requested: ReadRequest) -> AnyTab
 
 
 def resolved_to_continue(
-    params: BoostParams, objective: Objective, spec: BinSpec, start: Start | None
+    params: BoostParams, objective: Objective, schema: Schema, start: Start | None
 ) -> BoostParams:
     """Resolve parameters as :func:`hedgerow.boosting.loop.rounds.resolved`, for a model."""
-    params = resolve_constraints(resolve(params, objective), spec.schema, objective)
+    params = resolve_constraints(resolve(params, objective), schema, objective)
     if start is not None:
         params = start.with_strategy(params, objective)
     return resolve_strategy(params, objective)
@@ -73,7 +73,7 @@ def bins_to_continue(spec: BinSpec, plan: StorePlan) -> tuple[BinSpec, Forest | 
         return spec, None
     assert objective is not None
     spec = keep_bins(spec, start.model)
-    params = resolved_to_continue(plan.params, objective, spec, start)
+    params = resolved_to_continue(plan.params, objective, spec.schema, start)
     return spec, of_a_kind(in_bins_of(spec, start.model), params)
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.continued import scores_before
+from hedgerow.boosting.external.encoded import EncodedRows
 from hedgerow.boosting.external.external_sample import (
     Choose,
     ExternalData,
@@ -39,7 +41,7 @@ from hedgerow.boosting.validation.hold_out import HoldOut
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone
-from hedgerow.data import BinnedMatrix
+from hedgerow.data import BinnedMatrix, Table
 from hedgerow.data.binning.matrix import bin_unseen
 from hedgerow.data.external.memory_store import MemoryStore
 from hedgerow.data.external.row_store import TARGETS_ONLY
@@ -298,6 +300,13 @@ def _validation(valid: Dataset | ExternalData, plan: StorePlan) -> ExternalSampl
     name = None if plan.objective is None else plan.objective.name
     sample = valid.sample(table, valid.single_target(table.n_rows, name), plan.n_outputs)
     sample = sample.without_zero_weights()
+    offset = sample.offset
+    if trained.first is not None:
+        offset = scores_before(trained.first, sample.table, sample.target, offset, plan.n_threads)
+    if trained.encoding is not None:
+        values = cast(Table, sample.table).values
+        new = EncodedRows(trained.encoding, None, plan.n_threads).of_new(values)
+        sample = replace(sample, table=new)
     matrix = None
     for chunk in trained.store.chunks([0], TARGETS_ONLY):
         matrix = bin_unseen(sample.table, chunk.matrix, plan.n_threads)
@@ -307,12 +316,9 @@ def _validation(valid: Dataset | ExternalData, plan: StorePlan) -> ExternalSampl
             "or bundled columns) and that have no bin: with training rows in chunks use "
             "unknown_category='missing', or leave such rows out."
         )
-    offset = sample.offset
-    if trained.first is not None:
-        offset = scores_before(trained.first, sample.table, sample.target, offset, plan.n_threads)
     store = MemoryStore(matrix, sample.target, sample.weight, offset)
-    has_offset, first = offset is not None, trained.first
-    return ExternalSamples(ExternalSample(store, has_offset, sample.query, first))
+    known = offset is not None, sample.query, trained.first, trained.encoding
+    return ExternalSamples(ExternalSample(store, *known))
 
 
 __all__ = ["TargetSurvey", "binned", "fit_data"]

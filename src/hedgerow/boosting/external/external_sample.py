@@ -30,6 +30,7 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.validation.row_sets import ONLY, check_set_names
+from hedgerow.data.categories.statistics import Inputs
 from hedgerow.data.external.row_store import RowStore
 from hedgerow.data.schema import Schema
 from hedgerow.model.forest import Forest
@@ -42,6 +43,22 @@ Choose: TypeAlias = Callable[[int, FloatArray], npt.NDArray[np.bool_]]
 ``first_row`` is the number of the first of these rows among all rows of positive weight of all
 ranks; ``target`` are their targets.  See :class:`hedgerow.boosting.validation.hold_out.HoldOut`.
 """
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoding:
+    """Target statistics in place of columns.
+
+    Attributes
+    ----------
+    inputs : Inputs
+        What the trees split.
+    schema : Schema
+        The user's columns.
+    """
+
+    inputs: Inputs
+    schema: Schema
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,17 +77,25 @@ class ExternalSample:
         For rankings, the query of each row of this rank; numbers are common to all ranks.
     first : Forest, or None
         Trees of the model to continue; the offsets of chunks are then its raw scores.
+    encoding : Encoding, or None
+        Target statistics, whose values are in the bins of the store.
     """
 
     store: RowStore
     has_offset: bool = False
     query: IntArray | None = None
     first: Forest | None = None
+    encoding: Encoding | None = None
 
     @property
     def schema(self) -> Schema:
         """Schema of the table, with the categories of the training rows only."""
-        return self.store.spec.schema
+        return self.store.spec.schema if self.encoding is None else self.encoding.schema
+
+    @property
+    def inputs(self) -> Inputs | None:
+        """What the trees split, if it differs from the columns of the table."""
+        return None if self.encoding is None else self.encoding.inputs
 
     @property
     def n_rows(self) -> int:

@@ -14,18 +14,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.external.all_rows import bytes_for_loss
-from hedgerow.boosting.external.binned_rows import append_rows
+from hedgerow.boosting.external.binned_rows import RowBinning
 from hedgerow.boosting.external.continued import as_in_model, bins_to_continue
+from hedgerow.boosting.external.encoded import EncodedRows, encode_rows
 from hedgerow.boosting.external.external_sample import ExternalSample, ExternalSamples, StorePlan
 from hedgerow.boosting.external.file_checks import check_backoff, check_bundles
 from hedgerow.boosting.external.file_rows import ReadTarget, RowReader, Rows, numeric_target
@@ -33,12 +33,14 @@ from hedgerow.boosting.external.queries import QueryNumbers
 from hedgerow.boosting.loop.training_matrix import sortable
 from hedgerow.boosting.row_data import dataset_view
 from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.comm.base import Alone, Communicator, count_rows
-from hedgerow.data.binning.bins import BinSpec, fit_bins
+from hedgerow.data.binning.bins import BinSpec, fit_bins, sampled_rows
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.disk_store import DiskStore
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
-from hedgerow.data.reading.table import check_n_features
+from hedgerow.data.external.scratch import ScratchFolder
+from hedgerow.data.reading.table import Table, check_n_features
 from hedgerow.data.schema import Schema, check_same_names
 from hedgerow.data.sources import (
     BatchReader,
@@ -55,7 +57,6 @@ from hedgerow.data.sources.spool import Spool
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
-from hedgerow.model.forest import Forest
 from hedgerow.params import BoostParams
 
 LEAST_MEMORY = 32 * 10**6
@@ -124,8 +125,6 @@ class FileDataset(Dataset):
         self._has_types = False
         self._names: tuple[str, ...] = ()
         self._types_known = False
-
-    # -- interface of Dataset ----------------------------------------------------
 
     def __repr__(self) -> str:
         return dataset_view.repr_of_files(self.source)
@@ -247,28 +246,38 @@ class FileDataset(Dataset):
         self._bytes_for_loss(plan)
         if plan.trained is not None:
             return self._stored_like(plan)
+        with ExitStack() as stack:
+            spec, encoded, first_row = self._bins(plan, stack)
+            give_back_memory()
+            spec, first = bins_to_continue(spec, plan)
+            binning = RowBinning(spec, first, encoded, self._weighted, plan.n_threads)
+            samples = self._binned(binning, plan, first_row)
+        give_back_memory()
+        return samples
+
+    def _bins(self, plan: StorePlan, stack: ExitStack) -> tuple[BinSpec, EncodedRows | None, int]:
+        """Return cuts, statistics, and the number of training rows on earlier ranks."""
         found, first_row = self._found(plan)
-        table = found.table
+        table, encoded = found.table, encode_rows(
+            found, plan, lambda: self._tables(found.schema, plan, is_strict=False),
+            self.communicator.size, self.memory_limit,
+            lambda: stack.enter_context(closing(ScratchFolder(self.cache_dir[0]))),
+        )  # fmt: skip
         if plan.start is not None:
             table = as_in_model(table, plan.start, self.requested)
         params = resolve_bins(plan.params, table.schema)
         if plan.objective is not None:  # an error here saves the longer pass
-            resolve_constraints(params, table.schema, plan.objective)
+            resolved = resolve_constraints(params, table.schema, plan.objective)
+        if encoded is not None:
+            params = constraints_of_inputs(resolved, encoded.encoding.inputs)
+            rows = sampled_rows(found.n_rows, params.seed)
+            table = encoded.of_training(cast(Table, table).values, rows)
+        most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+        sampled = np.arange(table.n_rows)
         spec = fit_bins(
-            table,
-            params.max_bins_by_feature or params.max_bins,
-            found.weight,
-            params.seed,
-            plan.n_threads,
-            params.forced_bins,
-            rows=np.arange(table.n_rows),
+            table, most_bins, found.weight, params.seed, plan.n_threads, forced, rows=sampled
         )
-        del found, table
-        give_back_memory()
-        spec, first = bins_to_continue(spec, plan)
-        samples = self._binned(spec, plan, first, first_row)
-        give_back_memory()
-        return samples
+        return spec, encoded, first_row
 
     def close(self) -> None:
         """Release the results of the survey."""
@@ -386,12 +395,10 @@ class FileDataset(Dataset):
 
     @property
     def query(self) -> IntArray | None:
-        """Query of each row of positive weight, after the survey; None without queries."""
         return None if self._counted is None else self._counted.query
 
     @property
     def has_queries(self) -> bool:
-        """Whether a column holds the queries of a ranking."""
         return self.source.roles.qid is not None
 
     @property
@@ -412,10 +419,16 @@ class FileDataset(Dataset):
 
     def _stored_like(self, plan: StorePlan) -> ExternalSamples:
         """Bin the rows with the bins of the training rows."""
-        assert plan.trained is not None
-        spec = plan.trained.store.spec
-        self._read_like(spec.schema)
-        return self._binned(spec, plan, plan.trained.first, 0, is_strict=True)
+        trained = plan.trained
+        assert trained is not None
+        self._read_like(trained.schema)
+        encoded = None
+        if trained.encoding is not None:
+            encoded = EncodedRows(trained.encoding, None, plan.n_threads)
+        binning = RowBinning(
+            trained.store.spec, trained.first, encoded, self._weighted, plan.n_threads
+        )
+        return self._binned(binning, plan, 0, is_strict=True)
 
     def _read_like(self, schema: Schema) -> None:
         """Prepare to read rows with the schema of a model."""
@@ -430,14 +443,12 @@ class FileDataset(Dataset):
         keep_as_text(self.source.parts, schema)
 
     def _binned(
-        self,
-        spec: BinSpec,
-        plan: StorePlan,
-        first: Forest | None,
-        first_row: int,
-        is_strict: bool = False,
+        self, binning: RowBinning, plan: StorePlan, first_row: int, is_strict: bool = False
     ) -> ExternalSamples:
-        has_offset = bool(self.source.roles.offset) or first is not None
+        spec, first = binning.spec, binning.first
+        encoding = None if binning.encoded is None else binning.encoded.encoding
+        known = bool(self.source.roles.offset) or first is not None, None, first, encoding
+        schema = spec.schema if encoding is None else encoding.schema
         n_train = n_aside = 0
         n_bytes = 0 if is_strict else self._bytes_for_loss(plan)
         with ExitStack() as stack:
@@ -445,19 +456,19 @@ class FileDataset(Dataset):
             aside = None
             if plan.set_aside is not None:
                 aside = stack.enter_context(self._sink(spec, plan, _VALIDATION_SHARE))
-            append = partial(append_rows, spec, first, self._weighted, plan.n_threads)
-            for table, rows, chosen in self._tables(spec.schema, plan, is_strict):
-                n_train += append(train, table, rows, ~chosen)
+            for table, rows, chosen in self._tables(schema, plan, is_strict):
+                number = None if is_strict else n_train
+                n_train += binning.append(train, table, rows, ~chosen, number)
                 if aside is not None:
-                    n_aside += append(aside, table, rows, chosen)
+                    n_aside += binning.append(aside, table, rows, chosen, None)
             before = count_rows(n_train, self.communicator)[0] if is_strict else first_row
-            stored = ExternalSample(self._finished(train, before, plan), has_offset, None, first)
+            stored = ExternalSample(self._finished(train, before, plan), *known)
             if aside is None:
                 return ExternalSamples(stored)
             try:
                 before = count_rows(n_aside, self.communicator)[0]
                 store = self._finished(aside, before, plan)
-                return ExternalSamples(stored, ExternalSample(store, has_offset, None, first))
+                return ExternalSamples(stored, ExternalSample(store, *known))
             except BaseException:
                 stored.store.close()
                 raise

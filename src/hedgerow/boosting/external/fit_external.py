@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,11 @@ from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
 from hedgerow.boosting.resume.checkpoint import Recorder
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.metric_groups import refuse_groups
-from hedgerow.boosting.row_data.statistics import choose_columns
+from hedgerow.boosting.row_data.statistics import (
+    choose_columns,
+    constraints_of_inputs,
+    without_unused,
+)
 from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -144,9 +149,8 @@ def fit_external(
         name: metrics_of_all(metrics, objective, sample, others, scored, params.oob_score)
         for name, sample in (watched or {TRAINING: train}).items()
     }
-    single = is_one_chunk(train, ranks)
     check_external(params, objective, train, n_rows)
-    if not single:
+    if not (single := is_one_chunk(train, ranks)):
         check_chunks(params, objective, TRAINING in watched)
     bar = ProgressBar() if progress and ranks.rank == 0 else None
     listed = listed if bar is None else (*listed, bar)
@@ -159,11 +163,12 @@ def fit_external(
         if start is not None:
             start.add_rates(record, watch.n_kept)
         record |= record_of_loss(forest, objective, train, others, n_threads)
-        return Model(forest, train.schema, objective.name, record, None, tuple(watch.seconds))
+        return _model_of(forest, train, objective, record, watch)
 
     try:
         with budget_of(stopping) as watch.budget, watch.assembling(assemble):
-            known_rows = (train, objective, params, watched, watch.scored, counts, n_threads)
+            own = constraints_of_inputs(params, train.inputs)
+            known_rows = (train, objective, own, watched, watch.scored, counts, n_threads)
             rows = OneChunkRows(*known_rows) if single else ChunkRows(*known_rows, ranks, mode)
             if start is not None:
                 watch.note_start(rows.scores())
@@ -171,6 +176,21 @@ def fit_external(
     finally:
         if bar is not None:
             bar.close()
+
+
+def _model_of(
+    forest: Forest,
+    train: ExternalSample,
+    objective: Objective,
+    record: dict[str, Any],
+    watch: Watch,
+) -> Model:
+    """Return the model with its record, and with the statistics that its trees use."""
+    inputs = train.inputs
+    if inputs is not None:
+        inputs, forest = without_unused(inputs, forest)
+        record["copies"] = 1
+    return Model(forest, train.schema, objective.name, record, inputs, tuple(watch.seconds))
 
 
 def _begin_stores(
@@ -218,7 +238,7 @@ def resolve_external(
     params: BoostParams, objective: Objective, train: ExternalSample, start: Start | None = None
 ) -> BoostParams:
     """Resolve the parameters of the rounds to grow; check that bins suffice for these trees."""
-    params = resolved_to_continue(params, objective, train.store.spec, start)
+    params = resolved_to_continue(params, objective, train.schema, start)
     check_values(params)
     if start is None:
         return params
@@ -328,6 +348,8 @@ def check_external(
             f"tree_method={params.tree_method!r} sorts the values of all rows in memory: with rows "
             "in chunks use tree_method='hist'."
         )
+    if train.inputs is not None:
+        return
     groups = choose_columns(train.schema, n_rows, objective, params)
     if groups:
         names = sorted({train.schema.names[j] for group in groups for j in group})

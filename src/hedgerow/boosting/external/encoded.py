@@ -1,0 +1,181 @@
+"""Target statistics of rows in batches (:mod:`hedgerow.boosting.row_data.statistics`).
+
+::
+
+    pass one    levels of all columns                        (needed for bins in any case)
+    one pass    codes of the columns with statistics, targets and weights  -> memory
+                ordered values of each statistic, row by row -> a mapped file
+    pass two    each batch: kept columns and its part of the mapped file -> bins
+
+Only fits that see each row once are encoded in this way.  Smaller tables are copied several times
+(:func:`hedgerow.boosting.row_data.statistics.copies_of`), and fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.external.external_sample import Encoding, StorePlan
+from hedgerow.boosting.external.file_rows import Rows
+from hedgerow.boosting.row_data.ordered_means import StatisticsRows, compute, n_values
+from hedgerow.boosting.row_data.statistics import (
+    choose_columns,
+    columns_of,
+    copies_of,
+    kept_columns,
+)
+from hedgerow.data import Table
+from hedgerow.data.binning.bins import codes_of
+from hedgerow.data.categories.statistics import Inputs, with_kept
+from hedgerow.data.external.memory import shown_bytes
+from hedgerow.data.external.scratch import ScratchFolder, explained
+from hedgerow.data.schema import Schema
+from hedgerow.data.sources import Found
+from hedgerow.data.sparse import AnyTable
+from hedgerow.errors import AllRowsNeededError
+
+_ROW_BYTES, _CODE_BYTES = 96, 4
+"""Memory of a row while statistics are computed: targets, weights, orders and joint keys; and of
+each column that a statistic uses."""
+
+_ROW_SHARE = 0.75
+"""Share of the memory limit that this may take; there is no store yet."""
+
+
+def statistics_of(
+    schema: Schema, n_rows: int, plan: StorePlan, n_ranks: int, memory_limit: int
+) -> list[tuple[int, ...]]:
+    """Return the columns of each statistic of a fit; none for most fits.
+
+    Raises
+    ------
+    AllRowsNeededError
+        If statistics are needed, but cannot be computed in this way.
+    """
+    if plan.objective is None or plan.start is not None:
+        return []
+    groups = choose_columns(schema, n_rows, plan.objective, plan.params)
+    if not groups:
+        return []
+    names = ", ".join(repr(schema.names[j]) for j in columns_of(groups))
+    text = (
+        f"target_statistics={plan.params.target_statistics!r} computes statistics of the columns "
+        f"{names}"
+    )
+    if n_ranks > 1 or copies_of(n_rows, plan.params) > 1:
+        raise AllRowsNeededError(
+            f"{text}, which needs all rows in memory: use target_statistics=False, or train on a "
+            "table in memory."
+        )
+    each = _ROW_BYTES + _CODE_BYTES * len(columns_of(groups))
+    least = int(each * n_rows / _ROW_SHARE)
+    if least > memory_limit:
+        raise AllRowsNeededError(
+            f"{text}, which takes {each} bytes of each of {n_rows:,} rows in memory, and needs a "
+            f"memory_limit of {shown_bytes(least)}: raise it, or use target_statistics=False."
+        )
+    return groups
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedRows:
+    """Rows as the trees see them, batch by batch.
+
+    Attributes
+    ----------
+    encoding : Encoding
+    values : float64 (n_values, n_rows), or None
+        Values of the statistics for the training rows, which differ from those of new rows; None
+        for rows that are only scored.
+    n_threads : int
+    """
+
+    encoding: Encoding
+    values: FloatArray | None
+    n_threads: int
+
+    def of_training(self, values: AnyArray, rows: slice | IntArray) -> Table:
+        """Return training rows, by their numbers, from the values of the table."""
+        assert self.values is not None
+        inputs = self.encoding.inputs
+        block = np.empty((inputs.n_inputs, len(values)))
+        block[len(inputs.kept) :] = self.values[:, rows]
+        return self._table(with_kept(block, values, inputs.kept))
+
+    def of_new(self, values: AnyArray) -> Table:
+        """Return rows that the statistics were not computed from."""
+        schema = self.encoding.schema
+        return self._table(self.encoding.inputs.values(values, schema, self.n_threads))
+
+    def _table(self, values: AnyArray) -> Table:
+        return Table(values, self.encoding.inputs.schema(self.encoding.schema))
+
+
+def encode_rows(
+    found: Found,
+    plan: StorePlan,
+    batches: Callable[[], Iterable[tuple[AnyTable, Rows, AnyArray]]],
+    n_ranks: int,
+    memory_limit: int,
+    folder: Callable[[], ScratchFolder],
+) -> EncodedRows | None:
+    """Compute the statistics of the training rows; return None if the fit needs none.
+
+    Parameters
+    ----------
+    found : Found
+        Result of pass one, with the levels of the training rows.
+    plan : StorePlan
+    batches : callable
+        Returns all rows, read with the schema of ``found``, and which of them are held out.
+    n_ranks, memory_limit : int
+    folder : callable
+        Makes a folder for the mapped file; the caller closes it.
+
+    Raises
+    ------
+    AllRowsNeededError
+        See :func:`statistics_of`.
+    """
+    schema, objective = found.schema, plan.objective
+    groups = statistics_of(schema, found.n_rows, plan, n_ranks, memory_limit)
+    if not groups:
+        return None
+    assert objective is not None
+    rows = _read(columns_of(groups), schema, batches())
+    shape = (n_values(schema, groups, objective), len(rows.target))
+    path = folder().path / "statistics"
+    with explained("make", path):
+        values = np.memmap(path, np.float64, "w+", shape=shape).view(np.ndarray)
+    statistics = compute(rows, groups, objective, plan.params.seed, 1, values, plan.n_threads)
+    inputs = Inputs(kept_columns(schema, groups), statistics)
+    return EncodedRows(Encoding(inputs, schema), values, plan.n_threads)
+
+
+def _read(
+    used: Sequence[int], schema: Schema, batches: Iterable[tuple[AnyTable, Rows, AnyArray]]
+) -> StatisticsRows:
+    codes: dict[int, list[IntArray]] = {j: [] for j in used}
+    targets, weights = [np.zeros(0)], [np.zeros(0)]
+    for table, rows, held_out in batches:
+        places = np.flatnonzero(~held_out)
+        own = places if rows.kept is None else rows.kept[places]
+        values = cast(Table, table).values
+        for j in used:
+            codes[j].append(codes_of(values[own, j], schema.n_levels(j)).astype(np.int32))
+        targets.append(rows.target[places])
+        if rows.weight is not None:
+            weights.append(rows.weight[places])
+    weight = np.concatenate(weights)
+    # Weights of 1 are no weights, as everywhere.
+    has_weights = len(weights) > 1 and bool((weight != 1.0).any())
+    joined = {j: np.concatenate([np.zeros(0, np.int32), *parts]) for j, parts in codes.items()}
+    return StatisticsRows(joined, np.concatenate(targets), weight if has_weights else None, schema)
+
+
+__all__ = ["EncodedRows", "encode_rows", "statistics_of"]

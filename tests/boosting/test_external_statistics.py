@@ -1,0 +1,144 @@
+"""Target statistics of rows in files: the bytes of a table in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hedgerow import Dataset, train
+from hedgerow.boosting.external import encoded, resident
+from hedgerow.boosting.row_data import statistics
+from hedgerow.errors import ParameterError
+
+N = 700
+RNG = np.random.default_rng(7)
+TABLE = pd.DataFrame(
+    {
+        "street": RNG.integers(0, 300, N).astype(str),
+        "a": RNG.normal(size=N),
+        "town": RNG.choice([*"uvwxyz", None], N),
+        "b": np.where(RNG.random(N) < 0.1, np.nan, RNG.normal(size=N)),
+        "wide": RNG.integers(0, 2**60, N),
+    }
+)
+EFFECT = RNG.normal(size=300)
+Y = TABLE.a.to_numpy() + EFFECT[TABLE.street.astype(int)] + RNG.normal(size=N) / 3
+CLASSES = np.digitize(Y, [-0.5, 0.7]).astype(float)
+WEIGHT = RNG.integers(0, 4, N) / 2.0
+SMALL = {"n_estimators": 6, "min_samples_leaf": 8, "max_leaves": 7, "n_jobs": 2}
+
+
+@pytest.fixture(autouse=True)
+def one_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with more than 200,000 rows; and rows of files must not be read as a table."""
+    monkeypatch.setattr(statistics, "COPIED_ROWS", 1)
+    monkeypatch.setattr(resident, "in_memory", None)
+
+
+def batches_of(rows: pd.DataFrame, target: np.ndarray, **more: Any) -> Dataset:
+    n_rows = len(rows)
+
+    def batches() -> Iterator[pd.DataFrame]:
+        for start in range(0, n_rows, 90):
+            some = slice(start, start + 90)
+            yield rows[some].assign(y=target[some], **{k: v[some] for k, v in more.items()})
+
+    return Dataset.from_batches(batches, target="y", **{name: name for name in more})
+
+
+FITS: dict[str, tuple[dict[str, Any], np.ndarray]] = {
+    "many levels": ({}, Y),
+    "all columns": ({"target_statistics": True}, Y),
+    "single columns": ({"target_statistics": True, "statistics_order": 1}, Y),
+    "classes": ({"objective": "softmax"}, CLASSES),
+    "two classes": ({"objective": "logistic", "target_statistics": True}, (Y > 0) * 1.0),
+    "quantile": ({"objective": "quantile"}, Y),
+    "symmetric": ({"grow_policy": "symmetric", "max_depth": 3}, Y),
+    "DART": ({"boosting": "dart"}, Y),
+    "forest": ({"boosting": "rf", "subsample": 0.6}, Y),
+    "GOSS": ({"sampling": "goss"}, Y),
+    "constraints": (
+        {
+            "monotone_constraints": {"a": 1},
+            "interaction_constraints": [["a", "street"], ["b", "town", "wide"]],
+            "max_bins_by_feature": {"a": 9},
+            "forced_bins": {"b": [0.25]},
+            "feature_penalties": {"b": 0.5},
+        },
+        Y,
+    ),
+    "no splits on statistics": ({"feature_penalties": {"street": 0.0, "town": 0.0}}, Y),
+}
+
+
+def model(params: dict[str, Any], *rows: Any, **more: Any) -> bytes:
+    params = SMALL | params
+    if params.get("grow_policy") == "symmetric":
+        del params["max_leaves"]
+    return train(params, *rows, **more).to_bytes()
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weights"])
+@pytest.mark.parametrize("columns", [list(TABLE), ["street", "a", "town", "b"]])
+@pytest.mark.parametrize("name", FITS)
+def test_batches_give_the_bytes_of_memory(name: str, columns: list[str], weight: Any) -> None:
+    params, target = FITS[name]
+    rows = TABLE[columns]
+    if "wide" not in columns and "interaction_constraints" in params:
+        params = params | {"interaction_constraints": [["a", "street"], ["b", "town"]]}
+    more = {} if weight is None else {"weight": weight}
+    found = model(params, batches_of(rows, target, **more))
+    assert found == model(params, Dataset(rows, target, weight=weight))
+
+
+@pytest.mark.parametrize("kind", ["held out", "batches", "table"])
+def test_rows_for_early_stopping(kind: str) -> None:
+    params = {"early_stopping": True, "patience": 2, "n_estimators": 15, "train_scores": True}
+    seen, unseen = slice(0, 500), slice(500, None)
+    if kind == "held out":
+        assert model(params, batches_of(TABLE, Y)) == model(params, Dataset(TABLE, Y))
+        return
+    rows = batches_of(TABLE[seen], Y[seen])
+    table = Dataset(TABLE[unseen], Y[unseen])
+    valid = table if kind == "table" else batches_of(TABLE[unseen], Y[unseen])
+    expected = model(params, Dataset(TABLE[seen], Y[seen]), table)
+    assert model(params, rows, valid) == expected
+
+
+def test_offsets_and_checkpoints(tmp_path: Path) -> None:
+    offset = TABLE.a.to_numpy() / 2.0
+    rows = batches_of(TABLE, Y, offset=offset)
+    expected = model({}, Dataset(TABLE.assign(offset=offset), Y, offset="offset"))
+    assert model({}, rows) == expected
+    model({"n_estimators": 3}, rows, checkpoint=tmp_path, checkpoint_every=0.0)
+    assert model({}, rows, checkpoint=tmp_path) == expected
+
+
+def test_many_rows_in_many_chunks() -> None:
+    """More rows than the sample for cuts, and more than one chunk."""
+    n_rows = 260_000
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(n_rows, 10)), columns=[f"x{j}" for j in range(10)])
+    rows["code"] = rng.integers(0, 3000, n_rows).astype(str)
+    y = rows.x0.to_numpy() + rng.normal(size=3000)[rows.code.astype(int)]
+
+    def batches() -> Iterator[pd.DataFrame]:
+        for start in range(0, n_rows, 50_000):
+            yield rows[start : start + 50_000].assign(y=y[start : start + 50_000])
+
+    files = Dataset.from_batches(batches, target="y", memory_limit="48 MB")
+    assert model({}, files) == model({}, Dataset(rows, y))
+
+
+def test_what_does_not_fit_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(statistics, "COPIED_ROWS", 1)
+    monkeypatch.setattr(encoded, "_ROW_SHARE", 1e-12)
+    monkeypatch.setattr(resident, "_BYTES_OF_A_CELL", 10**12)
+    with pytest.raises(ParameterError, match=r"takes \d+ bytes of each of 700 rows in memory"):
+        train(SMALL, batches_of(TABLE, Y))
