@@ -14,6 +14,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from hedgerow import DataError, Dataset, DataTypeError, ParameterError, train
+from hedgerow.boosting.external import resident
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.loop.sample import Sample
@@ -183,6 +184,43 @@ def test_batches_of_frames(frames: str, cache: Path) -> None:
     expected = in_memory(Dataset(X, table["y"].to_numpy()), 0.2)
     assert_same(found[0], expected[0])
     assert_same(found[1], expected[1])
+
+
+@pytest.mark.parametrize("target", ["y", "label"])
+@pytest.mark.parametrize("n_groups", [1, 2, 40])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_groups_are_held_out_completely(
+    target: str, n_groups: int, weighted: bool, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resident, "in_memory", None)  # rows are not read as a table
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame(rng.normal(size=(500, 3)), schema=list("abc")).with_columns(
+        y=pl.col("a") * 2.0,
+        label=pl.Series(rng.integers(0, 2, 500).astype(float)),
+        w=pl.Series(rng.integers(0, 3, 500).astype(float)),
+        house=pl.Series([f"h{number}" for number in rng.integers(0, n_groups, 500)]),
+    )
+
+    def batches() -> Iterator[pl.DataFrame]:
+        for start in range(0, 500, 90):
+            yield table[start : start + 90]
+
+    stops = "auto" if n_groups == 1 else True
+    params = {"n_estimators": 15, "early_stopping": stops, "patience": 2}
+    params["objective"] = "squared_error" if target == "y" else "logistic"
+    roles = {"groups": "house"} | ({"weight": "w"} if weighted else {})
+    features = list("abc")
+    data = Dataset.from_batches(batches, target, features=features, cache_dir=cache, **roles)
+    given = {"groups": table["house"]} | ({"weight": table["w"]} if weighted else {})
+    memory = Dataset(table[features], table[target].to_numpy(), **given)
+    assert train(params, data).to_bytes() == train(params, memory).to_bytes()
+
+
+def test_groups_without_held_out_rows_are_refused(cache: Path) -> None:
+    table = simple(60).append_column("house", pa.array(np.arange(60) // 3))
+    data = Dataset.from_batches(lambda: iter([table]), "y", groups="house", cache_dir=cache)
+    with pytest.raises(ParameterError, match="groups has no effect here"):
+        train({"n_estimators": 2, "early_stopping": False}, data)
 
 
 @pytest.mark.parametrize("role", [{}, {"weight": "w"}, {"offset": "w"}])

@@ -30,6 +30,14 @@ class TableData:
         return self.data.qid is not None
 
     @property
+    def has_groups(self) -> bool:
+        return self.data.groups is not None
+
+    @property
+    def group(self) -> np.ndarray | None:
+        return self._sample().group
+
+    @property
     def query(self) -> np.ndarray | None:
         return self._sample().query
 

@@ -97,8 +97,9 @@ def shown(paths: Sequence[str]) -> str:
 def roles_of(options: Any) -> Roles:
     """Return the roles of columns, from the command line."""
     return make_roles(
-        options.target, options.weight, options.offset, options.drop, None, options.qid
-    )
+        options.target, options.weight, options.offset, options.drop, None, options.qid,
+        groups=options.groups,
+    )  # fmt: skip
 
 
 # ---- into memory ---------------------------------------------------------------------

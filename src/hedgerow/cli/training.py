@@ -270,12 +270,11 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     from hedgerow.estimators.file_fit import summarize_targets
 
     say(way)
-    for name in ("groups", "position"):
-        if getattr(options, name) is not None:
-            raise UsageError(
-                f"--{name.replace('_', '-')} needs the rows in memory, but these are in files: "
-                "leave it out, or raise --memory-limit"
-            )
+    if options.position is not None:
+        raise UsageError(
+            "--position needs the rows in memory, but these are in files: leave it out, or raise "
+            "--memory-limit"
+        )
     data = batches.open_dataset(options.data, batches.roles_of(options), way, options.cache_dir)
     facts = summarize_targets(data)
     task, why = options.task, "as requested"

@@ -26,7 +26,7 @@ from hedgerow.boosting.external.external_sample import (
 )
 from hedgerow.boosting.external.fingerprint import external_contents
 from hedgerow.boosting.external.fit_external import fit_external, resolve_external
-from hedgerow.boosting.external.queries import DividedQueries
+from hedgerow.boosting.external.queries import DividedQueries, groups_aside
 from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.fit import fit
@@ -35,6 +35,7 @@ from hedgerow.boosting.resume.checkpoint import Checkpoint, recording
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.resume.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.groups import check_groups
 from hedgerow.boosting.row_data.offsets import check_both_offset
 from hedgerow.boosting.row_data.queries import warn_of_single_rows
 from hedgerow.boosting.validation.hold_out import HoldOut
@@ -64,6 +65,8 @@ class TargetSurvey:
     seed : int
     sets_aside : bool
         Whether validation rows may be held out.
+    by_row : bool, default=True
+        Whether single rows are held out, not complete queries or groups.
 
     Attributes
     ----------
@@ -81,6 +84,7 @@ class TargetSurvey:
         stopping: StoppingParams,
         seed: int,
         sets_aside: bool,
+        by_row: bool = True,
     ) -> None:
         stopping.check_without_table("read in batches")
         self.n_rows = 0
@@ -97,7 +101,7 @@ class TargetSurvey:
         may_stop = sets_aside and not stopping.by_out_of_bag
         self.may_set_aside = may_stop and bool(stopping.early_stopping)
         self._hold_out: HoldOut | None = None
-        if self.may_set_aside and not loss.has_queries:
+        if self.may_set_aside and by_row:
             self._hold_out = HoldOut(stopping.validation_fraction, loss.stratifies, seed)
 
     def note(self, target: FloatArray) -> None:
@@ -144,8 +148,8 @@ class TargetSurvey:
     def finish(self) -> tuple[Objective, Choose | None]:
         """Return the objective, and a function that chooses held-out rows (None for none).
 
-        Rankings hold out complete queries
-        (:class:`hedgerow.boosting.external.queries.DividedQueries`).
+        Complete queries and groups are chosen elsewhere
+        (:mod:`hedgerow.boosting.external.queries`).
 
         Raises
         ------
@@ -193,11 +197,9 @@ def fit_data(
     """
     requested, sets = stopping or StoppingParams(), named_valid(valid)
     n_threads = resolve_threads(n_jobs)
-    plan, divided = _plan_of(data, loss, params, requested, bool(sets), n_threads, start)
+    plan, divided, requested = _plan_of(data, loss, params, requested, bool(sets), n_threads, start)
     objective = plan.objective
     assert objective is not None
-    if divided is not None:
-        requested = divided.stopping
     if params.tree_method != "hist":
         if start is not None:
             raise AllRowsNeededError(
@@ -246,16 +248,33 @@ def _plan_of(
     has_validation: bool,
     n_threads: int,
     start: Start | None,
-) -> tuple[StorePlan, DividedQueries | None]:
-    """Survey the targets; return the plan of the rows, and for rankings their queries."""
-    survey = TargetSurvey(loss, stopping, params.seed, not has_validation)
-    data.survey(survey.note, params, survey.may_set_aside)
+) -> tuple[StorePlan, DividedQueries | None, StoppingParams]:
+    """Survey the targets; return the plan of the rows, the queries of a ranking, and stopping."""
+    by_row = not (data.has_queries or data.has_groups)
+    survey = TargetSurvey(loss, stopping, params.seed, not has_validation, by_row)
+    targets: list[FloatArray] = []
+
+    def note(target: FloatArray) -> None:
+        survey.note(target)
+        if data.has_groups:
+            targets.append(target.copy())
+
+    data.survey(note, params, survey.may_set_aside)
     objective, set_aside = survey.finish()
+    if data.group is not None:
+        check_groups(
+            data.group, has_validation=has_validation, is_ranking=data.has_queries,
+            stopping=stopping,
+        )  # fmt: skip
+        target = np.concatenate(targets)
+        set_aside = groups_aside(data.group, target, stopping, loss.stratifies, params.seed)
+        if set_aside is None and stopping.early_stopping == "auto":
+            stopping = replace(stopping, early_stopping=False)  # a group cannot be divided
     divided = None
     if data.query is not None:
         warn_of_single_rows(data.query)
         divided = DividedQueries.of(data.query, stopping, params.seed, has_validation, Alone())
-        set_aside = divided.set_aside
+        set_aside, stopping = divided.set_aside, divided.stopping
     plan = StorePlan(
         params,
         objective.n_outputs,
@@ -265,7 +284,7 @@ def _plan_of(
         objective=objective,
         start=start,
     )
-    return plan, divided
+    return plan, divided, stopping
 
 
 def binned(

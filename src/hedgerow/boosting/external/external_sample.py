@@ -29,6 +29,7 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.groups import GroupKeys
 from hedgerow.boosting.validation.row_sets import ONLY, check_set_names
 from hedgerow.data.categories.statistics import Inputs
 from hedgerow.data.external.row_store import RowStore
@@ -167,10 +168,12 @@ class ExternalData(Protocol):
 
     Attributes
     ----------
-    has_queries : bool
-        Whether the rows have queries, for rankings.
+    has_queries, has_groups : bool
+        Whether the rows have queries, for rankings, or groups that stay together.
     query : int64 (n_rows,), or None
         After the survey, the query of each row of positive weight; None without queries.
+    group : uint64 (n_rows,), or None
+        After the survey, the key of the group of each row of positive weight; None without groups.
     """
 
     @property
@@ -178,8 +181,16 @@ class ExternalData(Protocol):
         """Whether the rows have queries, for rankings."""
 
     @property
+    def has_groups(self) -> bool:
+        """Whether rows have groups, which stay together when rows are held out."""
+
+    @property
     def query(self) -> IntArray | None:
         """Query of each row of positive weight, after the survey."""
+
+    @property
+    def group(self) -> GroupKeys | None:
+        """Key of the group of each row of positive weight, after the survey."""
 
     def survey(
         self, note: Callable[[FloatArray], None], params: BoostParams, sets_aside: bool

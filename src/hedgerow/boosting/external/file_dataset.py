@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -29,10 +29,11 @@ from hedgerow.boosting.external.encoded import EncodedRows, encode_rows
 from hedgerow.boosting.external.external_sample import ExternalSample, ExternalSamples, StorePlan
 from hedgerow.boosting.external.file_checks import check_backoff, check_bundles
 from hedgerow.boosting.external.file_rows import ReadTarget, RowReader, Rows, numeric_target
-from hedgerow.boosting.external.queries import QueryNumbers
+from hedgerow.boosting.external.row_facts import RowFacts
 from hedgerow.boosting.loop.training_matrix import sortable
 from hedgerow.boosting.row_data import dataset_view
 from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.groups import GroupKeys
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data.binning.bins import BinSpec, fit_bins, sampled_rows
@@ -53,7 +54,6 @@ from hedgerow.data.sources import (
     keep_as_text,
     set_text_types,
 )
-from hedgerow.data.sources.spool import Spool
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
@@ -66,16 +66,6 @@ _BATCH_SHARE = 1 / 16
 _SPOOL_SHARE = 1 / 16
 _TRAIN_SHARE, _VALIDATION_SHARE = 0.6, 0.2
 """Shares of the memory limit; the remainder is for what a fit holds besides its chunks."""
-
-
-@dataclass(slots=True)
-class _Counted:
-    """Result of the survey of targets."""
-
-    n_rows: int
-    targets: Spool
-    weights: Spool | None
-    query: IntArray | None
 
 
 class FileDataset(Dataset):
@@ -120,7 +110,7 @@ class FileDataset(Dataset):
         self.memory_limit, self.cache_dir = memory_limit, tuple(cache_dir)
         self.communicator: Communicator = communicator or Alone()
         self._reader = RowReader(source, int(_BATCH_SHARE * memory_limit), read_target)
-        self._counted: _Counted | None = None
+        self._counted: RowFacts | None = None
         self._survey: Survey | None = None
         self._has_types = False
         self._names: tuple[str, ...] = ()
@@ -185,31 +175,19 @@ class FileDataset(Dataset):
         alone = self.communicator.size == 1 and self.source.roles.weight is None
         survey = None if sets_aside or not alone else self._new_survey(params)
         room = int(_SPOOL_SHARE * self.memory_limit)
-        targets, weights = Spool(self.cache_dir[0], room), Spool(self.cache_dir[0], room)
-        queries = None if self.source.roles.qid is None else QueryNumbers()
-        all_ones, weighted = True, False
+        facts, weighted = RowFacts.empty(self.cache_dir[0], room, self.source.roles), False
         for rows in self._reader.read(features=survey is not None):
-            targets.append(rows.target)
+            facts.add(rows)
             if rows.weight is not None:
                 survey, weighted = None, True
-                weights.append(rows.weight)
-                all_ones = all_ones and bool((rows.weight == 1.0).all())
-            if queries is not None:
-                queries.add(rows.others["qid"], rows.part.name)
             note(rows.target)
             if survey is not None:
                 self._begin(survey, rows)
                 survey.add(rows.batch, None, None, rows.part.name)
-        totals = self.communicator.allreduce(
-            np.array([targets.n_rows, int(not all_ones)], dtype=np.int64)
-        )
-        if totals[0] == 0:
+        if facts.finish(self.communicator) == 0:
             what = "weight is zero in all rows" if weighted else "the data have no rows"
             raise DataError(f"{dataset_view.names_of_parts(self.source)}: {what}.")
-        kept = None if totals[1] == 0 else weights
-        query = None if queries is None else queries.of_rows()
-        self._counted = _Counted(targets.n_rows, targets, kept, query)
-        self._survey = survey
+        self._counted, self._survey = facts, survey
 
     def _new_survey(
         self,
@@ -282,9 +260,7 @@ class FileDataset(Dataset):
     def close(self) -> None:
         """Release the results of the survey."""
         if self._counted is not None:
-            self._counted.targets.close()
-            if self._counted.weights is not None:
-                self._counted.weights.close()
+            self._counted.close()
             self._counted = None
         self._survey = None
 
@@ -398,8 +374,16 @@ class FileDataset(Dataset):
         return None if self._counted is None else self._counted.query
 
     @property
+    def group(self) -> GroupKeys | None:
+        return None if self._counted is None else self._counted.group
+
+    @property
     def has_queries(self) -> bool:
         return self.source.roles.qid is not None
+
+    @property
+    def has_groups(self) -> bool:
+        return self.source.roles.groups is not None
 
     @property
     def is_weighted(self) -> bool:

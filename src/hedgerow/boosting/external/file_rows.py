@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import check_finite, check_offset, check_weight
+from hedgerow.boosting.row_data.groups import GroupKeys, read_groups
 from hedgerow.data.sources import Batch, Part, Roles, Source
 from hedgerow.data.sources.base import check_same_columns, no_column
 from hedgerow.data.sources.columns import ReadColumn, vector_of
@@ -66,6 +67,12 @@ class Rows:
         places = np.flatnonzero(~held_out)
         own = places if self.kept is None else self.kept[places]
         return self.batch, own, None if weight is None else weight[places]
+
+    def groups(self) -> GroupKeys:
+        """Return the key of the group of each row; the source must have groups."""
+        keys = read_groups(self.others["groups"], self.n_rows, f"{self.part.name}: groups")
+        assert keys is not None
+        return keys
 
 
 def numeric_target(column: ReadColumn, name: str) -> FloatArray:

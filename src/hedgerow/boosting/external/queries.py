@@ -1,5 +1,7 @@
 """Rankings on rows in chunks and on ranks: complete queries, wherever their rows are.
 
+Groups of rows are held out completely, too.
+
 Rows stay on their ranks, and keep their numbers among all rows.  A rank computes
 the derivatives of each query of which it has a row.  Once for each tree, it receives the
 scores of the other ranks' rows of these queries::
@@ -31,6 +33,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.external_sample import Choose, ExternalSample
+from hedgerow.boosting.row_data.groups import GroupKeys, split_groups
 from hedgerow.boosting.row_data.queries import read_qid, rows_of_queries, without_queries
 from hedgerow.boosting.validation.hold_out import queries_aside
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -201,6 +204,31 @@ def metrics_of_all(
     return metrics_of_queries(metrics, objective, query_rows(query, len(query)))
 
 
+def groups_aside(
+    groups: GroupKeys, target: FloatArray, stopping: StoppingParams, stratify: bool, seed: int
+) -> Choose | None:
+    """Return a function that chooses rows of complete groups; None if none are held out.
+
+    Parameters
+    ----------
+    groups : uint64 (n_rows,)
+        Key of the group of each row of positive weight.
+    target : float64 (n_rows,)
+    stopping : StoppingParams
+    stratify : bool
+        Whether targets are classes.
+    seed : int
+    """
+    single = bool((groups == groups[:1]).all())
+    automatic = isinstance(stopping.early_stopping, str)
+    if not stopping.is_on(len(groups), False) or (automatic and single):
+        return None
+    fraction = stopping.validation_fraction
+    aside = np.zeros(len(groups), dtype=np.bool_)
+    aside[split_groups(groups, target, fraction, stratify, seed)[1]] = True
+    return lambda first_row, some: aside[first_row : first_row + len(some)]
+
+
 class QueryNumbers:
     """Numbers the queries of rows that arrive in parts: 0 for the first, 1 for the next new one.
 
@@ -301,6 +329,7 @@ __all__ = [
     "CompleteQueries",
     "DividedQueries",
     "QueryNumbers",
+    "groups_aside",
     "metrics_of_all",
     "number_queries",
 ]

@@ -115,13 +115,13 @@ class Roles:
 
     def of_rows(self) -> dict[str, str]:
         """Return the columns with facts on rows beside target, weight and offset, by role."""
-        queries = {} if self.qid is None else {"qid": self.qid}
-        return queries | self.of_tables()
+        given = {"qid": self.qid, "groups": self.groups}
+        named = {role: name for role, name in given.items() if name is not None}
+        return named | self.of_tables()
 
     def of_tables(self) -> dict[str, str]:
         """Return the columns that only training on a table supports, by role."""
-        given = {"position": self.position, "groups": self.groups}
-        named = {role: name for role, name in given.items() if name is not None}
+        named = {} if self.position is None else {"position": self.position}
         return named | {f"target {k}": name for k, name in enumerate(self.further, 1)}
 
     def aside(self) -> tuple[str, ...]:

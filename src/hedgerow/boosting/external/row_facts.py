@@ -1,0 +1,85 @@
+"""What the survey of targets keeps of each row: target, weight, query and group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.boosting.external.file_rows import Rows
+from hedgerow.boosting.external.queries import QueryNumbers
+from hedgerow.boosting.row_data.groups import GroupKeys
+from hedgerow.comm.base import Communicator
+from hedgerow.data.sources import Roles
+from hedgerow.data.sources.spool import Spool
+
+
+@dataclass(slots=True)
+class RowFacts:
+    """Facts on the rows of positive weight, in order.
+
+    Attributes
+    ----------
+    targets : Spool
+    weights : Spool or None
+        None if all weights of all ranks are 1.
+    roles : Roles
+    """
+
+    targets: Spool
+    weights: Spool | None
+    roles: Roles
+    _queries: QueryNumbers = field(default_factory=QueryNumbers)
+    _groups: list[GroupKeys] = field(default_factory=lambda: [np.zeros(0, np.uint64)])
+    _all_ones: bool = True
+
+    @staticmethod
+    def empty(folder: str, room: int, roles: Roles) -> RowFacts:
+        """Make an object without rows; numbers beyond ``room`` bytes go to files in ``folder``."""
+        return RowFacts(Spool(folder, room), Spool(folder, room), roles)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.targets.n_rows
+
+    @property
+    def query(self) -> IntArray | None:
+        """Query of each row; None without queries."""
+        return None if self.roles.qid is None else self._queries.of_rows()
+
+    @property
+    def group(self) -> GroupKeys | None:
+        """Key of the group of each row; None without groups."""
+        return None if self.roles.groups is None else np.concatenate(self._groups)
+
+    def add(self, rows: Rows) -> None:
+        """Add the next rows."""
+        self.targets.append(rows.target)
+        if rows.weight is not None:
+            assert self.weights is not None
+            self.weights.append(rows.weight)
+            self._all_ones = self._all_ones and bool((rows.weight == 1.0).all())
+        if self.roles.qid is not None:
+            self._queries.add(rows.others["qid"], rows.part.name)
+        if self.roles.groups is not None:
+            self._groups.append(rows.groups())
+
+    def finish(self, communicator: Communicator) -> int:
+        """Drop weights that are all 1; return the number of rows of all ranks."""
+        facts = np.array([self.n_rows, int(not self._all_ones)], dtype=np.int64)
+        n_rows, n_weighted = communicator.allreduce(facts).tolist()
+        if n_weighted == 0 and self.weights is not None:
+            self.weights.close()
+            self.weights = None
+        return int(n_rows)
+
+    def close(self) -> None:
+        """Delete the files; a second call does nothing."""
+        self.targets.close()
+        if self.weights is not None:
+            self.weights.close()
+
+
+__all__ = ["RowFacts"]
