@@ -90,6 +90,9 @@ CASES: list[tuple[str, dict[str, Any], str | None, str | None]] = [
     ("k", {"objective": "logistic", "early_stopping": "oob", "subsample": 0.5}, "w", None),
     ("t", {"objective": "softmax", "early_stopping": True}, None, None),
     ("y", {"objective": "huber", "eval_metric": ["mae"]}, "w", None),
+    ("y", {"monotone_constraints": {"b": 1}, "monotone_penalty": 0.5}, "w", None),
+    ("y", {"interaction_constraints": [["a", "b"], ["c"]], "path_smooth": 3.0}, None, "o"),
+    ("t", {"objective": "softmax", "feature_penalties": {"c": 0.5}}, "w", None),
 ]
 
 

@@ -7,7 +7,7 @@ import errno
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -192,7 +192,8 @@ def check_same(
     weight: np.ndarray | None = None,
     limit: int = 3000,
     memory_limit: int | None = None,
-) -> None:
+) -> np.ndarray:
+    """Compare trees, and raw scores; return the scores."""
     loss = make_objective(objective) if isinstance(objective, str) else objective
     blocks = sort_columns(read_table(X))
     expected, raw = grow(
@@ -214,6 +215,7 @@ def check_same(
                     assert (a.dtype, a.shape) == (b.dtype, b.shape)
                     assert a.tobytes() == b.tobytes()
             assert raw.tobytes() == raw_found.tobytes()
+    return raw
 
 
 SETTINGS = st.fixed_dictionaries(
@@ -238,9 +240,19 @@ SETTINGS = st.fixed_dictionaries(
 )
 
 
-@settings(FEW, max_examples=60)
-@given(
-    params=SETTINGS,
+class Rows(NamedTuple):
+    """What rows of a random test are made from."""
+
+    seed: int
+    n_rows: int
+    kind: str
+    missing: float
+    objective: str
+    weighted: bool
+
+
+ROWS = st.builds(
+    Rows,
     seed=st.integers(0, 99),
     n_rows=st.integers(2, 260),
     kind=st.sampled_from(["float64", "float32", "int"]),
@@ -248,29 +260,83 @@ SETTINGS = st.fixed_dictionaries(
     objective=st.sampled_from(["squared_error", "logistic", "softmax"]),
     weighted=st.booleans(),
 )
-def test_trees_are_those_of_growth_in_memory(
-    params: dict[str, Any],
-    seed: int,
-    n_rows: int,
-    kind: str,
-    missing: float,
-    objective: str,
-    weighted: bool,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    X = make_table(seed, n_rows, kind, missing)
-    rng = np.random.default_rng(seed)
-    y = np.nan_to_num(X[:, 0] / (1.0 + np.abs(X[:, 0]))) + 0.3 * rng.normal(size=n_rows)
-    loss: Any = objective
-    if objective == "logistic":
+
+
+def check_rows(rows: Rows, params: BoostParams, folders: pytest.TempPathFactory) -> None:
+    """Grow trees on rows in memory, and on one or two folders, and compare them."""
+    X = make_table(rows.seed, rows.n_rows, rows.kind, rows.missing)
+    rng = np.random.default_rng(rows.seed)
+    y = np.nan_to_num(X[:, 0] / (1.0 + np.abs(X[:, 0]))) + 0.3 * rng.normal(size=rows.n_rows)
+    loss: Any = rows.objective
+    if rows.objective == "logistic":
         y = (y > 0).astype(float)
         y[:2] = 0, 1
-    if objective == "softmax":
+    if rows.objective == "softmax":
         y = np.digitize(y, (-0.2, 0.3)).astype(float)
         loss = make_objective("softmax", 3)
-    weight = rng.uniform(0.2, 3.0, n_rows) if weighted else None
-    folders = [tmp_path_factory.mktemp("columns") for _ in range(1 + seed % 2)]
-    check_same(X, y, BoostParams(tree_method="exact", **params), folders, loss, weight)
+    weight = rng.uniform(0.2, 3.0, rows.n_rows) if rows.weighted else None
+    made = [folders.mktemp("columns") for _ in range(1 + rows.seed % 2)]
+    check_same(X, y, params, made, loss, weight)
+
+
+@settings(FEW, max_examples=60)
+@given(params=SETTINGS, rows=ROWS)
+def test_trees_are_those_of_growth_in_memory(
+    params: dict[str, Any], rows: Rows, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    check_rows(rows, BoostParams(tree_method="exact", **params), tmp_path_factory)
+
+
+ORDERED = st.fixed_dictionaries(
+    {"monotone_constraints": st.tuples(*[st.sampled_from([-1, 0, 1])] * 4)},
+    optional={"monotone_penalty": st.sampled_from([0.5, 1.7])},
+)
+WEIGHTED = st.sampled_from([{}, {"feature_weights": (1.0, 0.0, 3.0, 0.5), "colsample_bynode": 0.6}])
+CONSTRAINTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "feature_penalties": st.tuples(*[st.sampled_from([0.0, 0.4, 1.0])] * 4),
+        "interaction_constraints": st.sampled_from(
+            ["no_interactions", "pairwise", ((0, 1), (1, 2), (3,)), ((0, 3), (1, 2))]
+        ),
+        "path_smooth": st.sampled_from([0.7, 40.0]),
+    },
+)
+
+
+@settings(FEW, max_examples=80)
+@given(
+    params=SETTINGS,
+    constraints=CONSTRAINTS,
+    ordered=st.just({}) | ORDERED,
+    weighted=WEIGHTED,
+    rows=ROWS,
+)
+def test_constrained_trees_are_those_of_growth_in_memory(
+    params: dict[str, Any],
+    constraints: dict[str, Any],
+    ordered: dict[str, Any],
+    weighted: dict[str, Any],
+    rows: Rows,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    chosen = {"tree_method": "exact", **params, **constraints, **ordered, **weighted}
+    check_rows(rows, BoostParams(**chosen), tmp_path_factory)
+
+
+def test_bounds_hold_in_the_trees(tmp_path: Path) -> None:
+    """Every way of constraining has an effect, so that equal trees say something."""
+    X = make_table(5, 400, "float64", 0.2)
+    y = np.sin(3 * np.nan_to_num(X[:, 0])) + np.nan_to_num(X[:, 1])
+    plain = check_same(X, y, BoostParams(tree_method="exact"), [tmp_path])
+    for constraints in (
+        {"monotone_constraints": (1, -1, 0, 0)},
+        {"feature_penalties": (0.01, 1.0, 1.0, 1.0)},
+        {"interaction_constraints": ((0,), (1, 2, 3))},
+        {"path_smooth": 5.0},
+    ):
+        found = check_same(X, y, BoostParams(tree_method="exact", **constraints), [tmp_path])
+        assert found.tobytes() != plain.tobytes()
 
 
 def test_rows_in_a_mapped_file(tmp_path: Path) -> None:
@@ -299,7 +365,6 @@ def test_little_room_for_nodes_that_may_not_be_taken(
     [
         ({"tree_method": "approx"}, "'approx' does not work on sorted columns on disk"),
         ({"tree_method": "hist"}, "'hist' does not work on sorted columns on disk"),
-        ({"monotone_constraints": (1, 0, 0, 0)}, "monotone_constraints"),
         ({"sampling": "goss"}, "sampling='goss'"),
     ],
 )

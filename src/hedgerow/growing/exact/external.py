@@ -35,10 +35,9 @@ from hedgerow.data.external.column_files import ColumnFiles
 from hedgerow.data.external.scratch import explained
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks import nodes
-from hedgerow.growing.chunks.order import Order, numbered
+from hedgerow.growing.chunks.order import Order, numbered, numbered_bounds
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.batch import JOB_FIELDS
-from hedgerow.growing.core.branches import is_constrained
 from hedgerow.growing.core.gradients import BLOCK
 from hedgerow.growing.core.setup import (
     begin_tree,
@@ -59,8 +58,9 @@ from hedgerow.growing.exact.external_passes import Move, Passes
 from hedgerow.growing.exact.grower import make_options, thresholds_between
 from hedgerow.growing.sampling.goss import follows_gradients
 from hedgerow.kernels.presorted import exact_stream as stream
-from hedgerow.kernels.presorted.exact_stream import SearchedNodes, StreamRows
+from hedgerow.kernels.presorted.exact_stream import ConstrainedNodes, SearchedNodes, StreamRows
 from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
+from hedgerow.kernels.splits.split import Limits
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.precomputed import Given
@@ -247,7 +247,7 @@ class ExternalExactGrower:
         scalars[layout.IS_DROPPED_BITS] = 0
         nodes.open_root(self._settings, self._rules, self._tree, scalars, self._options)
         root[[layout.NODE_G, layout.NODE_H]] = sums[:2]
-        self._limits = stages.common_limits(self._settings, self._rules, self._scalars)
+        self._limits = Limits(*stages.common_limits(self._settings, self._rules, scalars))
         return bool(scalars[layout.IS_N_SEARCHED] > 0)
 
     def _grow_further(self, order: Order) -> bool:
@@ -300,7 +300,7 @@ class ExternalExactGrower:
         slot_of[searched + 1] = np.arange(len(searched))
         sums = table[searched][:, [layout.NODE_G, layout.NODE_H, layout.NODE_COUNT]]
         floats = sums.astype(np.float64)
-        constraints = SearchedNodes(
+        nodes_searched = SearchedNodes(
             slot_of,
             np.ascontiguousarray(floats[:, 0]),
             np.ascontiguousarray(floats[:, 1]),
@@ -313,7 +313,7 @@ class ExternalExactGrower:
         stages.allow_nodes(
             self._settings, searched, table, self._scalars, space, allowed, self._options
         )
-        cuts = self._passes.search(constraints, sums, allowed)
+        cuts = self._passes.search(nodes_searched, sums, allowed, self._constrained(searched))
         self._cuts[searched] = cuts
         space_of_found = np.zeros((1, 1, layout.FOUND_FIELDS), dtype=np.int64)
         stages.commit_nodes(
@@ -327,6 +327,18 @@ class ExternalExactGrower:
             self._options,
         )
 
+    def _constrained(self, searched: IntArray) -> ConstrainedNodes | None:
+        """Constraints on the cuts of nodes; None where gains are not constrained."""
+        constraints = self._options.constraints
+        if constraints.scored == 0:
+            return None
+        bounds = np.zeros((len(searched), stream.BOUND_FIELDS))
+        stages.bound_nodes(
+            self._settings, self._rules, searched, self._tree.table, self._scalars, self._options,
+            bounds,
+        )  # fmt: skip
+        return ConstrainedNodes(constraints.sign, constraints.factor, bounds)
+
     # ---- the end of a tree -------------------------------------------------------
 
     def _finish(self, order: Order, output: int) -> GrownTree:
@@ -336,7 +348,8 @@ class ExternalExactGrower:
         sums = final.table[:, [layout.NODE_G, layout.NODE_H]].T[None].copy()
         n_found = int(self._scalars[layout.IS_N_NODES])
         self._scalars[layout.IS_N_NODES] = n_nodes
-        nodes.value_nodes(self._settings, self._rules, final, sums, self._scalars, self._options)
+        options = numbered_bounds(self._options, order)
+        nodes.value_nodes(self._settings, self._rules, final, sums, self._scalars, options)
         self._final = final
         self._leaf_of = self._leaves_of_found(found, left, n_found)
         if self._adds_scores:
@@ -400,11 +413,6 @@ def check_supported(params: BoostParams) -> None:
         raise AllRowsNeededError(
             f"tree_method={params.tree_method!r} does not work on sorted columns on disk: "
             "use 'exact', or 'hist'."
-        )
-    if is_constrained(params):
-        raise AllRowsNeededError(
-            "tree_method='exact' on disk knows no monotone_constraints, feature_penalties, "
-            "interaction_constraints or path_smooth: use tree_method='hist', or a table in memory."
         )
     if follows_gradients(params):
         raise AllRowsNeededError(

@@ -17,7 +17,12 @@ import numpy.typing as npt
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.data.external.column_files import ColumnFiles
 from hedgerow.kernels.presorted import exact_stream as stream
-from hedgerow.kernels.presorted.exact_stream import Scan, SearchedNodes, StreamRows
+from hedgerow.kernels.presorted.exact_stream import (
+    ConstrainedNodes,
+    Scan,
+    SearchedNodes,
+    StreamRows,
+)
 from hedgerow.threads import run_blocks, work_ahead
 
 _ROWS_PER_THREAD = 1 << 16
@@ -71,29 +76,35 @@ class Passes:
         listed = sorted(moves.items())
 
         def send(start: int, stop: int) -> None:
-            for column, constraints in listed[start:stop]:
-                self._send_present(column, constraints, len(default))
+            for column, moved in listed[start:stop]:
+                self._send_present(column, moved, len(default))
 
         run_blocks(send, len(listed), self.n_threads, 1)
 
     def search(
-        self, constraints: SearchedNodes, sums: IntArray, allowed: npt.NDArray[np.uint8]
+        self,
+        searched: SearchedNodes,
+        sums: IntArray,
+        allowed: npt.NDArray[np.uint8],
+        constraints: ConstrainedNodes | None,
     ) -> IntArray:
         """The best cuts of some nodes, int64 (nodes, CUT_FIELDS).
 
         Parameters
         ----------
-        constraints : SearchedNodes
+        searched : SearchedNodes
         sums : int64 (nodes, 3)
             g, h and number of rows.
         allowed : uint8 (columns, nodes)
+        constraints : ConstrainedNodes or None
+            None where gains are not constrained.
         """
         used = np.flatnonzero(allowed.any(axis=1)).tolist()
         cuts = np.full((len(sums), stream.CUT_FIELDS), -1, dtype=np.int64)
         lock = threading.Lock()
 
         def search(start: int, stop: int) -> None:
-            found = self._scan(used[start:stop], constraints, sums, allowed)
+            found = self._scan(used[start:stop], searched, sums, allowed, constraints)
             with lock:
                 stream.merge_cuts(found, cuts)
 
@@ -119,9 +130,10 @@ class Passes:
     def _scan(
         self,
         columns: Sequence[int],
-        constraints: SearchedNodes,
+        searched: SearchedNodes,
         sums: IntArray,
         allowed: npt.NDArray[np.uint8],
+        constraints: ConstrainedNodes | None,
     ) -> IntArray:
         """The best cuts in some columns."""
         n_slots = len(sums)
@@ -141,7 +153,7 @@ class Passes:
                 if task.piece == 0:
                     scan.absent[:] = 0
                 stream.sum_present(
-                    entries, piece.n_entries, self.rows, constraints.slot_of, scan.absent
+                    entries, piece.n_entries, self.rows, searched.slot_of, scan.absent
                 )
                 if last:
                     scan.absent[:] = sums - scan.absent
@@ -153,11 +165,12 @@ class Passes:
                 if not gaps:
                     scan.absent[:] = 0
             run = stream.scan_column(
-                entries, piece.n_entries, piece.place, run, self.rows, constraints, scan
-            )
+                entries, piece.n_entries, piece.place, run, task.column, self.rows, searched,
+                scan, constraints,
+            )  # fmt: skip
             if last:
                 stream.end_column(
-                    scan, task.column, allowed[task.column], length, constraints, found
+                    scan, task.column, allowed[task.column], length, searched, found, constraints
                 )
         return found
 

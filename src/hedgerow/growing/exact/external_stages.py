@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.frontier import keep_best
 from hedgerow.growing.core.gradients import gradient_pass, units_of
@@ -16,6 +16,8 @@ from hedgerow.growing.core.state import (
     IS_N_FEATURES,
     IS_ROUND,
     NODE_COUNT,
+    NODE_G,
+    NODE_H,
     Options,
     Rows,
     Settings,
@@ -37,6 +39,7 @@ from hedgerow.kernels.presorted.exact_stream import (
 from hedgerow.kernels.primitives.barrier import ThreadTeam
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
+from hedgerow.kernels.splits.monotone import bounds_of
 from hedgerow.kernels.splits.split import Limits, NodeSums, SplitRules, comparable, limits_of
 from hedgerow.objectives.derivatives import LossData
 
@@ -91,6 +94,32 @@ def common_limits(settings: Settings, rules: SplitRules, scalars: IntArray) -> L
 
 
 @kernel
+def bound_nodes(
+    settings: Settings,
+    rules: SplitRules,
+    nodes: IntArray,
+    table: IntArray,
+    scalars: IntArray,
+    options: Options,
+    bounds: FloatArray,
+) -> None:
+    """Write the bounds of each node: ``bounds`` is float64 (nodes, BOUND_FIELDS)."""
+    units = units_of(scalars, settings.constant_hessian, 0)
+    for k in range(len(nodes)):
+        row = table[nodes[k]]
+        sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
+        found = bounds_of(options.constraints, nodes[k], sums, units, rules)
+        bounds[k, 0] = found.low
+        bounds[k, 1] = found.high
+        bounds[k, 2] = found.score
+        bounds[k, 3] = found.rounding
+        bounds[k, 4] = found.gamma
+        bounds[k, 5] = found.toward
+        bounds[k, 6] = found.smooth
+        bounds[k, 7] = found.ordered
+
+
+@kernel
 def allow_nodes(
     settings: Settings,
     nodes: IntArray,
@@ -104,8 +133,9 @@ def allow_nodes(
 
     ``space`` is int32 (3, columns).
     """
+    sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
     for k in range(len(nodes)):
-        if settings.columns_by_level >= 1.0 and settings.columns_by_node >= 1.0:
+        if not sampled and options.constraints.together < 0:
             for j in range(scalars[IS_N_FEATURES]):
                 allowed[options.features[j], k] = 1
         else:

@@ -30,10 +30,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import IntArray, RowArray
+from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.presorted.exact import cut_score
 from hedgerow.kernels.primitives.intrinsics import bits_of_float, prefetch
+from hedgerow.kernels.splits.monotone import Bounds, ConstrainedColumn, cut_gain, gain_factor
 from hedgerow.kernels.splits.split import Limits
 
 AHEAD = 24
@@ -46,7 +47,7 @@ _ONE, _TWO = np.uint64(1), np.uint64(2)
 
 # Fields of a cut.
 (
-    CUT_SCORE,  # bit pattern of a float64 in units of the sums; -1: none
+    CUT_SCORE,  # bit pattern of a float64 in units of the sums, a gain if constrained; -1: none
     CUT_FEATURE,
     CUT_MISSING_LEFT,
     CUT_G,  # sums of the left side
@@ -88,6 +89,23 @@ class SearchedNodes(NamedTuple):
     limits: Limits
 
 
+class ConstrainedNodes(NamedTuple):
+    """Constraints on the cuts of the searched nodes.
+
+    sign, factor  float64 (n_features,), as in :class:`hedgerow.kernels.splits.monotone.Constraints`
+    bounds        float64 (slots, BOUND_FIELDS): the first fields of
+                  :class:`hedgerow.kernels.splits.monotone.Bounds`
+    """
+
+    sign: FloatArray
+    factor: FloatArray
+    bounds: FloatArray
+
+
+BOUND_FIELDS = 8
+"""Fields of the bounds of a node.  Those behind them belong to drawn and to forced cuts."""
+
+
 class Scan(NamedTuple):
     """State of the pass over a column, by slot.
 
@@ -121,9 +139,28 @@ def sum_present(
             sums[slot, 2] += 1
 
 
+@kernel(inline=True, inner=True)
+def column_in_node(
+    constraints: ConstrainedNodes, slot: int, feature: int, n_present: int
+) -> ConstrainedColumn:
+    """Return the constraints on a column in a node with ``n_present`` values in it."""
+    row = constraints.bounds[slot]
+    bounds = Bounds(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], 0, -1)
+    sign = constraints.sign[feature]
+    factor = gain_factor(sign, constraints.factor[feature], bounds)
+    return ConstrainedColumn(sign, factor, n_present, bounds)
+
+
 @kernel(inner=True)
 def note_cut(
-    scan: Scan, slot: int, missing_left: int, above: int, place: int, searched: SearchedNodes
+    scan: Scan,
+    slot: int,
+    missing_left: int,
+    above: int,
+    place: int,
+    feature: int,
+    searched: SearchedNodes,
+    constraints: ConstrainedNodes | None,
 ) -> None:
     """Score the cut before entry ``place`` and keep it if it beats the earlier cuts."""
     g, h, n = scan.sums[slot, 0], scan.sums[slot, 1], scan.sums[slot, 2]
@@ -150,7 +187,12 @@ def note_cut(
     h_left = float(h)
     if h_left < limits.lightest or limits.h - h_left < limits.lightest:
         return
-    score = cut_score(float(g), h_left, limits)
+    if constraints is None:
+        score = cut_score(float(g), h_left, limits)
+    else:
+        n_list = limits.n - scan.absent[slot, 2]
+        column = column_in_node(constraints, slot, feature, n_list)
+        score = cut_gain(float(g), h_left, n, n_present, limits, column)
     best = scan.best[slot, missing_left]
     if score >= 0.0 and bits_of_float(score) > best[CUT_SCORE]:
         best[CUT_SCORE] = bits_of_float(score)
@@ -169,9 +211,11 @@ def scan_column(
     n_entries: int,
     first_place: int,
     run: int,
+    feature: int,
     rows: StreamRows,
     searched: SearchedNodes,
     scan: Scan,
+    constraints: ConstrainedNodes | None,
 ) -> int:
     """Continue the pass over a column by some entries; return the run of the last entry.
 
@@ -192,9 +236,9 @@ def scan_column(
             continue
         if run != scan.run[slot] and sums[slot, 2] > 0:
             place = np.int64(first_place) + np.int64(i)
-            note_cut(scan, slot, np.int64(0), run, place, searched)
+            note_cut(scan, slot, np.int64(0), run, place, feature, searched, constraints)
             if scan.absent[slot, 2] > 0:
-                note_cut(scan, slot, np.int64(1), run, place, searched)
+                note_cut(scan, slot, np.int64(1), run, place, feature, searched, constraints)
         sums[slot, 0] += np.int64(quantized[_TWO * row])
         sums[slot, 1] += np.int64(quantized[_TWO * row + _ONE])
         sums[slot, 2] += 1
@@ -221,6 +265,7 @@ def end_column(
     length: int,
     searched: SearchedNodes,
     found: IntArray,
+    constraints: ConstrainedNodes | None,
 ) -> None:
     """Score the cuts after the last values, and write cuts that beat ``found`` to it.
 
@@ -232,7 +277,8 @@ def end_column(
         if n_list == 0 or allowed[slot] == 0:
             continue
         # The cut separates the missing rows; without any it leaves no row on the right.
-        note_cut(scan, slot, np.int64(0), scan.run[slot], np.int64(length), searched)
+        last, place = scan.run[slot], np.int64(length)
+        note_cut(scan, slot, np.int64(0), last, place, feature, searched, constraints)
         for missing_left in range(2):
             best = scan.best[slot, missing_left]
             best[CUT_FEATURE] = feature
