@@ -180,6 +180,7 @@ def grow(grower_of: Any, y: np.ndarray, loss: Any, weight: Any, n_rounds: int) -
             trees.append([getattr(tree, name) for name in FIELDS])
             trees[-1] += [part.copy() for part in grower.leaf_segments()]
             trees[-1].append(grower.rows_outside().copy())
+            trees[-1].append(np.array(grower.row_weights(trees[-1][len(FIELDS)]), float))
     return trees, raw
 
 
@@ -339,6 +340,62 @@ def test_bounds_hold_in_the_trees(tmp_path: Path) -> None:
         assert found.tobytes() != plain.tobytes()
 
 
+SAMPLES = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "sampling": st.just("goss"),
+            "goss_top_rate": st.sampled_from([0.0, 0.1, 0.6]),
+            "goss_other_rate": st.sampled_from([0.05, 0.4]),
+        }
+    ),
+    st.fixed_dictionaries(
+        {"sampling": st.just("mvs"), "subsample": st.sampled_from([0.02, 0.3, 0.9])}
+    ),
+)
+
+
+@settings(FEW, max_examples=80)
+@given(
+    params=SETTINGS,
+    sample=SAMPLES,
+    ordered=st.just({}) | ORDERED,
+    leaves=st.sampled_from(["auto", "line_search", "gradient"]),
+    rows=ROWS,
+)
+def test_trees_of_samples_by_gradients_are_those_of_growth_in_memory(
+    params: dict[str, Any],
+    sample: dict[str, Any],
+    ordered: dict[str, Any],
+    leaves: str,
+    rows: Rows,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    params = {name: value for name, value in params.items() if name != "subsample"}
+    chosen = {"tree_method": "exact", "leaf_estimation": leaves, **params, **sample, **ordered}
+    check_rows(rows, BoostParams(**chosen), tmp_path_factory)
+
+
+@pytest.mark.parametrize("memory_limit", [None, 1000])
+@pytest.mark.parametrize("sampling", ["goss", "mvs"])
+def test_weights_of_sampled_rows(sampling: str, memory_limit: int | None, tmp_path: Path) -> None:
+    X = make_table(3, 300, "float64", 0.2)
+    y = np.exp(2 * np.nan_to_num(X[:, 0]))
+    subsample = {"subsample": 0.4} if sampling == "mvs" else {}
+    params = BoostParams(
+        tree_method="exact", sampling=sampling, leaf_estimation="line_search", **subsample
+    )
+    check_same(X, y, params, [tmp_path], memory_limit=memory_limit)
+    loss, raw = make_objective("squared_error"), np.zeros((1, 300))
+    with stored(X, [tmp_path], 3000) as columns:
+        grower = ExternalExactGrower(columns, y, None, raw, loss, params)
+        with contextlib.closing(grower):
+            grower.grow(0, 0)
+            weights = grower.row_weights(grower.leaf_segments()[0])
+            assert weights is not None
+            assert len(np.unique(weights)) > 1
+            assert len(weights) + len(grower.rows_outside()) == 300
+
+
 def test_rows_in_a_mapped_file(tmp_path: Path) -> None:
     X = make_table(3, 300, "float64", 0.2)
     params = BoostParams(tree_method="exact", min_samples_leaf=2)
@@ -365,7 +422,6 @@ def test_little_room_for_nodes_that_may_not_be_taken(
     [
         ({"tree_method": "approx"}, "'approx' does not work on sorted columns on disk"),
         ({"tree_method": "hist"}, "'hist' does not work on sorted columns on disk"),
-        ({"sampling": "goss"}, "sampling='goss'"),
     ],
 )
 def test_what_is_not_done(settings: dict[str, Any], message: str, tmp_path: Path) -> None:

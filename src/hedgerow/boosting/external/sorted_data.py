@@ -43,6 +43,7 @@ from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import ParameterError
 from hedgerow.growing.exact.external import check_supported
+from hedgerow.growing.sampling.goss import weighs_sample
 from hedgerow.objectives import Objective
 from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.params import BoostParams
@@ -50,6 +51,7 @@ from hedgerow.params import BoostParams
 _SORT_SHARE = 0.5
 _ROW_SHARE = 0.75
 _LINE_SEARCH_BYTES = 48
+_SAMPLE_WEIGHT_BYTES = 16
 
 
 @contextmanager
@@ -97,11 +99,12 @@ def bytes_of_a_row(objective: Objective, params: BoostParams) -> int:
     """Return the memory in bytes that exact growth needs for each row, whatever the limit.
 
     It covers raw scores, arrays of the loss, one temporary float64 and, for a line search, the
-    rows by leaf.
+    rows by leaf, with the weights of a sample that follows gradients.
     """
     prepared = prepared_shape(objective, 1)[0]
     searches = params.leaf_estimation == "line_search" or not objective.second_order
-    return 8 * (objective.n_outputs + prepared + 1) + _LINE_SEARCH_BYTES * searches
+    needed = 8 * (objective.n_outputs + prepared + 1) + _LINE_SEARCH_BYTES * searches
+    return needed + _SAMPLE_WEIGHT_BYTES * weighs_sample(params)
 
 
 class _RowFiles:

@@ -56,7 +56,7 @@ from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.exact import external_stages as stages
 from hedgerow.growing.exact.external_passes import Move, Passes
 from hedgerow.growing.exact.grower import make_options, thresholds_between
-from hedgerow.growing.sampling.goss import follows_gradients
+from hedgerow.growing.sampling.goss import weights_of
 from hedgerow.kernels.presorted import exact_stream as stream
 from hedgerow.kernels.presorted.exact_stream import ConstrainedNodes, SearchedNodes, StreamRows
 from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
@@ -189,8 +189,8 @@ class ExternalExactGrower:
         return np.flatnonzero(self._rows.node == 0).astype(np.uint32)
 
     def row_weights(self, rows: RowArray) -> FloatArray | None:
-        """Weights of some rows in the last tree's sample: all count the same."""
-        return None
+        """Weights of some rows in the last tree's sample; see :func:`weights_of`."""
+        return weights_of(self._options, rows)
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
         """Rows of the last tree by leaf; see :func:`hedgerow.growing.core.setup.segments_of`."""
@@ -231,16 +231,23 @@ class ExternalExactGrower:
         return data[: 2 * n_rows], data[2 * n_rows :]
 
     def _compute_gradients(self) -> None:
-        no_rows = np.zeros(0, dtype=np.uint32)
-        rows = layout.Rows(no_rows, no_rows, self._rows.quantized, np.zeros(0, dtype=np.int64))
-        stages.compute_gradients(
-            self._team, self._settings, self._loss_data, rows, self._threads, self._scalars
-        )
+        """Fixed gradients of all rows, and marks of a sample that follows them."""
+        node, quantized = self._rows
+        ids, packed = np.zeros(0, dtype=np.uint32), np.zeros(0, dtype=np.int64)
+        # No row is in a node yet: keys and marks take the place of the numbers of nodes.
+        rows = layout.Rows(ids, node.view(np.uint32), quantized, packed)
+        team, settings, scalars = self._team, self._settings, self._scalars
+        stages.compute_gradients(team, settings, self._loss_data, rows, self._threads, scalars)
+        sampler = self._options.sampler
+        if sampler.method != layout.UNIFORM:
+            counts = self._threads.counts
+            stages.mark_by_gradient(team, settings, sampler, rows, counts, scalars)
 
     def _open_root(self) -> bool:
         sums = np.zeros(3, dtype=np.int64)
+        node, quantized = self._rows
         stages.place_rows(
-            self._settings, self._scalars, self._rows.quantized, self._rows.node, sums
+            self._settings, self._options.sampler, self._scalars, quantized, node, sums
         )
         scalars, root = self._scalars, self._tree.table[0]
         scalars[layout.IS_N_ROWS] = sums[2]
@@ -413,9 +420,4 @@ def check_supported(params: BoostParams) -> None:
         raise AllRowsNeededError(
             f"tree_method={params.tree_method!r} does not work on sorted columns on disk: "
             "use 'exact', or 'hist'."
-        )
-    if follows_gradients(params):
-        raise AllRowsNeededError(
-            f"tree_method='exact' on disk does not know sampling={params.sampling!r}: use "
-            "'uniform', tree_method='hist', or data that fit in memory."
         )

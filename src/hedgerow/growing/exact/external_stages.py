@@ -18,14 +18,17 @@ from hedgerow.growing.core.state import (
     NODE_COUNT,
     NODE_G,
     NODE_H,
+    UNIFORM,
     Options,
     Rows,
+    Sampler,
     Settings,
     Threads,
     Tree,
 )
 from hedgerow.growing.exact.stages import note_cut
 from hedgerow.growing.sampling.draws import ROW_STREAM, allow_columns
+from hedgerow.growing.sampling.goss import key_rows, mark_sample
 from hedgerow.kernels.presorted.exact_stream import (
     CUT_FEATURE,
     CUT_G,
@@ -58,23 +61,51 @@ def compute_gradients(
 
 
 @kernel
+def mark_by_gradient(
+    team: ThreadTeam,
+    settings: Settings,
+    sampler: Sampler,
+    rows: Rows,
+    counts: IntArray,
+    scalars: IntArray,
+) -> None:
+    """Mark the rows of a sample that follows gradients in ``rows.scratch``; by one thread.
+
+    Fixed gradients are multiplied by the weights of the rows.
+    """
+    place = (np.int64(0), settings.n_rows)
+    choice = key_rows(0, team, settings.n_rows, sampler, rows, counts, place)
+    mark_sample(0, team, settings, sampler, rows, counts, scalars, choice, place)
+
+
+@kernel
 def place_rows(
-    settings: Settings, scalars: IntArray, quantized: np.ndarray, node: np.ndarray, sums: IntArray
+    settings: Settings,
+    sampler: Sampler,
+    scalars: IntArray,
+    quantized: np.ndarray,
+    node: np.ndarray,
+    sums: IntArray,
 ) -> None:
     """Put the rows of the sample in the root (1), the others outside (0).
 
-    ``sums`` become g, h and number of the sample, which is that of
-    :func:`hedgerow.growing.sampling.draws.sample_rows`.
+    Samples that follow gradients are marked in ``node`` in this way already
+    (:func:`mark_by_gradient`), others are those of
+    :func:`hedgerow.growing.sampling.draws.sample_rows`.  ``sums`` become g, h and number of the
+    sample.
     """
     g, h, n = np.int64(0), np.int64(0), np.int64(0)
-    sampled = settings.subsample < 1.0
+    marked, sampled = sampler.method != UNIFORM, settings.subsample < 1.0
     limit = np.uint64(0)
     if sampled:
         limit = np.uint64(settings.subsample * 2.0**63) << np.uint64(1)
     stream = np.uint64(scalars[IS_ROUND] + ROW_STREAM)
     two, one = np.uint64(2), np.uint64(1)
     for row in range(np.uint64(settings.n_rows)):
-        inside = not sampled or hash64(settings.seed, stream, row) < limit
+        if marked:
+            inside = node[row] == 1
+        else:
+            inside = not sampled or hash64(settings.seed, stream, row) < limit
         node[row] = np.int32(inside)
         if inside:
             g += np.int64(quantized[two * row])
