@@ -288,6 +288,27 @@ def test_trees_are_those_of_growth_in_memory(
     check_rows(rows, BoostParams(tree_method="exact", **params), tmp_path_factory)
 
 
+APPROXIMATE = st.fixed_dictionaries(
+    {
+        "tree_method": st.just("approx"),
+        "sketch": st.sampled_from(["global", "local"]),
+        "sketch_eps": st.sampled_from([1e-9, 0.02, 0.1, 0.4, 0.95]),
+    }
+)
+METHODS = st.just({"tree_method": "exact"}) | APPROXIMATE
+
+
+@settings(FEW, max_examples=120)
+@given(params=SETTINGS, method=APPROXIMATE, rows=ROWS)
+def test_approximate_trees_are_those_of_growth_in_memory(
+    params: dict[str, Any],
+    method: dict[str, Any],
+    rows: Rows,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    check_rows(rows, BoostParams(**params, **method), tmp_path_factory)
+
+
 ORDERED = st.fixed_dictionaries(
     {"monotone_constraints": st.tuples(*[st.sampled_from([-1, 0, 1])] * 4)},
     optional={"monotone_penalty": st.sampled_from([0.5, 1.7])},
@@ -308,6 +329,7 @@ CONSTRAINTS = st.fixed_dictionaries(
 @settings(FEW, max_examples=80)
 @given(
     params=SETTINGS,
+    method=METHODS,
     constraints=CONSTRAINTS,
     ordered=st.just({}) | ORDERED,
     weighted=WEIGHTED,
@@ -315,29 +337,34 @@ CONSTRAINTS = st.fixed_dictionaries(
 )
 def test_constrained_trees_are_those_of_growth_in_memory(
     params: dict[str, Any],
+    method: dict[str, Any],
     constraints: dict[str, Any],
     ordered: dict[str, Any],
     weighted: dict[str, Any],
     rows: Rows,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    chosen = {"tree_method": "exact", **params, **constraints, **ordered, **weighted}
+    chosen = {**params, **method, **constraints, **ordered, **weighted}
     check_rows(rows, BoostParams(**chosen), tmp_path_factory)
 
 
-def test_bounds_hold_in_the_trees(tmp_path: Path) -> None:
-    """Every way of constraining has an effect, so that equal trees say something."""
+def test_options_have_an_effect(tmp_path: Path) -> None:
+    """Otherwise equal trees would say nothing."""
     X = make_table(5, 400, "float64", 0.2)
     y = np.sin(3 * np.nan_to_num(X[:, 0])) + np.nan_to_num(X[:, 1])
-    plain = check_same(X, y, BoostParams(tree_method="exact"), [tmp_path])
-    for constraints in (
+    found = {check_same(X, y, BoostParams(tree_method="exact"), [tmp_path]).tobytes()}
+    for options in (
+        {"tree_method": "approx", "sketch_eps": 0.1},
+        {"tree_method": "approx", "sketch_eps": 0.1, "sketch": "local"},
         {"monotone_constraints": (1, -1, 0, 0)},
         {"feature_penalties": (0.01, 1.0, 1.0, 1.0)},
         {"interaction_constraints": ((0,), (1, 2, 3))},
         {"path_smooth": 5.0},
     ):
-        found = check_same(X, y, BoostParams(tree_method="exact", **constraints), [tmp_path])
-        assert found.tobytes() != plain.tobytes()
+        chosen = {"tree_method": "exact", **options}
+        raw = check_same(X, y, BoostParams(**chosen), [tmp_path])
+        assert raw.tobytes() not in found
+        found.add(raw.tobytes())
 
 
 SAMPLES = st.one_of(
@@ -357,6 +384,7 @@ SAMPLES = st.one_of(
 @settings(FEW, max_examples=80)
 @given(
     params=SETTINGS,
+    method=METHODS,
     sample=SAMPLES,
     ordered=st.just({}) | ORDERED,
     leaves=st.sampled_from(["auto", "line_search", "gradient"]),
@@ -364,6 +392,7 @@ SAMPLES = st.one_of(
 )
 def test_trees_of_samples_by_gradients_are_those_of_growth_in_memory(
     params: dict[str, Any],
+    method: dict[str, Any],
     sample: dict[str, Any],
     ordered: dict[str, Any],
     leaves: str,
@@ -371,7 +400,7 @@ def test_trees_of_samples_by_gradients_are_those_of_growth_in_memory(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     params = {name: value for name, value in params.items() if name != "subsample"}
-    chosen = {"tree_method": "exact", "leaf_estimation": leaves, **params, **sample, **ordered}
+    chosen = {"leaf_estimation": leaves, **params, **method, **sample, **ordered}
     check_rows(rows, BoostParams(**chosen), tmp_path_factory)
 
 
@@ -415,24 +444,6 @@ def test_little_room_for_nodes_that_may_not_be_taken(
 
 
 # ---- what goes wrong -----------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"tree_method": "approx"}, "'approx' does not work on sorted columns on disk"),
-        ({"tree_method": "hist"}, "'hist' does not work on sorted columns on disk"),
-    ],
-)
-def test_what_is_not_done(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
-    X = make_table(0, 50, "float64", 0.0)
-    params = BoostParams(**({"tree_method": "exact"} | settings))
-    loss = make_objective("squared_error")
-    with (
-        stored(X, [tmp_path], 10**6) as columns,
-        pytest.raises(ParameterError, match=message),
-    ):
-        ExternalExactGrower(columns, X[:, 0], None, np.zeros((1, 50)), loss, params)
 
 
 def test_tables_that_cannot_be_sorted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hedgerow.boosting.loop.strategy import ALL_OUTPUTS, ONE_OUTPUT
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError, DataError
-from hedgerow.growing.exact.external import check_supported
 from hedgerow.params import BoostParams
 
 _NEED_ALL_ROWS = (
@@ -63,8 +62,6 @@ def check_parts(data: object, params: BoostParams, init_model: object = None) ->
         raise AllRowsNeededError(f"{named}: trees on rows in parts do not support this.")
     check_trees(params)
     check_bundles(params)
-    if params.tree_method != "hist":
-        check_supported(params)
 
 
 def check_backoff(table: AnyTable) -> None:

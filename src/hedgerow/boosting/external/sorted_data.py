@@ -1,4 +1,4 @@
-"""Exact search on external memory: ``tree_method="exact"`` on files.
+"""Exact and approximate search on external memory: ``tree_method`` "exact" or "approx" on files.
 
 ::
 
@@ -42,7 +42,6 @@ from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import ParameterError
-from hedgerow.growing.exact.external import check_supported
 from hedgerow.growing.sampling.goss import weighs_sample
 from hedgerow.objectives import Objective
 from hedgerow.objectives.precomputed import prepared_shape
@@ -69,7 +68,7 @@ def sorted_rows(
         Surveyed; rows in files or batches.
     objective : Objective
     plan : StorePlan
-        Its ``tree_method`` is ``"exact"``.
+        Its ``tree_method`` is ``"exact"`` or ``"approx"``.
     valid : mapping from str to Dataset or ExternalData
         Validation rows from the user.
 
@@ -81,11 +80,10 @@ def sorted_rows(
     """
     if not isinstance(data, FileDataset):
         raise ParameterError(
-            "tree_method='exact' sorts complete columns, but here rows are divided between "
-            "machines: use tree_method='hist'."
+            f"tree_method={plan.params.tree_method!r} sorts complete columns, but here rows are "
+            "divided between machines: use tree_method='hist'."
         )
     check_rows_alone(objective)
-    check_supported(plan.params)
     with ExitStack() as stack:
         rows = _SortedRows(data, plan, stack)
         given = {
@@ -183,9 +181,10 @@ def _check_room(data: FileDataset, plan: StorePlan) -> None:
     least = int(each * data.n_counted / _ROW_SHARE)
     if least > data.memory_limit:
         raise ParameterError(
-            f"memory_limit of {shown_bytes(data.memory_limit)} is too small: tree_method='exact' "
-            f"keeps {each} bytes of each of {data.n_counted:,} rows in memory, and needs at least "
-            f"{shown_bytes(least)}; give as much, or use tree_method='hist'."
+            f"memory_limit of {shown_bytes(data.memory_limit)} is too small: "
+            f"tree_method={plan.params.tree_method!r} keeps {each} bytes of each of "
+            f"{data.n_counted:,} rows in memory, and needs at least {shown_bytes(least)}; give as "
+            "much, or use tree_method='hist'."
         )
 
 

@@ -29,7 +29,7 @@ from hedgerow.growing.core.state import (
 from hedgerow.growing.exact.stages import note_cut
 from hedgerow.growing.sampling.draws import ROW_STREAM, allow_columns
 from hedgerow.growing.sampling.goss import key_rows, mark_sample
-from hedgerow.kernels.presorted.exact_stream import (
+from hedgerow.kernels.presorted.stream_cuts import (
     CUT_FEATURE,
     CUT_G,
     CUT_H,
