@@ -90,6 +90,18 @@ CASES: list[tuple[str, dict[str, Any], str | None, str | None]] = [
     ("k", {"objective": "logistic", "early_stopping": "oob", "subsample": 0.5}, "w", None),
     ("t", {"objective": "softmax", "early_stopping": True}, None, None),
     ("y", {"objective": "huber", "eval_metric": ["mae"]}, "w", None),
+    ("y", {"sampling": "goss", "early_stopping": True, "patience": 2}, "w", None),
+    ("y", {"sampling": "mvs", "subsample": 0.3, "boosting": "dart"}, None, "o"),
+    ("y", {"sampling": "goss", "objective": "absolute_error"}, "w", None),
+    ("k", {"sampling": "mvs", "subsample": 0.4, "leaf_estimation": "line_search"}, "w", None),
+    ("t", {"sampling": "goss", "objective": "softmax"}, None, None),
+    ("y", {"tree_method": "approx"}, "w", None),
+    ("t", {"tree_method": "approx", "objective": "softmax", "colsample_bynode": 0.5}, None, None),
+    ("y", {"tree_method": "approx", "sketch": "local", "sketch_eps": 0.1}, "w", "o"),
+    ("k", {"tree_method": "approx", "sampling": "goss", "objective": "logistic"}, "w", None),
+    ("y", {"monotone_constraints": {"b": 1}, "monotone_penalty": 0.5}, "w", None),
+    ("y", {"interaction_constraints": [["a", "b"], ["c"]], "path_smooth": 3.0}, None, "o"),
+    ("t", {"objective": "softmax", "feature_penalties": {"c": 0.5}}, "w", None),
 ]
 
 

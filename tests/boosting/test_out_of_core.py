@@ -153,7 +153,6 @@ def test_a_source_is_read_twice_if_no_row_is_set_aside(tmp_path: Path) -> None:
 def test_what_needs_more_memory_than_there_may_be(tmp_path: Path, monkeypatch: Any) -> None:
     path = write(simple(200), tmp_path / "a.parquet")
     for params, match in (
-        ({"tree_method": "approx"}, "tree_method='approx'"),
         ({"bundle_features": True}, "bundle_features=True"),
         ({"max_conflict_rate": 0.1}, "max_conflict_rate=0.1"),
     ):

@@ -7,7 +7,7 @@ import errno
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -180,6 +180,7 @@ def grow(grower_of: Any, y: np.ndarray, loss: Any, weight: Any, n_rounds: int) -
             trees.append([getattr(tree, name) for name in FIELDS])
             trees[-1] += [part.copy() for part in grower.leaf_segments()]
             trees[-1].append(grower.rows_outside().copy())
+            trees[-1].append(np.array(grower.row_weights(trees[-1][len(FIELDS)]), float))
     return trees, raw
 
 
@@ -192,7 +193,8 @@ def check_same(
     weight: np.ndarray | None = None,
     limit: int = 3000,
     memory_limit: int | None = None,
-) -> None:
+) -> np.ndarray:
+    """Compare trees, and raw scores; return the scores."""
     loss = make_objective(objective) if isinstance(objective, str) else objective
     blocks = sort_columns(read_table(X))
     expected, raw = grow(
@@ -214,6 +216,7 @@ def check_same(
                     assert (a.dtype, a.shape) == (b.dtype, b.shape)
                     assert a.tobytes() == b.tobytes()
             assert raw.tobytes() == raw_found.tobytes()
+    return raw
 
 
 SETTINGS = st.fixed_dictionaries(
@@ -238,9 +241,19 @@ SETTINGS = st.fixed_dictionaries(
 )
 
 
-@settings(FEW, max_examples=60)
-@given(
-    params=SETTINGS,
+class Rows(NamedTuple):
+    """What rows of a random test are made from."""
+
+    seed: int
+    n_rows: int
+    kind: str
+    missing: float
+    objective: str
+    weighted: bool
+
+
+ROWS = st.builds(
+    Rows,
     seed=st.integers(0, 99),
     n_rows=st.integers(2, 260),
     kind=st.sampled_from(["float64", "float32", "int"]),
@@ -248,29 +261,168 @@ SETTINGS = st.fixed_dictionaries(
     objective=st.sampled_from(["squared_error", "logistic", "softmax"]),
     weighted=st.booleans(),
 )
-def test_trees_are_those_of_growth_in_memory(
-    params: dict[str, Any],
-    seed: int,
-    n_rows: int,
-    kind: str,
-    missing: float,
-    objective: str,
-    weighted: bool,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    X = make_table(seed, n_rows, kind, missing)
-    rng = np.random.default_rng(seed)
-    y = np.nan_to_num(X[:, 0] / (1.0 + np.abs(X[:, 0]))) + 0.3 * rng.normal(size=n_rows)
-    loss: Any = objective
-    if objective == "logistic":
+
+
+def check_rows(rows: Rows, params: BoostParams, folders: pytest.TempPathFactory) -> None:
+    """Grow trees on rows in memory, and on one or two folders, and compare them."""
+    X = make_table(rows.seed, rows.n_rows, rows.kind, rows.missing)
+    rng = np.random.default_rng(rows.seed)
+    y = np.nan_to_num(X[:, 0] / (1.0 + np.abs(X[:, 0]))) + 0.3 * rng.normal(size=rows.n_rows)
+    loss: Any = rows.objective
+    if rows.objective == "logistic":
         y = (y > 0).astype(float)
         y[:2] = 0, 1
-    if objective == "softmax":
+    if rows.objective == "softmax":
         y = np.digitize(y, (-0.2, 0.3)).astype(float)
         loss = make_objective("softmax", 3)
-    weight = rng.uniform(0.2, 3.0, n_rows) if weighted else None
-    folders = [tmp_path_factory.mktemp("columns") for _ in range(1 + seed % 2)]
-    check_same(X, y, BoostParams(tree_method="exact", **params), folders, loss, weight)
+    weight = rng.uniform(0.2, 3.0, rows.n_rows) if rows.weighted else None
+    made = [folders.mktemp("columns") for _ in range(1 + rows.seed % 2)]
+    check_same(X, y, params, made, loss, weight)
+
+
+@settings(FEW, max_examples=60)
+@given(params=SETTINGS, rows=ROWS)
+def test_trees_are_those_of_growth_in_memory(
+    params: dict[str, Any], rows: Rows, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    check_rows(rows, BoostParams(tree_method="exact", **params), tmp_path_factory)
+
+
+APPROXIMATE = st.fixed_dictionaries(
+    {
+        "tree_method": st.just("approx"),
+        "sketch": st.sampled_from(["global", "local"]),
+        "sketch_eps": st.sampled_from([1e-9, 0.02, 0.1, 0.4, 0.95]),
+    }
+)
+METHODS = st.just({"tree_method": "exact"}) | APPROXIMATE
+
+
+@settings(FEW, max_examples=120)
+@given(params=SETTINGS, method=APPROXIMATE, rows=ROWS)
+def test_approximate_trees_are_those_of_growth_in_memory(
+    params: dict[str, Any],
+    method: dict[str, Any],
+    rows: Rows,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    check_rows(rows, BoostParams(**params, **method), tmp_path_factory)
+
+
+ORDERED = st.fixed_dictionaries(
+    {"monotone_constraints": st.tuples(*[st.sampled_from([-1, 0, 1])] * 4)},
+    optional={"monotone_penalty": st.sampled_from([0.5, 1.7])},
+)
+WEIGHTED = st.sampled_from([{}, {"feature_weights": (1.0, 0.0, 3.0, 0.5), "colsample_bynode": 0.6}])
+CONSTRAINTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "feature_penalties": st.tuples(*[st.sampled_from([0.0, 0.4, 1.0])] * 4),
+        "interaction_constraints": st.sampled_from(
+            ["no_interactions", "pairwise", ((0, 1), (1, 2), (3,)), ((0, 3), (1, 2))]
+        ),
+        "path_smooth": st.sampled_from([0.7, 40.0]),
+    },
+)
+
+
+@settings(FEW, max_examples=80)
+@given(
+    params=SETTINGS,
+    method=METHODS,
+    constraints=CONSTRAINTS,
+    ordered=st.just({}) | ORDERED,
+    weighted=WEIGHTED,
+    rows=ROWS,
+)
+def test_constrained_trees_are_those_of_growth_in_memory(
+    params: dict[str, Any],
+    method: dict[str, Any],
+    constraints: dict[str, Any],
+    ordered: dict[str, Any],
+    weighted: dict[str, Any],
+    rows: Rows,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    chosen = {**params, **method, **constraints, **ordered, **weighted}
+    check_rows(rows, BoostParams(**chosen), tmp_path_factory)
+
+
+def test_options_have_an_effect(tmp_path: Path) -> None:
+    """Otherwise equal trees would say nothing."""
+    X = make_table(5, 400, "float64", 0.2)
+    y = np.sin(3 * np.nan_to_num(X[:, 0])) + np.nan_to_num(X[:, 1])
+    found = {check_same(X, y, BoostParams(tree_method="exact"), [tmp_path]).tobytes()}
+    for options in (
+        {"tree_method": "approx", "sketch_eps": 0.1},
+        {"tree_method": "approx", "sketch_eps": 0.1, "sketch": "local"},
+        {"monotone_constraints": (1, -1, 0, 0)},
+        {"feature_penalties": (0.01, 1.0, 1.0, 1.0)},
+        {"interaction_constraints": ((0,), (1, 2, 3))},
+        {"path_smooth": 5.0},
+    ):
+        chosen = {"tree_method": "exact", **options}
+        raw = check_same(X, y, BoostParams(**chosen), [tmp_path])
+        assert raw.tobytes() not in found
+        found.add(raw.tobytes())
+
+
+SAMPLES = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "sampling": st.just("goss"),
+            "goss_top_rate": st.sampled_from([0.0, 0.1, 0.6]),
+            "goss_other_rate": st.sampled_from([0.05, 0.4]),
+        }
+    ),
+    st.fixed_dictionaries(
+        {"sampling": st.just("mvs"), "subsample": st.sampled_from([0.02, 0.3, 0.9])}
+    ),
+)
+
+
+@settings(FEW, max_examples=80)
+@given(
+    params=SETTINGS,
+    method=METHODS,
+    sample=SAMPLES,
+    ordered=st.just({}) | ORDERED,
+    leaves=st.sampled_from(["auto", "line_search", "gradient"]),
+    rows=ROWS,
+)
+def test_trees_of_samples_by_gradients_are_those_of_growth_in_memory(
+    params: dict[str, Any],
+    method: dict[str, Any],
+    sample: dict[str, Any],
+    ordered: dict[str, Any],
+    leaves: str,
+    rows: Rows,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    params = {name: value for name, value in params.items() if name != "subsample"}
+    chosen = {"leaf_estimation": leaves, **params, **method, **sample, **ordered}
+    check_rows(rows, BoostParams(**chosen), tmp_path_factory)
+
+
+@pytest.mark.parametrize("memory_limit", [None, 1000])
+@pytest.mark.parametrize("sampling", ["goss", "mvs"])
+def test_weights_of_sampled_rows(sampling: str, memory_limit: int | None, tmp_path: Path) -> None:
+    X = make_table(3, 300, "float64", 0.2)
+    y = np.exp(2 * np.nan_to_num(X[:, 0]))
+    subsample = {"subsample": 0.4} if sampling == "mvs" else {}
+    params = BoostParams(
+        tree_method="exact", sampling=sampling, leaf_estimation="line_search", **subsample
+    )
+    check_same(X, y, params, [tmp_path], memory_limit=memory_limit)
+    loss, raw = make_objective("squared_error"), np.zeros((1, 300))
+    with stored(X, [tmp_path], 3000) as columns:
+        grower = ExternalExactGrower(columns, y, None, raw, loss, params)
+        with contextlib.closing(grower):
+            grower.grow(0, 0)
+            weights = grower.row_weights(grower.leaf_segments()[0])
+            assert weights is not None
+            assert len(np.unique(weights)) > 1
+            assert len(weights) + len(grower.rows_outside()) == 300
 
 
 def test_rows_in_a_mapped_file(tmp_path: Path) -> None:
@@ -292,26 +444,6 @@ def test_little_room_for_nodes_that_may_not_be_taken(
 
 
 # ---- what goes wrong -----------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"tree_method": "approx"}, "'approx' does not work on sorted columns on disk"),
-        ({"tree_method": "hist"}, "'hist' does not work on sorted columns on disk"),
-        ({"monotone_constraints": (1, 0, 0, 0)}, "monotone_constraints"),
-        ({"sampling": "goss"}, "sampling='goss'"),
-    ],
-)
-def test_what_is_not_done(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
-    X = make_table(0, 50, "float64", 0.0)
-    params = BoostParams(**({"tree_method": "exact"} | settings))
-    loss = make_objective("squared_error")
-    with (
-        stored(X, [tmp_path], 10**6) as columns,
-        pytest.raises(ParameterError, match=message),
-    ):
-        ExternalExactGrower(columns, X[:, 0], None, np.zeros((1, 50)), loss, params)
 
 
 def test_tables_that_cannot_be_sorted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

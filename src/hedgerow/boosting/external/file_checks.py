@@ -5,7 +5,6 @@ from __future__ import annotations
 from hedgerow.boosting.loop.strategy import ALL_OUTPUTS, ONE_OUTPUT, holds_vectors
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError, DataError
-from hedgerow.growing.exact.external import check_supported
 from hedgerow.params import BoostParams
 
 
@@ -72,8 +71,6 @@ def check_parts(data: object, params: BoostParams) -> None:
     if data is None:
         check_chunk_trees(params)
     check_bundles(params)
-    if params.tree_method != "hist":
-        check_supported(params)
 
 
 def check_backoff(table: AnyTable) -> None:

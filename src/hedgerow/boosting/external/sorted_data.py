@@ -1,4 +1,4 @@
-"""Exact search on external memory: ``tree_method="exact"`` on files.
+"""Exact and approximate search on external memory: ``tree_method`` "exact" or "approx" on files.
 
 ::
 
@@ -41,7 +41,7 @@ from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError, ParameterError
-from hedgerow.growing.exact.external import check_supported
+from hedgerow.growing.sampling.goss import weighs_sample
 from hedgerow.objectives import Objective
 from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.params import BoostParams
@@ -49,6 +49,7 @@ from hedgerow.params import BoostParams
 _SORT_SHARE = 0.5
 _ROW_SHARE = 0.75
 _LINE_SEARCH_BYTES = 48
+_SAMPLE_WEIGHT_BYTES = 16
 
 
 @contextmanager
@@ -66,7 +67,7 @@ def sorted_rows(
         Surveyed; rows in files or batches.
     objective : Objective
     plan : StorePlan
-        Its ``tree_method`` is ``"exact"``.
+        Its ``tree_method`` is ``"exact"`` or ``"approx"``.
     valid : mapping from str to Dataset or ExternalData
         Validation rows from the user.
 
@@ -78,15 +79,14 @@ def sorted_rows(
     """
     if not isinstance(data, FileDataset):
         raise ParameterError(
-            "tree_method='exact' sorts complete columns, but here rows are divided between "
-            "machines: use tree_method='hist'."
+            f"tree_method={plan.params.tree_method!r} sorts complete columns, but here rows are "
+            "divided between machines: use tree_method='hist'."
         )
     if data.has_queries:
         raise AllRowsNeededError(
             f"objective {objective.name!r} with tree_method={plan.params.tree_method!r} needs all "
             "rows in memory: with rows in chunks use tree_method='hist'."
         )
-    check_supported(plan.params)
     with ExitStack() as stack:
         rows = _SortedRows(data, plan, stack)
         given = {
@@ -100,11 +100,12 @@ def bytes_of_a_row(objective: Objective, params: BoostParams) -> int:
     """Return the memory in bytes that exact growth needs for each row, whatever the limit.
 
     It covers raw scores, arrays of the loss, one temporary float64 and, for a line search, the
-    rows by leaf.
+    rows by leaf, with the weights of a sample that follows gradients.
     """
     prepared = prepared_shape(objective, 1)[0]
     searches = params.leaf_estimation == "line_search" or not objective.second_order
-    return 8 * (objective.n_outputs + prepared + 1) + _LINE_SEARCH_BYTES * searches
+    needed = 8 * (objective.n_outputs + prepared + 1) + _LINE_SEARCH_BYTES * searches
+    return needed + _SAMPLE_WEIGHT_BYTES * weighs_sample(params)
 
 
 class _RowFiles:
@@ -183,9 +184,10 @@ def _check_room(data: FileDataset, plan: StorePlan) -> None:
     least = int(each * data.n_counted / _ROW_SHARE)
     if least > data.memory_limit:
         raise ParameterError(
-            f"memory_limit of {shown_bytes(data.memory_limit)} is too small: tree_method='exact' "
-            f"keeps {each} bytes of each of {data.n_counted:,} rows in memory, and needs at least "
-            f"{shown_bytes(least)}; give as much, or use tree_method='hist'."
+            f"memory_limit of {shown_bytes(data.memory_limit)} is too small: "
+            f"tree_method={plan.params.tree_method!r} keeps {each} bytes of each of "
+            f"{data.n_counted:,} rows in memory, and needs at least {shown_bytes(least)}; give as "
+            "much, or use tree_method='hist'."
         )
 
 

@@ -139,6 +139,12 @@ class Order:
         return int(self._table[node, layout.NODE_DEPTH]) if self._depthwise else 0
 
 
+def numbered_bounds(options: layout.Options, order: Order) -> layout.Options:
+    """The options, with the bounds of nodes in the order of the numbers of the nodes."""
+    constraints, found = options.constraints, order.nodes()[0]
+    return options._replace(constraints=constraints._replace(bounds=constraints.bounds[found]))
+
+
 def numbered(tree: layout.Tree, order: Order) -> layout.Tree:
     """Copy the nodes that are in the tree, in the order of their numbers."""
     found, left = order.nodes()

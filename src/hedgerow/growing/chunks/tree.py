@@ -13,7 +13,7 @@ from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.growing.chunks import nodes as stages
 from hedgerow.growing.chunks.exchange import Exchange
-from hedgerow.growing.chunks.order import Order, numbered
+from hedgerow.growing.chunks.order import Order, numbered, numbered_bounds
 from hedgerow.growing.chunks.setup import columns_of, options_of, own_of
 from hedgerow.growing.chunks.space import Sizes, Space
 from hedgerow.growing.chunks.stages import SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, Building
@@ -312,10 +312,7 @@ class ChunkTree:
         found, _ = self.order.nodes()
         tree = numbered(self._tree, self.order)
         table, n_nodes = tree.table, len(found)
-        constraints = self._options.constraints
-        options = self._options._replace(
-            constraints=constraints._replace(bounds=constraints.bounds[found])
-        )
+        options = numbered_bounds(self._options, self.order)
         scalars = self.scalars.copy()
         scalars[layout.IS_N_NODES] = n_nodes
         sums = np.zeros((1, 2, n_nodes), dtype=np.int64)

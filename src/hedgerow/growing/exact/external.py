@@ -1,4 +1,4 @@
-"""Exact growth on sorted columns that are on disk: the trees of ``ExactGrower``.
+"""Exact and approximate growth on sorted columns on disk: the trees of ``ExactGrower``.
 
 ::
 
@@ -33,12 +33,10 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray, aligned_em
 from hedgerow.data.external.block_files import BlockFile
 from hedgerow.data.external.column_files import ColumnFiles
 from hedgerow.data.external.scratch import explained
-from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks import nodes
-from hedgerow.growing.chunks.order import Order, numbered
+from hedgerow.growing.chunks.order import Order, numbered, numbered_bounds
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.batch import JOB_FIELDS
-from hedgerow.growing.core.branches import is_constrained
 from hedgerow.growing.core.gradients import BLOCK
 from hedgerow.growing.core.setup import (
     begin_tree,
@@ -57,10 +55,14 @@ from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.exact import external_stages as stages
 from hedgerow.growing.exact.external_passes import Move, Passes
 from hedgerow.growing.exact.grower import make_options, thresholds_between
-from hedgerow.growing.sampling.goss import follows_gradients
+from hedgerow.growing.exact.sketches import make_sketch
+from hedgerow.growing.sampling.goss import weights_of
 from hedgerow.kernels.presorted import exact_stream as stream
-from hedgerow.kernels.presorted.exact_stream import SearchedNodes, StreamRows
+from hedgerow.kernels.presorted import stream_cuts as fields
+from hedgerow.kernels.presorted.exact_stream import StreamRows
+from hedgerow.kernels.presorted.stream_cuts import ConstrainedNodes, SearchedNodes
 from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
+from hedgerow.kernels.splits.split import Limits
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.precomputed import Given
@@ -99,18 +101,13 @@ class ExternalExactGrower:
         Raw scores; every grown tree is added to them in place.
     objective : Objective
     params : BoostParams
-        ``tree_method`` is ``"exact"``.
+        ``tree_method`` is ``"exact"`` or ``"approx"``.
     n_threads : int, default=1
     adds_scores : bool, default=True
         False: leave the raw scores to the caller.
     memory_limit : int, optional
         Bytes; where the arrays of rows take more than half of it, they are mapped
         from a file beside the columns.  Default: they are in memory.
-
-    Raises
-    ------
-    ParameterError
-        For what cannot be done on columns on disk; the message names the parameter.
     """
 
     def __init__(
@@ -125,7 +122,6 @@ class ExternalExactGrower:
         adds_scores: bool = True,
         memory_limit: int | None = None,
     ) -> None:
-        check_supported(params)
         self._columns, self._params, self._n_threads = columns, params, n_threads
         self._raw, self._adds_scores = raw, adds_scores
         n_rows, n_features = columns.n_rows, columns.n_features
@@ -140,7 +136,8 @@ class ExternalExactGrower:
         self._space: BlockFile | None = None
         quantized, node = self._row_arrays(n_rows, memory_limit)
         self._rows = StreamRows(node, quantized)
-        self._passes = Passes(columns, self._rows, n_threads)
+        self._sketch = make_sketch(params)
+        self._passes = Passes(columns, self._rows, n_threads, self._sketch)
         self._team = ThreadTeam(1, aligned_zeros(SIGNAL_SIZE, np.int64), *wait_addresses())
         self._threads = layout.Threads(
             cells=aligned_zeros((1, 1), np.int64),
@@ -151,7 +148,7 @@ class ExternalExactGrower:
         self._scalars = start_scalars(n_features, n_features, params)
         self._max_nodes = min(2 * n_rows, 2 * max_leaves * _SPARE) + 2
         self._tree = tree_arrays(self._max_nodes, 0)
-        self._cuts = np.zeros((self._max_nodes, stream.CUT_FIELDS), dtype=np.int64)
+        self._cuts = np.zeros((self._max_nodes, fields.CUT_FIELDS), dtype=np.int64)
         features = np.arange(n_features, dtype=np.int32)
         self._options = make_options(params, n_rows, features, 1, self._max_nodes)
         self._final = tree_arrays(0, 0)
@@ -189,8 +186,8 @@ class ExternalExactGrower:
         return np.flatnonzero(self._rows.node == 0).astype(np.uint32)
 
     def row_weights(self, rows: RowArray) -> FloatArray | None:
-        """Weights of some rows in the last tree's sample: all count the same."""
-        return None
+        """Weights of some rows in the last tree's sample; see :func:`weights_of`."""
+        return weights_of(self._options, rows)
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
         """Rows of the last tree by leaf; see :func:`hedgerow.growing.core.setup.segments_of`."""
@@ -209,7 +206,7 @@ class ExternalExactGrower:
     def close(self) -> None:
         """Give back the arrays of rows; the columns stay open."""
         self._rows = StreamRows(np.zeros(0, np.int32), np.zeros(0, np.int32))
-        self._passes = Passes(self._columns, self._rows, 1)
+        self._passes = Passes(self._columns, self._rows, 1, None)
         if self._space is not None:
             self._space.close()
             self._space.path.unlink(missing_ok=True)
@@ -231,23 +228,30 @@ class ExternalExactGrower:
         return data[: 2 * n_rows], data[2 * n_rows :]
 
     def _compute_gradients(self) -> None:
-        no_rows = np.zeros(0, dtype=np.uint32)
-        rows = layout.Rows(no_rows, no_rows, self._rows.quantized, np.zeros(0, dtype=np.int64))
-        stages.compute_gradients(
-            self._team, self._settings, self._loss_data, rows, self._threads, self._scalars
-        )
+        """Fixed gradients of all rows, and marks of a sample that follows them."""
+        node, quantized = self._rows
+        ids, packed = np.zeros(0, dtype=np.uint32), np.zeros(0, dtype=np.int64)
+        # No row is in a node yet: keys and marks take the place of the numbers of nodes.
+        rows = layout.Rows(ids, node.view(np.uint32), quantized, packed)
+        team, settings, scalars = self._team, self._settings, self._scalars
+        stages.compute_gradients(team, settings, self._loss_data, rows, self._threads, scalars)
+        sampler = self._options.sampler
+        if sampler.method != layout.UNIFORM:
+            counts = self._threads.counts
+            stages.mark_by_gradient(team, settings, sampler, rows, counts, scalars)
 
     def _open_root(self) -> bool:
         sums = np.zeros(3, dtype=np.int64)
+        node, quantized = self._rows
         stages.place_rows(
-            self._settings, self._scalars, self._rows.quantized, self._rows.node, sums
+            self._settings, self._options.sampler, self._scalars, quantized, node, sums
         )
         scalars, root = self._scalars, self._tree.table[0]
         scalars[layout.IS_N_ROWS] = sums[2]
         scalars[layout.IS_DROPPED_BITS] = 0
         nodes.open_root(self._settings, self._rules, self._tree, scalars, self._options)
         root[[layout.NODE_G, layout.NODE_H]] = sums[:2]
-        self._limits = stages.common_limits(self._settings, self._rules, self._scalars)
+        self._limits = Limits(*stages.common_limits(self._settings, self._rules, scalars))
         return bool(scalars[layout.IS_N_SEARCHED] > 0)
 
     def _grow_further(self, order: Order) -> bool:
@@ -281,10 +285,10 @@ class ExternalExactGrower:
         moves: dict[int, list[Move]] = {}
         for parent in parents.tolist():
             row, cut = self._tree.table[parent], self._cuts[parent]
-            column, place = int(cut[stream.CUT_FEATURE]), int(cut[stream.CUT_PLACE])
+            column, place = int(cut[fields.CUT_FEATURE]), int(cut[fields.CUT_PLACE])
             length = self._columns.length(column)
-            to_left = bool(cut[stream.CUT_MISSING_LEFT])
-            if cut[stream.CUT_N_LIST] == row[layout.NODE_COUNT]:
+            to_left = bool(cut[fields.CUT_MISSING_LEFT])
+            if cut[fields.CUT_N_LIST] == row[layout.NODE_COUNT]:
                 to_left = 2 * place > length  # none is missing: read the smaller part
             left, right = int(row[layout.NODE_LEFT]), int(row[layout.NODE_RIGHT])
             stay, go = (left, right) if to_left else (right, left)
@@ -300,7 +304,7 @@ class ExternalExactGrower:
         slot_of[searched + 1] = np.arange(len(searched))
         sums = table[searched][:, [layout.NODE_G, layout.NODE_H, layout.NODE_COUNT]]
         floats = sums.astype(np.float64)
-        constraints = SearchedNodes(
+        nodes_searched = SearchedNodes(
             slot_of,
             np.ascontiguousarray(floats[:, 0]),
             np.ascontiguousarray(floats[:, 1]),
@@ -313,7 +317,13 @@ class ExternalExactGrower:
         stages.allow_nodes(
             self._settings, searched, table, self._scalars, space, allowed, self._options
         )
-        cuts = self._passes.search(constraints, sums, allowed)
+        used = np.flatnonzero(allowed.any(axis=1))
+        if searched[0] == 0 and self._sketch is not None and self._sketch.of_tree:
+            # The root chooses the candidates of nodes that use other columns, too.
+            self._sketch.begin_tree()
+            used = self._options.features[: self._scalars[layout.IS_N_FEATURES]]
+        constraints = self._constrained(searched)
+        cuts = self._passes.search(used.tolist(), nodes_searched, sums, allowed, constraints)
         self._cuts[searched] = cuts
         space_of_found = np.zeros((1, 1, layout.FOUND_FIELDS), dtype=np.int64)
         stages.commit_nodes(
@@ -327,6 +337,18 @@ class ExternalExactGrower:
             self._options,
         )
 
+    def _constrained(self, searched: IntArray) -> ConstrainedNodes | None:
+        """Constraints on the cuts of nodes; None where gains are not constrained."""
+        constraints = self._options.constraints
+        if constraints.scored == 0:
+            return None
+        bounds = np.zeros((len(searched), fields.BOUND_FIELDS))
+        stages.bound_nodes(
+            self._settings, self._rules, searched, self._tree.table, self._scalars, self._options,
+            bounds,
+        )  # fmt: skip
+        return ConstrainedNodes(constraints.sign, constraints.factor, bounds)
+
     # ---- the end of a tree -------------------------------------------------------
 
     def _finish(self, order: Order, output: int) -> GrownTree:
@@ -336,7 +358,8 @@ class ExternalExactGrower:
         sums = final.table[:, [layout.NODE_G, layout.NODE_H]].T[None].copy()
         n_found = int(self._scalars[layout.IS_N_NODES])
         self._scalars[layout.IS_N_NODES] = n_nodes
-        nodes.value_nodes(self._settings, self._rules, final, sums, self._scalars, self._options)
+        options = numbered_bounds(self._options, order)
+        nodes.value_nodes(self._settings, self._rules, final, sums, self._scalars, options)
         self._final = final
         self._leaf_of = self._leaves_of_found(found, left, n_found)
         if self._adds_scores:
@@ -378,9 +401,9 @@ class ExternalExactGrower:
         for column in np.unique(feature[inner]).tolist():
             here = feature[inner] == column
             chosen = cuts[inner[here]]
-            below[here] = self._columns.keys(column, chosen[:, stream.CUT_BELOW])
-            above[here] = self._columns.keys(column, chosen[:, stream.CUT_ABOVE])
-        apart = cuts[inner, stream.CUT_BELOW] == cuts[inner, stream.CUT_ABOVE]
+            below[here] = self._columns.keys(column, chosen[:, fields.CUT_BELOW])
+            above[here] = self._columns.keys(column, chosen[:, fields.CUT_ABOVE])
+        apart = cuts[inner, fields.CUT_BELOW] == cuts[inner, fields.CUT_ABOVE]
         dtype, kinds = self._columns.dtype, self._columns.schema.kinds
         keys = np.zeros(len(feature), dtype=np.int64)
         keys[inner] = thresholds_between(
@@ -392,22 +415,3 @@ class ExternalExactGrower:
 def _values(keys: IntArray, dtype: np.dtype[Any]) -> AnyArray:
     """Values of a table of this type from their keys."""
     return keys if dtype == np.int64 else floats_of_keys(keys).astype(dtype)
-
-
-def check_supported(params: BoostParams) -> None:
-    """Raise ``ParameterError`` for what exact growth on disk cannot do."""
-    if params.tree_method != "exact":
-        raise AllRowsNeededError(
-            f"tree_method={params.tree_method!r} does not work on sorted columns on disk: "
-            "use 'exact', or 'hist'."
-        )
-    if is_constrained(params):
-        raise AllRowsNeededError(
-            "tree_method='exact' on disk knows no monotone_constraints, feature_penalties, "
-            "interaction_constraints or path_smooth: use tree_method='hist', or a table in memory."
-        )
-    if follows_gradients(params):
-        raise AllRowsNeededError(
-            f"tree_method='exact' on disk does not know sampling={params.sampling!r}: use "
-            "'uniform', tree_method='hist', or data that fit in memory."
-        )

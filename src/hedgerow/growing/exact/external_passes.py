@@ -16,8 +16,15 @@ import numpy.typing as npt
 
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.data.external.column_files import ColumnFiles
+from hedgerow.growing.exact.sketches import ColumnCandidates, Sketch
 from hedgerow.kernels.presorted import exact_stream as stream
-from hedgerow.kernels.presorted.exact_stream import Scan, SearchedNodes, StreamRows
+from hedgerow.kernels.presorted.exact_stream import StreamRows
+from hedgerow.kernels.presorted.stream_cuts import (
+    CUT_FIELDS,
+    ConstrainedNodes,
+    Scan,
+    SearchedNodes,
+)
 from hedgerow.threads import run_blocks, work_ahead
 
 _ROWS_PER_THREAD = 1 << 16
@@ -53,11 +60,14 @@ class Passes:
     rows : StreamRows
     n_threads : int
         Threads divide the columns.
+    sketch : Sketch or None
+        None: every cut is scored.
     """
 
     columns: ColumnFiles
     rows: StreamRows
     n_threads: int
+    sketch: Sketch | None
 
     def send(self, default: npt.NDArray[np.int32], moves: Mapping[int, Sequence[Move]]) -> None:
         """Send the rows of node ``k`` to ``default[k]`` and then, by column, those of ``moves``."""
@@ -71,33 +81,41 @@ class Passes:
         listed = sorted(moves.items())
 
         def send(start: int, stop: int) -> None:
-            for column, constraints in listed[start:stop]:
-                self._send_present(column, constraints, len(default))
+            for column, moved in listed[start:stop]:
+                self._send_present(column, moved, len(default))
 
         run_blocks(send, len(listed), self.n_threads, 1)
 
     def search(
-        self, constraints: SearchedNodes, sums: IntArray, allowed: npt.NDArray[np.uint8]
+        self,
+        columns: Sequence[int],
+        searched: SearchedNodes,
+        sums: IntArray,
+        allowed: npt.NDArray[np.uint8],
+        constraints: ConstrainedNodes | None,
     ) -> IntArray:
         """The best cuts of some nodes, int64 (nodes, CUT_FIELDS).
 
         Parameters
         ----------
-        constraints : SearchedNodes
+        columns : sequence of int
+            To be scanned: those that some node may use, or more.
+        searched : SearchedNodes
         sums : int64 (nodes, 3)
             g, h and number of rows.
         allowed : uint8 (columns, nodes)
+        constraints : ConstrainedNodes or None
+            None where gains are not constrained.
         """
-        used = np.flatnonzero(allowed.any(axis=1)).tolist()
-        cuts = np.full((len(sums), stream.CUT_FIELDS), -1, dtype=np.int64)
+        cuts = np.full((len(sums), CUT_FIELDS), -1, dtype=np.int64)
         lock = threading.Lock()
 
         def search(start: int, stop: int) -> None:
-            found = self._scan(used[start:stop], constraints, sums, allowed)
+            found = self._scan(columns[start:stop], searched, sums, allowed, constraints)
             with lock:
                 stream.merge_cuts(found, cuts)
 
-        run_blocks(search, len(used), self.n_threads, 1)
+        run_blocks(search, len(columns), self.n_threads, 1)
         return cuts
 
     def _send_present(self, column: int, moves: Sequence[Move], n_nodes: int) -> None:
@@ -119,19 +137,15 @@ class Passes:
     def _scan(
         self,
         columns: Sequence[int],
-        constraints: SearchedNodes,
+        searched: SearchedNodes,
         sums: IntArray,
         allowed: npt.NDArray[np.uint8],
+        constraints: ConstrainedNodes | None,
     ) -> IntArray:
         """The best cuts in some columns."""
-        n_slots = len(sums)
-        scan = Scan(
-            sums=np.zeros((n_slots, 3), dtype=np.int64),
-            run=np.zeros(n_slots, dtype=np.int64),
-            absent=np.zeros((n_slots, 3), dtype=np.int64),
-            best=np.zeros((n_slots, 2, stream.CUT_FIELDS), dtype=np.int64),
-        )
-        found = np.full((n_slots, stream.CUT_FIELDS), -1, dtype=np.int64)
+        scan = _new_scan(len(sums))
+        found = np.full((len(sums), CUT_FIELDS), -1, dtype=np.int64)
+        choice = ColumnCandidates(self.sketch, len(sums), self._longest_piece(columns))
         run = 0
         for task, entries in self._read(list(self._tasks(columns))):
             pieces, length = self.columns.pieces[task.column], self.columns.length(task.column)
@@ -141,7 +155,7 @@ class Passes:
                 if task.piece == 0:
                     scan.absent[:] = 0
                 stream.sum_present(
-                    entries, piece.n_entries, self.rows, constraints.slot_of, scan.absent
+                    entries, piece.n_entries, self.rows, searched.slot_of, scan.absent
                 )
                 if last:
                     scan.absent[:] = sums - scan.absent
@@ -152,14 +166,24 @@ class Passes:
                 run = 0
                 if not gaps:
                     scan.absent[:] = 0
+                choice.begin(task.column, sums[:, 1] - scan.absent[:, 1])
             run = stream.scan_column(
-                entries, piece.n_entries, piece.place, run, self.rows, constraints, scan
-            )
+                entries, piece.n_entries, piece.place, run, task.column, self.rows, searched,
+                scan, constraints, choice.candidates, choice.quantiles,
+            )  # fmt: skip
+            choice.end_piece()
             if last:
                 stream.end_column(
-                    scan, task.column, allowed[task.column], length, constraints, found
-                )
+                    scan, task.column, allowed[task.column], length, searched, found, constraints,
+                    choice.quantiles,
+                )  # fmt: skip
+                choice.end(task.column)
         return found
+
+    def _longest_piece(self, columns: Sequence[int]) -> int:
+        """Entries of the longest piece of some columns."""
+        pieces = (piece for column in columns for piece in self.columns.pieces[column])
+        return max((piece.n_entries for piece in pieces), default=0)
 
     def _tasks(self, columns: Sequence[int]) -> Iterator[_Task]:
         for column in columns:
@@ -184,3 +208,12 @@ class Passes:
             return task, read(task.column, task.piece)
 
         yield from work_ahead(make, numbers, n_folders)
+
+
+def _new_scan(n_slots: int) -> Scan:
+    return Scan(
+        sums=np.zeros((n_slots, 3), dtype=np.int64),
+        run=np.zeros(n_slots, dtype=np.int64),
+        absent=np.zeros((n_slots, 3), dtype=np.int64),
+        best=np.zeros((n_slots, 2, CUT_FIELDS), dtype=np.int64),
+    )

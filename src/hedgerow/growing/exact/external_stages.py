@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.frontier import keep_best
 from hedgerow.growing.core.gradients import gradient_pass, units_of
@@ -16,15 +16,20 @@ from hedgerow.growing.core.state import (
     IS_N_FEATURES,
     IS_ROUND,
     NODE_COUNT,
+    NODE_G,
+    NODE_H,
+    UNIFORM,
     Options,
     Rows,
+    Sampler,
     Settings,
     Threads,
     Tree,
 )
 from hedgerow.growing.exact.stages import note_cut
 from hedgerow.growing.sampling.draws import ROW_STREAM, allow_columns
-from hedgerow.kernels.presorted.exact_stream import (
+from hedgerow.growing.sampling.goss import key_rows, mark_sample
+from hedgerow.kernels.presorted.stream_cuts import (
     CUT_FEATURE,
     CUT_G,
     CUT_H,
@@ -37,6 +42,7 @@ from hedgerow.kernels.presorted.exact_stream import (
 from hedgerow.kernels.primitives.barrier import ThreadTeam
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
+from hedgerow.kernels.splits.monotone import bounds_of
 from hedgerow.kernels.splits.split import Limits, NodeSums, SplitRules, comparable, limits_of
 from hedgerow.objectives.derivatives import LossData
 
@@ -55,23 +61,51 @@ def compute_gradients(
 
 
 @kernel
+def mark_by_gradient(
+    team: ThreadTeam,
+    settings: Settings,
+    sampler: Sampler,
+    rows: Rows,
+    counts: IntArray,
+    scalars: IntArray,
+) -> None:
+    """Mark the rows of a sample that follows gradients in ``rows.scratch``; by one thread.
+
+    Fixed gradients are multiplied by the weights of the rows.
+    """
+    place = (np.int64(0), settings.n_rows)
+    choice = key_rows(0, team, settings.n_rows, sampler, rows, counts, place)
+    mark_sample(0, team, settings, sampler, rows, counts, scalars, choice, place)
+
+
+@kernel
 def place_rows(
-    settings: Settings, scalars: IntArray, quantized: np.ndarray, node: np.ndarray, sums: IntArray
+    settings: Settings,
+    sampler: Sampler,
+    scalars: IntArray,
+    quantized: np.ndarray,
+    node: np.ndarray,
+    sums: IntArray,
 ) -> None:
     """Put the rows of the sample in the root (1), the others outside (0).
 
-    ``sums`` become g, h and number of the sample, which is that of
-    :func:`hedgerow.growing.sampling.draws.sample_rows`.
+    Samples that follow gradients are marked in ``node`` in this way already
+    (:func:`mark_by_gradient`), others are those of
+    :func:`hedgerow.growing.sampling.draws.sample_rows`.  ``sums`` become g, h and number of the
+    sample.
     """
     g, h, n = np.int64(0), np.int64(0), np.int64(0)
-    sampled = settings.subsample < 1.0
+    marked, sampled = sampler.method != UNIFORM, settings.subsample < 1.0
     limit = np.uint64(0)
     if sampled:
         limit = np.uint64(settings.subsample * 2.0**63) << np.uint64(1)
     stream = np.uint64(scalars[IS_ROUND] + ROW_STREAM)
     two, one = np.uint64(2), np.uint64(1)
     for row in range(np.uint64(settings.n_rows)):
-        inside = not sampled or hash64(settings.seed, stream, row) < limit
+        if marked:
+            inside = node[row] == 1
+        else:
+            inside = not sampled or hash64(settings.seed, stream, row) < limit
         node[row] = np.int32(inside)
         if inside:
             g += np.int64(quantized[two * row])
@@ -91,6 +125,32 @@ def common_limits(settings: Settings, rules: SplitRules, scalars: IntArray) -> L
 
 
 @kernel
+def bound_nodes(
+    settings: Settings,
+    rules: SplitRules,
+    nodes: IntArray,
+    table: IntArray,
+    scalars: IntArray,
+    options: Options,
+    bounds: FloatArray,
+) -> None:
+    """Write the bounds of each node: ``bounds`` is float64 (nodes, BOUND_FIELDS)."""
+    units = units_of(scalars, settings.constant_hessian, 0)
+    for k in range(len(nodes)):
+        row = table[nodes[k]]
+        sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
+        found = bounds_of(options.constraints, nodes[k], sums, units, rules)
+        bounds[k, 0] = found.low
+        bounds[k, 1] = found.high
+        bounds[k, 2] = found.score
+        bounds[k, 3] = found.rounding
+        bounds[k, 4] = found.gamma
+        bounds[k, 5] = found.toward
+        bounds[k, 6] = found.smooth
+        bounds[k, 7] = found.ordered
+
+
+@kernel
 def allow_nodes(
     settings: Settings,
     nodes: IntArray,
@@ -104,8 +164,9 @@ def allow_nodes(
 
     ``space`` is int32 (3, columns).
     """
+    sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
     for k in range(len(nodes)):
-        if settings.columns_by_level >= 1.0 and settings.columns_by_node >= 1.0:
+        if not sampled and options.constraints.together < 0:
             for j in range(scalars[IS_N_FEATURES]):
                 allowed[options.features[j], k] = 1
         else:

@@ -218,6 +218,35 @@ def count_ties(keys: RowArray, threshold: int, start: int, stop: int) -> int:
 
 
 @kernel(inner=True)
+def mark_sample(
+    thread: int,
+    team: ThreadTeam,
+    settings: Settings,
+    sampler: Sampler,
+    rows: Rows,
+    counts: IntArray,
+    scalars: IntArray,
+    choice: Choice,
+    place: tuple[int, int],
+) -> None:
+    """Replace the keys in ``rows.scratch`` by marks: 1 in the sample, else 0; count the sample.
+
+    Fixed numbers are multiplied by the weights.
+    """
+    stream, first_row = np.uint64(scalars[IS_ROUND] + ROW_STREAM), scalars[IS_FIRST_ROW]
+    if sampler.method == GOSS:
+        threshold, ties = np.int64(choice.threshold), choice.ties
+        counts[thread, COUNT_TIES] = count_ties(rows.scratch, threshold, place[0], place[1])
+        barrier(team)
+        for t in range(thread):
+            ties -= counts[t, COUNT_TIES]
+        taken = take_goss(settings, sampler, rows, stream, threshold, ties, first_row, place)
+    else:
+        taken = take_mvs(settings, sampler, rows, stream, choice.threshold, first_row, place)
+    counts[thread, COUNT_SAMPLED] = taken
+
+
+@kernel(inner=True)
 def choose_rows(
     thread: int,
     team: ThreadTeam,
@@ -233,17 +262,7 @@ def choose_rows(
 
     Their fixed numbers are multiplied by the weights, and packed.
     """
-    stream, first_row = np.uint64(scalars[IS_ROUND] + ROW_STREAM), scalars[IS_FIRST_ROW]
-    if sampler.method == GOSS:
-        threshold, ties = np.int64(choice.threshold), choice.ties
-        counts[thread, COUNT_TIES] = count_ties(rows.scratch, threshold, place[0], place[1])
-        barrier(team)
-        for t in range(thread):
-            ties -= counts[t, COUNT_TIES]
-        taken = take_goss(settings, sampler, rows, stream, threshold, ties, first_row, place)
-    else:
-        taken = take_mvs(settings, sampler, rows, stream, choice.threshold, first_row, place)
-    counts[thread, COUNT_SAMPLED] = taken
+    mark_sample(thread, team, settings, sampler, rows, counts, scalars, choice, place)
     barrier(team)
     span = bring_forward(thread, team, rows, counts, place)
     if sampler.packs == 1:
@@ -257,6 +276,25 @@ def choose_rows(
 
 
 @kernel(inner=True)
+def key_rows(
+    thread: int,
+    team: ThreadTeam,
+    n_rows: int,
+    sampler: Sampler,
+    rows: Rows,
+    counts: IntArray,
+    place: tuple[int, int],
+) -> Choice:
+    """Write the keys of the rows at ``place``; return the choice that the keys of all rows make."""
+    tally = sampler.tallies[thread]
+    clear_tally(tally)
+    write_keys(sampler, n_rows, rows, counts, tally[0], place)
+    goal = goal_of(sampler, n_rows)
+    found = find_threshold(thread, team, sampler, rows.scratch, goal, place)
+    return choice_of(sampler.method, found, goal)
+
+
+@kernel(inner=True)
 def sample_by_gradient(
     thread: int,
     team: ThreadTeam,
@@ -267,14 +305,8 @@ def sample_by_gradient(
     scalars: IntArray,
 ) -> None:
     """Choose the tree's rows by their fixed numbers and multiply these by the weights."""
-    n_rows = settings.n_rows
-    place = share(n_rows, thread, team.n_threads)
-    tally = sampler.tallies[thread]
-    clear_tally(tally)
-    write_keys(sampler, n_rows, rows, counts, tally[0], place)
-    goal = goal_of(sampler, n_rows)
-    found = find_threshold(thread, team, sampler, rows.scratch, goal, place)
-    choice = choice_of(sampler.method, found, goal)
+    place = share(settings.n_rows, thread, team.n_threads)
+    choice = key_rows(thread, team, settings.n_rows, sampler, rows, counts, place)
     choose_rows(thread, team, settings, sampler, rows, counts, scalars, choice, place)
 
 

@@ -302,6 +302,15 @@ def mark_sides(
         sides[np.uint64(source[i] & _ROW_BITS)] = np.uint8(i >= border)
 
 
+@kernel(inline=True, inner=True)
+def is_near(h: int, last: int, step: float) -> bool:
+    """Return whether a value's rank is less than ``step`` above that of the last candidate.
+
+    ``h`` and ``last`` are the sums of h before the values.
+    """
+    return float(h - last) < step
+
+
 @kernel(inner=True)
 def thin_runs(
     source: RowArray,
@@ -333,10 +342,10 @@ def thin_runs(
         at = to + (i - start)
         bit = np.uint32(0)
         if entry != row and i != start:
-            if float(h - last) >= step and waiting:
+            if waiting and not is_near(h, last, step):
                 target[at_waiting] |= _RUN_BIT
                 last = h_waiting
-            waiting = float(h - last) < step
+            waiting = is_near(h, last, step)
             if waiting:
                 at_waiting, h_waiting = at, h
             else:

@@ -16,6 +16,10 @@ instead, which takes memory::
 The cuts, their order and the arithmetic of their scores are the same as for lists, so
 the splits are the same to the last bit.
 
+Approximate search scores the cuts of candidates alone
+(:mod:`hedgerow.kernels.presorted.stream_cuts`).  Candidates of a whole tree are those of its
+root: their places are kept for the other nodes (:class:`Candidates`).
+
 Glossary
 --------
 run      number of distinct values read so far in the column; equal values share a run
@@ -32,9 +36,21 @@ import numpy as np
 
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.presorted.exact import cut_score
-from hedgerow.kernels.primitives.intrinsics import bits_of_float, prefetch
-from hedgerow.kernels.splits.split import Limits
+from hedgerow.kernels.presorted.stream_cuts import (
+    CUT_FEATURE,
+    CUT_MISSING_LEFT,
+    CUT_N_LIST,
+    CUT_SCORE,
+    ConstrainedNodes,
+    Cut,
+    Quantiles,
+    Scan,
+    SearchedNodes,
+    note_side,
+    offer_cut,
+    take_waiting,
+)
+from hedgerow.kernels.primitives.intrinsics import prefetch
 
 AHEAD = 24
 """Rows of entries are prefetched this far ahead; this many entries must follow the last one."""
@@ -43,22 +59,6 @@ _AHEAD = np.uint64(AHEAD)
 _ROW_BITS = np.uint32((1 << 31) - 1)
 _RUN_SHIFT = np.uint32(31)
 _ONE, _TWO = np.uint64(1), np.uint64(2)
-
-# Fields of a cut.
-(
-    CUT_SCORE,  # bit pattern of a float64 in units of the sums; -1: none
-    CUT_FEATURE,
-    CUT_MISSING_LEFT,
-    CUT_G,  # sums of the left side
-    CUT_H,
-    CUT_N,
-    CUT_N_PRESENT,  # rows with a value on the left side
-    CUT_BELOW,  # runs on both sides of the cut
-    CUT_ABOVE,
-    CUT_PLACE,  # first place of an entry on the right side
-    CUT_N_LIST,  # rows of the node with a value
-    CUT_FIELDS,
-) = range(12)
 
 
 class StreamRows(NamedTuple):
@@ -72,35 +72,16 @@ class StreamRows(NamedTuple):
     quantized: np.ndarray
 
 
-class SearchedNodes(NamedTuple):
-    """Nodes that are searched.
+class Candidates(NamedTuple):
+    """Candidates of a column that all nodes of a tree share.
 
-    slot_of  int32 (nodes + 1,): slot of a node by its number + 1; -1: not searched
-    g, h     float64 (slots,): sums
-    n        int64 (slots,)
-    limits   other limits on cuts, the same for all nodes
+    places  int64 (candidates + 1,): places of the entries before which they cut, ascending, and
+            a number that no place reaches
+    passed  int64 (slots,): candidates up to the last entry of each node
     """
 
-    slot_of: np.ndarray
-    g: np.ndarray
-    h: np.ndarray
-    n: IntArray
-    limits: Limits
-
-
-class Scan(NamedTuple):
-    """State of the pass over a column, by slot.
-
-    sums    int64 (slots, 3): g, h and number of the entries so far
-    run     int64 (slots,): run of the last entry
-    absent  int64 (slots, 3)
-    best    int64 (slots, 2, CUT_FIELDS): best cuts with missing values right and left
-    """
-
-    sums: IntArray
-    run: IntArray
-    absent: IntArray
-    best: IntArray
+    places: IntArray
+    passed: IntArray
 
 
 @kernel
@@ -121,84 +102,57 @@ def sum_present(
             sums[slot, 2] += 1
 
 
-@kernel(inner=True)
-def note_cut(
-    scan: Scan, slot: int, missing_left: int, above: int, place: int, searched: SearchedNodes
-) -> None:
-    """Score the cut before entry ``place`` and keep it if it beats the earlier cuts."""
-    g, h, n = scan.sums[slot, 0], scan.sums[slot, 1], scan.sums[slot, 2]
-    n_present = n
-    if missing_left == 1:
-        g += scan.absent[slot, 0]
-        h += scan.absent[slot, 1]
-        n += scan.absent[slot, 2]
-    rest = searched.limits
-    limits = Limits(
-        searched.g[slot],
-        searched.h[slot],
-        searched.n[slot],
-        rest.fewest,
-        rest.lightest,
-        rest.penalty,
-        rest.shrink,
-        rest.longest,
-        rest.plain,
-        False,
-    )
-    if n < limits.fewest or limits.n - n < limits.fewest:
-        return
-    h_left = float(h)
-    if h_left < limits.lightest or limits.h - h_left < limits.lightest:
-        return
-    score = cut_score(float(g), h_left, limits)
-    best = scan.best[slot, missing_left]
-    if score >= 0.0 and bits_of_float(score) > best[CUT_SCORE]:
-        best[CUT_SCORE] = bits_of_float(score)
-        best[CUT_G] = g
-        best[CUT_H] = h
-        best[CUT_N] = n
-        best[CUT_N_PRESENT] = n_present
-        best[CUT_BELOW] = scan.run[slot]
-        best[CUT_ABOVE] = above
-        best[CUT_PLACE] = place
-
-
 @kernel
 def scan_column(
     entries: RowArray,
     n_entries: int,
     first_place: int,
     run: int,
+    feature: int,
     rows: StreamRows,
     searched: SearchedNodes,
     scan: Scan,
+    constraints: ConstrainedNodes | None,
+    candidates: Candidates | None,
+    quantiles: Quantiles | None,
 ) -> int:
     """Continue the pass over a column by some entries; return the run of the last entry.
 
     ``run`` is the run of the entry before them.  :data:`AHEAD` rows follow the entries.
+    ``candidates`` and ``quantiles`` are None in exact search, and one of them in approximate.
     """
     node, quantized = rows
     run = np.int64(run)
-    sums = scan.sums
+    sums, marks = scan.sums, scan.run
+    passed = np.int64(0)
+    if candidates is not None:
+        marks = candidates.passed
+        while candidates.places[passed] < first_place:
+            passed += 1
     for i in range(np.uint64(n_entries)):
         ahead = np.uint64(entries[i + _AHEAD] & _ROW_BITS)
         prefetch(node, np.intp(ahead))
         prefetch(quantized, np.intp(_TWO * ahead))
         entry = entries[i]
         run += np.int64(entry >> _RUN_SHIFT)
+        mark = run
+        if candidates is not None:
+            passed += np.int64(candidates.places[passed] == np.int64(first_place) + np.int64(i))
+            mark = passed
         row = np.uint64(entry & _ROW_BITS)
         slot = searched.slot_of[node[row]]
         if slot < 0:
             continue
-        if run != scan.run[slot] and sums[slot, 2] > 0:
+        if mark != marks[slot] and sums[slot, 2] > 0:
             place = np.int64(first_place) + np.int64(i)
-            note_cut(scan, slot, np.int64(0), run, place, searched)
-            if scan.absent[slot, 2] > 0:
-                note_cut(scan, slot, np.int64(1), run, place, searched)
+            cut = Cut(sums[slot, 0], sums[slot, 1], sums[slot, 2], scan.run[slot], run, place)
+            offer_cut(scan, slot, cut, feature, searched, constraints, quantiles)
         sums[slot, 0] += np.int64(quantized[_TWO * row])
         sums[slot, 1] += np.int64(quantized[_TWO * row + _ONE])
         sums[slot, 2] += 1
         scan.run[slot] = run
+        if candidates is not None:
+            candidates.passed[slot] = passed
     return run
 
 
@@ -221,6 +175,8 @@ def end_column(
     length: int,
     searched: SearchedNodes,
     found: IntArray,
+    constraints: ConstrainedNodes | None,
+    quantiles: Quantiles | None,
 ) -> None:
     """Score the cuts after the last values, and write cuts that beat ``found`` to it.
 
@@ -228,16 +184,19 @@ def end_column(
     number of entries of the column.
     """
     for slot in range(len(scan.run)):
-        n_list = scan.sums[slot, 2]
-        if n_list == 0 or allowed[slot] == 0:
+        if quantiles is not None:
+            take_waiting(scan, slot, feature, searched, constraints, quantiles)
+        sums, last = scan.sums[slot], scan.run[slot]
+        if sums[2] == 0 or allowed[slot] == 0:
             continue
         # The cut separates the missing rows; without any it leaves no row on the right.
-        note_cut(scan, slot, np.int64(0), scan.run[slot], np.int64(length), searched)
+        cut = Cut(sums[0], sums[1], sums[2], last, last, np.int64(length))
+        note_side(scan, slot, np.int64(0), cut, feature, searched, constraints)
         for missing_left in range(2):
             best = scan.best[slot, missing_left]
             best[CUT_FEATURE] = feature
             best[CUT_MISSING_LEFT] = missing_left
-            best[CUT_N_LIST] = n_list
+            best[CUT_N_LIST] = sums[2]
             if is_better_cut(best, found[slot]):
                 for k in range(len(best)):
                     found[slot, k] = best[k]

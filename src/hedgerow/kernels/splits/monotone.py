@@ -193,8 +193,14 @@ def gain_of(score: float, factor: float, bounds: Bounds) -> float:
 @kernel(inline=True, inner=True)
 def factor_of(constraints: Constraints, feature: int, bounds: Bounds) -> float:
     """Return the factor on the gains of a column in a node."""
-    ordered = bounds.ordered if constraints.sign[feature] != 0.0 else 1.0
-    return constraints.factor[feature] * ordered
+    return gain_factor(constraints.sign[feature], constraints.factor[feature], bounds)
+
+
+@kernel(inline=True, inner=True)
+def gain_factor(sign: float, factor: float, bounds: Bounds) -> float:
+    """Return the factor on the gains, in a node, of a column with this sign and factor."""
+    ordered = bounds.ordered if sign != 0.0 else 1.0
+    return factor * ordered
 
 
 class ConstrainedColumn(NamedTuple):

@@ -1,0 +1,117 @@
+"""Candidates of approximate trees on columns on disk: of a tree, or of each node.
+
+With ``sketch="local"`` each node chooses its candidates while its column is scanned
+(:class:`hedgerow.kernels.presorted.stream_cuts.Quantiles`).  With ``sketch="global"`` the root
+does so in all columns that the tree may use.  The places of its candidates are kept, and the
+other nodes score the cuts at these places.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.kernels.presorted.exact_stream import Candidates
+from hedgerow.kernels.presorted.stream_cuts import Cut, Quantiles
+from hedgerow.params import BoostParams
+
+_NO_PLACE = np.iinfo(np.int64).max
+
+
+class Sketch:
+    """How a fit chooses candidates, and those of the tree that is grown.
+
+    Parameters
+    ----------
+    eps : float
+        Largest distance of candidates, as a share of the hessians of the rows.
+    of_tree : bool
+        Whether all nodes of a tree share the candidates of its root.
+    """
+
+    def __init__(self, eps: float, of_tree: bool) -> None:
+        self.eps = eps
+        self.of_tree = of_tree
+        self._places: dict[int, IntArray] = {}
+        self._lock = threading.Lock()
+
+    def begin_tree(self) -> None:
+        """Forget the candidates of the tree before."""
+        self._places.clear()
+
+    def places(self, column: int) -> IntArray | None:
+        """Places of the candidates that all nodes share, or None if they are not chosen yet."""
+        return self._places.get(column)
+
+    def keep(self, column: int, places: IntArray) -> None:
+        """Keep the places of the candidates of a column."""
+        with self._lock:
+            self._places[column] = places
+
+
+def make_sketch(params: BoostParams) -> Sketch | None:
+    """The sketch of a fit; None if every cut is scored."""
+    if params.tree_method != "approx":
+        return None
+    return Sketch(float(params.sketch_eps), params.sketch == "global")
+
+
+class ColumnCandidates:
+    """Choice of the candidates in one column after the other; by one thread.
+
+    Parameters
+    ----------
+    sketch : Sketch or None
+        None: every cut is scored.
+    n_slots : int
+        Nodes that are searched.
+    most : int
+        Entries of a piece, at most.
+
+    Attributes
+    ----------
+    candidates : Candidates or None
+    quantiles : Quantiles or None
+        What the scan of the column needs: both are None if every cut is scored.
+    """
+
+    def __init__(self, sketch: Sketch | None, n_slots: int, most: int) -> None:
+        self._sketch, self._n_slots, self._most = sketch, n_slots, most
+        self._parts: list[IntArray] = []
+        self.candidates: Candidates | None = None
+        self.quantiles: Quantiles | None = None
+
+    def begin(self, column: int, hessians: IntArray) -> None:
+        """Begin a column; ``hessians`` are those of the rows with a value, int64 (slots,)."""
+        sketch, n_slots = self._sketch, self._n_slots
+        if sketch is None:
+            return
+        places = sketch.places(column)
+        self.candidates = self.quantiles = None
+        if places is not None:
+            self.candidates = Candidates(places, np.zeros(n_slots, dtype=np.int64))
+            return
+        self.quantiles = Quantiles(
+            step=sketch.eps * hessians.astype(np.float64),
+            last=np.zeros(n_slots, dtype=np.int64),
+            waiting=np.zeros((n_slots, len(Cut._fields)), dtype=np.int64),
+            # In a piece each entry is a candidate at most, and one of the piece before waits.
+            places=np.zeros(self._most + 1 if sketch.of_tree else 0, dtype=np.int64),
+            n_places=np.zeros(1, dtype=np.int64),
+        )
+
+    def end_piece(self) -> None:
+        """Copy the places of the candidates that the scan has found."""
+        if self.quantiles is not None and len(self.quantiles.places) > 0:
+            self._parts.append(self.quantiles.places[: self.quantiles.n_places[0]].copy())
+            self.quantiles.n_places[0] = 0
+
+    def end(self, column: int) -> None:
+        """Keep the places of the candidates, if all nodes share them."""
+        self.end_piece()
+        if self._parts and self._sketch is not None:
+            end = np.full(1, _NO_PLACE, dtype=np.int64)
+            self._sketch.keep(column, np.concatenate([*self._parts, end]))
+            self._parts.clear()
