@@ -114,6 +114,27 @@ FEATURES: dict[str, dict[str, Any]] = {
         "columns": NUMBERS,
     },
     "exact by GOSS": {"params": {"tree_method": "exact", "sampling": "goss"}, "columns": NUMBERS},
+    "exact by Cox": {
+        "params": {"objective": "cox", "tree_method": "exact"},
+        "target": "time",
+        "columns": NUMBERS,
+    },
+    "exact rankings": {
+        "params": {"objective": "lambdarank", "tree_method": "exact"},
+        "target": "class",
+        "qid": "q",
+        "columns": NUMBERS,
+    },
+    "approx with constraints and MVS": {
+        "params": {
+            "tree_method": "approx",
+            "sketch": "local",
+            "monotone_constraints": {"a": 1},
+            "sampling": "mvs",
+            "subsample": 0.6,
+        },
+        "columns": NUMBERS,
+    },
     "approx": {"params": {"tree_method": "approx"}, "columns": NUMBERS},
     "GOSS": {"params": {"sampling": "goss"}},
     "MVS": {"params": {"sampling": "mvs", "subsample": 0.5}},
@@ -168,6 +189,10 @@ FEATURES: dict[str, dict[str, Any]] = {
     "weights": {"weight": "w"},
     "GOSS with weights": {"params": {"sampling": "goss"}, "weight": "w"},
     "groups": {"params": {"early_stopping": "cv"}, "groups": "q"},
+    "groups held out": {"params": {"early_stopping": True, "patience": 2}, "groups": "q"},
+    "linear leaves with constraints": {
+        "params": {"linear_leaves": True, "monotone_constraints": {"a": 1}}
+    },
     "rankings": {"params": {"objective": "lambdarank"}, "target": "class", "qid": "q"},
     "rankings that stop early": {
         "params": {"objective": "lambdarank", "early_stopping": True, "patience": 2},
