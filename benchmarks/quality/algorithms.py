@@ -78,12 +78,13 @@ class Variant:
         Whether the folds try plain trees last.
     mixes_kinds : bool
         Mean of the raw scores of the best two kinds of trees.
-    crossed : tuple of callables
-        Functions of two columns: each pair of the strongest numeric columns gets a column of each.
+    crosses_columns : bool
+        More columns: product, difference and ratio of each pair of the strongest numeric columns.
     crosses_categories : bool
-        The strongest two columns of categories get a column of both.
+        One more column: both categories of the strongest two columns of categories.
     lead : float
-        Standard errors by which the mixture, or the fit with more columns, must lead on the folds.
+        Standard errors by which the mixture, or the best kind of trees with more columns, must
+        lead on the folds.
     """
 
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -96,7 +97,7 @@ class Variant:
     kept: Callable[[dict[str, Any]], bool] = lambda values: True
     tries_plain: bool = True
     mixes_kinds: bool = False
-    crossed: tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], ...] = ()
+    crosses_columns: bool = False
     crosses_categories: bool = False
     lead: float = ALWAYS
 
@@ -116,16 +117,6 @@ def _without(**left_out: Any) -> Variant:
     """The defaults without candidates that have these values."""
     names = left_out.items()
     return Variant(kept=lambda values: any(values.get(name) != value for name, value in names))
-
-
-def product(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Product of two columns."""
-    return one * other
-
-
-def ratio(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Ratio of two columns; missing where the second is 0."""
-    return one / np.where(other == 0.0, np.nan, other)
 
 
 VARIANTS = {
@@ -174,10 +165,9 @@ VARIANTS = {
     "two kinds": Variant(mixes_kinds=True),
     "two kinds if they lead": Variant(mixes_kinds=True, lead=0.0),
     "two kinds if they lead clearly": Variant(mixes_kinds=True, lead=1.0),
-    "products and differences": Variant(crossed=(product, np.subtract)),
-    "products and differences if they lead": Variant(crossed=(product, np.subtract), lead=1.0),
-    "ratios": Variant(crossed=(ratio,)),
-    "ratios if they lead": Variant(crossed=(ratio,), lead=1.0),
+    "columns crossed": Variant(crosses_columns=True),
+    "columns crossed if they lead": Variant(crosses_columns=True, lead=1.0),
+    "columns crossed if they lead clearly": Variant(crosses_columns=True, lead=2.0),
     "categories crossed": Variant(crosses_categories=True),
     "categories crossed if they lead": Variant(crosses_categories=True, lead=1.0),
 }
@@ -187,7 +177,7 @@ def predict(problem: tables.Problem, variant: Variant) -> np.ndarray:
     """Prediction of the test rows."""
     if variant.mixes_kinds:
         return of_two_kinds(problem, variant.lead)
-    if variant.crossed or variant.crosses_categories:
+    if variant.crosses_columns or variant.crosses_categories:
         return with_crossed(problem, variant)
     asked: dict[str, Any] = {"n_jobs": 1, "random_state": 0, **variant.parameters}
     with changed_defaults(variant):
@@ -247,14 +237,17 @@ class Compared:
 
 
 @contextmanager
-def compared(divided: Any = None) -> Iterator[Compared]:
-    """Record the selection of a fit, on the folds of another fit if they are given."""
+def compared(other: Compared | None = None) -> Iterator[Compared]:
+    """Record the selection of a fit; it has the folds and the best kind of trees of another."""
     found, divide = Compared(), cross_stopping._divided
 
     class Recorded(ModelSelection):
-        def hold(self, *args: Any) -> None:
+        def hold(self, params: Any) -> None:
             found.selection = self
-            super().hold(*args)
+            if other is not None:
+                self._request = replace(self._request, candidates=(), plain=None)
+                params = other.best.params
+            super().hold(params)
 
         def _try(self, params: Any, folds: Any = None, to_beat: Any = None) -> Entry:
             entry = super()._try(params, folds, to_beat)
@@ -263,7 +256,7 @@ def compared(divided: Any = None) -> Iterator[Compared]:
             return entry
 
     def folds_of(*args: Any) -> Any:
-        found.divided = divide(*args) if divided is None else divided
+        found.divided = divide(*args) if other is None else other.divided
         return found.divided
 
     with (
@@ -308,7 +301,10 @@ def of_two_kinds(problem: tables.Problem, lead: float) -> np.ndarray:
 
 
 def with_crossed(problem: tables.Problem, variant: Variant) -> np.ndarray:
-    """Prediction by a fit with more columns, of pairs of the strongest columns of a first fit."""
+    """Prediction by a fit with more columns, of pairs of the strongest columns of a first fit.
+
+    The folds compare both, with the kind of trees that is best without these columns.
+    """
     asked = {"n_jobs": 1, "random_state": 0}
     with compared() as seen:
         predictor: Any = models._hedgerow(problem, asked)
@@ -317,7 +313,7 @@ def with_crossed(problem: tables.Problem, variant: Variant) -> np.ndarray:
     wider = crossed(problem, strongest, variant)
     if wider.X.shape[1] == problem.X.shape[1] or seen.selection is None:
         return predictor(problem.X_test)
-    with compared(seen.divided) as again:
+    with compared(seen) as again:
         second: Any = models._hedgerow(wider, asked)
     if not seen.leads(seen.losses(seen.best), again.losses(again.best), variant.lead):
         return predictor(problem.X_test)
@@ -327,15 +323,18 @@ def with_crossed(problem: tables.Problem, variant: Variant) -> np.ndarray:
 def crossed(problem: tables.Problem, strongest: list[str], variant: Variant) -> tables.Problem:
     """The problem with more columns."""
     is_text = problem.X[problem.categories].nunique() <= FEW_LEVELS
-    numeric = [name for name in strongest if name not in problem.categories][:N_CROSSED]
-    texts = [name for name in strongest if is_text.get(name, False)][:2]
-    pairs = list(combinations(texts, 2)) if variant.crosses_categories else []
+    numeric = [name for name in strongest if name not in problem.categories]
+    numeric = numeric[: N_CROSSED if variant.crosses_columns else 0]
+    texts = [name for name in strongest if is_text.get(name, False)]
+    pairs = list(combinations(texts[: 2 if variant.crosses_categories else 0], 2))
 
     def widen(frame: pd.DataFrame) -> pd.DataFrame:
         more = {}
         for one, other in combinations(numeric, 2):
             left, right = (frame[name].to_numpy(float) for name in (one, other))
-            more |= {f"{of.__name__}({one}, {other})": of(left, right) for of in variant.crossed}
+            more[f"{one} * {other}"] = left * right
+            more[f"{one} - {other}"] = left - right
+            more[f"{one} / {other}"] = left / np.where(right == 0.0, np.nan, right)
         for one, other in pairs:
             both = frame[one].astype(str) + "|" + frame[other].astype(str)
             more[f"{one} and {other}"] = both.astype(object)
