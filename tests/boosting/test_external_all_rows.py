@@ -311,3 +311,16 @@ def test_one_value_stands_for_a_bin(columns: list[str]) -> None:
     expected = Predictor(forest, table.schema.kinds).raw_scores(table.values)
     assert found.tobytes() == expected.tobytes()
     assert len(MemoryStore(matrix, SCORE).chunk_sizes) == 1
+
+
+@pytest.mark.parametrize("size", [30, N])
+def test_chunks_without_an_event(size: int) -> None:
+    order = np.argsort(TIME > 0.0, kind="stable")  # the censored rows come first
+    rows = Dataset(TABLE.iloc[order], TIME[order])
+    params = {"objective": "cox", "early_stopping": True, "patience": 2}
+    expected = model(params, rows)
+    assert model(params, TableData(rows, size)) == expected
+    alone = Dataset(TABLE, -np.abs(TIME))
+    for given in (alone, TableData(alone, size)):
+        with pytest.raises(DataError, match="needs events, but all 400 rows are censored"):
+            model(params, given)

@@ -119,6 +119,10 @@ FEATURES: dict[str, dict[str, Any]] = {
         "target": "time",
         "columns": NUMBERS,
     },
+    "exact with target statistics": {
+        "params": {"tree_method": "exact", "target_statistics": True},
+        "columns": ["a", "street"],
+    },
     "exact rankings": {
         "params": {"objective": "lambdarank", "tree_method": "exact"},
         "target": "class",

@@ -17,7 +17,7 @@ from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.fit_external import fit_external
 from hedgerow.boosting.external.queries import DividedQueries, number_queries
-from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.loop.loss_spec import LossSpec, needs_all_rows
 from hedgerow.boosting.resume.checkpoint import Checkpoint, recording
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.resume.fingerprint import Fingerprint, settings_of
@@ -119,6 +119,8 @@ class TrainWork:
             data = dataset(shard.partitions, shard.numbers)
             target = _targets(data, self.params)
             objective = self._objective(target, others)
+            if needs_all_rows(objective):
+                objective.check_target(gather_numbers(target, others))
             start = self._model_to_continue()
             divided = self._divided_queries(shard, others)
             stopping = self.stopping if divided is None else divided.stopping

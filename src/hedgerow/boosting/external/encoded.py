@@ -82,6 +82,18 @@ def statistics_of(
     return groups
 
 
+def check_numbers(schema: Schema, n_rows: int, plan: StorePlan) -> None:
+    """Raise ``AllRowsNeededError`` if columns that are to be sorted need statistics first."""
+    assert plan.objective is not None
+    groups = choose_columns(schema, n_rows, plan.objective, plan.params)
+    if groups:
+        names = ", ".join(repr(schema.names[j]) for j in columns_of(groups))
+        raise AllRowsNeededError(
+            f"tree_method={plan.params.tree_method!r} with target statistics of the columns "
+            f"{names} needs all rows in memory."
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedRows:
     """Rows as the trees see them, batch by batch.
@@ -178,4 +190,4 @@ def _read(
     return StatisticsRows(joined, np.concatenate(targets), weight if has_weights else None, schema)
 
 
-__all__ = ["EncodedRows", "encode_rows", "statistics_of"]
+__all__ = ["EncodedRows", "check_numbers", "encode_rows", "statistics_of"]

@@ -30,7 +30,7 @@ from hedgerow.boosting.external.queries import DividedQueries, groups_aside
 from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.loop.loss_spec import LossSpec, needs_all_rows
 from hedgerow.boosting.resume.checkpoint import Checkpoint, recording
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.resume.fingerprint import Fingerprint, fingerprint
@@ -95,6 +95,8 @@ class TargetSurvey:
         self._objective: Objective | None = None
         if isinstance(loss.given, str) and not loss.counts_classes:
             self._objective = loss.make(self._first)
+        compares = self._objective is not None and needs_all_rows(self._objective)
+        self._all: list[FloatArray] | None = [] if compares else None
         self._unchecked: list[tuple[int, FloatArray]] = []
         self._origin: float | None = None
         self._strange: tuple[int, FloatArray] | None = None
@@ -123,6 +125,8 @@ class TargetSurvey:
                 row = int(np.argmax(strange))
                 self._strange = self.n_rows + row, target[row : row + 1].copy()
         self.largest = max(self.largest, float(target.max()))
+        if self._all is not None:
+            self._all.append(target.copy())
         if self._hold_out is not None and self._strange is None:
             self._hold_out.add(target)
         self.n_rows += len(target)
@@ -157,6 +161,9 @@ class TargetSurvey:
             If a target is outside the domain, or no row can be held out.
         """
         objective = self._check_all()
+        if self._all:
+            objective.check_target(np.concatenate(self._all))
+            self._all = None
         if self._strange is not None:
             row, target = self._strange
             objective.check_target(target, row, self._origin)

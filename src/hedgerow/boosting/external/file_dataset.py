@@ -25,7 +25,7 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.external.all_rows import bytes_for_loss
 from hedgerow.boosting.external.binned_rows import RowBinning
 from hedgerow.boosting.external.continued import as_in_model, bins_to_continue
-from hedgerow.boosting.external.encoded import EncodedRows, encode_rows
+from hedgerow.boosting.external.encoded import EncodedRows, check_numbers, encode_rows
 from hedgerow.boosting.external.external_sample import ExternalSample, ExternalSamples, StorePlan
 from hedgerow.boosting.external.file_checks import check_backoff, check_bundles
 from hedgerow.boosting.external.file_rows import ReadTarget, RowReader, Rows, numeric_target
@@ -342,11 +342,13 @@ class FileDataset(Dataset):
 
     def schema_for(self, plan: StorePlan) -> Schema:
         """Run only pass one; return the schema of the training rows for sorted columns."""
-        return sortable(self._pass_one(plan).table, plan.params.tree_method).schema
+        found = self._pass_one(plan)
+        check_numbers(found.schema, found.n_rows, plan)
+        return sortable(found.table, plan.params.tree_method).schema
 
     def schema_of_rows(self, plan: StorePlan) -> Schema:
         """Run only pass one; return the schema of the training rows, without bins."""
-        return self._pass_one(plan).table.schema
+        return self._pass_one(plan).schema
 
     def _pass_one(self, plan: StorePlan) -> Found:
         if self._counted is None:

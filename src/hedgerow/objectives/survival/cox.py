@@ -156,7 +156,8 @@ class Cox:
                 f"[{1.0 / LARGEST:g}, {LARGEST:g}]; row {first_row + row} holds "
                 f"{float(target[row])!r}: give an event at time 0 a small time, or leave it out."
             )
-        if not (target > 0.0).any():
+        is_part = origin is not None  # of a table, which may have its events elsewhere
+        if not is_part and not (target > 0.0).any():
             raise DataError(
                 f"objective 'cox' needs events, but all {len(target)} rows are censored: only "
                 "censored times have a minus sign."
