@@ -254,6 +254,30 @@ def test_files_give_the_bytes_of_memory(name: str, paths: list[Path]) -> None:
     assert found == train(params, in_memory(feature)).to_bytes()
 
 
+@pytest.mark.parametrize("name", FEATURES)
+def test_read_only_arrays(name: str) -> None:
+    """As pandas gives them: no kernel needs another variant, or changes them."""
+    params, columns, target, roles = parts_of(FEATURES[name])
+    params = {**params, "early_stopping": False} if "groups" in roles else params
+    roles.pop("groups", None)
+    y = ROWS[target].to_numpy().astype(float)
+    X = ROWS[[column for column in columns if column in NUMBERS]].to_numpy().astype(float)
+    if "street" in columns:  # numbers that are categories
+        X = np.column_stack([X, ROWS.street.astype(float)])
+        params["n_jobs"] = 1
+    names = [*(column for column in columns if column in NUMBERS)]
+    names += ["street"] if "street" in columns else []
+    more = {"categorical_features": ["street"]} if "street" in columns else {}
+    known = {role: ROWS[column].to_numpy().copy() for role, column in roles.items()}
+    if params.get("interaction_constraints") is not None:
+        params["interaction_constraints"] = [["a", "b"], ["d"]]
+    rows = Dataset(X, y, feature_names=names, **more, **known)
+    expected = train(params, rows).to_bytes()
+    for array in (X, y, *known.values()):
+        array.flags.writeable = False
+    assert train(params, Dataset(X, y, feature_names=names, **more, **known)).to_bytes() == expected
+
+
 @pytest.mark.parametrize("params", [{}, {"grow_policy": "symmetric"}, {"sampling": "goss"}])
 def test_validation_rows_of_files(params: dict[str, Any], paths: list[Path]) -> None:
     params = {"n_estimators": 9, "early_stopping": True, "patience": 2, **params}

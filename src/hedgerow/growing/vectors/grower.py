@@ -22,6 +22,7 @@ from hedgerow.kernels.splits.vector_category import SCRATCH_SIZE, Groups
 from hedgerow.kernels.splits.vector_split import FILLED_SIZE, LANE_ROWS
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import PRECOMPUTED
+from hedgerow.objectives.precomputed import writable
 
 
 class VectorGrower(TreeGrower):
@@ -140,5 +141,5 @@ def _targets_of(target: FloatArray, objective: Objective) -> FloatArray:
     """One row for each output, or one for all of them; of given losses none is read."""
     if target.ndim == 1 or objective.kernel_id == PRECOMPUTED:
         first = target if target.ndim == 1 else target[:, 0]
-        return np.ascontiguousarray(first, dtype=np.float64).reshape(1, -1)
+        return writable(first).reshape(1, -1)
     return np.ascontiguousarray(target.T, dtype=np.float64)
