@@ -99,15 +99,10 @@ def prepared_shape(objective: Objective, n_rows: int) -> tuple[int, int]:
     return 0, 0
 
 
-def writable(numbers: FloatArray) -> FloatArray:
-    """Return float64 in C order, as a copy if it is read-only: kernels know writable arrays."""
-    return np.require(numbers, np.float64, ("C_CONTIGUOUS", "WRITEABLE"))
-
-
 def first_column(target: FloatArray) -> FloatArray:
     """Return the targets for the compiled pass; for several columns, a copy of the first."""
     if target.ndim == 1:
-        return writable(target)
+        return np.ascontiguousarray(target, dtype=np.float64)
     return np.array(target[:, 0], dtype=np.float64)
 
 

@@ -9,9 +9,7 @@ and are scored as in all fits on chunks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.scores import WatchedRows, base_beside
 from hedgerow.boosting.loop.memory_rows import MemoryRows
@@ -47,8 +45,7 @@ class OneChunkRows(MemoryRows):
     ) -> None:
         (chunk,) = data.store.chunks()
         offset, start = (chunk.offset, None) if data.first is None else (None, chunk.offset)
-        target, weight = _writable(chunk.target), _writable(chunk.weight)
-        rows = TrainingData(chunk.matrix, target, weight, offset, start=start)
+        rows = TrainingData(chunk.matrix, chunk.target, chunk.weight, offset, start=start)
         bound = objective
         if isinstance(objective, RankingLoss):
             queries = query_rows(data.query, len(chunk.target))
@@ -66,11 +63,6 @@ class OneChunkRows(MemoryRows):
         if training is not None:
             training.add(self.data.target, self.train.raw, self.data.weight)
         return self._watched.scores()
-
-
-def _writable(numbers: FloatArray | None) -> Any:
-    """Return a copy of mapped numbers: kernels are compiled for writable arrays."""
-    return numbers if numbers is None or numbers.flags.writeable else numbers.copy()
 
 
 __all__ = ["OneChunkRows", "is_one_chunk"]

@@ -24,7 +24,7 @@ from hedgerow.kernels.primitives.hashing import hash_range
 from hedgerow.kernels.splits.split import SplitRules
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import LossData
-from hedgerow.objectives.precomputed import first_column, prepared_shape, writable
+from hedgerow.objectives.precomputed import first_column, prepared_shape
 from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.schedules import is_number
 
@@ -114,7 +114,7 @@ def loss_data_of(
     """What the gradient pass reads of each row."""
     return LossData(
         target=first_column(target),
-        weight=np.zeros(0) if weight is None else writable(weight),
+        weight=np.zeros(0) if weight is None else np.ascontiguousarray(weight, np.float64),
         raw=raw,
         probability=np.empty(prepared_shape(objective, raw.shape[1])),
         level=float(objective.level),

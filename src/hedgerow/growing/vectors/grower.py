@@ -22,7 +22,6 @@ from hedgerow.kernels.splits.vector_category import SCRATCH_SIZE, Groups
 from hedgerow.kernels.splits.vector_split import FILLED_SIZE, LANE_ROWS
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import PRECOMPUTED
-from hedgerow.objectives.precomputed import writable
 
 
 class VectorGrower(TreeGrower):
@@ -141,5 +140,7 @@ def _targets_of(target: FloatArray, objective: Objective) -> FloatArray:
     """One row for each output, or one for all of them; of given losses none is read."""
     if target.ndim == 1 or objective.kernel_id == PRECOMPUTED:
         first = target if target.ndim == 1 else target[:, 0]
-        return writable(first).reshape(1, -1)
+        # A copy of read-only targets, so that one variant of the kernels is enough.
+        own = np.require(first, np.float64, ("C_CONTIGUOUS", "WRITEABLE"))
+        return own.reshape(1, -1)
     return np.ascontiguousarray(target.T, dtype=np.float64)
