@@ -66,11 +66,11 @@ def train(
     params : mapping or None
         Parameters of :class:`hedgerow.HedgerowRegressor` by name, those of ``advanced`` also
         directly; ``seed`` is another name of ``random_state``.  A parameter that is
-        directly; ``seed`` is another name of ``random_state``.  A parameter that is
         ``"auto"`` there has a fixed default here, such as 100 rounds, which does not depend
-        ``"squared_error"``); ``"logistic"``, ``"exponential"``, ``"focal"`` or ``"hinge"``
-        for targets 0 and 1; ``"softmax"`` or ``"one_vs_all"`` for targets 0, 1, ... K - 1;
-        or a custom loss (:mod:`hedgerow.objectives.custom.losses`).
+        on the rows.  ``objective`` is the name of a loss for numbers, survival times or
+        rankings (default: ``"squared_error"``); ``"logistic"``, ``"exponential"``, ``"focal"``
+        or ``"hinge"`` for targets 0 and 1; ``"softmax"`` or ``"one_vs_all"`` for targets 0, 1,
+        ... K - 1; or a custom loss (:mod:`hedgerow.objectives.custom.losses`).
     dataset : Dataset or ExternalData
         Training rows with ``y``.
     valid : Dataset, ExternalData, or mapping from str to these, optional

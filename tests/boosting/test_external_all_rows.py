@@ -324,3 +324,20 @@ def test_chunks_without_an_event(size: int) -> None:
     for given in (alone, TableData(alone, size)):
         with pytest.raises(DataError, match="needs events, but all 400 rows are censored"):
             model(params, given)
+
+
+def test_validation_rows_are_not_kept_by_the_loss() -> None:
+    """Only training rows need the memory that the loss of all rows takes."""
+
+    def batches(n_batches: int) -> Any:
+        def read() -> Iterator[Any]:
+            for seed in range(n_batches):
+                X = np.random.default_rng(seed).normal(size=(100_000, 2))
+                yield X, np.exp(X[:, 0])
+
+        return read
+
+    seen = Dataset.from_batches(batches(1), memory_limit="32 MB")
+    unseen = Dataset.from_batches(batches(3), memory_limit="32 MB")
+    booster = train({"objective": "cox", "n_estimators": 1}, seen, unseen)
+    assert booster.num_rounds == 1

@@ -70,6 +70,11 @@ def check_parts(data: object, params: BoostParams) -> None:
     check_values(params)
     if data is None:
         check_chunk_trees(params)
+        if params.tree_method != "hist":
+            raise AllRowsNeededError(
+                f"tree_method={params.tree_method!r} sorts complete columns, which no worker of a "
+                "cluster has: use tree_method='hist', or one worker."
+            )
     check_bundles(params)
 
 

@@ -221,9 +221,9 @@ class FileDataset(Dataset):
         if self._counted is None:
             self.survey(lambda target: None, plan.params, plan.set_aside is not None)
         check_bundles(plan.params)
-        self._bytes_for_loss(plan)
         if plan.trained is not None:
             return self._stored_like(plan)
+        self._bytes_for_loss(plan)  # an error here saves two passes
         with ExitStack() as stack:
             spec, encoded, first_row = self._bins(plan, stack)
             give_back_memory()
