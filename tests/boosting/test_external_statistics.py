@@ -12,8 +12,11 @@ import pytest
 
 from hedgerow import Dataset, train
 from hedgerow.boosting.external import encoded, resident
+from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.row_data import statistics
 from hedgerow.errors import ParameterError
+from hedgerow.objectives import make_objective
+from hedgerow.params import boost_params
 
 N = 700
 RNG = np.random.default_rng(7)
@@ -133,6 +136,14 @@ def test_many_rows_in_many_chunks() -> None:
 
     files = Dataset.from_batches(batches, target="y", memory_limit="48 MB")
     assert model({}, files) == model({}, Dataset(rows, y))
+
+
+def test_fewer_threads_where_memory_is_short() -> None:
+    plan = StorePlan(boost_params({}), n_threads=16, objective=make_objective("squared_error"))
+    groups = [(0,), (0, 1)]
+    limits = (1, 150, 400, 4000)  # in MB
+    found = [encoded.threads_that_fit(groups, 10**6, plan, mb * 10**6) for mb in limits]
+    assert found == [1, 1, 4, 16]  # 48 bytes a row, and 56 for each thread
 
 
 def test_what_does_not_fit_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,12 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.external_sample import Encoding, StorePlan
 from hedgerow.boosting.external.file_rows import Rows
-from hedgerow.boosting.row_data.ordered_means import StatisticsRows, compute, n_values
+from hedgerow.boosting.row_data.ordered_means import (
+    StatisticsRows,
+    compute,
+    n_classes_of,
+    n_values,
+)
 from hedgerow.boosting.row_data.statistics import (
     choose_columns,
     columns_of,
@@ -38,10 +43,12 @@ from hedgerow.data.schema import Schema
 from hedgerow.data.sources import Found
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError
+from hedgerow.objectives import Objective
 
-_ROW_BYTES, _CODE_BYTES = 96, 4
-"""Memory of a row while statistics are computed: targets, weights, orders and joint keys; and of
-each column that a statistic uses."""
+_ROW_BYTES, _CODE_BYTES, _CLASS_BYTES, _THREAD_BYTES = 32, 4, 8, 56
+"""Memory of a row while statistics are computed: targets, weights and orders; the codes of each
+column that a statistic uses; a target for each class; and the joint keys, with a hash table, of the
+statistic that a thread computes."""
 
 _ROW_SHARE = 0.75
 """Share of the memory limit that this may take; there is no store yet."""
@@ -72,7 +79,7 @@ def statistics_of(
             f"{text}, which needs all rows in memory: use target_statistics=False, or train on a "
             "table in memory."
         )
-    each = _ROW_BYTES + _CODE_BYTES * len(columns_of(groups))
+    each = _bytes_of_a_row(groups, plan.objective) + _THREAD_BYTES
     least = int(each * n_rows / _ROW_SHARE)
     if least > memory_limit:
         raise AllRowsNeededError(
@@ -80,6 +87,21 @@ def statistics_of(
             f"memory_limit of {shown_bytes(least)}: raise it, or use target_statistics=False."
         )
     return groups
+
+
+def _bytes_of_a_row(groups: Sequence[tuple[int, ...]], objective: Objective) -> int:
+    """Return the memory of a row beside what each thread needs."""
+    n_classes = n_classes_of(objective)
+    return _ROW_BYTES + _CODE_BYTES * len(columns_of(groups)) + _CLASS_BYTES * n_classes
+
+
+def threads_that_fit(
+    groups: Sequence[tuple[int, ...]], n_rows: int, plan: StorePlan, memory_limit: int
+) -> int:
+    """Return the number of threads whose arrays fit, at most those of the plan, at least one."""
+    assert plan.objective is not None
+    room = _ROW_SHARE * memory_limit / max(1, n_rows) - _bytes_of_a_row(groups, plan.objective)
+    return max(1, min(plan.n_threads, int(room / _THREAD_BYTES)))
 
 
 def check_numbers(schema: Schema, n_rows: int, plan: StorePlan) -> None:
@@ -164,7 +186,8 @@ def encode_rows(
     path = folder().path / "statistics"
     with explained("make", path):
         values = np.memmap(path, np.float64, "w+", shape=shape).view(np.ndarray)
-    statistics = compute(rows, groups, objective, plan.params.seed, 1, values, plan.n_threads)
+    n_threads = threads_that_fit(groups, found.n_rows, plan, memory_limit)
+    statistics = compute(rows, groups, objective, plan.params.seed, 1, values, n_threads)
     inputs = Inputs(kept_columns(schema, groups), statistics)
     return EncodedRows(Encoding(inputs, schema), values, plan.n_threads)
 
@@ -190,4 +213,4 @@ def _read(
     return StatisticsRows(joined, np.concatenate(targets), weight if has_weights else None, schema)
 
 
-__all__ = ["EncodedRows", "check_numbers", "encode_rows", "statistics_of"]
+__all__ = ["EncodedRows", "check_numbers", "encode_rows", "statistics_of", "threads_that_fit"]
