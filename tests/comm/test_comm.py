@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.comm.collectives import WHOLE_BYTES, Collectives
-from hedgerow.comm.faults import HARMLESS, Fault, RankDied, with_each_fault
 from hedgerow.comm.mailbox import STEPS_FROM, Mailbox
 from hedgerow.comm.messages import Call, Kind, Message, Stamp, opened, sealed
 from hedgerow.comm.threads import rank_outcomes, run_ranks
 from hedgerow.errors import CommunicationError
+from tests.helpers.faults import HARMLESS, Fault, RankDied, with_each_fault
 
 RUN = b"r" * 16
 TIMEOUT = 0.2

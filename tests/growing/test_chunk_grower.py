@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.scores import Scores, TrainingData
 from hedgerow.comm.base import Alone
-from hedgerow.comm.faults import Fault, with_each_fault
 from hedgerow.comm.threads import rank_outcomes, run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.binning.bundles import BundleRules
@@ -38,6 +37,7 @@ from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraint
 from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
+from tests.helpers.faults import Fault, with_each_fault
 
 FIELDS = [field.name for field in dataclasses.fields(GrownTree)]
 

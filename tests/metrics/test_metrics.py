@@ -15,7 +15,7 @@ from sklearn import metrics as reference
 from hedgerow import Dataset, train
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.metrics import ALIASES, METRICS, Metric, by_group, evaluate, make_metrics, task_of
-from hedgerow.metrics.catalogue import rows_of_table
+from hedgerow.metrics.catalogue import WITH_PARAMETER
 from hedgerow.objectives import make_objective
 
 RNG = np.random.default_rng(0)
@@ -487,6 +487,23 @@ def test_custom_metric_that_raises_is_named() -> None:
     with pytest.raises(LossError, match="'mine' raised ZeroDivisionError") as error:
         evaluate([metric], make_objective("squared_error"), NUMBERS, GUESS[None], None)
     assert isinstance(error.value.__cause__, ZeroDivisionError)
+
+
+def rows_of_table() -> list[str]:
+    """Return a line of Markdown for each metric, for ``docs/metrics.md``."""
+    others: dict[str, list[str]] = {}
+    for alias, name in ALIASES.items():
+        others.setdefault(name, []).append(f"`{alias}`")
+    others["error_at"] = ["`error@t`"]
+    lines = []
+    for name, metric in METRICS.items():
+        shown = f"`{name}`"
+        if name in WITH_PARAMETER:
+            shown += f", `{name}@{WITH_PARAMETER[name].default:g}`"
+        better = "higher" if metric.higher_is_better else "lower"
+        also = ", ".join(others.get(name, []))
+        lines.append(f"| {shown} | {', '.join(metric.tasks)} | {better} | {metric.what} | {also} |")
+    return lines
 
 
 def test_the_page_has_the_table_of_all_metrics() -> None:

@@ -135,8 +135,7 @@ def run_ranks(
     timeout : float, default 60
         Seconds that a rank waits for another rank in one exchange.
     wrap : callable, optional
-        Function that wraps the transport of a rank, such as
-        :meth:`hedgerow.comm.faults.Injection.wrap`.
+        Function that wraps the transport of a rank, for tests of lost and wrong messages.
     epoch : int, default 0
         Epoch in the stamp of messages.
 

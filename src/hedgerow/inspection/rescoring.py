@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.inspection.background import Background
 from hedgerow.kernels.prediction.slopes import joined_slopes, part_of_slopes
-from hedgerow.model.forest import Forest, node_arrays, used_columns
+from hedgerow.model.forest import Forest, node_arrays
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 
@@ -140,13 +140,3 @@ class Rescorer:
             changed[:, column] = own
         background = self._background
         return self._asking.raw_scores(background.inputs_of(changed), background.n_threads)
-
-
-def columns_of_trees(model: Model) -> IntArray:
-    """Return the columns of the user's table that the trees use, ascending."""
-    inputs = used_columns(model.forest)
-    if model.inputs is None:
-        return inputs
-    sources = model.inputs.sources
-    found = {column for k in inputs.tolist() for column in sources[k]}
-    return np.array(sorted(found), dtype=np.int64)

@@ -347,20 +347,3 @@ def _value(name: str, text: str, entry: WithParameter) -> float:
             f"eval_metric {name!r}: the value after @ must be {entry.allowed}; got {text!r}."
         )
     return value
-
-
-def rows_of_table() -> list[str]:
-    """Return a line of Markdown for each metric, for ``docs/metrics.md``."""
-    others: dict[str, list[str]] = {}
-    for alias, name in ALIASES.items():
-        others.setdefault(name, []).append(f"`{alias}`")
-    others["error_at"] = ["`error@t`"]
-    lines = []
-    for name, metric in METRICS.items():
-        shown = f"`{name}`"
-        if name in WITH_PARAMETER:
-            shown += f", `{name}@{WITH_PARAMETER[name].default:g}`"
-        better = "higher" if metric.higher_is_better else "lower"
-        also = ", ".join(others.get(name, []))
-        lines.append(f"| {shown} | {', '.join(metric.tasks)} | {better} | {metric.what} | {also} |")
-    return lines
