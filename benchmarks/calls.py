@@ -15,6 +15,7 @@ from hedgerow.data import fit_bins, read_table
 from hedgerow.data.binning.matrix import bin_table
 from hedgerow.growing.core.grow import ORDER_GROW, ORDER_STOP, work
 from hedgerow.growing.core.grower import TreeGrower, make_state
+from hedgerow.growing.core.setup import Fit
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 
@@ -39,7 +40,7 @@ def main() -> None:
     matrix = bin_table(table, fit_bins(table, 63, None, 0, 1), 1)
     params = BoostParams(max_leaves=8, leaf_estimation="newton")
     objective, raw = make_objective("logistic"), np.zeros((1, 500))
-    state = make_state(matrix, y, None, raw, objective, params, 1)
+    state = make_state(matrix, Fit(y, None, raw, objective, params, 1))
     entry = entry_of(work, 0, state, ORDER_STOP)
     print(f"kernel, nothing to do  {microseconds(lambda: work(0, state, ORDER_STOP)):6.1f}")
     print(f"entry, nothing to do   {microseconds(lambda: entry(0, state, ORDER_STOP)):6.1f}")

@@ -19,7 +19,7 @@ from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.data import Table, bin_table, fit_bins, read_table
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.gradients import SMALL_FIT, choose_packing, pack_block
-from hedgerow.growing.core.grower import TreeGrower, _bins, _make_threads
+from hedgerow.growing.core.grower import TreeGrower, _bins, _tile_cells
 from hedgerow.growing.core.setup import list_columns
 from hedgerow.kernels.histograms.histogram import (
     HistogramSums,
@@ -146,7 +146,7 @@ def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
     features = features.astype(np.int32)
     chosen = list_columns(matrix, features)
     stride = matrix.spec.stride
-    cells = _make_threads(matrix, 1, 1).cells[0]
+    cells = aligned_zeros(_tile_cells(matrix), np.int64)
     size = matrix.n_features * stride
     slot = 3  # anywhere but at the start
     wide = HistogramSums(

@@ -128,11 +128,11 @@ class ChunkGrower:
         self._stride, self._per_tile = spec.stride, tile_shape(spec.n_features)[1]
         self._n_bins = spec.bin_counts().astype(np.int32)
         self._n_parallel = params.num_parallel_tree
-        fit = greet(self._exchange, store, params, n_threads)
-        self.n_rows, self._weighted = fit.n_rows, fit.weighted
+        facts = greet(self._exchange, store, params, n_threads)
+        self.n_rows, self._weighted = facts.n_rows, facts.weighted
         most = most_leaves(params, self.n_rows)
-        sizes = sizes_for(fit, self._exchange, spec, params, n_threads, most)
-        constant = has_constant_hessian(objective, np.ones(0) if fit.weighted else None, params)
+        sizes = sizes_for(facts, self._exchange, spec, params, n_threads, most)
+        constant = has_constant_hessian(objective, np.ones(0) if facts.weighted else None, params)
         self._settings = settings_of(
             params, objective, self.n_rows, spec.n_features, most, constant, sizes.n_slots
         )

@@ -15,10 +15,7 @@ from hedgerow.errors import CommunicationError, DataError, ParameterError
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.space import Sizes, builds_for, slots_for
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.branches import forced_cuts, make_constraints
 from hedgerow.growing.core.gradients import QUANTIZED_BITS
-from hedgerow.growing.core.grower import make_categories
-from hedgerow.growing.sampling.goss import uniform_sampler
 from hedgerow.kernels.histograms.histogram import Columns
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.params import BoostParams
@@ -61,7 +58,7 @@ class Own(NamedTuple):
     options: layout.Options
 
 
-class Fit(NamedTuple):
+class RankFacts(NamedTuple):
     """What ranks have to know of each other.
 
     n_rows    of all ranks
@@ -74,7 +71,7 @@ class Fit(NamedTuple):
     n_builds: int
 
 
-def greet(exchange: Exchange, store: RowStore, params: BoostParams, n_threads: int) -> Fit:
+def greet(exchange: Exchange, store: RowStore, params: BoostParams, n_threads: int) -> RankFacts:
     """Tell the others what this rank has; all must mean the same fit."""
     n_rows, spec = sum(store.chunk_sizes), store.spec
     weighted = False
@@ -98,7 +95,7 @@ def greet(exchange: Exchange, store: RowStore, params: BoostParams, n_threads: i
     if total == 0:
         raise DataError("there is no row in any chunk of any rank: nothing to grow trees on.")
     check_rows(total)
-    return Fit(total, bool(everyone[:, 4].any()), int(everyone[:, 5].min()))
+    return RankFacts(total, bool(everyone[:, 4].any()), int(everyone[:, 5].min()))
 
 
 def check_rows(n_rows: int) -> None:
@@ -111,7 +108,7 @@ def check_rows(n_rows: int) -> None:
 
 
 def sizes_for(
-    fit: Fit, exchange: Exchange, spec: BinSpec, params: BoostParams, n_threads: int,
+    facts: RankFacts, exchange: Exchange, spec: BinSpec, params: BoostParams, n_threads: int,
     max_leaves: int,
 ) -> Sizes:  # fmt: skip
     """Room for histograms."""
@@ -124,7 +121,7 @@ def sizes_for(
         stride=spec.stride,
         kept_columns=kept,
         n_slots=slots_for(kept, spec.stride, max_leaves),
-        n_builds=fit.n_builds,
+        n_builds=facts.n_builds,
         n_groups=n_groups,
         n_parts=n_threads // n_groups,
         apart=exchange.adds,
@@ -159,18 +156,3 @@ def check(mode: str) -> None:
 def columns_of(chosen: np.ndarray, n_columns: int) -> Columns:
     """Columns by their numbers; chunks have a byte for each."""
     return Columns(chosen, chosen % np.int32(tile_shape(n_columns)[1]), None)
-
-
-def options_of(
-    spec: BinSpec, params: BoostParams, n_threads: int, max_nodes: int
-) -> layout.Options:
-    """What the compiled stages need beyond the usual fit."""
-    last_bin, precomputed = spec.bin_counts() - 1, forced_cuts(params.forced_splits, spec)
-    return layout.Options(
-        features=np.arange(spec.n_features, dtype=np.int32),
-        categories=make_categories(spec.is_category, params, n_threads),
-        bundles=None,
-        lists=None,
-        constraints=make_constraints(params, spec.n_features, last_bin, max_nodes, precomputed),
-        sampler=uniform_sampler(),
-    )

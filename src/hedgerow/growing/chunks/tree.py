@@ -14,16 +14,16 @@ from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.growing.chunks import nodes as stages
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.order import Order, numbered, numbered_bounds
-from hedgerow.growing.chunks.setup import columns_of, options_of, own_of
+from hedgerow.growing.chunks.setup import columns_of, own_of
 from hedgerow.growing.chunks.space import Sizes, Space
 from hedgerow.growing.chunks.stages import SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, Building
 from hedgerow.growing.chunks.team import ChunkTeam
 from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.grower import cuts_of, for_copies, thresholds_of
+from hedgerow.growing.core.grower import cuts_of, options_of, thresholds_of
 from hedgerow.growing.core.setup import (
     begin_tree,
-    drawn_columns,
+    draw_columns,
     features_of,
     finished_tree,
     split_rules,
@@ -31,6 +31,7 @@ from hedgerow.growing.core.setup import (
     tree_arrays,
 )
 from hedgerow.growing.core.tree import GrownTree
+from hedgerow.growing.sampling.goss import uniform_sampler
 from hedgerow.kernels.histograms.histogram import Bins
 from hedgerow.params import BoostParams
 
@@ -78,8 +79,9 @@ class ChunkTree:
         self._tree = tree_arrays(max_nodes, int(settings.n_slots))
         self.table, self.scalars = self._tree.table, start_scalars(n_columns, n_columns, params)
         self.columns = columns_of(np.arange(n_columns, dtype=np.int32), n_columns)
-        options = options_of(spec, params, team.n_threads, max_nodes)
-        self._options = for_copies(options, n_copies)
+        self._options = options_of(
+            spec, params, team.n_threads, max_nodes, n_copies, uniform_sampler()
+        )
         self._own = own_of(self._options, self.scalars, team.n_threads, n_columns)
         nothing = np.zeros((0, 0), dtype=np.uint8)
         n_bins = spec.bin_counts().astype(np.int32)
@@ -116,10 +118,8 @@ class ChunkTree:
         """Note which tree it is, and draw its columns."""
         begin_tree(self.scalars, tree, output, n_outputs)
         if self._params.colsample_bytree < 1.0:
-            chosen = drawn_columns(self._params, tree, self._n_columns)
+            chosen = draw_columns(self._params, tree, self._options.features, self.scalars)
             self.columns = columns_of(chosen, self._n_columns)
-            self.scalars[layout.IS_N_COLUMNS] = self.scalars[layout.IS_N_FEATURES] = len(chosen)
-            self._options.features[: len(chosen)] = chosen
         n_columns, exchange = len(self.columns.feature), self._exchange
         first = n_columns * exchange.rank // exchange.size
         last = n_columns * (exchange.rank + 1) // exchange.size

@@ -3,50 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import (
-    FloatArray,
-    IntArray,
-    RowArray,
-    aligned_empty,
-    aligned_zeros,
-)
-from hedgerow.compile import entry_of
+from hedgerow.arrays import FloatArray, IntArray, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.branches import forced_cuts, make_constraints
-from hedgerow.growing.core.gradients import BLOCK
-from hedgerow.growing.core.grow import ORDER_GROW, ORDER_STOP, work
+from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.row_lists import make_row_lists
 from hedgerow.growing.core.setup import (
-    begin_tree,
-    drawn_columns,
-    has_constant_hessian,
+    Fit,
+    draw_columns,
     list_columns,
-    loss_data_of,
     most_leaves,
     replace_columns,
-    row_arrays,
-    segments_of,
-    settings_of,
-    split_rules,
-    start_scalars,
-    tree_arrays,
+    start_state,
 )
 from hedgerow.growing.core.slopes import SlopeFinder
 from hedgerow.growing.core.sums_pool import SumsPool, make_histogram_sums
 from hedgerow.growing.core.tree import GrownTree, Nodes, TreeOfTable
-from hedgerow.growing.sampling.goss import make_sampler, weights_of
-from hedgerow.kernels.histograms.histogram import Bins
+from hedgerow.growing.sampling.goss import make_sampler
+from hedgerow.kernels.histograms.histogram import Bins, HistogramSums
 from hedgerow.kernels.histograms.pairs import SPACING
-from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_split import (
     CATEGORY_SCRATCH,
@@ -55,9 +37,7 @@ from hedgerow.kernels.splits.category_split import (
 )
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.objectives.base import Objective, longest_line
-from hedgerow.objectives.precomputed import Given
-from hedgerow.params import FIRST_ORDER, BoostParams
-from hedgerow.threads import Team, wait_addresses
+from hedgerow.params import BoostParams
 
 _PADDING = 64
 CELL_BYTES = 20
@@ -68,7 +48,7 @@ _SLOT_BYTES = 1 << 30
 are built from their rows."""
 
 
-class TreeGrower:
+class TreeGrower(CompiledGrower):
     """Grows the trees of one fit on one binned matrix.
 
     Parameters
@@ -108,116 +88,56 @@ class TreeGrower:
         numbers: FloatArray | None = None,
         sums: SumsPool | None = None,
     ) -> None:
-        self._matrix = matrix
-        self._sums = sums
-        self._params = params
+        self._matrix, self._n_copies, self._sums = matrix, n_copies, sums
         self._finish = partial(finish_nodes, cuts_of(matrix.spec))
-        # Values of leaves that have slopes are added with these.
-        adds_values = adds_scores and numbers is None
-        self._state = self._start(target, weight, raw, objective, n_threads, adds_values, n_copies)
-        self._adds_lines, self._slopes = adds_scores, None
+        self._adds_lines = adds_scores
+        self._slopes: SlopeFinder | None = None
         if numbers is not None:
             ordered = np.array(params.monotone_constraints or (0,) * matrix.n_features) != 0
             usable = ~matrix.spec.is_category & ~ordered
             longest = (longest_line(objective), params.max_delta_step or math.inf)
             penalty = params.linear_lambda
             self._slopes = SlopeFinder(numbers, usable, penalty, longest, n_threads)
-        newton = params.leaf_estimation not in FIRST_ORDER
-        self._given = Given.of(objective, target, weight, n_threads, newton)
-        self._compiled: Callable[..., Any] | None = None
-        self._team = Team(
-            n_threads,
-            lambda thread: self._work(thread, ORDER_GROW),
-            lambda: self._work(0, ORDER_STOP),
-        )
+        fit = Fit(target, weight, raw, objective, params, n_threads)
+        # Values of leaves that have slopes are added with these.
+        super().__init__(fit, adds_scores and numbers is None)
 
-    def _start(
-        self,
-        target: FloatArray,
-        weight: FloatArray | None,
-        raw: FloatArray,
-        objective: Objective,
-        n_threads: int,
-        adds_scores: bool,
-        n_copies: int,
-    ) -> layout.State:
-        """Everything that the compiled stages use; for other trees there is more."""
-        state = make_state(
-            self._matrix, target, weight, raw, objective, self._params, n_threads, sums=self._sums
-        )
-        state = state._replace(options=for_copies(state.options, n_copies))
-        return state._replace(settings=state.settings._replace(adds_scores=int(adds_scores)))
-
-    def _work(self, thread: int, order: int) -> None:
-        """The compiled stages of one thread."""
-        if self._compiled is None:
-            self._compiled = entry_of(work, thread, self._state, order)
-        self._compiled(thread, self._state, order)
-
-    def set_rate(self, rate: float) -> None:
-        """Set the factor on the values of the trees to come."""
-        settings = self._state.settings._replace(learning_rate=rate)
-        self._state = self._state._replace(settings=settings)
+    def _make_state(self, fit: Fit) -> layout.State:
+        return make_state(self._matrix, fit, self._n_copies, sums=self._sums)
 
     def grow(self, tree: int, output: int) -> GrownTree:
         """Grow tree number ``tree`` for ``output``.
 
         The raw scores of its rows are updated if ``adds_scores``.
         """
-        scalars = self._state.scalars
-        begin_tree(scalars, tree, output, len(self._state.loss_data.raw))
-        if self._params.colsample_bytree < 1.0:
-            self._draw_columns(tree)
-        number = int(scalars[layout.IS_ROUND]) // self._params.num_parallel_tree
-        self._given.prepare(self._state.loss_data, output, number)
-        self._grow_in_sums()
-        grown = self._copy_tree()
+        grown = super().grow(tree, output)
         if self._slopes is None:
             return grown
         scores = self._state.loss_data.raw[output] if self._adds_lines else np.zeros(0)
         return grown.with_slopes(self._slopes.slopes(self._state, scores))
 
-    def _grow_in_sums(self) -> None:
+    def _run(self) -> None:
         """Grow the tree, in histograms of the pool if there is one."""
         if self._sums is None:
-            self._work(0, ORDER_GROW)
+            super()._run()
             return
         filled = has_all_bins(self._matrix)
         histograms = self._sums.take(len(self._state.histograms.g), filled)
         self._state = self._state._replace(histograms=histograms)
         try:
-            self._work(0, ORDER_GROW)
+            super()._run()
         finally:
             self._sums.give_back(histograms, filled)
 
-    def rows_outside(self) -> npt.NDArray[np.uint32]:
-        """Rows that the last tree was not grown on (empty without row sampling)."""
-        n_inside = int(self._state.scalars[layout.IS_N_ROWS])
-        return self._state.rows.rows[n_inside : self._matrix.n_rows]
-
-    def row_weights(self, rows: RowArray) -> FloatArray | None:
-        """Weights of some rows in the last tree's sample; see :func:`weights_of`."""
-        return weights_of(self._state.options, rows)
-
-    def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
-        """Rows of the last tree by leaf; see :func:`hedgerow.growing.core.setup.segments_of`."""
-        return segments_of(self._state.tree, self._state.scalars, self._state.rows.rows)
-
-    def close(self) -> None:
-        """End the helpers; the grower must not be used afterwards."""
-        self._team.close()
-
     def _draw_columns(self, tree: int) -> None:
         matrix, state = self._matrix, self._state
-        chosen = drawn_columns(self._params, tree, matrix.n_features)
-        state.scalars[layout.IS_N_FEATURES] = len(chosen)
-        state.options.features[: len(chosen)] = chosen
+        chosen = draw_columns(self._params, tree, state.options.features, state.scalars)
         if matrix.layout is not None:
             held = matrix.layout.column[chosen]
             # Without any there would be no histogram to read the sums of the node from.
             chosen = np.unique(held[held >= 0]) if held.max() >= 0 else held[:1] * 0
+            state.scalars[layout.IS_N_COLUMNS] = len(chosen)
         replace_columns(state.columns, list_columns(matrix, chosen))
-        state.scalars[layout.IS_N_COLUMNS] = len(chosen)
 
     def _copy_tree(self) -> GrownTree:
         arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
@@ -256,12 +176,8 @@ def finish_nodes(cuts: tuple[IntArray, IntArray, IntArray], nodes: Nodes) -> Gro
 
 def make_state(
     matrix: BinnedMatrix,
-    target: FloatArray,
-    weight: FloatArray | None,
-    raw: FloatArray,
-    objective: Objective,
-    params: BoostParams,
-    n_threads: int,
+    fit: Fit,
+    n_copies: int = 1,
     cell_bytes: int | None = None,
     sums: SumsPool | None = None,
 ) -> layout.State:
@@ -270,42 +186,36 @@ def make_state(
     With ``cell_bytes``, those of a bin's sums, the caller makes the sums; else they are wide.
     With a pool they are its, and lent to no grower until a tree grows.
     """
-    n_rows, n_features = matrix.n_rows, matrix.n_features
+    params, n_threads = fit.params, fit.n_threads
     n_columns, slot_cells = matrix.n_columns, matrix.n_columns * matrix.stride
-    max_leaves = most_leaves(params, n_rows)
+    max_leaves = most_leaves(params, matrix.n_rows)
     n_slots = most_slots(max_leaves, slot_cells, cell_bytes or CELL_BYTES)
-    constant = has_constant_hessian(objective, weight, params)
-    pause, sleep = wait_addresses()
     n_cells = (n_slots + 2 + n_threads) * slot_cells
-    options = _make_options(matrix, params, n_threads, 2 * max_leaves, n_cells)
-    scratch_cells = 0 if options.bundles is None else n_threads * WIDTH * matrix.stride
-    n_histogram_sums, filled = (
-        0 if cell_bytes is not None else n_cells + scratch_cells,
-        has_all_bins(matrix),
-    )
-    if sums is None:
-        histograms = make_histogram_sums(n_histogram_sums, filled)
-    else:
-        histograms = sums.take(n_histogram_sums, filled)
-        sums.give_back(histograms, filled)
-    return layout.State(
-        team=ThreadTeam(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
-        settings=settings_of(params, objective, n_rows, n_columns, max_leaves, constant, n_slots),
-        rules=split_rules(params),
+    sampler = make_sampler(params, matrix.n_rows, n_threads, packs=True)
+    options = options_of(matrix.spec, params, n_threads, 2 * max_leaves, n_copies, sampler)
+    n_sums = n_cells
+    if matrix.layout is not None:
+        n_sums += n_threads * WIDTH * matrix.stride
+        options = options._replace(
+            bundles=_make_bundles(matrix, params, n_threads, scratch_start=n_cells),
+            lists=make_row_lists(matrix, n_threads),
+        )
+    state = start_state(fit, options, n_columns, n_slots, _tile_cells(matrix), _PADDING)
+    return state._replace(
         bins=_bins(matrix),
-        loss_data=loss_data_of(target, weight, raw, objective),
         columns=list_columns(matrix, np.arange(n_columns, dtype=np.int32)),
-        rows=row_arrays(n_rows, _PADDING),
-        threads=_make_threads(matrix, n_threads, 2 * max_leaves),
-        search=_make_search(n_threads, n_features),
-        histograms=histograms,
-        tree=tree_arrays(2 * max_leaves, n_slots),
-        scalars=start_scalars(n_columns, n_features, params),
-        options=options,
-        vectors=None,
-        sorted_columns=None,
-        level=None,
+        search=state.search._replace(lanes=aligned_zeros((n_threads, 2, WIDTH), np.int64)),
+        histograms=_make_histograms(matrix, 0 if cell_bytes is not None else n_sums, sums),
     )
+
+
+def _make_histograms(matrix: BinnedMatrix, n_sums: int, pool: SumsPool | None) -> HistogramSums:
+    filled = has_all_bins(matrix)
+    if pool is None:
+        return make_histogram_sums(n_sums, filled)
+    histograms = pool.take(n_sums, filled)
+    pool.give_back(histograms, filled)
+    return histograms
 
 
 def has_all_bins(matrix: BinnedMatrix) -> bool:
@@ -318,35 +228,30 @@ def most_slots(max_leaves: int, slot_cells: int, cell_bytes: int = CELL_BYTES) -
     return int(min(max_leaves, max(2, _SLOT_BYTES // (cell_bytes * slot_cells))))
 
 
-def _make_options(
-    matrix: BinnedMatrix,
+def options_of(
+    spec: BinSpec,
     params: BoostParams,
     n_threads: int,
     max_nodes: int,
-    scratch_start: int,
+    n_copies: int,
+    sampler: layout.Sampler,
 ) -> layout.Options:
-    """What the compiled stages need beyond the usual fit."""
-    bundled = matrix.layout is not None
+    """What the compiled stages need beyond the usual fit; there are no bundles."""
+    last_bin, forced = spec.bin_counts() - 1, forced_cuts(params.forced_splits, spec)
     return layout.Options(
-        features=np.arange(matrix.n_features, dtype=np.int32),
-        categories=make_categories(matrix.spec.is_category, params, n_threads),
-        bundles=_make_bundles(matrix, params, n_threads, scratch_start) if bundled else None,
-        lists=make_row_lists(matrix, n_threads) if bundled else None,
-        constraints=make_constraints(
-            params,
-            matrix.n_features,
-            matrix.spec.bin_counts() - 1,
-            max_nodes,
-            forced_cuts(params.forced_splits, matrix.spec),
-        ),
-        sampler=make_sampler(params, matrix.n_rows, n_threads, packs=True),
+        features=np.arange(spec.n_features, dtype=np.int32),
+        categories=make_categories(spec.is_category, params, n_threads, n_copies),
+        bundles=None,
+        lists=None,
+        constraints=make_constraints(params, spec.n_features, last_bin, max_nodes, forced),
+        sampler=sampler,
     )
 
 
 def make_categories(
-    chosen: npt.NDArray[np.bool_], params: BoostParams, n_threads: int
+    chosen: npt.NDArray[np.bool_], params: BoostParams, n_threads: int, n_copies: int = 1
 ) -> layout.Categories:
-    """What the search of category columns needs."""
+    """What the search of category columns needs; each row is there ``n_copies`` times."""
     return layout.Categories(
         chosen=chosen.astype(np.uint8),
         rules=CategoryRules(
@@ -355,6 +260,7 @@ def make_categories(
             smooth=float(params.cat_smooth),
             penalty=float(params.cat_l2),
             min_group=params.min_data_per_group,
+            n_copies=n_copies,
         ),
         places=aligned_zeros(
             (n_threads, CATEGORY_SCRATCH, SCRATCH_SIZE if chosen.any() else 0), np.int64
@@ -386,12 +292,6 @@ def _make_bundles(
     )
 
 
-def for_copies(options: layout.Options, n_copies: int) -> layout.Options:
-    """The same for rows that are there several times."""
-    rules = options.categories.rules._replace(n_copies=n_copies)
-    return options._replace(categories=options.categories._replace(rules=rules))
-
-
 def _bins(matrix: BinnedMatrix) -> Bins:
     return Bins(
         by_row=matrix.by_row.reshape(-1),
@@ -404,24 +304,10 @@ def _bins(matrix: BinnedMatrix) -> Bins:
     )
 
 
-def _make_threads(matrix: BinnedMatrix, n_threads: int, max_nodes: int) -> layout.Threads:
-    tile_cells = matrix.bytes_per_tile * SPACING
-    if matrix.paired:
-        tile_cells += matrix.features_per_tile * matrix.stride  # margins of the pairs
-    return layout.Threads(
-        cells=aligned_zeros((n_threads, tile_cells), np.int64),
-        blocks=aligned_empty((n_threads, 2, BLOCK), np.float64),
-        counts=aligned_zeros((n_threads, layout.COUNTS), np.int64),
-        leaf_sums=aligned_zeros((n_threads, 2, max_nodes), np.int64),
-    )
-
-
-def _make_search(n_threads: int, n_features: int) -> layout.Search:
-    return layout.Search(
-        lanes=aligned_zeros((n_threads, 2, WIDTH), np.int64),
-        found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
-        allowed=np.ones((3, n_features), dtype=np.int32),
-    )
+def _tile_cells(matrix: BinnedMatrix) -> int:
+    """Packed sums of a thread."""
+    margins = matrix.features_per_tile * matrix.stride if matrix.paired else 0
+    return matrix.bytes_per_tile * SPACING + margins
 
 
 def cuts_of(spec: BinSpec) -> tuple[IntArray, IntArray, IntArray]:

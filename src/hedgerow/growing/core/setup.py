@@ -7,19 +7,22 @@ reading of the finished table of nodes.
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray, aligned_empty
+from hedgerow.arrays import FloatArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.batch import JOB_FIELDS
+from hedgerow.growing.core.gradients import BLOCK
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, row_share, unit_scale
 from hedgerow.kernels.histograms.histogram import Columns
 from hedgerow.kernels.histograms.pairs import Pairs
+from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.kernels.primitives.hashing import hash_range
 from hedgerow.kernels.splits.split import SplitRules
 from hedgerow.objectives.base import Objective
@@ -27,8 +30,89 @@ from hedgerow.objectives.derivatives import LossData
 from hedgerow.objectives.precomputed import first_column, prepared_shape
 from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.schedules import is_number
+from hedgerow.threads import wait_addresses
 
 _COLUMN_STREAM = 4 << 40
+
+
+class Fit(NamedTuple):
+    """What a grower of trees is made for, whatever the layout of the columns.
+
+    target     float64 (n_rows,), or (n_rows, n_targets) for several targets
+    weight     float64 (n_rows,), or None
+    raw        float64 (n_outputs, n_rows): raw scores
+    objective
+    params
+    n_threads
+    """
+
+    target: FloatArray
+    weight: FloatArray | None
+    raw: FloatArray
+    objective: Objective
+    params: BoostParams
+    n_threads: int
+
+    @property
+    def constant_hessian(self) -> bool:
+        """See :func:`has_constant_hessian`."""
+        return has_constant_hessian(self.objective, self.weight, self.params)
+
+
+def start_state(
+    fit: Fit,
+    options: layout.Options,
+    n_columns: int,
+    n_slots: int,
+    tile_cells: int,
+    padding: int,
+) -> layout.State:
+    """Allocate what all trees need.
+
+    The fields for bins, columns and histograms are None: the caller adds those that its trees
+    use, and stages that read others are not compiled.
+
+    Parameters
+    ----------
+    fit : Fit
+    options : Options
+    n_columns : int
+        Columns of the matrix; a column may hold several features.
+    n_slots : int
+        Nodes that can be split later and keep a histogram, or lists, until then.
+    tile_cells : int
+        Packed sums of a thread.
+    padding : int
+        Zeros behind the row ids.
+    """
+    params, n_threads = fit.params, fit.n_threads
+    n_rows, n_features = fit.raw.shape[1], len(options.features)
+    max_leaves, constant = most_leaves(params, n_rows), fit.constant_hessian
+    absent: Any = None
+    return layout.State(
+        team=ThreadTeam(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), *wait_addresses()),
+        settings=settings_of(
+            params, fit.objective, n_rows, n_columns, max_leaves, constant, n_slots
+        ),
+        rules=split_rules(params),
+        bins=absent,
+        loss_data=loss_data_of(fit.target, fit.weight, fit.raw, fit.objective),
+        columns=absent,
+        rows=row_arrays(n_rows, padding),
+        threads=thread_arrays(n_threads, tile_cells, 2 * max_leaves),
+        search=layout.Search(
+            lanes=absent,
+            found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
+            allowed=np.ones((3, n_features), dtype=np.int32),
+        ),
+        histograms=absent,
+        tree=tree_arrays(2 * max_leaves, n_slots),
+        scalars=start_scalars(n_columns, n_features, params),
+        options=options,
+        vectors=None,
+        sorted_columns=None,
+        level=None,
+    )
 
 
 def refuse_layout(matrix: BinnedMatrix, trees: str) -> None:
@@ -131,6 +215,16 @@ def row_arrays(n_rows: int, padding: int) -> layout.Rows:
     )
 
 
+def thread_arrays(n_threads: int, tile_cells: int, max_nodes: int) -> layout.Threads:
+    """Scratch space of each thread."""
+    return layout.Threads(
+        cells=aligned_zeros((n_threads, tile_cells), np.int64),
+        blocks=aligned_empty((n_threads, 2, BLOCK), np.float64),
+        counts=aligned_zeros((n_threads, layout.COUNTS), np.int64),
+        leaf_sums=aligned_zeros((n_threads, 2, max_nodes), np.int64),
+    )
+
+
 def start_scalars(n_columns: int, n_features: int, params: BoostParams) -> IntArray:
     """The cells of ``scalars`` before the first tree."""
     scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
@@ -163,6 +257,16 @@ def drawn_columns(params: BoostParams, tree: int, n_features: int) -> npt.NDArra
     return np.sort(np.argsort(order, kind="stable")[:n_taken]).astype(np.int32)
 
 
+def draw_columns(
+    params: BoostParams, tree: int, features: npt.NDArray[np.int32], scalars: IntArray
+) -> npt.NDArray[np.int32]:
+    """Draw the columns of a tree; list them at the front of ``features``, and note how many."""
+    chosen = drawn_columns(params, tree, len(features))
+    features[: len(chosen)] = chosen
+    scalars[layout.IS_N_COLUMNS] = scalars[layout.IS_N_FEATURES] = len(chosen)
+    return chosen
+
+
 def list_columns(matrix: BinnedMatrix, chosen: npt.NDArray[np.int32]) -> Columns:
     """The columns ``chosen``, ascending, and the bytes of a row that hold them."""
     position = chosen % np.int32(matrix.features_per_tile)
@@ -182,11 +286,12 @@ def replace_columns(columns: Columns, drawn: Columns) -> None:
         columns.pairs.held_in[: len(drawn.feature)] = drawn.pairs.held_in
 
 
-def begin_tree(scalars: IntArray, tree: int, output: int, n_outputs: int) -> None:
-    """Note which tree is to be grown."""
+def begin_tree(scalars: IntArray, tree: int, output: int, n_outputs: int) -> int:
+    """Note which tree is to be grown; return its number among the trees of its output."""
     scalars[layout.IS_TREE] = tree
     scalars[layout.IS_ROUND] = tree // n_outputs
     scalars[layout.IS_OUTPUT] = output
+    return tree // n_outputs
 
 
 def finished_tree(

@@ -37,10 +37,9 @@ from hedgerow.growing.chunks import nodes
 from hedgerow.growing.chunks.order import Order, numbered, numbered_bounds
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.batch import JOB_FIELDS
-from hedgerow.growing.core.gradients import BLOCK
 from hedgerow.growing.core.setup import (
     begin_tree,
-    drawn_columns,
+    draw_columns,
     features_of,
     finished_tree,
     has_constant_hessian,
@@ -49,6 +48,7 @@ from hedgerow.growing.core.setup import (
     settings_of,
     split_rules,
     start_scalars,
+    thread_arrays,
     tree_arrays,
 )
 from hedgerow.growing.core.tree import GrownTree
@@ -139,12 +139,7 @@ class ExternalExactGrower:
         self._sketch = make_sketch(params)
         self._passes = Passes(columns, self._rows, n_threads, self._sketch)
         self._team = ThreadTeam(1, aligned_zeros(SIGNAL_SIZE, np.int64), *wait_addresses())
-        self._threads = layout.Threads(
-            cells=aligned_zeros((1, 1), np.int64),
-            blocks=aligned_empty((1, 2, BLOCK), np.float64),
-            counts=aligned_zeros((1, layout.COUNTS), np.int64),
-            leaf_sums=aligned_zeros((1, 2, 1), np.int64),
-        )
+        self._threads = thread_arrays(n_threads=1, tile_cells=1, max_nodes=1)
         self._scalars = start_scalars(n_features, n_features, params)
         self._max_nodes = min(2 * n_rows, 2 * max_leaves * _SPARE) + 2
         self._tree = tree_arrays(self._max_nodes, 0)
@@ -163,13 +158,10 @@ class ExternalExactGrower:
 
         The raw scores of its rows are updated if ``adds_scores``.
         """
-        begin_tree(self._scalars, tree, output, len(self._raw))
+        round_ = begin_tree(self._scalars, tree, output, len(self._raw))
         if self._params.colsample_bytree < 1.0:
-            chosen = drawn_columns(self._params, tree, self._columns.n_features)
-            self._options.features[: len(chosen)] = chosen
-            self._scalars[layout.IS_N_FEATURES] = len(chosen)
-        number = int(self._scalars[layout.IS_ROUND]) // self._params.num_parallel_tree
-        self._given.prepare(self._loss_data, output, number)
+            draw_columns(self._params, tree, self._options.features, self._scalars)
+        self._given.prepare(self._loss_data, output, round_ // self._params.num_parallel_tree)
         self._compute_gradients()
         searched = self._open_root()
         if searched:

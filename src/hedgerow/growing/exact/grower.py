@@ -10,7 +10,6 @@ once (:mod:`hedgerow.data.external.blocks`).  The stages are in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,40 +21,29 @@ from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import ColumnKind
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.branches import make_constraints
-from hedgerow.growing.core.gradients import BLOCK
-from hedgerow.growing.core.grow import ORDER_GROW, ORDER_STOP, work
+from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grower import make_categories
 from hedgerow.growing.core.setup import (
-    begin_tree,
-    drawn_columns,
+    Fit,
+    draw_columns,
     features_of,
     finished_tree,
-    has_constant_hessian,
-    loss_data_of,
     most_leaves,
-    row_arrays,
-    segments_of,
-    settings_of,
-    split_rules,
-    start_scalars,
-    tree_arrays,
+    start_state,
 )
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.exact import stages
-from hedgerow.growing.sampling.goss import make_sampler, weights_of
+from hedgerow.growing.sampling.goss import make_sampler
 from hedgerow.kernels.presorted.exact import CHUNK, CUTS, CutBuffer
-from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.precomputed import Given
-from hedgerow.params import FIRST_ORDER, BoostParams
-from hedgerow.threads import Team, wait_addresses
+from hedgerow.params import BoostParams
 
 _HIGHEST = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.int64).max}
 _LINE = 64  # of scratch: threads write to lines of their own
 
 
-class ExactGrower:
+class ExactGrower(CompiledGrower):
     """Grows the trees of one fit on one table of sorted columns.
 
     Used as :class:`hedgerow.growing.core.grower.TreeGrower` is; trees have no bins.
@@ -87,62 +75,20 @@ class ExactGrower:
         adds_scores: bool = True,
     ) -> None:
         self._blocks = blocks
-        self._params = params
-        self._columns = _sorted_columns(blocks, params, n_threads)
-        state = _make_state(
-            blocks, target, weight, raw, objective, params, n_threads, self._columns
+        super().__init__(Fit(target, weight, raw, objective, params, n_threads), adds_scores)
+
+    def _make_state(self, fit: Fit) -> layout.State:
+        params, n_threads, n_features = fit.params, fit.n_threads, self._blocks.n_features
+        max_leaves = most_leaves(params, self._blocks.n_rows)
+        self._columns = _sorted_columns(self._blocks, params, n_threads)
+        options = make_options(
+            params, self._blocks.n_rows, self._columns.choice.columns, n_threads, 2 * max_leaves
         )
-        settings = state.settings._replace(adds_scores=int(adds_scores))
-        self._state = state._replace(settings=settings)
-        newton = params.leaf_estimation not in FIRST_ORDER
-        self._given = Given.of(objective, target, weight, n_threads, newton)
-        self._team = Team(
-            n_threads,
-            lambda thread: work(thread, self._state, ORDER_GROW),
-            lambda: work(0, self._state, ORDER_STOP),
-        )
-
-    def set_rate(self, rate: float) -> None:
-        """Set the factor on the values of the trees to come."""
-        settings = self._state.settings._replace(learning_rate=rate)
-        self._state = self._state._replace(settings=settings)
-
-    def grow(self, tree: int, output: int) -> GrownTree:
-        """Grow tree number ``tree`` for ``output``.
-
-        The raw scores of its rows are updated if ``adds_scores``.
-        """
-        scalars = self._state.scalars
-        begin_tree(scalars, tree, output, len(self._state.loss_data.raw))
-        if self._params.colsample_bytree < 1.0:
-            self._draw_columns(tree)
-        number = int(scalars[layout.IS_ROUND]) // self._params.num_parallel_tree
-        self._given.prepare(self._state.loss_data, output, number)
-        work(0, self._state, ORDER_GROW)
-        return self._copy_tree()
-
-    def rows_outside(self) -> npt.NDArray[np.uint32]:
-        """Rows that the last tree was not grown on (empty without row sampling)."""
-        n_inside = int(self._state.scalars[layout.IS_N_ROWS])
-        return self._state.rows.rows[n_inside : self._blocks.n_rows]
-
-    def row_weights(self, rows: RowArray) -> FloatArray | None:
-        """Weights of some rows in the last tree's sample; see :func:`weights_of`."""
-        return weights_of(self._state.options, rows)
-
-    def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
-        """Rows of the last tree by leaf; see :func:`hedgerow.growing.core.setup.segments_of`."""
-        return segments_of(self._state.tree, self._state.scalars, self._state.rows.rows)
-
-    def close(self) -> None:
-        """End the helpers; the grower must not be used afterwards."""
-        self._team.close()
+        state = start_state(fit, options, n_features, max_leaves, 1, PADDING)
+        return state._replace(sorted_columns=self._columns)
 
     def _draw_columns(self, tree: int) -> None:
-        chosen = drawn_columns(self._params, tree, self._blocks.n_features)
-        self._columns.choice.columns[: len(chosen)] = chosen
-        self._state.scalars[layout.IS_N_COLUMNS] = len(chosen)
-        self._state.scalars[layout.IS_N_FEATURES] = len(chosen)
+        draw_columns(self._params, tree, self._columns.choice.columns, self._state.scalars)
 
     def _copy_tree(self) -> GrownTree:
         arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
@@ -202,54 +148,6 @@ def _float_midpoints(below: AnyArray, above: AnyArray) -> FloatArray:
     halves = np.where(middle < above, middle, below).astype(np.float64)
     # Infinite ends, or a sum that is too large for the type.
     return np.where(np.isfinite(middle), halves, midpoints(lower, upper))
-
-
-def _make_state(
-    blocks: ColumnBlocks,
-    target: FloatArray,
-    weight: FloatArray | None,
-    raw: FloatArray,
-    objective: Objective,
-    params: BoostParams,
-    n_threads: int,
-    sorted_columns: layout.Sorted,
-) -> layout.State:
-    """Allocate everything that the compiled stages use."""
-    n_rows, n_features = blocks.n_rows, blocks.n_features
-    max_leaves = most_leaves(params, n_rows)
-    constant = has_constant_hessian(objective, weight, params)
-    pause, sleep = wait_addresses()
-    columns = sorted_columns.choice.columns
-    no_bins: Any = None  # the stages that read bins and histograms are not compiled
-    return layout.State(
-        team=ThreadTeam(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
-        settings=settings_of(
-            params, objective, n_rows, n_features, max_leaves, constant, max_leaves
-        ),
-        rules=split_rules(params),
-        loss_data=loss_data_of(target, weight, raw, objective),
-        rows=row_arrays(n_rows, PADDING),
-        threads=layout.Threads(
-            cells=aligned_zeros((n_threads, 1), np.int64),
-            blocks=aligned_empty((n_threads, 2, BLOCK), np.float64),
-            counts=aligned_zeros((n_threads, layout.COUNTS), np.int64),
-            leaf_sums=aligned_zeros((n_threads, 2, 2 * max_leaves), np.int64),
-        ),
-        tree=tree_arrays(2 * max_leaves, max_leaves),
-        scalars=start_scalars(n_features, n_features, params),
-        search=layout.Search(
-            lanes=no_bins,
-            found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
-            allowed=np.ones((3, n_features), dtype=np.int32),
-        ),
-        bins=no_bins,
-        columns=no_bins,
-        histograms=no_bins,
-        options=make_options(params, n_rows, columns, n_threads, 2 * max_leaves),
-        vectors=None,
-        sorted_columns=sorted_columns,
-        level=None,
-    )
 
 
 def make_options(

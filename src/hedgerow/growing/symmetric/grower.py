@@ -6,37 +6,27 @@ from dataclasses import replace
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, aligned_zeros
+from hedgerow.arrays import aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
-from hedgerow.growing.core.setup import make_batch
+from hedgerow.growing.core.setup import Fit, make_batch
 from hedgerow.growing.symmetric.level import GROUP_CELLS, LEVEL_COUNTS, SEEN_FIELDS
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_split import CATEGORY_SCRATCH, SCRATCH_SIZE
 from hedgerow.kernels.splits.symmetric_category import INFO
-from hedgerow.objectives.base import Objective
 
 
 class SymmetricGrower(TreeGrower):
     """Grows symmetric trees of ``params.max_depth`` levels."""
 
-    def _start(
-        self,
-        target: FloatArray,
-        weight: FloatArray | None,
-        raw: FloatArray,
-        objective: Objective,
-        n_threads: int,
-        adds_scores: bool,
-        n_copies: int,
-    ) -> layout.State:
+    def _make_state(self, fit: Fit) -> layout.State:
         # The number of leaves bounds the space for other trees.
-        self._params = replace(self._params, max_leaves=None)
-        state = super()._start(target, weight, raw, objective, n_threads, adds_scores, n_copies)
+        fit = fit._replace(params=replace(fit.params, max_leaves=None))
+        state = super()._make_state(fit)
         # A level has at most as many nodes as the tree has leaves.
         most, slot_size = (
             int(state.settings.max_leaves),
@@ -44,23 +34,14 @@ class SymmetricGrower(TreeGrower):
         )
         return state._replace(
             tree=state.tree._replace(batch=make_batch(most)),
-            level=make_level(self._matrix.spec, state.options, n_threads, most, slot_size),
+            level=make_level(self._matrix.spec, state.options, fit.n_threads, most, slot_size),
         )
 
 
 class SymmetricVectorGrower(SymmetricGrower, VectorGrower):
     """The same with a vector in each leaf; there are columns of numbers alone."""
 
-    def _start(
-        self,
-        target: FloatArray,
-        weight: FloatArray | None,
-        raw: FloatArray,
-        objective: Objective,
-        n_threads: int,
-        adds_scores: bool,
-        n_copies: int,
-    ) -> layout.State:
+    def _make_state(self, fit: Fit) -> layout.State:
         spec = self._matrix.spec
         if spec.is_category.any():
             name = spec.schema.names[int(np.argmax(spec.is_category))]
@@ -68,7 +49,7 @@ class SymmetricVectorGrower(SymmetricGrower, VectorGrower):
                 "grow_policy='symmetric' with multi_strategy='multi_output_tree' needs columns of "
                 f"numbers, but column {name!r} is a category: encode it, or use another of either."
             )
-        state = super()._start(target, weight, raw, objective, n_threads, adds_scores, n_copies)
+        state = super()._make_state(fit)
         assert state.vectors is not None
         # Beside the sums of the outputs, those of the rows alone are read.
         counts = state.vectors.outputs.sums.n

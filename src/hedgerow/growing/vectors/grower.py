@@ -12,9 +12,8 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.grow import ORDER_GROW
-from hedgerow.growing.core.grower import TreeGrower, for_copies, make_state
-from hedgerow.growing.core.setup import has_constant_hessian, refuse_layout
+from hedgerow.growing.core.grower import TreeGrower, make_state
+from hedgerow.growing.core.setup import Fit, refuse_layout
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.kernels.histograms.vector_histogram import Sums, width_of
 from hedgerow.kernels.simd.lanes import N_LANES
@@ -31,25 +30,13 @@ class VectorGrower(TreeGrower):
     columns and sample uniformly, if at all; column ``j`` of the matrix is feature ``j``.
     """
 
-    def _start(
-        self,
-        target: FloatArray,
-        weight: FloatArray | None,
-        raw: FloatArray,
-        objective: Objective,
-        n_threads: int,
-        adds_scores: bool,
-        n_copies: int,
-    ) -> layout.State:
+    def _make_state(self, fit: Fit) -> layout.State:
         refuse_layout(self._matrix, "a tree with vectors in its leaves")
-        params, n_outputs = self._params, len(raw)
-        width = width_of(n_outputs, has_constant_hessian(objective, weight, params))
-        state = make_state(
-            self._matrix, target, weight, raw, objective, params, n_threads, 4 * (width + 1)
-        )
-        state = state._replace(options=for_copies(state.options, n_copies))
+        n_outputs, n_threads = len(fit.raw), fit.n_threads
+        width = width_of(n_outputs, fit.constant_hessian)
+        state = make_state(self._matrix, fit, self._n_copies, cell_bytes=4 * (width + 1))
         sets = _make_sets(state.options.categories, n_outputs, n_threads)
-        return _with_vectors(state, target, objective, width, int(adds_scores), sets)
+        return _with_vectors(state, fit.target, fit.objective, width, sets)
 
     def grow(self, tree: int, output: int = 0) -> GrownTree:
         """Grow tree number ``tree`` for all outputs."""
@@ -61,7 +48,7 @@ class VectorGrower(TreeGrower):
             self._draw_columns(tree)
             scalars[:, layout.IS_N_COLUMNS] = scalars[0, layout.IS_N_COLUMNS]
         self._given.prepare_all(self._state.loss_data, tree // self._params.num_parallel_tree)
-        self._work(0, ORDER_GROW)
+        self._run()
         grown = self._copy_tree()
         return grown.with_vectors(vectors.outputs.vectors[: len(grown.value)].copy())
 
@@ -71,7 +58,6 @@ def _with_vectors(
     target: FloatArray,
     objective: Objective,
     width: int,
-    adds_scores: int,
     sets: layout.VectorSets,
 ) -> layout.State:
     """The state of a single output, with all that the others need."""
@@ -109,7 +95,7 @@ def _with_vectors(
         data = data._replace(probability=np.empty((2 * n_outputs, n_rows)))
     scalars: IntArray = outputs.scalars[0]
     return state._replace(
-        settings=settings._replace(adds_scores=adds_scores, packs_all=0),
+        settings=settings._replace(packs_all=0),
         loss_data=data,
         scalars=scalars,
         vectors=layout.Vectors(outputs, trial),

@@ -1,0 +1,107 @@
+"""A grower whose trees the compiled loop grows, on rows in memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray, IntArray, RowArray
+from hedgerow.compile import entry_of
+from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.grow import ORDER_GROW, ORDER_STOP, work
+from hedgerow.growing.core.setup import Fit, begin_tree, segments_of
+from hedgerow.growing.core.tree import GrownTree
+from hedgerow.growing.sampling.goss import weights_of
+from hedgerow.objectives.precomputed import Given
+from hedgerow.params import FIRST_ORDER
+from hedgerow.threads import Team
+
+
+class CompiledGrower(ABC):
+    """Grows the trees of one fit.
+
+    A subclass makes the arrays that :mod:`hedgerow.growing.core.grow` works on, once a fit, and
+    reads the finished tree.
+
+    Parameters
+    ----------
+    fit : Fit
+        ``fit.n_threads - 1`` helpers are started at once; :meth:`close` ends them.
+    adds_scores : bool
+        Whether the values of every grown tree are added to ``fit.raw`` in place.
+    """
+
+    def __init__(self, fit: Fit, adds_scores: bool) -> None:
+        self._params = fit.params
+        state = self._make_state(fit)
+        settings = state.settings._replace(adds_scores=int(adds_scores))
+        self._state = state._replace(settings=settings)
+        newton = fit.params.leaf_estimation not in FIRST_ORDER
+        self._given = Given.of(fit.objective, fit.target, fit.weight, fit.n_threads, newton)
+        self._compiled: Callable[..., Any] | None = None
+        self._team = Team(
+            fit.n_threads,
+            lambda thread: self._work(thread, ORDER_GROW),
+            lambda: self._work(0, ORDER_STOP),
+        )
+
+    @abstractmethod
+    def _make_state(self, fit: Fit) -> layout.State:
+        """Allocate everything that the compiled stages use."""
+
+    @abstractmethod
+    def _draw_columns(self, tree: int) -> None:
+        """Draw the columns that a tree may use."""
+
+    @abstractmethod
+    def _copy_tree(self) -> GrownTree:
+        """Copy the last tree out of the arrays of the next one."""
+
+    def _work(self, thread: int, order: int) -> None:
+        """The compiled stages of one thread."""
+        if self._compiled is None:
+            self._compiled = entry_of(work, thread, self._state, order)
+        self._compiled(thread, self._state, order)
+
+    def _run(self) -> None:
+        """Grow the tree that the scalars name."""
+        self._work(0, ORDER_GROW)
+
+    def set_rate(self, rate: float) -> None:
+        """Set the factor on the values of the trees to come."""
+        settings = self._state.settings._replace(learning_rate=rate)
+        self._state = self._state._replace(settings=settings)
+
+    def grow(self, tree: int, output: int) -> GrownTree:
+        """Grow tree number ``tree`` for ``output``.
+
+        The raw scores of its rows are updated if ``adds_scores``.
+        """
+        data = self._state.loss_data
+        round_ = begin_tree(self._state.scalars, tree, output, len(data.raw))
+        if self._params.colsample_bytree < 1.0:
+            self._draw_columns(tree)
+        self._given.prepare(data, output, round_ // self._params.num_parallel_tree)
+        self._run()
+        return self._copy_tree()
+
+    def rows_outside(self) -> npt.NDArray[np.uint32]:
+        """Rows that the last tree was not grown on (empty without row sampling)."""
+        n_inside = int(self._state.scalars[layout.IS_N_ROWS])
+        return self._state.rows.rows[n_inside : self._state.settings.n_rows]
+
+    def row_weights(self, rows: RowArray) -> FloatArray | None:
+        """Weights of some rows in the last tree's sample; see :func:`weights_of`."""
+        return weights_of(self._state.options, rows)
+
+    def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
+        """Rows of the last tree by leaf; see :func:`hedgerow.growing.core.setup.segments_of`."""
+        return segments_of(self._state.tree, self._state.scalars, self._state.rows.rows)
+
+    def close(self) -> None:
+        """End the helpers; the grower must not be used afterwards."""
+        self._team.close()
