@@ -30,7 +30,8 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
-from hedgerow.data.categories.statistics import ROWS, Inputs
+from hedgerow.data.categories.statistics import ROWS
+from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Column, ColumnKind, Rounding, Schema
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json

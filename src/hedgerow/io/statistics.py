@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.data.categories.statistics import ROWS, TARGET, Inputs, Statistic
+from hedgerow.data.categories.statistics import ROWS, TARGET, Statistic
+from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import IntArray
-from hedgerow.data.categories.statistics import Inputs
+from hedgerow.data.inputs import Inputs
 from hedgerow.kernels.prediction.slopes import Slopes, joined_slopes
 from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest, renumbered
 

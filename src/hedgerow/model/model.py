@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.data.categories.statistics import Inputs
+from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Schema
 from hedgerow.model.forest import Forest
 

@@ -36,9 +36,9 @@ from hedgerow.boosting.row_data.statistics import (
 )
 from hedgerow.data import Table
 from hedgerow.data.binning.bins import codes_of
-from hedgerow.data.categories.statistics import Inputs, with_kept
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.external.scratch import ScratchFolder, explained
+from hedgerow.data.inputs import Inputs, with_kept
 from hedgerow.data.schema import Schema
 from hedgerow.data.sources import Found
 from hedgerow.data.sparse import AnyTable

@@ -31,8 +31,8 @@ from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.groups import GroupKeys
 from hedgerow.boosting.validation.row_sets import ONLY, check_set_names
-from hedgerow.data.categories.statistics import Inputs
 from hedgerow.data.external.row_store import RowStore
+from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Schema
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective

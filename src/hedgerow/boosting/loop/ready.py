@@ -38,7 +38,7 @@ from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross_stopping import ChosenRounds, check_folds, choose_rounds
 from hedgerow.boosting.validation.row_sets import TRAINING, parts_of
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.data.categories.statistics import Inputs
+from hedgerow.data.inputs import Inputs
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.metrics import Metric, MetricChoice, make_metrics

@@ -12,13 +12,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.data import Schema
-from hedgerow.data.categories.statistics import (
-    ROWS,
-    TARGET,
-    UNKNOWN_KEY,
-    Statistic,
-    joint_keys,
-)
+from hedgerow.data.categories.statistics import ROWS, TARGET, UNKNOWN_KEY, Statistic, joint_keys
 from hedgerow.kernels.tables.statistics import (
     ORDER_STREAM,
     means_of_sums,

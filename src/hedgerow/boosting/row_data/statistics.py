@@ -51,10 +51,7 @@ from hedgerow.boosting.row_data.ordered_means import (
 )
 from hedgerow.data import Schema, Table
 from hedgerow.data.binning.bins import codes_of
-from hedgerow.data.categories.statistics import (
-    Inputs,
-    with_kept,
-)
+from hedgerow.data.inputs import Inputs, with_kept
 from hedgerow.errors import ParameterError
 from hedgerow.growing.limits.constraints import NO_INTERACTIONS, PAIRWISE
 from hedgerow.model.forest import Forest, renumbered, used_columns

@@ -40,7 +40,7 @@ from hedgerow.boosting.validation.fold_rows import FoldData, FoldRows, Weigh
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
-from hedgerow.data.categories.statistics import Inputs
+from hedgerow.data.inputs import Inputs
 from hedgerow.errors import LossError
 from hedgerow.metrics import Metric
 from hedgerow.metrics.queries import query_rows, query_weights

@@ -35,7 +35,7 @@ from hedgerow.boosting.row_data.statistics import (
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.data import AnyTable, BinnedMatrix, Table, fit_bins
 from hedgerow.data.binning.bins import BinSpec
-from hedgerow.data.categories.statistics import Inputs
+from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Schema
 from hedgerow.growing.core.sums_pool import SumsPool
 from hedgerow.objectives import Objective

@@ -7,15 +7,6 @@ statistic  mean target of the training rows with each combination of categories 
            classes the fraction of each class; for a column of very many levels also
            the number of rows
 joint key  a number for the categories of a row in the columns of a statistic
-input      a column that trees split: either a column of the user's table, or a value
-           of a statistic
-
-::
-
-    schema   age   city        job                columns of the user's table
-              |    Rome 0.31   clerk 0.22
-              |    Oslo 0.07   ...                statistics of the model
-    inputs   age   0.31        0.22               inputs of the trees
 
 A missing value counts as a category.  A combination that no training row had, for example
 with an unknown category, gets the mean of all rows, and 0 as its number of rows.
@@ -34,11 +25,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.binning.bins import codes_of
-from hedgerow.data.schema import Column, Schema
-from hedgerow.kernels.tables.keys import keys_of_floats
-from hedgerow.kernels.tables.statistics import look_up
-from hedgerow.once import once
-from hedgerow.threads import run_blocks
+from hedgerow.data.schema import Schema
 
 TARGET = -1
 """Pseudo-class: the mean of the target itself."""
@@ -48,8 +35,6 @@ ROWS = -2
 
 UNKNOWN_KEY = -1
 """Joint key of a row with an unknown category."""
-
-_ROWS_PER_THREAD = 2_000  # each lookup takes 25 ns or more, for each of several statistics
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,87 +80,10 @@ class Statistic:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Inputs:
-    """Inputs of the trees of a model: columns of the table, then statistics.
-
-    Attributes
-    ----------
-    kept : tuple of int
-        Columns of the schema that trees split directly, ascending.
-    statistics : tuple of Statistic
-    """
-
-    kept: tuple[int, ...]
-    statistics: tuple[Statistic, ...]
-
-    @once
-    def sources(self) -> tuple[tuple[int, ...], ...]:
-        """Columns of the schema from which each input is computed."""
-        own = [(position,) for position in self.kept]
-        return (*own, *(s.columns for s in self.statistics for _ in s.classes))
-
-    @property
-    def n_inputs(self) -> int:
-        return len(self.sources)
-
-    def schema(self, schema: Schema) -> Schema:
-        """Return the schema of the inputs, from the schema of the user's tables."""
-        columns = [schema.columns[position] for position in self.kept]
-        for statistic in self.statistics:
-            label = " x ".join(schema.names[j] for j in statistic.columns)
-            columns += [Column(f"{_meaning(chosen)} {label}") for chosen in statistic.classes]
-        return replace(schema, columns=tuple(columns))
-
-    def values(self, values: AnyArray, schema: Schema, n_threads: int = 1) -> AnyArray:
-        """Compute the inputs of a table.
-
-        Parameters
-        ----------
-        values : float32, float64 or int64, shape (n_rows, n_features)
-            Values of a table read with ``schema``.
-        schema : Schema
-        n_threads : int, default=1
-
-        Returns
-        -------
-        float64, or int64 if ``values`` are keys, shape (n_rows, n_inputs)
-            In Fortran order.
-        """
-        block = np.empty((self.n_inputs, len(values)))
-        codes = codes_by_column(values, schema, self.statistics)
-        joint = [joint_keys(codes, schema, s.columns) for s in self.statistics]
-        begin = len(self.kept)
-
-        def task(start: int, stop: int) -> None:
-            row = begin
-            for keys, s in zip(joint, self.statistics, strict=True):
-                out = block[row : row + len(s.classes)]
-                look_up(keys, s.keys, s.values, s.prior, out, start, stop)
-                row += len(s.classes)
-
-        run_blocks(task, len(values), n_threads, _ROWS_PER_THREAD)
-        return with_kept(block, values, self.kept)
-
-
-def _meaning(chosen: int) -> str:
+def meaning_of(chosen: int) -> str:
+    """Return the words for a class of a statistic, before the names of its columns."""
     names = {ROWS: "rows of", TARGET: "mean target of"}
     return names.get(chosen, f"share of class {chosen} by")
-
-
-def with_kept(block: FloatArray, values: AnyArray, kept: Sequence[int]) -> AnyArray:
-    """Complete a block of inputs, whose first rows are for the columns ``kept``.
-
-    If ``block`` has a multiple of the rows of ``values`` as columns, the kept columns are
-    repeated.
-    """
-    inputs: AnyArray = block
-    if values.dtype == np.int64:
-        inputs = np.empty(block.shape, dtype=np.int64)
-        inputs[len(kept) :] = keys_of_floats(block[len(kept) :])
-    for row, position in enumerate(kept):
-        inputs[row].reshape(-1, len(values))[:] = values[:, position]
-    return inputs.T
 
 
 def codes_by_column(
