@@ -305,7 +305,7 @@ def with_crossed(problem: tables.Problem, variant: Variant) -> np.ndarray:
 
     The folds compare both, with the kind of trees that is best without these columns.
     """
-    asked = {"n_jobs": 1, "random_state": 0}
+    asked = {"n_jobs": 1, "random_state": 0, "feature_crosses": None}
     with compared() as seen:
         predictor: Any = models._hedgerow(problem, asked)
     gain = predictor.__self__.feature_importances_

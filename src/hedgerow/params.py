@@ -30,6 +30,7 @@ BundleConflicts = Literal["max", "sum"]
 MultiStrategy = Literal["auto", "one_output_per_tree", "multi_output_tree"]
 LeafEstimation = Literal["auto", "newton", "gradient", "line_search"]
 TargetStatistics: TypeAlias = "bool | Literal['auto']"
+FeatureCrosses: TypeAlias = "Sequence[tuple[str | int, str | int, str]] | Literal['auto'] | None"
 MonotoneConstraints: TypeAlias = "Mapping[str | int, int | str] | Sequence[int | str] | None"
 InteractionConstraints: TypeAlias = (
     "Sequence[Sequence[str | int]] | Literal['pairwise', 'no_interactions'] | None"
@@ -137,6 +138,7 @@ class BoostParams:
     statistics_order: int = 2
     linear_leaves: bool = False
     linear_lambda: float = 1.0
+    feature_crosses: Any = None
     monotone_constraints: Any = None
     interaction_constraints: Any = None
     monotone_penalty: float = 0.0

@@ -60,6 +60,7 @@ def test_defaults_are_automatic_and_told() -> None:
     told = model.chosen_params_
     del expected["max_depth"]  # told of symmetric trees, which are chosen by it
     expected["multi_strategy"] = "auto"  # of no meaning for two classes
+    expected["feature_crosses"] = None
     assert told.pop("folds") == list(expected.pop("folds"))
     best = min(told.pop("tried"), key=lambda entry: entry["score"])
     expected |= {name: best[name] for name in set(best) & set(told)}
@@ -93,6 +94,7 @@ def test_explicit_values_win(name: str) -> None:
         "reg_lambda": 0.5, "subsample": 0.9, "colsample_bynode": 0.9, "patience": 3,
         "max_bins": 100, "grow_policy": "depthwise", "linear_leaves": True,
         "min_data_per_group": 20, "max_cat_to_onehot": 6,
+        "feature_crosses": [["x1", "x2", "product"]],
     }[name]  # fmt: skip
     X, y = load_diabetes(return_X_y=True)
     model = HedgerowRegressor(random_state=0, **{name: value}).fit(X, y)

@@ -153,6 +153,7 @@ FEATURES: dict[str, dict[str, Any]] = {
     "bundles": {"params": {"bundle_features": True}, "columns": NUMBERS},
     "bundles with conflicts": {"params": {"max_conflict_rate": 0.05}, "columns": NUMBERS},
     "linear leaves": {"params": {"linear_leaves": True}},
+    "crosses": {"params": {"feature_crosses": [(0, 1, "ratio"), (1, 0, "difference")]}},
     "DART": {"params": {"boosting": "dart"}},
     "boosted forests": {"params": {"num_parallel_tree": 3, "subsample": 0.6}},
     "boosted forests of vectors": {

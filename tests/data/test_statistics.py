@@ -575,7 +575,7 @@ def test_unused_statistics_are_dropped():
     assert len(inputs.statistics) == 1
     assert forest.n_features == inputs.n_inputs == 2
     assert forest.feature.tolist() == [1, -1, -1]
-    again, pruned = without_unused(inputs, forest)
+    again, pruned = without_unused(inputs, forest, 2)
     assert again.n_inputs == 2
     np.testing.assert_array_equal(pruned.feature, forest.feature)
 

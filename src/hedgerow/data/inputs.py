@@ -2,10 +2,10 @@
 
 ::
 
-    schema   age   city        job                columns of the user's table
-              |    Rome 0.31   clerk 0.22
-              |    Oslo 0.07   ...                statistics of the model
-    inputs   age   0.31        0.22               inputs of the trees
+    schema   age   city        height   weight            columns of the user's table
+              |    Rome 0.31      |       |
+              |    Oslo 0.07      |       |                statistics and crosses of the model
+    inputs   age   height   weight   0.31   weight / height      inputs of the trees
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.categories.statistics import Statistic, codes_by_column, joint_keys, meaning_of
+from hedgerow.data.crosses import Cross
 from hedgerow.data.schema import Column, Schema
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.kernels.tables.statistics import look_up
@@ -28,27 +29,34 @@ _ROWS_PER_THREAD = 2_000  # each lookup takes 25 ns or more, for each of several
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Inputs of the trees of a model: columns of the table, then statistics.
+    """Inputs of the trees of a model: columns of the table, then statistics, then crosses.
 
     Attributes
     ----------
     kept : tuple of int
         Columns of the schema that trees split directly, ascending.
     statistics : tuple of Statistic
+    crosses : tuple of Cross, default=()
     """
 
     kept: tuple[int, ...]
     statistics: tuple[Statistic, ...]
+    crosses: tuple[Cross, ...] = ()
 
     @once
     def sources(self) -> tuple[tuple[int, ...], ...]:
         """Columns of the schema from which each input is computed."""
         own = [(position,) for position in self.kept]
-        return (*own, *(s.columns for s in self.statistics for _ in s.classes))
+        means = [s.columns for s in self.statistics for _ in s.classes]
+        return (*own, *means, *(cross.columns for cross in self.crosses))
 
     @property
     def n_inputs(self) -> int:
         return len(self.sources)
+
+    def are_columns(self, n_columns: int) -> bool:
+        """Return whether all inputs but the crosses are the columns of the table, in order."""
+        return not self.statistics and self.kept == tuple(range(n_columns))
 
     def schema(self, schema: Schema) -> Schema:
         """Return the schema of the inputs, from the schema of the user's tables."""
@@ -56,6 +64,7 @@ class Inputs:
         for statistic in self.statistics:
             label = " x ".join(schema.names[j] for j in statistic.columns)
             columns += [Column(f"{meaning_of(chosen)} {label}") for chosen in statistic.classes]
+        columns += [Column(cross.label(schema)) for cross in self.crosses]
         return replace(schema, columns=tuple(columns))
 
     def values(self, values: AnyArray, schema: Schema, n_threads: int = 1) -> AnyArray:
@@ -86,7 +95,19 @@ class Inputs:
                 row += len(s.classes)
 
         run_blocks(task, len(values), n_threads, _ROWS_PER_THREAD)
+        first = self.n_inputs - len(self.crosses)
+        self.cross(values, schema, block[first:, None], n_threads)
         return with_kept(block, values, self.kept)
+
+    def cross(self, values: AnyArray, schema: Schema, out: FloatArray, n_threads: int = 1) -> None:
+        """Write the crosses of a table into ``out``, shape (n_crosses, n_copies, n_rows)."""
+
+        def task(start: int, stop: int) -> None:
+            for cross, copies in zip(self.crosses, out, strict=True):
+                cross.compute(values[start:stop], schema, copies[0, start:stop])
+                copies[1:, start:stop] = copies[0, start:stop]
+
+        run_blocks(task, len(values), n_threads, _ROWS_PER_THREAD)
 
 
 def with_kept(block: FloatArray, values: AnyArray, kept: Sequence[int]) -> AnyArray:

@@ -39,6 +39,7 @@ from hedgerow.params import (
     Boosting,
     BoostParams,
     ByFeature,
+    FeatureCrosses,
     ForcedBins,
     ForcedSplits,
     GrowPolicy,
@@ -142,6 +143,7 @@ class HedgerowEstimator(
     target_statistics: TargetStatistics = "auto"
     linear_leaves: bool | Auto = "auto"
     linear_lambda: float = 1.0
+    feature_crosses: FeatureCrosses = "auto"
     monotone_constraints: MonotoneConstraints = None
     interaction_constraints: InteractionConstraints = None
     monotone_penalty: float = 0.0
@@ -208,6 +210,7 @@ class HedgerowEstimator(
         plain = plain_values()[name]
         if value != AUTO and not isinstance(plain, str):
             known = "True, False" if isinstance(plain, bool) else "a number"
+            known = "a list of (column, column, operation), None" if plain is None else known
             raise ParameterError(f"{name} must be {known} or 'auto'; got {value!r}.")
         return plain if value == AUTO else value
 

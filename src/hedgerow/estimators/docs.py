@@ -158,6 +158,16 @@ linear_lambda : float >= 0, default=1.0
     Penalty on the slopes of linear leaves.  In a leaf of n rows, a single slope is
     ``n / (n + linear_lambda)`` times the least-squares slope, whatever the scale of the
     column.
+feature_crosses : list of (column, column, operation), None or "auto", default="auto"
+    Products, differences and ratios of two numeric columns that trees may split like
+    columns, for example ``[("weight", "height", "ratio")]``; the operation is
+    ``"product"``, ``"difference"`` or ``"ratio"``.  A cross is missing if a value is
+    missing or a ratio divides by zero.  ``"auto"`` on 100 to 10,000 rows: if a recipe
+    applies, cross-validation also tries all crosses of the four numeric columns with the
+    largest gains, and takes them if they are better by two standard errors.  Shapley
+    values and importances belong to the columns.  None: no crosses.  Not available for
+    sparse tables, categories and monotone columns; models with crosses cannot be
+    exported to formats of other libraries.
 monotone_constraints : dict of column to direction, sequence of n_features directions, or None
     1 or ``"increasing"``: predictions never fall as the column grows.  -1 or
     ``"decreasing"``: they never rise.  0: no constraint.  The constraints hold for every

@@ -48,7 +48,7 @@ def model_document(model: Model, classes: list[Any] | None = None) -> dict[str, 
     Raises
     ------
     ParameterError
-        For a model with target statistics, whose inputs are not columns of the table.
+        For a model with target statistics or crosses, whose inputs are not columns of the table.
 
     Examples
     --------
@@ -61,8 +61,8 @@ def model_document(model: Model, classes: list[Any] | None = None) -> dict[str, 
     """
     if model.inputs is not None:
         raise ParameterError(
-            "the trees of this model split mean targets of categories (target_statistics), which "
-            "the JSON form does not hold: train with target_statistics=False, or use save."
+            "the trees of this model split values computed from columns, which the JSON form does "
+            "not hold: train with target_statistics=False and feature_crosses=None, or use save."
         )
     forest, training = model.forest, model.training
     found: dict[str, Any] = {

@@ -44,9 +44,11 @@ from hedgerow.io.sniff import SNIFF_BYTES
 from hedgerow.io.statistics import (
     STATISTIC_DTYPES,
     check_inputs,
+    cross_record,
     input_arrays,
     input_record,
     read_inputs,
+    with_crosses,
 )
 from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_model
 from hedgerow.model.forest import CategoryTables, Forest
@@ -56,7 +58,7 @@ FORMAT = "hedgerow"
 FORMAT_OF_TREES = "hedgerow cart"
 """Format name of :mod:`hedgerow.io.cart_file`."""
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Newest version.  A model is written in the oldest version that can hold it."""
 
 Record: TypeAlias = dict[str, Any]
@@ -67,6 +69,7 @@ _WIDEST_FIRST = sorted(FOREST_DTYPES, key=lambda name: -FOREST_DTYPES[name].item
 _KINDS_OF_VERSION: dict[int, tuple[str, ...]] = {1: ("float", "int"), 2: get_args(ColumnKind)}
 _NATURAL = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 _PARALLEL = "num_parallel_tree"
+_CROSSES = "crosses"
 
 
 def save_model(
@@ -165,9 +168,12 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
     arrays = {name: getattr(model.forest, name) for name in _WIDEST_FIRST}
     if model.schema.has_categories:
         arrays |= level_arrays(model.schema) | set_arrays(model.forest.categories)
-    if model.inputs is not None:
-        metadata["inputs"] = strict_json.encode(input_record(model.inputs), "inputs")
-        arrays |= input_arrays(model.inputs)
+    inputs = model.inputs
+    if inputs is not None and inputs.crosses:
+        metadata[_CROSSES] = strict_json.encode(cross_record(inputs), _CROSSES)
+    if inputs is not None and not inputs.are_columns(model.schema.n_features):
+        metadata["inputs"] = strict_json.encode(input_record(inputs), "inputs")
+        arrays |= input_arrays(inputs)
     if model.forest.vectors is not None:
         arrays["vector"] = model.forest.vectors.reshape(-1)
     arrays |= slope_arrays(model.forest.slopes)
@@ -178,6 +184,8 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
 
 def _version_of(model: Model) -> int:
     """Return the oldest version that can hold the model."""
+    if model.inputs is not None and model.inputs.crosses:
+        return 7
     if model.forest.n_parallel > 1:
         return 6  # readers of earlier versions would count each tree as a round
     if has_foreign_rules(model):
@@ -340,7 +348,31 @@ def _read_v6(header: Header, payload: memoryview) -> tuple[Model, Record | None]
     return replace(model, forest=replace(model.forest, n_parallel=int(text))), estimator
 
 
-_READERS = {1: _read_v1, 2: _read_v2, 3: _read_v3, 4: _read_v4, 5: _read_v4, 6: _read_v6}
+def _read_v7(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
+    """Read version 7: version 5 or 6 with crosses, the last inputs of the trees."""
+    record = record_of_text(header.metadata.get(_CROSSES, ""), _CROSSES)
+    read = _read_v6 if _PARALLEL in header.metadata else _read_v4
+    model, estimator = read(header, payload)
+    inputs = with_crosses(model.inputs, record, model.schema)
+    forest, n_inputs = model.forest, inputs.n_inputs
+    tables = forest.categories
+    if tables is not None:  # crosses have no levels
+        levels = tables.level_start
+        more = np.full(len(inputs.crosses), levels[-1], levels.dtype)
+        tables = replace(tables, level_start=np.concatenate([levels, more]))
+    forest = replace(forest, n_features=n_inputs, categories=tables)
+    return replace(model, inputs=inputs, forest=forest), estimator
+
+
+_READERS = {
+    1: _read_v1,
+    2: _read_v2,
+    3: _read_v3,
+    4: _read_v4,
+    5: _read_v4,
+    6: _read_v6,
+    7: _read_v7,
+}
 """Version 5 has the layout of version 4, but allows more values in the schema and inputs."""
 
 

@@ -1,4 +1,4 @@
-"""Target statistics in model files: convert them to a record and arrays, read and check them.
+"""Inputs of trees in model files: convert them to records and arrays, read and check them.
 
 ::
 
@@ -7,12 +7,14 @@
     statistic_prior   value of all other keys, one for each class of each statistic
 
 The record lists the columns used directly, and for each statistic its columns, its classes
-and the number of its keys.
+and the number of its keys.  Crosses have a record of their own, with two columns and an operation
+for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +22,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.data.categories.statistics import ROWS, TARGET, Statistic
+from hedgerow.data.crosses import OPERATIONS, Cross
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
@@ -38,6 +41,36 @@ def input_record(inputs: Inputs) -> dict[str, Any]:
     """Return the metadata record of valid inputs."""
     listed = [[list(s.columns), list(s.classes), len(s.keys)] for s in inputs.statistics]
     return {"kept": list(inputs.kept), "statistics": listed}
+
+
+def cross_record(inputs: Inputs) -> dict[str, Any]:
+    """Return the metadata record of valid crosses."""
+    return {"crosses": [[c.first, c.second, c.operation] for c in inputs.crosses]}
+
+
+def with_crosses(inputs: Inputs | None, record: Mapping[str, Any], schema: Schema) -> Inputs:
+    """Return the inputs with the crosses of a record; None: the inputs are the columns.
+
+    Parameters
+    ----------
+    inputs : Inputs or None
+    record : mapping
+        Anything that JSON can express.
+    schema : Schema
+    """
+    listed = record.get("crosses")
+    if record.keys() != {"crosses"} or not isinstance(listed, list):
+        raise ModelFormatError("crosses need a list of crosses, no more.")
+    crosses = []
+    for item in listed:
+        if not isinstance(item, list) or len(item) != 3 or not _are_ints(item[:2]):
+            raise ModelFormatError("crosses have a malformed entry.")
+        if item[2] not in OPERATIONS:
+            raise ModelFormatError("a cross has an unknown operation.")
+        crosses.append(Cross(*item))
+    if inputs is None:
+        inputs = Inputs(tuple(range(schema.n_features)), ())
+    return replace(inputs, crosses=tuple(crosses))
 
 
 def input_arrays(inputs: Inputs) -> dict[str, AnyArray]:
@@ -97,6 +130,8 @@ def check_inputs(inputs: Inputs, schema: Schema, n_features: int) -> None:
     _check_kept(inputs.kept, schema)
     for statistic in inputs.statistics:
         _check_statistic(statistic, schema)
+    for cross in inputs.crosses:
+        _check_cross(cross, schema)
     if inputs.n_inputs != n_features or n_features < 1:
         raise ModelFormatError(
             f"there are {inputs.n_inputs} inputs for {n_features} features; both must be the same "
@@ -130,6 +165,16 @@ def _check_statistic(statistic: Statistic, schema: Schema) -> None:
         raise ModelFormatError("the keys of a statistic must ascend within their range.")
     if not (np.isfinite(values).all() and np.isfinite(prior).all()):
         raise ModelFormatError("the values of a statistic must be finite.")
+
+
+def _check_cross(cross: Cross, schema: Schema) -> None:
+    columns = cross.first, cross.second
+    if not all(0 <= j < schema.n_features for j in columns) or cross.first == cross.second:
+        raise ModelFormatError("a cross must have two different columns of the table.")
+    if any(schema.kinds[j] == "category" for j in columns):
+        raise ModelFormatError("a cross has a column that holds categories.")
+    if cross.operation not in OPERATIONS:
+        raise ModelFormatError("a cross has an unknown operation.")
 
 
 def _check_kept(kept: tuple[int, ...], schema: Schema) -> None:

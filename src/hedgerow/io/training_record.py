@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hedgerow.data.crosses import OPERATIONS
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.model.model import AVERAGED
 from hedgerow.params import check_each
@@ -173,6 +174,10 @@ def _is_groups(value: Any, n_features: int) -> bool:
     return isinstance(value, str) or all_of(value, lambda group: all_of(group, is_position))
 
 
+def _is_cross(value: Any) -> bool:
+    return all_of(value, _is_text) and len(value) == 3 and value[-1] in OPERATIONS
+
+
 _BY_COLUMN: dict[str, Callable[[Any, int], bool]] = {
     "monotone_constraints": lambda value, n: _one_each(value, n, _is_direction),
     "feature_penalties": lambda value, n: _one_each(value, n, is_finite),
@@ -180,6 +185,7 @@ _BY_COLUMN: dict[str, Callable[[Any, int], bool]] = {
     "forced_splits": lambda value, n: all_of(value, lambda split: all_of(split, is_finite)),
     "max_bins_by_feature": lambda value, n: _one_each(value, n, is_count),
     "interaction_constraints": _is_groups,
+    "feature_crosses": lambda value, n: all_of(value, _is_cross),
     "forced_bins": lambda value, n: _maps_to(value, lambda cuts: all_of(cuts, is_finite)),
 }
 """Parameters that refer to columns, in their resolved form."""

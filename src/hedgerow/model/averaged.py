@@ -3,8 +3,8 @@
 The new forest holds the trees of all forests one after the other, with values divided by
 the number of forests.  Gains, covers and counts do not change.
 
-If the forests split target statistics, the inputs of the new forest are the common columns
-followed by the statistics of each forest::
+If the forests split target statistics, the inputs of the new forest are the common columns,
+the statistics of each forest, and the common crosses::
 
     forest 0   age | mean of city            inputs   age | mean of city | mean of city
     forest 1   age | mean of city                           (forest 0)     (forest 1)
@@ -86,20 +86,22 @@ def with_inputs_of_all(
     ----------
     forests : sequence of Forest
     inputs : sequence of Inputs
-        Inputs of each forest, with the same kept columns.
+        Inputs of each forest, with the same kept columns and crosses.
     """
-    n_kept = len(inputs[0].kept)
-    joined = Inputs(inputs[0].kept, tuple(s for one in inputs for s in one.statistics))
+    n_kept, crosses = len(inputs[0].kept), inputs[0].crosses
+    joined = Inputs(inputs[0].kept, tuple(s for one in inputs for s in one.statistics), crosses)
     moved, first = [], 0
     for forest, one in zip(forests, inputs, strict=True):
         column_map = np.arange(one.n_inputs, dtype=np.int32)
-        column_map[n_kept:] += np.int32(first)
+        n_own = one.n_inputs - n_kept - len(crosses)
+        column_map[n_kept : n_kept + n_own] += np.int32(first)
+        column_map[n_kept + n_own :] += np.int32(joined.n_inputs - one.n_inputs)
         tables = forest.categories
-        if tables is not None:  # statistics have no levels
+        if tables is not None:  # statistics and crosses have no levels
             end = np.full(joined.n_inputs - n_kept, tables.level_start[n_kept])
             tables = replace(
                 tables, level_start=np.concatenate([tables.level_start[: n_kept + 1], end])
             )
         moved.append(replace(renumbered(forest, column_map, joined.n_inputs), categories=tables))
-        first += one.n_inputs - n_kept
+        first += n_own
     return moved, joined

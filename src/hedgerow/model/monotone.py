@@ -155,8 +155,10 @@ def verify_monotone(
     for column, sign in _directions(model, feature, direction).items():
         position = column if inputs is None else inputs.kept.index(column)
         finding = _verify(predictor, cells, position, sign, int(n_points))
-        if inputs is not None and finding.verdict == "violated":
-            # The rows may combine values of target statistics that no table can have.
+        crossed = inputs is not None and any(column in cross.columns for cross in inputs.crosses)
+        if crossed or (inputs is not None and finding.verdict == "violated"):
+            # The rows may combine values of statistics or crosses that no table can have, and
+            # crosses of the column change with it.
             finding = MonotoneFinding(finding.feature, sign, "unknown", n_tried=finding.n_tried)
         findings[finding.feature] = finding
     return MonotoneReport(findings)

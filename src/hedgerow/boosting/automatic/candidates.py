@@ -9,12 +9,16 @@ against the others suit some columns.  The folds are grown with each candidate
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from hedgerow.boosting.automatic.data_size import DataSize
 from hedgerow.params import BoostParams
 
 Values: TypeAlias = "dict[str, Any]"
+
+_OF_SHAPE = frozenset({"grow_policy", "max_leaves", "max_depth"})
+"""Parameters of the shape of trees, which are chosen together."""
 
 FEWEST_ROWS = 100
 """Fewer rows cannot distinguish kinds of trees."""
@@ -114,9 +118,47 @@ def plain_trees(size: DataSize) -> Values:
     }
 
 
+def plain_params(params: BoostParams, free: frozenset[str], size: DataSize) -> BoostParams | None:
+    """Return the parameters with plain trees; None if this changes nothing or is excluded.
+
+    Parameters
+    ----------
+    params : BoostParams
+        Parameters of the recipe.
+    free : frozenset of str
+        Parameters that may change.
+    size : DataSize
+    """
+    if not free >= _OF_SHAPE:
+        return None
+    kept = frozenset() if params.forced_bins is None else {"max_bins"}
+    changes = {name: value for name, value in plain_trees(size).items() if name in free - kept}
+    plain = replace(params, **changes)
+    return None if plain == params else plain
+
+
+def may_cross(size: DataSize) -> bool:
+    """Return whether the folds try crosses of columns.
+
+    Examples
+    --------
+    >>> may_cross(DataSize(1_000, 5, by_crosses=True)), may_cross(DataSize(50, 5, by_crosses=True))
+    (True, False)
+    """
+    return size.by_crosses and not size.by_lists and FEWEST_ROWS <= size.n_rows < _MEDIUM
+
+
 def _levels(depth: int) -> Values:
     """Return the shape of symmetric trees of this depth."""
     return {"grow_policy": "symmetric", "max_leaves": None, "max_depth": depth}
 
 
-__all__ = ["FEWEST_ROWS", "LARGE", "MOST_LEVELS", "candidates_for", "plain_trees"]
+__all__ = [
+    "FEWEST_ROWS",
+    "LARGE",
+    "MOST_LEVELS",
+    "candidates_for",
+    "may_cross",
+    "plain_params",
+    "plain_trees",
+]

@@ -31,6 +31,9 @@ class DataSize:
         excludes such leaves.
     by_lists : bool
         Whether the loss is a ranking of the rows of queries.
+    by_crosses : bool
+        Whether columns may be crossed: the table is dense and has two numeric columns, and no
+        parameter excludes crosses.
     """
 
     n_rows: int
@@ -41,6 +44,7 @@ class DataSize:
     by_levels: bool = False
     by_lines: bool = False
     by_lists: bool = False
+    by_crosses: bool = False
 
     @staticmethod
     def of(sample: Sample, objective: Objective) -> DataSize:
@@ -58,6 +62,7 @@ class DataSize:
             dense,
             dense and set(schema.kinds) != {"category"},
             sample.query is not None,
+            dense and sum(kind != "category" for kind in schema.kinds) > 1,
         )
 
 

@@ -39,7 +39,8 @@ from hedgerow.boosting.automatic.candidates import (
     LARGE,
     MOST_LEVELS,
     candidates_for,
-    plain_trees,
+    may_cross,
+    plain_params,
 )
 from hedgerow.boosting.automatic.data_size import DataSize
 from hedgerow.boosting.automatic.evidence import compares_rows
@@ -76,6 +77,7 @@ AUTOMATIC = (
     "grow_policy",
     "multi_strategy",
     "linear_leaves",
+    "feature_crosses",
     "early_stopping",
     "patience",
 )
@@ -89,9 +91,6 @@ most of the rows."""
 
 _PLAIN_PATH = 10.0
 """Sum of the rates of the plain 100 rounds at a rate of 0.1."""
-
-_OF_SHAPE = frozenset({"grow_policy", "max_leaves", "max_depth"})
-"""Parameters of the shape of trees, which are chosen together."""
 
 _OF_FOLDS = (
     *("folds", "rounds_factor", "stride", "easy_rounds", "finest_rate"),
@@ -430,11 +429,9 @@ def choose(
     params = replace(params, **chosen)
     others = [other for other in candidates_for(size, params) if free.issuperset(other)]
     tried = tuple(replace(params, **other) for other in others)
-    plain = None
-    if free >= _OF_SHAPE and explicit_depth is None:
-        kept = frozenset() if params.forced_bins is None else {"max_bins"}
-        plain = replace(params, **_only(free - kept, plain_trees(size)))
-    return params, replace(stopping, candidates=tried, plain=None if plain == params else plain)
+    plain = plain_params(params, free, size) if explicit_depth is None else None
+    crosses = "feature_crosses" in automatic and may_cross(size)
+    return params, replace(stopping, candidates=tried, plain=plain, tries_crosses=crosses)
 
 
 def _finds_rounds(params: BoostParams, stopping: StoppingParams, automatic: frozenset[str]) -> bool:
@@ -475,6 +472,8 @@ def _but_for_obstacles(
         size = replace(size, by_levels=False)
     if shared or obstacle_to_slopes(resolved) or resolved.monotone_constraints is not None:
         size = replace(size, by_lines=False)
+    if resolved.zero_as_missing or is_constrained(resolved):
+        size = replace(size, by_crosses=False)
     return size
 
 

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.boosting.automatic.crosses import strongest_crosses
 from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows
 from hedgerow.boosting.loop.rounds import resolved
 from hedgerow.boosting.loop.training_loop import is_second
@@ -56,6 +57,9 @@ _FAR = 1.3
 _CLEARLY = 1.0
 """Standard errors by which plain settings must lead.  The recipe is better on most tables, so a
 small lead of plain settings is mostly chance."""
+
+_BEYOND_DOUBT = 2.0
+"""Standard errors by which crosses of columns must lead: most tables have no use for them."""
 
 _MANY_FOLDS = 2
 """From this number of folds on, the first fold decides whether the others are worth the time."""
@@ -219,8 +223,22 @@ class ModelSelection:
             self._challenge(params, other, by=self._request.lead)
         if self._request.plain is not None and self._is_promising(self._request.plain):
             self._challenge(params, self._request.plain, by=_CLEARLY)
+        if (crossed := self._crossed()) is not None and self._is_promising(crossed):
+            self._challenge(params, crossed, by=_BEYOND_DOUBT)
         if (finer := self._finer()) is not None:
             self._challenge(params, finer)
+
+    def _crossed(self) -> BoostParams | None:
+        """Return the best settings with crosses of the strongest columns; None without crosses.
+
+        Columns are strong only if the best settings gain more than chance explains.
+        """
+        if not self._request.tries_crosses or self._is_doubtful():
+            return None
+        folds, schema = self.best.grown.folds, self._rows.sample.table.schema
+        gains = np.sum([fold.gains for fold in folds], axis=0)
+        crosses = strongest_crosses(gains, schema, folds[0].inputs)
+        return replace(self.best.params, feature_crosses=crosses) if crosses else None
 
     def _challenge(self, first: BoostParams, other: BoostParams, by: float | None = None) -> None:
         """Try other settings if there is time; they win with a lead of ``by`` standard errors."""
@@ -310,8 +328,8 @@ class ModelSelection:
         if isinstance(best, CandidateBest) and params is self._request.plain:
             # The loss of large trees on columns of names may rise at first; 24 rounds show this.
             best.least = _ROUNDS_TO_SIEVE if self._is_doubtful() else best.least
-            if to_beat is not None:
-                best.rival, best.judged_from = (to_beat,), _ROUNDS_TO_SIEVE
+        if isinstance(best, CandidateBest) and to_beat is not None:
+            best.rival, best.judged_from = (to_beat,), _ROUNDS_TO_SIEVE
         limits = replace(self._limits, best=best)
         grown = grow_folds(
             rows, folds or self._folds, self._objective, requested, limits, self._metrics,
@@ -344,6 +362,8 @@ class ModelSelection:
             for name in BoostParams.__dataclass_fields__
             if name not in _WITHOUT_EFFECT and getattr(entry.params, name) != getattr(first, name)
         }
+        if crosses := others.get("feature_crosses"):
+            others["feature_crosses"] = [list(cross) for cross in crosses]  # as in files
         best = entry.grown.best
         rounds = 0 if best is None else best.round
         score = entry.score if math.isfinite(entry.score) else None

@@ -188,7 +188,7 @@ def _model_of(
     """Return the model with its record, and with the statistics that its trees use."""
     inputs = train.inputs
     if inputs is not None:
-        inputs, forest = without_unused(inputs, forest)
+        inputs, forest = without_unused(inputs, forest, train.schema.n_features)
         record["copies"] = 1
     return Model(forest, train.schema, objective.name, record, inputs, tuple(watch.seconds))
 
@@ -347,6 +347,11 @@ def check_external(
         raise AllRowsNeededError(
             f"tree_method={params.tree_method!r} sorts the values of all rows in memory: with rows "
             "in chunks use tree_method='hist'."
+        )
+    if params.feature_crosses:
+        raise AllRowsNeededError(
+            "feature_crosses computes columns of a table in memory: use feature_crosses=None, or "
+            "train on a table in memory."
         )
     if train.inputs is not None:
         return

@@ -103,9 +103,9 @@ def split_table(
         )
     if model.inputs is not None:
         raise ParameterError(
-            "split_table shows cuts between values of columns, but this model splits target means "
-            "of categories (target_statistics): train it with target_statistics=False to see its "
-            "cuts."
+            "split_table shows cuts between values of columns, but this model splits values "
+            "computed from columns: train it with target_statistics=False and "
+            "feature_crosses=None to see its cuts."
         )
     sample = sample.without_zero_weights()
     objective.check_target(sample.target)

@@ -303,8 +303,9 @@ def _assemble(
     record |= bias_record(watch.objective, forest.n_rounds - watch.n_first)
     inputs, schema = encoded.inputs, train.table.schema
     if inputs is not None:
-        inputs, forest = without_unused(inputs, forest)
-        record["copies"] = encoded.n_copies
+        if inputs.statistics:
+            record["copies"] = encoded.n_copies
+        inputs, forest = without_unused(inputs, forest, schema.n_features)
     return Model(forest, schema, watch.objective.name, record, inputs, tuple(watch.seconds))
 
 

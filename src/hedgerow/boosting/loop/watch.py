@@ -320,6 +320,8 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
     plain = asdict(replace(params, learning_rate=1.0))
     plain["learning_rate"] = rate_record(params.learning_rate, watch.n_kept, watch.n_first)
     parameters = {name: _plain(value) for name, value in plain.items()}
+    if params.feature_crosses is not None:
+        parameters["feature_crosses"] = [list(cross) for cross in params.feature_crosses]
     if params.max_conflict_rate == 0.0:
         # Without conflicts, bundling does not affect the model.
         for name in ("bundle_features", "bundle_order", "bundle_conflicts"):

@@ -177,11 +177,21 @@ class Start:
                 f"{self.name} comes from another library, whose rules for categories, zeros or "
                 "linear leaves differ, so rounds cannot be added: train a new model."
             )
+        if self.model.inputs is not None and self.model.inputs.crosses:
+            raise ParameterError(
+                f"{self.name} has crosses of columns (feature_crosses), so it cannot be continued: "
+                "train it with feature_crosses=None."
+            )
         if self.model.inputs is not None or params.target_statistics is True:
             raise ParameterError(
                 f"{self.name}: target statistics of categories (target_statistics) belong to the "
                 "rows from which they were computed, so such a model cannot be continued: train it "
                 "with target_statistics=False."
+            )
+        if params.feature_crosses:
+            raise ParameterError(
+                f"{self.name} cannot be continued with feature_crosses, which change the inputs of "
+                "its trees: train a new model, or leave feature_crosses out."
             )
         requested = (objective.name, objective.n_outputs, loss_record(objective))
         model = self.model

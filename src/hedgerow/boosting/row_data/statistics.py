@@ -1,4 +1,6 @@
-"""Ordered target statistics: category columns become target means, without target leakage.
+"""Inputs of a fit: ordered target statistics of categories, and crosses of numbers.
+
+Category columns become target means, without target leakage.
 
 Glossary
 --------
@@ -49,8 +51,10 @@ from hedgerow.boosting.row_data.ordered_means import (
     n_classes_of,
     n_values,
 )
-from hedgerow.data import Schema, Table
+from hedgerow.data import AnyTable, Schema, SparseTable, Table
 from hedgerow.data.binning.bins import codes_of
+from hedgerow.data.categories.statistics import Statistic
+from hedgerow.data.crosses import Cross
 from hedgerow.data.inputs import Inputs, with_kept
 from hedgerow.errors import ParameterError
 from hedgerow.growing.limits.constraints import NO_INTERACTIONS, PAIRWISE
@@ -114,7 +118,7 @@ def encode(
     params: BoostParams,
     n_threads: int = 1,
 ) -> Encoded:
-    """Replace category columns by statistics, where ``params`` requests them.
+    """Replace category columns by statistics, and add crosses, where ``params`` requests them.
 
     Parameters
     ----------
@@ -136,16 +140,25 @@ def encode(
     ParameterError
         If statistics are requested but not possible.
     """
-    groups = choose_columns(train.table.schema, train.n_rows, objective, params)
-    if not groups:
+    schema = train.table.schema
+    groups = choose_columns(schema, train.n_rows, objective, params)
+    crosses = crosses_of(params, train.table)
+    if not groups and not crosses:
         return Encoded(train, validation)
-    schema, values = train.table.schema, _dense(train).values
-    kept, n_copies = kept_columns(schema, groups), copies_of(train.n_rows, params)
-    codes = {j: codes_of(values[:, j], schema.n_levels(j)) for j in columns_of(groups)}
-    rows = StatisticsRows(codes, train.target, train.weight, schema)
-    block = np.empty((len(kept) + n_values(schema, groups, objective), n_copies * train.n_rows))
-    found = compute(rows, groups, objective, params.seed, n_copies, block[len(kept) :], n_threads)
-    inputs = Inputs(kept, found)
+    values, kept = _dense(train).values, kept_columns(schema, groups)
+    n_copies = copies_of(train.n_rows, params) if groups else 1
+    first = len(kept) + n_values(schema, groups, objective)  # of the crosses
+    block = np.empty((first + len(crosses), n_copies * train.n_rows))
+    found: tuple[Statistic, ...] = ()
+    if groups:
+        codes = {j: codes_of(values[:, j], schema.n_levels(j)) for j in columns_of(groups)}
+        rows = StatisticsRows(codes, train.target, train.weight, schema)
+        means = block[len(kept) : first]
+        found = compute(rows, groups, objective, params.seed, n_copies, means, n_threads)
+    inputs = Inputs(kept, found, crosses)
+    inputs.cross(
+        values, schema, block[first:].reshape(len(crosses), n_copies, train.n_rows), n_threads
+    )
     names = inputs.schema(schema)
     table = Table(with_kept(block, values, kept), names)
     if validation is not None:
@@ -237,6 +250,28 @@ def _may_meet(pair: tuple[int, int], constraint: Any) -> bool:
     return constraint != NO_INTERACTIONS and any(set(pair) <= set(group) for group in constraint)
 
 
+def crosses_of(params: BoostParams, table: AnyTable) -> tuple[Cross, ...]:
+    """Return the crosses of resolved parameters, with positions in the table.
+
+    Raises
+    ------
+    ParameterError
+        If the table is sparse: crosses of absent values would have to be stored.
+    """
+    if not params.feature_crosses:
+        return ()
+    if isinstance(table, SparseTable):
+        raise ParameterError(
+            "feature_crosses computes columns of dense tables, but X is sparse: use "
+            "feature_crosses=None, or give X.toarray()."
+        )
+    names = table.schema.names
+    return tuple(
+        Cross(names.index(first), names.index(second), operation)
+        for first, second, operation in params.feature_crosses
+    )
+
+
 def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostParams:
     """Map per-column constraints to constraints of the encoded inputs.
 
@@ -253,7 +288,7 @@ def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostPa
         Monotone constraints apply to numeric columns, which are kept.  A pair may interact
         with the columns that both its columns may interact with.  Its gains are multiplied by
         both factors, it has the smaller number of bins, and its sampling weight is the mean
-        of both weights.
+        of both weights.  The same holds for a cross of two columns.
     """
     if inputs is None:
         return params
@@ -318,10 +353,11 @@ def _repeated_queries(query: IntArray, n_copies: int) -> IntArray:
     return np.concatenate([query + copy * n_queries for copy in range(n_copies)])
 
 
-def without_unused(inputs: Inputs, forest: Forest) -> tuple[Inputs, Forest]:
-    """Drop the statistics on which no tree splits, and renumber the inputs.
+def without_unused(inputs: Inputs, forest: Forest, n_columns: int) -> tuple[Inputs | None, Forest]:
+    """Drop the statistics and crosses that no tree uses, and renumber the inputs.
 
-    Kept columns stay; without any, one statistic stays.
+    Kept columns stay; without any, one statistic stays.  None instead of inputs that are the
+    columns of the table.
     """
     used = np.zeros(inputs.n_inputs, dtype=np.bool_)
     used[used_columns(forest)] = True
@@ -333,9 +369,13 @@ def without_unused(inputs: Inputs, forest: Forest) -> tuple[Inputs, Forest]:
         begin += len(statistic.classes)
         if chosen.any():
             statistics.append(statistic.with_classes(chosen))
+    chosen = used[begin:]
+    crosses = tuple(cross for cross, is_used in zip(inputs.crosses, chosen, strict=True) if is_used)
     n_inputs = int(used.sum())
     tables = forest.categories
-    if tables is not None:  # statistics come last, and have no levels
+    if tables is not None:  # statistics and crosses come last, and have no levels
         tables = replace(tables, level_start=tables.level_start[: n_inputs + 1])
     pruned = renumbered(forest, (np.cumsum(used) - 1).astype(np.int32), n_inputs)
-    return Inputs(inputs.kept, tuple(statistics)), replace(pruned, categories=tables)
+    found = Inputs(inputs.kept, tuple(statistics), crosses)
+    is_plain = not crosses and found.are_columns(n_columns)
+    return None if is_plain else found, replace(pruned, categories=tables)

@@ -42,6 +42,7 @@ from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data.inputs import Inputs
 from hedgerow.errors import LossError
+from hedgerow.growing.core.tree import GrownTree
 from hedgerow.metrics import Metric
 from hedgerow.metrics.queries import query_rows, query_weights
 from hedgerow.model.forest import Forest
@@ -127,6 +128,8 @@ class GrownFold:
         Mass of the test rows.
     scores : dict from str to float
         Scores of the test rows, from the forest, by name of the metric.
+    gains : float64 (n_inputs,)
+        Sum of the gains of the splits of each input.
     """
 
     forest: Forest
@@ -138,6 +141,7 @@ class GrownFold:
     n_rows: int
     mass: float
     scores: dict[str, float]
+    gains: FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -386,7 +390,7 @@ class _FoldFit:
         forest = state.freeze(kept if self._shared.keep_trees else 0)
         grown = GrownFold(
             forest, data.inputs, data.seen.n_copies, raw, watch, data.params,
-            data.train.n_rows, self.mass, scored,
+            data.train.n_rows, self.mass, scored, _gains(state.trees(kept), self._rows.n_features),
         )  # fmt: skip
         self.close()
         return grown
@@ -413,6 +417,16 @@ class _FoldFit:
             self._states.close()
         self._states = self._state = self._data = self._rows = None
         self._recent = _Recent()
+
+
+def _gains(trees: Sequence[GrownTree], n_features: int) -> FloatArray:
+    """Return the sum of the gains of the splits of each feature."""
+    if not trees:
+        return np.zeros(n_features)
+    feature = np.concatenate([tree.feature for tree in trees])
+    gain = np.concatenate([tree.gain for tree in trees])
+    total = np.bincount(feature + 1, weights=gain, minlength=n_features + 1)
+    return total[1:].astype(np.float64)  # the first entry: leaves
 
 
 def _mass(data: FoldData) -> float:

@@ -27,8 +27,9 @@ def fold_model(
     record |= _of_loss(rows, fold, grown, n_threads)
     forest, inputs = grown.forest, grown.inputs
     if inputs is not None:
-        inputs, forest = without_unused(inputs, forest)
-        record["copies"] = grown.n_copies
+        if inputs.statistics:
+            record["copies"] = grown.n_copies
+        inputs, forest = without_unused(inputs, forest, rows.sample.table.schema.n_features)
     return Model(forest, rows.sample.table.schema, grown.watch.objective.name, record, inputs)
 
 
@@ -55,8 +56,9 @@ def average_model(rows: FoldRows, folds: GrownFolds, params: BoostParams, n_thre
     record.pop("out_of_bag", None)
     record |= found_by_loss(rows.sample, watch.objective, forest, n_threads)
     if joined is not None:
-        joined, forest = without_unused(joined, forest)
-        record["copies"] = grown[0].n_copies
+        if joined.statistics:
+            record["copies"] = grown[0].n_copies
+        joined, forest = without_unused(joined, forest, rows.sample.table.schema.n_features)
     return Model(forest, rows.sample.table.schema, watch.objective.name, record, joined)
 
 

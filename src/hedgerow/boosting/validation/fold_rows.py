@@ -8,7 +8,8 @@ targets), and so do the known categories::
                               v  v  v         rows of a fold, one byte a value
                               0  1  2
 
-Encodings by the target are made separately for each fold: target statistics with their
+Crosses of columns (:mod:`hedgerow.data.crosses`) do not depend on the target, and are computed
+once.  Encodings by the target are made separately for each fold: target statistics with their
 bins, and class weights.  Sorted columns (``tree_method="exact"``, ``"approx"``) are
 sorted for each fold.
 """
@@ -114,11 +115,14 @@ class FoldRows:
         schema = self.sample.table.schema
         self._statistics = bool(choose_columns(schema, sample.n_rows, objective, params))
         self.matrix: BinnedMatrix | None = None
+        self._crossed: Encoded | None = None
         self._numbers: FloatArray | None = None
         self._sums = SumsPool()
         self._kept: BinSpec | None = None
         if not self._statistics and params.tree_method == "hist":
-            data, *_ = prepare_rows(Encoded(self.sample, None), params, n_threads)
+            encoded = self._crossed = encode(self.sample, None, objective, params, n_threads)
+            own = constraints_of_inputs(params, encoded.inputs)
+            data, *_ = prepare_rows(encoded, own, n_threads)
             assert isinstance(data.matrix, BinnedMatrix)
             self.matrix, self._numbers = data.matrix, data.numbers
         elif self._statistics and params.tree_method == "hist":
@@ -148,13 +152,16 @@ class FoldRows:
         train = replace(train, weight=_unless_all_one(train.weight))
         test = replace(test, weight=_unless_all_one(test.weight))
         if self.matrix is not None:
+            assert self._crossed is not None
+            inputs = self._crossed.inputs
+            own = constraints_of_inputs(self.params, inputs)
             seen = _data(train, self.matrix.take(fold.train), self._take_numbers(fold.train))
             seen = replace(seen, sums=self._sums)
             rows: BinnedMatrix | AnyTable = self.matrix.take(fold.test, columns=False)
             if self.matrix.n_lost > 0:  # conflicts in bundles lost some values
-                rows = self.sample.table.take(fold.test)
+                rows = self._crossed.train.table.take(fold.test)
             unseen = _data(test, rows, self._take_numbers(fold.test))
-            return FoldData(train, test, train, seen, unseen, None, self.params)
+            return FoldData(train, test, train, seen, unseen, inputs, own)
         encoded = encode(train, test, self._objective, self.params, n_threads)
         params = constraints_of_inputs(self.params, encoded.inputs)
         spec = None

@@ -82,6 +82,9 @@ class StoppingParams:
     plain : BoostParams or None
         For ``"cv"``: the plain parameters, which the folds try last; only on the first fold if
         the best parameters are better there.
+    tries_crosses : bool
+        For ``"cv"`` with ``is_cautious``: at the end, the folds also try crosses of the columns
+        with the largest gains (:mod:`hedgerow.data.crosses`).
     finest_rate : float > 0 or None
         For ``"cv"`` with a time budget: smallest learning rate of the model.  The model keeps
         the best total step length of the folds, with learning rates that follow the clock
@@ -114,6 +117,7 @@ class StoppingParams:
     lead: float | None = None
     at_equal_learning: bool = False
     plain: BoostParams | None = None
+    tries_crosses: bool = False
     finest_rate: float | None = None
     is_cautious: bool = False
     train_scores: bool = False

@@ -250,6 +250,8 @@ def _check(model: Model, target: str) -> None:
         reasons.append("unknown_category='backoff'")
     if model.inputs is not None and model.inputs.statistics:
         reasons.append("target statistics of categories")
+    if model.inputs is not None and model.inputs.crosses:
+        reasons.append("crosses of columns (feature_crosses)")
     if OFFSET_COLUMNS in model.training:
         reasons.append("offset columns")
     if CLASS_WEIGHT in model.training:

@@ -62,6 +62,7 @@ class RowReader:
         self._kept = None if inputs is None else inputs.kept
         statistics = () if inputs is None else inputs.statistics
         self._statistics = [_Lookup(s, schema) for s in statistics]
+        self._crosses = () if inputs is None else inputs.crosses
         self.is_general = schema.zero_missing
 
     def _only(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -114,6 +115,7 @@ class RowReader:
         found = [values[j] for j in self._kept]
         for lookup in self._statistics:
             found += lookup.of_row(values)
+        found += [cross.of_row(values) for cross in self._crosses]
         return found, unseen
 
     def _check_floats(self, values: list[Any]) -> bool:

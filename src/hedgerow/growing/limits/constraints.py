@@ -9,6 +9,7 @@ feature penalty         factor on the gain of every split of a column
 feature weight          how readily a column is drawn where columns are sampled
 forced split            that every tree begins with, and its threshold one of the cuts
 forced bin              cut that is among those of a column, whatever the data
+cross                   product, difference or ratio of two columns, that trees may split
 
 :func:`resolve_constraints` turns what users write (names, positions, mappings,
 sequences, words) into plain tuples in the order of the columns.  The resolved
@@ -28,6 +29,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hedgerow.data.binning.bins import MOST_BINS
+from hedgerow.data.crosses import OPERATIONS
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.growing.limits.forced_splits import Splits, read_forced_splits, splits_of_levels
@@ -58,7 +60,8 @@ def resolve_constraints(params: BoostParams, schema: Schema, objective: Objectiv
         With ``monotone_constraints`` a tuple of -1, 0, 1, ``feature_penalties`` and
         ``feature_weights`` tuples of floats, ``max_bins_by_feature`` a tuple of ints, one for
         each column; ``interaction_constraints`` one of its words, or a tuple of tuples
-        of positions; ``forced_bins`` a dict of name to ascending numbers, and
+        of positions; ``feature_crosses`` a tuple of tuples of two names and an operation;
+        ``forced_bins`` a dict of name to ascending numbers, and
         ``forced_splits`` as :mod:`hedgerow.growing.limits.forced_splits` says.  None where nothing
         is asked.
 
@@ -76,6 +79,7 @@ def resolve_constraints(params: BoostParams, schema: Schema, objective: Objectiv
         forced_splits=_forced_splits(params, schema),
         max_bins_by_feature=_max_bins(params, schema),
         forced_bins=_forced(params, schema),
+        feature_crosses=_crosses(params, schema),
     )
 
 
@@ -291,6 +295,59 @@ def _forced(params: BoostParams, schema: Schema) -> dict[str, tuple[float, ...]]
         if read:
             forced[column.name] = read
     return forced or None
+
+
+def _crosses(params: BoostParams, schema: Schema) -> tuple[tuple[str, str, str], ...] | None:
+    """Return the crosses with names instead of positions, each once."""
+    given, name = params.feature_crosses, "feature_crosses"
+    if given is None:
+        return None
+    if not _is_sequence(given):
+        raise ParameterError(
+            f"{name} must be a list of (column, column, operation), or None; got {given!r}."
+        )
+    crosses = [_cross(cross, f"{name}, entry {k}", schema) for k, cross in enumerate(given)]
+    signs = _monotone_columns(params, schema)
+    for first, second, _ in crosses:
+        if not signs.isdisjoint((first, second)):
+            raise ParameterError(
+                f"{name} crosses columns {first!r} and {second!r}, but monotone_constraints has a "
+                "direction for one of them, which a cross may break: leave one of the two out."
+            )
+    if crosses and params.zero_as_missing:
+        raise ParameterError(
+            f"{name} needs zeros as numbers, but zero_as_missing=True makes them missing: leave "
+            "one of the two out."
+        )
+    return tuple(dict.fromkeys(crosses)) or None
+
+
+def _cross(given: Any, where: str, schema: Schema) -> tuple[str, str, str]:
+    if not _is_sequence(given) or len(given) != 3:
+        raise ParameterError(f"{where} must be (column, column, operation); got {given!r}.")
+    *columns, operation = given
+    if not isinstance(operation, str) or operation not in OPERATIONS:
+        known = ", ".join(map(repr, OPERATIONS))
+        raise ParameterError(
+            f"{where}: the operation must be one of {known}; got {operation!r}."
+            f"{did_you_mean(operation, OPERATIONS)}"
+        )
+    first, second = (schema.columns[position_of(key, schema, where)] for key in columns)
+    for column in (first, second):
+        if column.kind == "category":
+            raise ParameterError(
+                f"{where}: column {column.name!r} holds categories, which cannot be crossed: "
+                "leave it out, or give it as numbers."
+            )
+    if first.name == second.name:
+        raise ParameterError(f"{where} crosses column {first.name!r} with itself: name two.")
+    return first.name, second.name, operation
+
+
+def _monotone_columns(params: BoostParams, schema: Schema) -> set[str]:
+    """Return the names of the columns with a direction."""
+    signs = read_signs(params.monotone_constraints, schema, "monotone_constraints") or ()
+    return {column.name for column, sign in zip(schema.columns, signs, strict=False) if sign}
 
 
 def _forced_splits(params: BoostParams, schema: Schema) -> Splits | None:
