@@ -42,6 +42,19 @@ def aligned_empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArra
     return block[start : start + n_bytes].view(dtype).reshape(shape)
 
 
+def real_numbers(values: Any) -> FloatArray | None:
+    """Return ``values`` as float64 of any shape; None if they are not all real numbers."""
+    try:
+        array: AnyArray = np.asarray(values)
+        if array.dtype.kind not in "biufO":
+            return None
+        if array.dtype.kind == "O" and any(isinstance(x, str | bytes) for x in array.flat):
+            return None  # NumPy would parse the text
+        return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
 def aligned_zeros(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
     """Return an array as :func:`aligned_empty`, filled with zeros."""
     array = aligned_empty(shape, dtype)

@@ -12,7 +12,8 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 
 from hedgerow import Dataset, HedgerowRegressor, load, train
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.boosting.row_data.queries import weight_of_rows
+from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics
 from hedgerow.metrics.distributions import coverage, crps, nll, winkler
@@ -258,6 +259,21 @@ def test_crps_is_its_integral(name, shift) -> None:
                 for i, (a, b) in enumerate(pairwise(parts))
             )
         assert one.crps(y[row])[0] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("wrong", ["0.5", ["a"], [b"1"], object(), [0.5, [0.1, 0.2]]])
+def test_what_is_no_number_is_refused(wrong) -> None:
+    law = known.Normal(np.zeros(2), np.ones(2))
+    with pytest.raises(ParameterError, match="p must be a number"):
+        law.quantile(wrong)
+    with pytest.raises(DataTypeError, match="y must hold numbers"):
+        law.cdf(wrong)
+
+
+@pytest.mark.parametrize("wrong", ["much", [1.0], object()])
+def test_weights_of_queries_are_numbers(wrong) -> None:
+    with pytest.raises(DataTypeError, match="sample_weight must map each query to a number"):
+        weight_of_rows({"a": wrong, "b": wrong}, ["a", "b"], 2)
 
 
 def test_wrong_arguments_are_named() -> None:

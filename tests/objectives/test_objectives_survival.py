@@ -325,8 +325,10 @@ def test_what_survival_models_cannot_do() -> None:
         HedgerowRegressor(objective="aft", aft_distribution="gauss").fit(X, SIGNED)
     with pytest.raises(ParameterError, match="needs objective 'cox' or 'aft'"):
         HedgerowRegressor(**SHORT).fit(X, TIME).predict_survival_function(X, [1.0])
-    with pytest.raises(ParameterError, match="times must be positive"):
-        model.fit(X, SIGNED).predict_survival_function(X, [0.0])
+    model.fit(X, SIGNED)
+    for times in ([0.0], ["soon"], "1", [b"1"], [[1.0, 2.0]], [1.0, None], {"a": 1}, object()):
+        with pytest.raises(ParameterError, match="times must be positive"):
+            model.predict_survival_function(X, times)
 
 
 @pytest.mark.parametrize("objective", ["cox", "aft"])

@@ -13,14 +13,14 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import IntArray
+from hedgerow.arrays import IntArray, real_numbers
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.factorize import number_values
 from hedgerow.boosting.row_data.groups import check_groups, split_groups
 from hedgerow.boosting.validation.hold_out import queries_aside, split_rows
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone
-from hedgerow.errors import DataError, HedgerowWarning, ParameterError
+from hedgerow.errors import DataError, DataTypeError, HedgerowWarning, ParameterError
 from hedgerow.metrics import Metric, scored_as, task_of
 from hedgerow.metrics.queries import first_seen, query_rows
 from hedgerow.objectives import Objective
@@ -102,7 +102,10 @@ def weight_of_rows(weight: Any, qid: Any, n_rows: int, name: str = "sample_weigh
                 f"{name} has no weight for {len(absent)} of {len(values)} queries, the first is "
                 f"{absent[0]!r}: give a weight for each query."
             )
-        return np.array([weight[value] for value in values], dtype=np.float64)[codes]
+        found = real_numbers([weight[value] for value in values])
+        if found is None or found.ndim != 1:
+            raise DataTypeError(f"{name} must map each query to a number.")
+        return found[codes]
     if weight is None:
         return None
     given = np.asarray(weight)

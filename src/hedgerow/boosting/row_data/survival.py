@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import FloatArray, real_numbers
 from hedgerow.errors import ParameterError
 from hedgerow.model.model import Model
 from hedgerow.objectives import objective_of_record
@@ -117,9 +117,10 @@ def survival_function(model: Model, raw: FloatArray, times: Any = None) -> Float
     if times is None:
         at = event_times(model)
     else:
-        at = np.atleast_1d(np.asarray(times, dtype=np.float64))
-        if at.ndim != 1 or not (at > 0.0).all():
+        numbers = real_numbers(times)
+        if numbers is None or numbers.ndim > 1 or not (numbers > 0.0).all():
             raise ParameterError(f"times must be positive numbers; got {times!r}.")
+        at = np.atleast_1d(numbers)
     if model.objective == "cox":
         from hedgerow.objectives.survival.cox import survival_of_baseline
 

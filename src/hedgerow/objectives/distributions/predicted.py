@@ -33,8 +33,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import special
 
-from hedgerow.arrays import FloatArray
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.arrays import FloatArray, real_numbers
+from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.objectives.distributions import count_laws
 from hedgerow.params import Interval
 
@@ -102,8 +102,8 @@ class Distribution(ABC):
         ParameterError
             If p is outside (0, 1).
         """
-        levels = np.asarray(p, dtype=np.float64)
-        if levels.ndim > 1 or not ((levels > 0.0) & (levels < 1.0)).all():
+        levels = real_numbers(p)
+        if levels is None or levels.ndim > 1 or not ((levels > 0.0) & (levels < 1.0)).all():
             raise ParameterError(
                 f"p must be a number in (0, 1), or a list of such numbers; got {p!r}."
             )
@@ -154,7 +154,9 @@ class Distribution(ABC):
         """Return the CRPS of each row, float64 (n_rows,); 0 is best."""
 
     def _targets(self, y: Any) -> FloatArray:
-        given = np.asarray(y, dtype=np.float64)
+        given = real_numbers(y)
+        if given is None:
+            raise DataTypeError(f"y must hold numbers; got {y!r}.")
         if given.ndim > 1 or (given.ndim == 1 and len(given) != len(self)):
             raise DataError(
                 f"y must be a number, or one for each of the {len(self)} rows; it has shape "
