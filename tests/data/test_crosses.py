@@ -212,6 +212,8 @@ def test_folds_take_crosses_that_matter_and_no_others() -> None:
     crosses = model.chosen_params_["feature_crosses"]
     assert ["a", "b", "product"] in [list(cross) for cross in crosses]
     plain = HedgerowRegressor(random_state=0, n_jobs=1, feature_crosses=None)
+    assert sum("feature_crosses" in entry for entry in model.chosen_params_["tried"]) == 1
+    assert f"{len(crosses)} crosses" in str(model._get_fitted_attr_html())
     errors = [
         float(np.mean((each.predict(frame[600:]) - y[600:]) ** 2))
         for each in (model, plain.fit(frame[:600], y[:600]))

@@ -8,6 +8,7 @@ import textwrap
 from typing import Any
 
 from hedgerow.cli.usage import UsageError, say
+from hedgerow.data.crosses import brief_value
 from hedgerow.errors import shown_name
 
 _MOST_FEATURES_SHOWN = 10
@@ -65,7 +66,8 @@ def _as_text(facts: dict[str, Any]) -> str:
     ]
     lines += ["columns", *map(_column_line, facts["columns"])]
     lines += _value_lines("parameters", facts["parameters"])
-    lines += _value_lines("chosen", facts["chosen"]) if facts["chosen"] else []
+    chosen = {name: brief_value(name, value) for name, value in facts["chosen"].items()}
+    lines += _value_lines("chosen", chosen) if chosen else []
     lines += _fold_lines(facts.get("folds", {}))
     shown = sorted(importance.items(), key=lambda item: -item[1])[:_MOST_FEATURES_SHOWN]
     if shown and shown[0][1] > 0:
@@ -98,7 +100,8 @@ def _fold_lines(folds: dict[str, Any]) -> list[str]:
         f"{'folds':<14} {n_tested} of {n_folds} tested, each round for {stride:.3g} of the model"
     ]
     for entry in tried:
-        values = [f"{name}={value}" for name, value in entry.items() if name not in _OF_ENTRY]
+        given = {name: value for name, value in entry.items() if name not in _OF_ENTRY}
+        values = [f"{name}={brief_value(name, value)}" for name, value in given.items()]
         score = "no score" if entry["score"] is None else f"{entry['score']:.6g}"
         requested = ", ".join(values) or "as set or automatic"
         lines.append(f"  {score} after {entry['rounds']} rounds: {requested}")

@@ -84,6 +84,18 @@ class Cross(NamedTuple):
         return a / b if b != 0.0 else math.nan
 
 
+def brief_value(name: str, value: Any) -> str:
+    """Return the text of a parameter's value; more than three crosses as their number.
+
+    Examples
+    --------
+    >>> brief_value("max_leaves", 8), brief_value("feature_crosses", [["a", "b", "ratio"]] * 18)
+    ('8', '18 crosses')
+    """
+    is_long = name == "feature_crosses" and isinstance(value, list | tuple) and len(value) > 3
+    return f"{len(value)} crosses" if is_long else str(value)
+
+
 def _numbers(column: AnyArray, kind: ColumnKind) -> FloatArray:
     """Return the values of a column as float64, with NaN for missing ones."""
     if column.dtype != np.int64:
@@ -103,4 +115,4 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-__all__ = ["OPERATIONS", "Cross", "Operation"]
+__all__ = ["OPERATIONS", "Cross", "Operation", "brief_value"]

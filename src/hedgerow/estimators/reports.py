@@ -83,10 +83,14 @@ class FittedReports(BaseEstimator, ABC):
 
         scikit-learn shows only four entries of a dictionary.
         """
+        from hedgerow.data.crosses import brief_value
+
         table = super()._get_fitted_attr_html(doc_link)
         table.pop("repeat_params_", None)
         for name, value in table.pop("chosen_params_", {"value": {}})["value"].items():
             shown = f"{len(value)} settings" if name == "tried" else value
+            if name == "feature_crosses" and value is not None:
+                shown = brief_value(name, value)
             entry = {"type_name": type(value).__name__}
             entry["value"] = _Word(shown) if isinstance(shown, str) else shown
             table[f"chosen_params_[{name!r}]"] = entry

@@ -10,6 +10,7 @@ import numpy as np
 
 from hedgerow import __version__
 from hedgerow.booster import Booster
+from hedgerow.data.crosses import brief_value
 from hedgerow.inspection import Effect, Importances, explained_importance
 from hedgerow.plot.curves import plot_history
 from hedgerow.plot.effects import draw_effect
@@ -388,7 +389,8 @@ def _folds(folds: Mapping[str, Any]) -> list[str]:
     best = min((entry["score"] for entry in tried if entry["score"] is not None), default=None)
     rows = []
     for entry in tried:
-        requested = [f"{name}={value}" for name, value in entry.items() if name not in _OF_ENTRY]
+        given = {name: value for name, value in entry.items() if name not in _OF_ENTRY}
+        requested = [f"{name}={brief_value(name, value)}" for name, value in given.items()]
         score = entry["score"]
         rows.append((
             ", ".join(requested) or "as set or automatic",
