@@ -8,7 +8,6 @@ import textwrap
 from typing import Any
 
 from hedgerow.cli.usage import UsageError, say
-from hedgerow.data.crosses import brief_value
 from hedgerow.errors import shown_name
 
 _MOST_FEATURES_SHOWN = 10
@@ -58,6 +57,8 @@ def _as_json(facts: dict[str, Any]) -> str:
 
 
 def _as_text(facts: dict[str, Any]) -> str:
+    from hedgerow.data.crosses import brief_value
+
     importance = facts["importance"]
     lines = [
         f"{name.replace('_', ' '):<14} {_plain(value)}"
@@ -94,6 +95,8 @@ def _fold_lines(folds: dict[str, Any]) -> list[str]:
     tried = folds.get("tried", [])
     if not tried:
         return []
+    from hedgerow.data.crosses import brief_value
+
     n_folds, n_tested = folds["folds"]
     stride = folds.get("stride", 1.0)
     lines = [
