@@ -22,18 +22,17 @@ from hedgerow.data.binning.matrix import bin_bundled
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
 from hedgerow.data.external.row_store import EVERYTHING, ChunkWork
 from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError, ParameterError
-from hedgerow.growing.chunks import order as chunk_order
 from hedgerow.growing.chunks import space as chunk_space
 from hedgerow.growing.chunks import tree as chunk_tree
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.grower import ChunkGrower
-from hedgerow.growing.chunks.order import Order
 from hedgerow.growing.chunks.setup import greet
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import tree_arrays
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
+from hedgerow.growing.speculative.order import Order
 from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
@@ -372,7 +371,7 @@ def test_passes_are_about_as_many_as_levels(policy) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 1.0, 2.0])
 def test_trees_do_not_depend_on_what_is_guessed_of_children(monkeypatch, share) -> None:
-    monkeypatch.setattr(chunk_order, "CHILD_SHARE", share)
+    monkeypatch.setattr(chunk_tree, "_CHILD_SHARE", share)
     problem = make_problem(500, max_leaves=12)
     grown = assert_same_everywhere(problem)[0]
     if share == 1.0:
@@ -416,13 +415,13 @@ def test_levels_whose_histograms_cannot_be_kept(monkeypatch) -> None:
 
 
 def test_splits_that_are_made_ahead_are_taken_in_the_order_of_growth() -> None:
-    # Gains as in the picture in chunk_order: a tree of four leaves.
+    # Gains as in the picture in growing/speculative/order.py: a tree of four leaves.
     arrays = tree_arrays(12, 1)
     gains, children = {0: 3.0, 1: 2.0, 2: 1.5, 3: 0.9, 4: 0.2, 5: 1.0}, {0: 1, 1: 3, 2: 5}
     for node, gain in gains.items():
         arrays.numbers[node, layout.NUMBER_GAIN] = gain
     arrays.table[0, layout.NODE_OPEN] = 1
-    order = Order(arrays, 4, depthwise=False)
+    order = Order(arrays, 4, depthwise=False, child_share=0.4)
     order.advance()
     assert order.wanted(9) == ([0], False)
 

@@ -12,10 +12,10 @@ nodes::
     until the tree is known
     last pass   exact sums of the leaves for their values, where histograms are rounded
 
-Which nodes are split in a pass: :mod:`hedgerow.growing.chunks.order`, and in symmetric trees those
-of a level (:mod:`hedgerow.growing.chunks.levels`).  A tree takes about
-as many passes as it has levels, and two.  Its values are added to the scores when chunks are next
-visited, for the gradients of the next tree.
+Which nodes are split in a pass: :mod:`hedgerow.growing.speculative.tree`, and in symmetric trees
+those of a level (:mod:`hedgerow.growing.chunks.levels`).  A tree takes about as many passes as it
+has levels, and two.  Its values are added to the scores when chunks are next visited, for the
+gradients of the next tree.
 
 All sums are whole numbers and all random draws are keyed by the number of the row or the
 place in the tree, so chunks, threads and ranks leave no trace: the trees are, bit for bit,
@@ -24,7 +24,7 @@ those of :class:`hedgerow.growing.core.grower.TreeGrower`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -53,11 +53,7 @@ from hedgerow.growing.chunks.team import ChunkTeam, Lead
 from hedgerow.growing.chunks.tree import ChunkTree
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.gradients import BLOCK
-from hedgerow.growing.core.setup import (
-    has_constant_hessian,
-    most_leaves,
-    settings_of,
-)
+from hedgerow.growing.core.setup import has_constant_hessian, most_leaves, settings_of
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, make_sampler, weighs_sample
 from hedgerow.objectives.base import Objective
@@ -133,18 +129,19 @@ class ChunkGrower:
         most = most_leaves(params, self.n_rows)
         sizes = sizes_for(facts, self._exchange, spec, params, n_threads, most)
         constant = has_constant_hessian(objective, np.ones(0) if facts.weighted else None, params)
-        self._settings = settings_of(
+        settings = settings_of(
             params, objective, self.n_rows, spec.n_features, most, constant, sizes.n_slots
         )
         self._team = team = ChunkTeam(n_threads)
         grown = LevelTree if params.grow_policy == "symmetric" else ChunkTree
-        self._tree = grown(spec, params, self._settings, sizes, self._exchange, team, n_copies)
+        self._tree = grown(spec, params, settings, sizes, self._exchange, team, n_copies)
+        self._nodes = self._tree.nodes
         self._blocks = aligned_empty((n_threads, 2, BLOCK), np.float64)
         self._counts = aligned_zeros((n_threads, layout.COUNTS), np.int64)
         most_rows = max(store.chunk_sizes, default=0)
         self._scratch = np.empty(most_rows, dtype=np.uint32)
         self._sums = aligned_zeros((n_threads, SUMS), np.int64)
-        self._places = ChunkAddresses(n_threads)
+        self._addresses = ChunkAddresses(n_threads)
         newton = params.leaf_estimation not in FIRST_ORDER
         self._gradients = ChunkGradients(objective, newton, most_rows, n_threads, cross_row)
         n_pieces = n_threads * len(store.chunk_sizes)
@@ -152,6 +149,7 @@ class ChunkGrower:
         self._sampler = make_sampler(params, 0, n_threads, packs=True)
         self._by_gradient = follows_gradients(params)
         self._changes: list[Change] = []
+        self._n_passes = 0
         self.traffic: list[Traffic] = []
 
     def start(self, base: FloatArray) -> None:
@@ -163,29 +161,26 @@ class ChunkGrower:
 
     def set_rate(self, rate: float) -> None:
         """Set the factor on the values of the trees to come."""
-        self._settings = self._settings._replace(learning_rate=rate)
-        self._tree.set_rate(rate)
+        self._nodes.set_rate(rate)
 
     def grow(self, tree: int, output: int) -> GrownTree:
         """Grow tree number ``tree`` for ``output`` on the gradients at the raw scores."""
-        sent_before = self._exchange.sent
-        traffic, nodes = Traffic(), self._tree
+        passes_before, sent_before, traffic = self._n_passes, self._exchange.sent, Traffic()
         self.traffic.append(traffic)
-        nodes.begin(tree, output, self._objective.n_outputs)
+        round_ = self._tree.begin(tree, output, self._objective.n_outputs) // self._n_parallel
         cross_row = self._gradients.cross_row
         if cross_row is not None:
             self.update_scores(after=cross_row.collect)
-            cross_row.fill(output, int(nodes.scalars[layout.IS_ROUND]) // self._n_parallel)
-        self._start_tree(traffic)
-        while True:
-            parents, full = nodes.next_batch()
-            if len(parents) == 0:
-                break
-            self._split(parents, full, traffic)
-        grown = nodes.finish(self._leaf_sums(traffic) if nodes.is_rounded else None)
+            cross_row.fill(output, round_)
+        traffic.redone = self._start_tree(output, round_)
+        for parents, is_full in self._tree.batches():
+            self._split(parents, is_full)
+            traffic.splits += len(parents)
+        grown = self._tree.finish(self._leaf_sums() if self._tree.is_rounded else None)
         if self._adds_scores:
-            self._changes.append(Leaves(grown, output, nodes.found_leaves))
-        traffic.wasted_rows = nodes.rows_split_unused()
+            self._changes.append(Leaves(grown, output, self._tree.found_leaves))
+        traffic.passes = self._n_passes - passes_before
+        traffic.wasted_rows = self._nodes.n_rows_split_unused()
         traffic.sent = self._exchange.sent - sent_before
         return grown
 
@@ -214,14 +209,15 @@ class ChunkGrower:
             reads=("raw", "rows"),
             writes=("raw",) if self._changes else (),
         )
-        with self._team.leading(self._plan(_NO_NODES, self._tree.nothing())) as lead:
-            for chunk in self._store.chunks(uses=uses):
-                if before is not None:
-                    before(chunk)
-                self._places.write(chunk, self._team.where)
-                self._apply_changes(chunk, lead)
-                if after is not None:
-                    after(chunk)
+
+        def update(chunk: Chunk, lead: Lead) -> None:
+            if before is not None:
+                before(chunk)
+            self._apply_changes(chunk, lead)
+            if after is not None:
+                after(chunk)
+
+        self._pass(self._plan(), uses, prepare=update)
         self._changes = []
 
     def rows_outside(self, chunk: Chunk) -> RowArray:
@@ -254,7 +250,7 @@ class ChunkGrower:
 
     def _walks(self, change: Change) -> bool:
         """Whether a change of scores reads the bins of rows."""
-        sampled = self._settings.subsample < 1.0
+        sampled = self._nodes.settings.subsample < 1.0
         return isinstance(change, Walk) or (isinstance(change, Leaves) and sampled)
 
     def _apply_changes(self, chunk: Chunk, lead: Lead) -> None:
@@ -265,11 +261,36 @@ class ChunkGrower:
 
     # -- passes -------------------------------------------------------------------------
 
-    def _start_tree(self, traffic: Traffic) -> None:
-        """Gradients of all rows, and the best split of the root."""
+    def _pass(
+        self,
+        plan: passes.Plan,
+        uses: Uses,
+        orders: Sequence[int] = (),
+        prepare: Callable[[Chunk, Lead], None] | None = None,
+        numbers: Sequence[int] | None = None,
+    ) -> None:
+        """Visit chunks (default: all): prepare each and give the orders for it.
+
+        The histograms of the plan are put together at the end.
+        """
+        self._n_passes += 1
+        with self._team.leading(plan) as lead:
+            for chunk in self._store.chunks(numbers, uses):
+                self._addresses.write(chunk, self._team.where)
+                self._nodes.scalars[layout.IS_FIRST_ROW] = chunk.first_row
+                if prepare is not None:
+                    prepare(chunk, lead)
+                for order in orders:
+                    lead(order)
+            if len(plan.building.nodes) > 0:
+                lead(passes.END_BUILDS)
+
+    def _start_tree(self, output: int, round_: int) -> int:
+        """Gradients of all rows, and the best split of the root; return how many were redone."""
+        n_redone = 0
         while True:
             building = self._tree.nothing() if self._by_gradient else self._tree.plan_root()
-            everyone = self._exchange.measures(self._measure(building, traffic))
+            everyone = self._exchange.measures(self._measure(building, output, round_))
             self._changes = []
             most, sums = everyone[:, :2].max(axis=0), everyone[:, 2:].sum(axis=0)
             self._counts[:] = 0
@@ -277,37 +298,25 @@ class ChunkGrower:
             self._counts[0, layout.COUNT_G_SUM : layout.COUNT_H_SUM + 1] = sums[:2]
             if self._tree.check_units(self._counts, self.n_rows):
                 break
-            traffic.redone += 1
+            n_redone += 1
         of_sample = sums[2:]
         if self._by_gradient:
-            building, of_sample = self._sample(traffic)
+            building, of_sample = self._sample()
         self._tree.open_root(int(of_sample[0]), of_sample[1 : 1 + SUMS], building)
+        return n_redone
 
-    def _sample(self, traffic: Traffic) -> tuple[Building, IntArray]:
+    def _sample(self) -> tuple[Building, IntArray]:
         """Choose rows by their gradients: the root's histogram, rows and sums, of all ranks."""
-        nodes, scalars = self._tree, self._tree.scalars
 
         def tally(level: int, prefix: int) -> None:
-            plan = self._plan(_NO_NODES, nodes.nothing())._replace(known=(level, prefix))
-            with self._team.leading(plan) as lead:
-                for chunk in self._store.chunks(uses=_TALLY):
-                    self._places.write(chunk, self._team.where)
-                    lead(passes.TALLY)
-            traffic.passes += 1
+            self._pass(self._plan()._replace(known=(level, prefix)), _TALLY, (passes.TALLY,))
 
-        find_choice(self._sampler, self.n_rows, self._exchange, tally, scalars)
-        building = nodes.plan_root()
+        find_choice(self._sampler, self.n_rows, self._exchange, tally, self._nodes.scalars)
+        building = self._tree.plan_root()
         self._sums[:] = 0
         writes = ("quantized", "packed", "rows", "weights")
-        uses = Uses(True, (), ("quantized",), writes, nodes.packed_words)
-        with self._team.leading(self._plan(_NO_NODES, building)) as lead:
-            for chunk in self._store.chunks(uses=uses):
-                self._places.write(chunk, self._team.where)
-                scalars[layout.IS_FIRST_ROW] = chunk.first_row
-                lead(passes.SAMPLE)
-                lead(passes.VISIT)
-            lead(passes.END_BUILDS)
-        traffic.passes += 1
+        uses = Uses(True, (), ("quantized",), writes, self._tree.packed_words)
+        self._pass(self._plan(building=building), uses, (passes.SAMPLE, passes.VISIT))
         return building, self._exchange.measures(self._of_sample()).sum(axis=0)
 
     def _of_sample(self) -> IntArray:
@@ -315,53 +324,40 @@ class ChunkGrower:
         n_inside = self._segments[0, :, 1].sum(dtype=np.int64)
         return np.concatenate(([n_inside], self._sums.sum(axis=0))).astype(np.int64)
 
-    def _split(self, parents: IntArray, full: IntArray, traffic: Traffic) -> None:
+    def _split(self, parents: IntArray, is_full: bool) -> None:
         """Divide the rows of the nodes, find the best splits of their children."""
-        jobs, building = self._tree.open(parents, full)
+        jobs, building = self._tree.open(parents, is_full)
         self._make_room(parents)
-        with self._team.leading(self._plan(parents, building)) as lead:
-            for chunk in self._visited(parents, len(building.nodes) > 0):
-                self._places.write(chunk, self._team.where)
-                lead(passes.VISIT)
-            lead(passes.END_BUILDS)
+        builds = len(building.nodes) > 0
+        columns = np.unique(self._nodes.table[parents, layout.NODE_COLUMN]).tolist()
+        reads = ("rows", "packed") if builds else ("rows",)
+        uses = Uses(builds, columns, reads, ("rows",), self._tree.packed_words)
+        plan, numbers = self._plan(parents, building), self._chunks_with(parents)
+        self._pass(plan, uses, (passes.VISIT,), numbers=numbers)
         self._tree.close(jobs, building)
-        traffic.passes += 1
-        traffic.splits += len(parents)
 
-    def _leaf_sums(self, traffic: Traffic) -> IntArray:
+    def _leaf_sums(self) -> IntArray:
         """Exact sums of the rows of each leaf: int64 (n_leaves, 2)."""
-        leaves = self._tree.end_order()
+        leaves = self._tree.list_leaves()
         sums = np.zeros((self._team.n_threads, len(leaves), 2), dtype=np.int64)
-        plan = self._plan(_NO_NODES, self._tree.nothing())
-        plan = plan._replace(leaves=leaves, leaf_sums=sums)
-        with self._team.leading(plan) as lead:
-            for chunk in self._store.chunks(uses=_LEAF_SUMS):
-                self._places.write(chunk, self._team.where)
-                lead(passes.SUM_LEAVES)
-        traffic.passes += 1
+        plan = self._plan()._replace(leaves=leaves, leaf_sums=sums)
+        self._pass(plan, _LEAF_SUMS, (passes.SUM_LEAVES,))
         return self._exchange.sums(sums.sum(axis=0))
 
-    def _measure(self, building: Building, traffic: Traffic) -> IntArray:
+    def _measure(self, building: Building, output: int, round_: int) -> IntArray:
         """Gradients at the present units, and the root's histogram; sums over own rows."""
-        scalars, sums = self._tree.scalars, self._sums
-        self._counts[:], sums[:] = 0, 0
-        self._gradients.begin()
-        traffic.passes += 1
-        with self._team.leading(self._plan(_NO_NODES, building)) as lead:
-            for chunk in self._store.chunks(uses=self._uses_of_start()):
-                self._places.write(chunk, self._team.where)
-                self._apply_changes(chunk, lead)
-                output = int(scalars[layout.IS_OUTPUT])
-                number = int(scalars[layout.IS_ROUND]) // self._n_parallel
-                precomputed = self._gradients.probability(chunk, output, number)
-                self._places.write_loss(chunk, precomputed, self._weighted, self._team.where)
-                scalars[layout.IS_FIRST_ROW] = chunk.first_row
-                lead(passes.START)
-                if not self._by_gradient:
-                    lead(passes.VISIT)
-            lead(passes.END_BUILDS)
-        self._gradients.finish(self._exchange)
+
+        def prepare(chunk: Chunk, lead: Lead) -> None:
+            self._apply_changes(chunk, lead)
+            precomputed = self._gradients.probability(chunk, output, round_)
+            self._addresses.write_loss(chunk, precomputed, self._weighted, self._team.where)
+
         counts = self._counts
+        counts[:], self._sums[:] = 0, 0
+        self._gradients.begin()
+        orders = (passes.START,) if self._by_gradient else (passes.START, passes.VISIT)
+        self._pass(self._plan(building=building), self._uses_of_start(), orders, prepare)
+        self._gradients.finish(self._exchange)
         return np.concatenate(
             (
                 counts[:, layout.COUNT_G_MOST : layout.COUNT_H_MOST + 1].max(axis=0),
@@ -372,8 +368,8 @@ class ChunkGrower:
 
     def _uses_of_start(self) -> Uses:
         """What the pass for gradients reads and writes."""
-        changes, is_softmax = self._changes, self._settings.loss == SOFTMAX
-        first = self._tree.scalars[layout.IS_OUTPUT] == 0
+        changes, is_softmax = self._changes, self._nodes.settings.loss == SOFTMAX
+        first = self._nodes.scalars[layout.IS_OUTPUT] == 0
         reads, writes = {"raw"}, {"quantized"}
         if not self._by_gradient:
             writes |= {"packed", "rows"}
@@ -387,14 +383,16 @@ class ChunkGrower:
             (writes if first else reads).add("probability")
         return Uses(True, (), reads, writes, self._tree.packed_words)
 
-    def _plan(self, parents: IntArray, building: Building) -> passes.Plan:
-        """What a pass works with."""
+    def _plan(
+        self, parents: IntArray | None = None, building: Building | None = None
+    ) -> passes.Plan:
+        """What a pass works with; by default it splits no node and builds no histogram."""
         added = added_of(self._changes)
         leaves, values = _NO_NODES, np.zeros(0)
         if added is not None:
             leaves, values = added.found, added.tree.value[added.tree.left == 0]
         return passes.Plan(
-            settings=self._settings,
+            settings=self._nodes.settings,
             sampler=self._sampler,
             known=(0, 0),
             level=np.float64(self._objective.level),
@@ -403,39 +401,34 @@ class ChunkGrower:
             shape=(self._stride, self._per_tile),
             blocks=self._blocks,
             counts=self._counts,
-            scalars=self._tree.scalars,
+            scalars=self._nodes.scalars,
             segments=self._segments,
             sums=self._sums,
             columns=self._tree.columns,
-            table=self._tree.table,
-            parents=parents,
-            building=building,
+            table=self._nodes.table,
+            parents=_NO_NODES if parents is None else parents,
+            building=self._tree.nothing() if building is None else building,
             leaves=leaves,
             values=values,
             leaf_sums=np.zeros((0, 0, 0), dtype=np.int64),
         )
 
-    def _visited(self, parents: IntArray, builds: bool) -> Iterator[Chunk]:
-        """The chunks that have rows of the nodes."""
-        n_threads = self._team.n_threads
-        in_piece = self._segments[parents, :, 1].any(axis=0)
-        numbers = np.flatnonzero(in_piece.reshape(-1, n_threads).any(axis=1)).tolist()
-        columns = np.unique(self._tree.table[parents, layout.NODE_COLUMN]).tolist()
-        reads = {"rows"}
-        if builds:
-            reads.add("packed")
-        words = self._tree.packed_words
-        return self._store.chunks(numbers, Uses(builds, columns, reads, ("rows",), words))
+    def _chunks_with(self, nodes: IntArray) -> list[int]:
+        """Numbers of the chunks that have rows of the nodes."""
+        in_piece = self._segments[nodes, :, 1].any(axis=0)
+        in_chunk = in_piece.reshape(-1, self._team.n_threads).any(axis=1)
+        numbers: list[int] = np.flatnonzero(in_chunk).tolist()
+        return numbers
 
     def _make_room(self, parents: IntArray) -> None:
         """Segments for all nodes that have been made, empty for the children of ``parents``."""
-        n_nodes, n_kept = self._tree.n_nodes, len(self._segments)
+        n_nodes, n_kept = self._nodes.n_nodes, len(self._segments)
         if n_nodes > n_kept:
             larger = np.zeros((max(n_nodes, 2 * n_kept), *self._segments.shape[1:]), np.int32)
             larger[:n_kept] = self._segments
             self._segments = larger
         # Chunks without rows of their parents are passed over.
-        table = self._tree.table
+        table = self._nodes.table
         self._segments[table[parents, layout.NODE_LEFT]] = 0
         self._segments[table[parents, layout.NODE_RIGHT]] = 0
 

@@ -7,6 +7,7 @@ level; the best cut of all ranks is taken.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -69,23 +70,25 @@ class LevelTree(ChunkTree):
         check_slots(params, settings, sizes)
         super().__init__(spec, params, settings, sizes, exchange, team, n_copies)
         n_threads, n_features = team.n_threads, spec.n_features
-        self._tree = self._tree._replace(batch=make_batch(self._max_leaves))
+        nodes, max_leaves = self.nodes, int(settings.max_leaves)
+        nodes.arrays = nodes.arrays._replace(batch=make_batch(max_leaves))
         self._search_space = layout.Search(
             lanes=aligned_zeros((n_threads, 2, WIDTH), np.int64),
             found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
             allowed=np.ones((3, n_features), dtype=np.int32),
         )
-        self._level = make_level(spec, self._options, n_threads, self._max_leaves, sizes.slot_size)
-        self._place = 0  # jobs of the batch whose rows are divided
+        self._level = make_level(spec, nodes.options, n_threads, max_leaves, sizes.slot_size)
+        self._n_divided = 0  # jobs of the batch whose rows are divided
 
-    def begin(self, tree: int, output: int, n_outputs: int) -> None:
-        super().begin(tree, output, n_outputs)
+    def begin(self, tree: int, output: int, n_outputs: int) -> int:
+        number = super().begin(tree, output, n_outputs)
+        nodes = self.nodes
         nothing: Any = None  # stages that read rows are not compiled
         self._level = self._level._replace(before=self._space.before)
         self._state = layout.State(
             team=nothing,
-            settings=self._settings,
-            rules=self._rules,
+            settings=nodes.settings,
+            rules=nodes.rules,
             bins=self._bins,
             loss_data=nothing,
             columns=self.columns,
@@ -93,24 +96,28 @@ class LevelTree(ChunkTree):
             threads=nothing,
             search=self._search_space,
             histograms=self._space.kept,
-            tree=self._tree,
-            scalars=self.scalars,
-            options=self._options,
+            tree=nodes.arrays,
+            scalars=nodes.scalars,
+            options=nodes.options,
             vectors=None,
             sorted_columns=None,
             level=None,
         )
+        return number
 
     # -- levels -------------------------------------------------------------------------
 
-    def next_batch(self) -> tuple[IntArray, IntArray]:
-        """Nodes whose rows are divided in the next pass; all leave the tree as it is."""
-        jobs = self._part()
-        parents = jobs[:, batch.JOB_PARENT]
-        parents = parents[parents >= 0]
-        return parents, np.zeros(len(parents), dtype=np.int64)
+    def batches(self) -> Iterator[tuple[IntArray, bool]]:
+        """Yield nodes whose rows are divided in the next pass; the tree has all of them."""
+        while len(parents := self._parents()) > 0:
+            yield parents, False
 
-    def open(self, parents: IntArray, full: IntArray) -> tuple[IntArray, Building]:
+    def _parents(self) -> IntArray:
+        """Nodes whose rows are divided next."""
+        parents = self._part()[:, batch.JOB_PARENT]
+        return parents[parents >= 0]
+
+    def open(self, parents: IntArray, is_full: bool) -> tuple[IntArray, Building]:
         """The jobs of ``parents``, whose children are made, and what to build for them."""
         jobs = self._part()
         return jobs, self._plan_builds(jobs)
@@ -118,32 +125,33 @@ class LevelTree(ChunkTree):
     def close(self, jobs: IntArray, building: Building) -> None:
         """Search the level once all of its histograms are there."""
         self._end_builds(building)
-        self._place += len(jobs)
-        if self._place == self.scalars[layout.IS_N_JOBS]:
+        self._n_divided += len(jobs)
+        if self._n_divided == self.nodes.scalars[layout.IS_N_JOBS]:
             self._search_levels()
 
     def _part(self) -> IntArray:
         """Jobs of the batch that are next: as many as can be built in one pass."""
-        stop = min(self._place + self._space.sizes.n_builds, self.scalars[layout.IS_N_JOBS])
-        return self._tree.batch[self._place : stop]
+        n_jobs = self.nodes.scalars[layout.IS_N_JOBS]
+        stop = min(self._n_divided + self._space.sizes.n_builds, n_jobs)
+        return self.nodes.arrays.batch[self._n_divided : stop]
 
-    def _search_root(self) -> None:
+    def _search_root(self, is_searched: bool) -> None:
         level_stages.begin_levels(self._state, self._level)
-        self._place = int(self.scalars[layout.IS_N_JOBS])
+        self._n_divided = int(self.nodes.scalars[layout.IS_N_JOBS])
         self._search_levels()
 
     def _search_levels(self) -> None:
         """Search levels until one divides nodes, whose rows are divided next."""
-        scalars = self.scalars
-        while scalars[layout.IS_N_SEARCHED] > 0:
+        nodes = self.nodes
+        while nodes.scalars[layout.IS_N_SEARCHED] > 0:
             self._choose()
             if self._level.choice[layout.FOUND_FEATURE] >= 0:
                 self._measure()
             level_stages.divide_nodes(self._state, self._level)
-            self._place = 0
-            if len(self.next_batch()[0]) > 0:
+            self._n_divided = 0
+            if len(self._parents()) > 0:
                 break
-        self.order = NodesAsMade(self.table, self.n_nodes)
+        nodes.order = NodesAsMade(nodes.table, nodes.n_nodes)
 
     def _choose(self) -> None:
         """The best cut in the block of columns, then of all ranks."""
@@ -162,13 +170,14 @@ class LevelTree(ChunkTree):
         if owner == self._exchange.rank:
             level_stages.measure_kept(self._state, self._level)
         nodes = level.nodes[: level.counts[N_NODES]]
-        left = self.table[nodes[:, None], _LEFT_SUMS]
+        table = self.nodes.table
+        left = table[nodes[:, None], _LEFT_SUMS]
         message = np.concatenate((level.choice, level.penalty.view(np.int64), left.reshape(-1)))
         message = self._exchange.measured(message, owner)
         n_fields = len(level.choice)
         level.choice[:] = message[:n_fields]
         level.penalty.view(np.int64)[:] = message[n_fields]
-        self.table[nodes[:, None], _LEFT_SUMS] = message[n_fields + 1 :].reshape(-1, 3)
+        table[nodes[:, None], _LEFT_SUMS] = message[n_fields + 1 :].reshape(-1, 3)
 
 
 def check_slots(params: BoostParams, settings: layout.Settings, sizes: Sizes) -> None:

@@ -28,22 +28,13 @@ from hedgerow.growing.core.batch import (
     member,
 )
 from hedgerow.growing.core.building import subtract_node
-from hedgerow.growing.core.frontier import keep_best, open_children, release_slot, start_tree
-from hedgerow.growing.core.gradients import choose_packing
-from hedgerow.growing.core.leaves import set_values
+from hedgerow.growing.core.frontier import keep_best, release_slot
 from hedgerow.growing.core.searching import search_node
 from hedgerow.growing.core.state import Options, Search, Settings, Tree
 from hedgerow.growing.sampling.draws import allow_children
 from hedgerow.kernels.histograms.histogram import Bins, Columns, HistogramSums, add_histogram_sums
 from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.splits.split import SplitRules
-
-
-def searched_children(jobs: IntArray) -> IntArray:
-    """Numbers of the children that are worth a search, ascending."""
-    small = jobs[jobs[:, JOB_SEARCH_SMALL] == 1, JOB_SMALL]
-    large = jobs[jobs[:, JOB_SEARCH_LARGE] == 1, JOB_LARGE]
-    return np.sort(np.concatenate((small, large)))
 
 
 @kernel(inner=True)
@@ -223,47 +214,3 @@ def commit_splits(
                 keep_best(settings, rules, tree, scalars, found[j], node, child, options, None)
             elif node >= 0:
                 release_slot(tree, scalars, node)
-
-
-@kernel
-def open_batch(
-    settings: Settings,
-    rules: SplitRules,
-    tree: Tree,
-    scalars: IntArray,
-    parents: IntArray,
-    full_after: IntArray,
-    jobs: IntArray,
-    options: Options,
-) -> None:
-    """Make the children of ``parents``; ``full_after[k]`` is 1 if the tree is full with them."""
-    for k in range(len(parents)):
-        is_last = full_after[k] == 1
-        open_children(settings, rules, tree, scalars, parents[k], is_last, jobs[k], options)
-
-
-@kernel
-def open_root(
-    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, options: Options
-) -> None:
-    """Empty the tree; ``IS_N_ROWS`` rows are in the sample."""
-    start_tree(settings, rules, tree, scalars, options)
-
-
-@kernel
-def check_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: int) -> None:
-    """Check units and packing against what all ranks have measured."""
-    choose_packing(counts, scalars, constant, n_rows)
-
-
-@kernel
-def value_nodes(
-    settings: Settings,
-    rules: SplitRules,
-    tree: Tree,
-    sums: IntArray,
-    scalars: IntArray,
-    options: Options,
-) -> None:
-    """Values and covers of all nodes, from the sums (1, 2, nodes) of the leaves."""
-    set_values(settings, rules, tree, sums, scalars, options)

@@ -68,7 +68,7 @@ from hedgerow.kernels.histograms.histogram import (
 )
 from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.histograms.partition import copy_forward, copy_reversed, divide
-from hedgerow.kernels.primitives.barrier import ThreadTeam, await_order, barrier, give_order, share
+from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
 from hedgerow.objectives.derivatives import SOFTMAX, LossData, class_probabilities, derivatives
 
@@ -99,18 +99,6 @@ class Building(NamedTuple):
     n_groups: np.int64
     first: np.int64
     last: np.int64
-
-
-@kernel
-def send_order(team: ThreadTeam, order: int) -> None:
-    """Give the helpers an order."""
-    give_order(team, order)
-
-
-@kernel
-def next_order(team: ThreadTeam, last_number: int) -> int:
-    """Wait for an order later than number ``last_number``."""
-    return await_order(team, last_number)
 
 
 @kernel(inner=True)

@@ -15,8 +15,7 @@ import numpy as np
 
 from hedgerow.arrays import aligned_zeros
 from hedgerow.growing.chunks import passes
-from hedgerow.growing.chunks.stages import next_order, send_order
-from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
+from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam, await_order, give_order
 from hedgerow.threads import Team, wait_addresses
 
 _STOP, _WORK, _PASS = 0, 1, 100
@@ -42,10 +41,10 @@ class ChunkTeam:
         pause, sleep = wait_addresses()
         self._threads = ThreadTeam(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep)
         self._job: tuple[Stage, tuple[Any, ...], Sequence[tuple[Any, ...]]] | None = None
-        self._team = Team(n_threads, self._follow, lambda: send_order(self._threads, _STOP))
+        self._team = Team(n_threads, self._follow, lambda: give_order(self._threads, _STOP))
 
     def run(self, stage: Stage, *shared: Any, own: Sequence[tuple[Any, ...]] | None = None) -> None:
-        """Call ``stage(thread, crew, *shared, *own[thread])`` in every thread.
+        """Call ``stage(thread, team, *shared, *own[thread])`` in every thread.
 
         The stage must end with a barrier.
         """
@@ -53,7 +52,7 @@ class ChunkTeam:
             own = ((),) * self.n_threads
         if self.n_threads > 1:
             self._job = (stage, shared, own)
-            send_order(self._threads, _WORK)
+            give_order(self._threads, _WORK)
         stage(0, self._threads, *shared, *own[0])
 
     @contextmanager
@@ -65,7 +64,7 @@ class ChunkTeam:
 
         if self.n_threads > 1:
             self._plan = plan
-            send_order(self._threads, _PASS)
+            give_order(self._threads, _PASS)
             lead(passes.BEGIN)
         try:
             yield lead
@@ -79,7 +78,7 @@ class ChunkTeam:
 
     def _follow(self, thread: int) -> None:
         number = 0
-        while (order := next_order(self._threads, number)) != _STOP:
+        while (order := await_order(self._threads, number)) != _STOP:
             number += 1
             if order == _PASS:
                 assert self._plan is not None

@@ -184,7 +184,7 @@ def measure_block(
     counts[COUNT_H_SUM] += h_sum
 
 
-@kernel(inner=True)
+@kernel
 def choose_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: int) -> None:
     """Thread 0: check the units and the packing against what the pass has measured."""
     g_most, h_most, g_sum, h_sum = np.int64(0), np.int64(0), np.int64(0), np.int64(0)

@@ -61,7 +61,7 @@ def sum_leaves(
         sums[1, node] = h
 
 
-@kernel(inline=True, inner=True)
+@kernel(inline=True)
 def set_values(
     settings: Settings,
     rules: SplitRules,

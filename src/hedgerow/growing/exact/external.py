@@ -4,7 +4,7 @@
 
     gradients of all rows, row sample                       row by row
     until the tree is finished:
-        all nodes that may be split next, in one go:        growing.chunk_order
+        all nodes that may be split next, in one go:        growing.speculative
             rows to the default side, row by row
             those with a value to the other one             the columns split, in part
         best cuts of all their children                     every column, once (twice
@@ -33,21 +33,20 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray, aligned_em
 from hedgerow.data.external.block_files import BlockFile
 from hedgerow.data.external.column_files import ColumnFiles
 from hedgerow.data.external.scratch import explained
-from hedgerow.growing.chunks import nodes
-from hedgerow.growing.chunks.order import Order, numbered, numbered_bounds
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.batch import JOB_FIELDS
+from hedgerow.growing.core.batch import (
+    JOB_LARGE,
+    JOB_SEARCH_LARGE,
+    JOB_SEARCH_SMALL,
+    JOB_SMALL,
+)
 from hedgerow.growing.core.setup import (
-    begin_tree,
-    draw_columns,
     features_of,
     finished_tree,
     has_constant_hessian,
     loss_data_of,
     most_leaves,
     settings_of,
-    split_rules,
-    start_scalars,
     thread_arrays,
     tree_arrays,
 )
@@ -57,6 +56,7 @@ from hedgerow.growing.exact.external_passes import Move, Passes
 from hedgerow.growing.exact.grower import make_options, thresholds_between
 from hedgerow.growing.exact.sketches import make_sketch
 from hedgerow.growing.sampling.goss import weights_of
+from hedgerow.growing.speculative.tree import SpeculativeTree
 from hedgerow.kernels.presorted import exact_stream as stream
 from hedgerow.kernels.presorted import stream_cuts as fields
 from hedgerow.kernels.presorted.exact_stream import StreamRows
@@ -75,15 +75,11 @@ _MOST_NODES = 4096
 _SPARE = 8
 """Nodes that may be looked at, in nodes that a full tree has."""
 
+_CHILD_SHARE = 0.0
+"""Every node that may be taken is split: a pass costs the same for few nodes and many."""
+
 _ROWS_PER_THREAD = 1 << 16
 _BYTES_PER_ROW = 12
-
-
-class _Whole(Order):
-    """Looks at every node that may be taken: a pass costs the same for few nodes and many."""
-
-    def _push_guesses(self, heap: Any, parent: Any) -> None:
-        return
 
 
 class ExternalExactGrower:
@@ -128,8 +124,7 @@ class ExternalExactGrower:
         constant = has_constant_hessian(objective, weight, params)
         max_leaves = most_leaves(params, n_rows)
         settings = settings_of(params, objective, n_rows, n_features, max_leaves, constant, 0)
-        self._settings = settings._replace(packs_all=0)
-        self._rules = split_rules(params)
+        settings = settings._replace(packs_all=0)
         self._loss_data = loss_data_of(target, weight, raw, objective)
         newton = params.leaf_estimation not in FIRST_ORDER
         self._given = Given.of(objective, target, weight, n_threads, newton)
@@ -140,53 +135,52 @@ class ExternalExactGrower:
         self._passes = Passes(columns, self._rows, n_threads, self._sketch)
         self._team = ThreadTeam(1, aligned_zeros(SIGNAL_SIZE, np.int64), *wait_addresses())
         self._threads = thread_arrays(n_threads=1, tile_cells=1, max_nodes=1)
-        self._scalars = start_scalars(n_features, n_features, params)
-        self._max_nodes = min(2 * n_rows, 2 * max_leaves * _SPARE) + 2
-        self._tree = tree_arrays(self._max_nodes, 0)
-        self._cuts = np.zeros((self._max_nodes, fields.CUT_FIELDS), dtype=np.int64)
+        max_nodes = min(2 * n_rows, 2 * max_leaves * _SPARE) + 2
         features = np.arange(n_features, dtype=np.int32)
-        self._options = make_options(params, n_rows, features, 1, self._max_nodes)
+        options = make_options(params, n_rows, features, 1, max_nodes)
+        self._nodes = SpeculativeTree(params, settings, options, max_nodes, _CHILD_SHARE)
+        self._cuts = np.zeros((max_nodes, fields.CUT_FIELDS), dtype=np.int64)
         self._final = tree_arrays(0, 0)
         self._leaf_of = np.zeros(0, dtype=np.int64)
 
     def set_rate(self, rate: float) -> None:
         """Set the factor on the values of the trees to come."""
-        self._settings = self._settings._replace(learning_rate=rate)
+        self._nodes.set_rate(rate)
 
     def grow(self, tree: int, output: int) -> GrownTree:
         """Grow tree number ``tree`` for ``output``.
 
         The raw scores of its rows are updated if ``adds_scores``.
         """
-        round_ = begin_tree(self._scalars, tree, output, len(self._raw))
-        if self._params.colsample_bytree < 1.0:
-            draw_columns(self._params, tree, self._options.features, self._scalars)
-        self._given.prepare(self._loss_data, output, round_ // self._params.num_parallel_tree)
+        nodes = self._nodes
+        number = nodes.begin(tree, output, len(self._raw))
+        self._given.prepare(self._loss_data, output, number // self._params.num_parallel_tree)
         self._compute_gradients()
-        searched = self._open_root()
-        if searched:
+        if self._open_root():
             self._search(np.zeros(1, dtype=np.int64))
-        order = _Whole(self._tree, self._settings.max_leaves, bool(self._settings.depthwise))
-        while self._grow_further(order):
-            pass
-        return self._finish(order, output)
+        for parents, is_full in nodes.batches(_MOST_NODES):
+            children = _searched_children(nodes.open_children(parents, is_full))
+            self._divide(parents)
+            if len(children) > 0:
+                self._search(children)
+        return self._finish(output)
 
     def rows_outside(self) -> RowArray:
         """Rows that the last tree was not grown on (empty without row sampling)."""
-        if self._settings.subsample >= 1.0:
+        if self._nodes.settings.subsample >= 1.0:
             return np.zeros(0, dtype=np.uint32)
         return np.flatnonzero(self._rows.node == 0).astype(np.uint32)
 
     def row_weights(self, rows: RowArray) -> FloatArray | None:
         """Weights of some rows in the last tree's sample; see :func:`weights_of`."""
-        return weights_of(self._options, rows)
+        return weights_of(self._nodes.options, rows)
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
         """Rows of the last tree by leaf; see :func:`hedgerow.growing.core.setup.segments_of`."""
         table = self._final.table
         leaves = np.flatnonzero(table[:, layout.NODE_LEFT] == 0)
         leaves = leaves[np.argsort(table[leaves, layout.NODE_START], kind="stable")]
-        n_rows = int(self._scalars[layout.IS_N_ROWS])
+        n_rows = int(self._nodes.scalars[layout.IS_N_ROWS])
         starts = np.append(table[leaves, layout.NODE_START], n_rows)
         # Speculative nodes of one leaf share its place: rows come in their own order.
         leaf = self._leaf_of.astype(np.int32)
@@ -225,58 +219,30 @@ class ExternalExactGrower:
         ids, packed = np.zeros(0, dtype=np.uint32), np.zeros(0, dtype=np.int64)
         # No row is in a node yet: keys and marks take the place of the numbers of nodes.
         rows = layout.Rows(ids, node.view(np.uint32), quantized, packed)
-        team, settings, scalars = self._team, self._settings, self._scalars
+        team, settings, scalars = self._team, self._nodes.settings, self._nodes.scalars
         stages.compute_gradients(team, settings, self._loss_data, rows, self._threads, scalars)
-        sampler = self._options.sampler
+        sampler = self._nodes.options.sampler
         if sampler.method != layout.UNIFORM:
             counts = self._threads.counts
             stages.mark_by_gradient(team, settings, sampler, rows, counts, scalars)
 
     def _open_root(self) -> bool:
+        """Put the rows of the sample in the root; return whether it is to be searched."""
         sums = np.zeros(3, dtype=np.int64)
-        node, quantized = self._rows
-        stages.place_rows(
-            self._settings, self._options.sampler, self._scalars, quantized, node, sums
-        )
-        scalars, root = self._scalars, self._tree.table[0]
-        scalars[layout.IS_N_ROWS] = sums[2]
+        nodes, (node, quantized) = self._nodes, self._rows
+        settings, scalars = nodes.settings, nodes.scalars
+        stages.place_rows(settings, nodes.options.sampler, scalars, quantized, node, sums)
         scalars[layout.IS_DROPPED_BITS] = 0
-        nodes.open_root(self._settings, self._rules, self._tree, scalars, self._options)
-        root[[layout.NODE_G, layout.NODE_H]] = sums[:2]
-        self._limits = Limits(*stages.common_limits(self._settings, self._rules, scalars))
-        return bool(scalars[layout.IS_N_SEARCHED] > 0)
-
-    def _grow_further(self, order: Order) -> bool:
-        """Split what may be split next and search the children; False if the tree is finished."""
-        order.advance()
-        n_nodes = int(self._scalars[layout.IS_N_NODES])
-        left = self._settings.max_leaves - order.n_leaves
-        # Space for the splits that will be taken is kept free of those that may be.
-        spare = (self._max_nodes - n_nodes) // 2 - left
-        parents, full = order.wanted(max(1, min(_MOST_NODES, spare)))
-        if not parents:
-            return False
-        numbers = np.array(parents, dtype=np.int64)
-        full_after = np.zeros(len(parents), dtype=np.int64)
-        full_after[-1] = full
-        jobs = np.zeros((len(parents), JOB_FIELDS), dtype=np.int64)
-        nodes.open_batch(
-            self._settings, self._rules, self._tree, self._scalars, numbers, full_after, jobs,
-            self._options,
-        )  # fmt: skip
-        self._divide(numbers)
-        searched = nodes.searched_children(jobs)
-        if len(searched):
-            self._search(searched)
-        return True
+        self._limits = Limits(*stages.common_limits(settings, nodes.rules, scalars))
+        return nodes.open_root(sums[2], sums[0], sums[1])
 
     def _divide(self, parents: IntArray) -> None:
         """Send the rows of ``parents`` to their children."""
-        n_nodes = int(self._scalars[layout.IS_N_NODES])
-        default = np.arange(n_nodes + 1, dtype=np.int32)
+        table = self._nodes.table
+        default = np.arange(self._nodes.n_nodes + 1, dtype=np.int32)
         moves: dict[int, list[Move]] = {}
         for parent in parents.tolist():
-            row, cut = self._tree.table[parent], self._cuts[parent]
+            row, cut = table[parent], self._cuts[parent]
             column, place = int(cut[fields.CUT_FEATURE]), int(cut[fields.CUT_PLACE])
             length = self._columns.length(column)
             to_left = bool(cut[fields.CUT_MISSING_LEFT])
@@ -291,8 +257,8 @@ class ExternalExactGrower:
 
     def _search(self, searched: IntArray) -> None:
         """Find the best cuts of nodes in one pass over the columns."""
-        table, n_nodes = self._tree.table, int(self._scalars[layout.IS_N_NODES])
-        slot_of = np.full(n_nodes + 1, -1, dtype=np.int32)
+        nodes, table = self._nodes, self._nodes.table
+        slot_of = np.full(nodes.n_nodes + 1, -1, dtype=np.int32)
         slot_of[searched + 1] = np.arange(len(searched))
         sums = table[searched][:, [layout.NODE_G, layout.NODE_H, layout.NODE_COUNT]]
         floats = sums.astype(np.float64)
@@ -307,66 +273,54 @@ class ExternalExactGrower:
         allowed = np.zeros((n_features, len(searched)), dtype=np.uint8)
         space = np.zeros((3, n_features), dtype=np.int32)
         stages.allow_nodes(
-            self._settings, searched, table, self._scalars, space, allowed, self._options
+            nodes.settings, searched, table, nodes.scalars, space, allowed, nodes.options
         )
         used = np.flatnonzero(allowed.any(axis=1))
         if searched[0] == 0 and self._sketch is not None and self._sketch.of_tree:
             # The root chooses the candidates of nodes that use other columns, too.
             self._sketch.begin_tree()
-            used = self._options.features[: self._scalars[layout.IS_N_FEATURES]]
+            used = nodes.features
         constraints = self._constrained(searched)
         cuts = self._passes.search(used.tolist(), nodes_searched, sums, allowed, constraints)
         self._cuts[searched] = cuts
         space_of_found = np.zeros((1, 1, layout.FOUND_FIELDS), dtype=np.int64)
         stages.commit_nodes(
-            self._settings,
-            self._rules,
-            self._tree,
-            self._scalars,
-            searched,
-            cuts,
-            space_of_found,
-            self._options,
-        )
+            nodes.settings, nodes.rules, nodes.arrays, nodes.scalars, searched, cuts,
+            space_of_found, nodes.options,
+        )  # fmt: skip
 
     def _constrained(self, searched: IntArray) -> ConstrainedNodes | None:
         """Constraints on the cuts of nodes; None where gains are not constrained."""
-        constraints = self._options.constraints
+        nodes = self._nodes
+        constraints = nodes.options.constraints
         if constraints.scored == 0:
             return None
         bounds = np.zeros((len(searched), fields.BOUND_FIELDS))
         stages.bound_nodes(
-            self._settings, self._rules, searched, self._tree.table, self._scalars, self._options,
-            bounds,
-        )  # fmt: skip
+            nodes.settings, nodes.rules, searched, nodes.table, nodes.scalars, nodes.options, bounds
+        )
         return ConstrainedNodes(constraints.sign, constraints.factor, bounds)
 
     # ---- the end of a tree -------------------------------------------------------
 
-    def _finish(self, order: Order, output: int) -> GrownTree:
-        found, left = order.nodes()
-        n_nodes = len(found)
-        final = numbered(self._tree, order)
-        sums = final.table[:, [layout.NODE_G, layout.NODE_H]].T[None].copy()
-        n_found = int(self._scalars[layout.IS_N_NODES])
-        self._scalars[layout.IS_N_NODES] = n_nodes
-        options = numbered_bounds(self._options, order)
-        nodes.value_nodes(self._settings, self._rules, final, sums, self._scalars, options)
-        self._final = final
-        self._leaf_of = self._leaves_of_found(found, left, n_found)
+    def _finish(self, output: int) -> GrownTree:
+        self._final = final = self._nodes.finish()
+        n_nodes = len(final.table)
+        found, _ = self._nodes.order.nodes()
+        self._leaf_of = self._leaves_of_found(found)
         if self._adds_scores:
             self._add_values(final.numbers[:, layout.NUMBER_VALUE], output)
         feature = features_of(final, n_nodes)
         threshold = self._thresholds(feature, self._cuts[found])
         return finished_tree(final, n_nodes, threshold, np.zeros(0, dtype=np.uint8))
 
-    def _leaves_of_found(self, found: IntArray, left: IntArray, n_found: int) -> IntArray:
-        """For each found number + 1 the leaf that its rows are in; the last one: outside."""
+    def _leaves_of_found(self, found: IntArray) -> IntArray:
+        """For each found number + 1 the leaf that its rows are in; for 0, rows outside, none."""
+        table, n_found = self._nodes.table, self._nodes.n_nodes
         leaf_of = np.full(n_found + 1, len(found), dtype=np.int64)
         leaf_of[found + 1] = np.arange(len(found))
         inside = np.zeros(n_found, dtype=np.bool_)
         inside[found] = True
-        table = self._tree.table
         for node in range(n_found):  # children stand behind their parents
             child = int(table[node, layout.NODE_LEFT])
             if child and not inside[child]:
@@ -402,6 +356,13 @@ class ExternalExactGrower:
             _values(below, dtype), _values(above, dtype), feature[inner], apart, kinds
         )
         return keys
+
+
+def _searched_children(jobs: IntArray) -> IntArray:
+    """Numbers of the children that are worth a search, ascending."""
+    small = jobs[jobs[:, JOB_SEARCH_SMALL] == 1, JOB_SMALL]
+    large = jobs[jobs[:, JOB_SEARCH_LARGE] == 1, JOB_LARGE]
+    return np.sort(np.concatenate((small, large)))
 
 
 def _values(keys: IntArray, dtype: np.dtype[Any]) -> AnyArray:

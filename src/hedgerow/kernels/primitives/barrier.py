@@ -61,14 +61,14 @@ def barrier(team: ThreadTeam) -> None:
             call_address(team.yield_address, 0)
 
 
-@kernel(inner=True)
+@kernel
 def give_order(team: ThreadTeam, order: int) -> None:
     """Wake the threads that wait in :func:`await_order`; thread 0 calls this."""
     team.signal[_ORDER] = order
     atomic_add(team.signal, _ORDER_NUMBER, 1)
 
 
-@kernel(inner=True)
+@kernel
 def await_order(team: ThreadTeam, last_number: int) -> int:
     """Wait for an order later than number ``last_number`` and return it.
 

@@ -23,19 +23,23 @@ guess   children whose gains are not known yet, taken for a share of their paren
 from __future__ import annotations
 
 import heapq
+from typing import Protocol
 
 import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.growing.core import state as layout
 
-CHILD_SHARE = 0.4
-"""Gain of a child, in gains of its parent, as long as it is not known.  0 splits every node
-that may be taken; the more, the fewer nodes are split in vain and the more passes there are."""
-
 _GUESS = -1
 
 _Entry = tuple[int, float, int, int]
+
+
+class Numbering(Protocol):
+    """The nodes of a tree, in the order of their numbers."""
+
+    def nodes(self) -> tuple[IntArray, IntArray]:
+        """For each node of the tree its found number, and that of its left child or 0."""
 
 
 class Order:
@@ -47,11 +51,18 @@ class Order:
         Table and numbers of nodes as they are found.
     max_leaves : int
     depthwise : bool
+    child_share : float
+        Gain of a child, in gains of its parent, as long as it is not known.  0 splits every
+        node that may be taken; the more, the fewer nodes are split in vain and the more passes
+        there are.
     """
 
-    def __init__(self, arrays: layout.Tree, max_leaves: int, depthwise: bool) -> None:
+    def __init__(
+        self, arrays: layout.Tree, max_leaves: int, depthwise: bool, child_share: float
+    ) -> None:
         self._table, self._numbers = arrays.table, arrays.numbers
         self._max_leaves, self._depthwise = max_leaves, depthwise
+        self._child_share = child_share
         self._heap: list[_Entry] = []
         self._found: list[int] = [0]
         self._left: list[int] = [0]
@@ -107,13 +118,6 @@ class Order:
                 number += 1
         return nodes, n_sure >= self._max_leaves and bool(nodes) and left == 0
 
-    def last_open(self, n_nodes: int) -> list[int]:
-        """Nodes whose split is known but was not looked into, those that come last in front."""
-        open_nodes = np.flatnonzero(self._table[:n_nodes, layout.NODE_OPEN] == 1)
-        keys = [(self._level(int(node)), -float(self._numbers[node, layout.NUMBER_GAIN]), int(node))
-                for node in open_nodes]  # fmt: skip
-        return [node for _, _, node in sorted(keys, reverse=True)]
-
     def nodes(self) -> tuple[IntArray, IntArray]:
         """For each node of the tree its found number, and that of its left child or 0."""
         return np.array(self._found, dtype=np.int64), np.array(self._left, dtype=np.int64)
@@ -128,27 +132,12 @@ class Order:
         return 1
 
     def _push_guesses(self, heap: list[_Entry], parent: _Entry) -> None:
-        if CHILD_SHARE <= 0.0:
+        if self._child_share <= 0.0:
             return
         level, minus_gain, number, _ = parent
-        guess = (level + self._depthwise, CHILD_SHARE * minus_gain, number, _GUESS)
+        guess = (level + self._depthwise, self._child_share * minus_gain, number, _GUESS)
         heapq.heappush(heap, guess)
         heapq.heappush(heap, guess)
 
     def _level(self, node: int) -> int:
         return int(self._table[node, layout.NODE_DEPTH]) if self._depthwise else 0
-
-
-def numbered_bounds(options: layout.Options, order: Order) -> layout.Options:
-    """The options, with the bounds of nodes in the order of the numbers of the nodes."""
-    constraints, found = options.constraints, order.nodes()[0]
-    return options._replace(constraints=constraints._replace(bounds=constraints.bounds[found]))
-
-
-def numbered(tree: layout.Tree, order: Order) -> layout.Tree:
-    """Copy the nodes that are in the tree, in the order of their numbers."""
-    found, left = order.nodes()
-    table = tree.table[found]
-    table[:, layout.NODE_LEFT] = left
-    table[:, layout.NODE_RIGHT] = np.where(left > 0, left + 1, 0)
-    return layout.Tree(table, tree.numbers[found], tree.free_slots, tree.batch)
