@@ -77,7 +77,7 @@ def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[st
     DataError, DataTypeError
         If collections do not match; the message names partition and column.
     """
-    train, validation = _given(train), _given(validation)
+    train, validation = _present(train), _present(validation)
     _check_both(train, validation)
     workers = present_workers(client)
     parts, found = persist_partitions(client, train, workers)
@@ -104,7 +104,7 @@ def _needs_all_rows(train: Mapping[str, Any], first: Description) -> Iterator[st
         yield f"y has {first.n_targets} columns: trees of several targets need all rows at once."
 
 
-def _given(parts: Mapping[str, Any]) -> dict[str, Any]:
+def _present(parts: Mapping[str, Any]) -> dict[str, Any]:
     return {role: part for role, part in parts.items() if part is not None}
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.row_data.classes import indices_of
-from hedgerow.boosting.row_data.queries import check_given
+from hedgerow.boosting.row_data.queries import require_queries
 from hedgerow.data.schema import default_names
 from hedgerow.data.sources.base import Batch
 from hedgerow.data.sources.batches import one_axis
@@ -343,7 +343,7 @@ def weight_array(partition: Partition) -> FloatArray | None:
 
 def counted_queries(partition: Partition) -> AnyArray:
     """Return the queries of the rows with positive weight."""
-    check_given(partition.query)
+    require_queries(partition.query)
     values = np.asarray(one_axis(partition.query, "qid"))
     weight = weight_array(partition)
     return values if weight is None else values[weight > 0.0]

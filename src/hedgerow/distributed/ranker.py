@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from hedgerow.boosting.loop.loss_spec import LossSpec
-from hedgerow.boosting.row_data.queries import check_given
+from hedgerow.boosting.row_data.queries import require_queries
 from hedgerow.distributed.cluster import Resilience
 from hedgerow.distributed.collections import is_collection
 from hedgerow.distributed.estimators import OnCluster
@@ -102,7 +102,7 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         DataError, DataTypeError, ParameterError
             If data or parameters are invalid; the message names partition and column.
         """
-        check_given(qid)
+        require_queries(qid)
         self._params(), self._stopping()
         self._check_objective()
         name = "lambdarank" if self.objective == "auto" else self.objective

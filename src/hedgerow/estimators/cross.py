@@ -448,7 +448,7 @@ def _out_of_fold(
 
 def _raw_of(model: Model, rows: FoldRows, sample: Sample, n_threads: int) -> FloatArray:
     """Return raw scores from values, for rows of weight 0, which have no binned form."""
-    _, seen = with_own_levels(rows.given, sample, lenient=True)
+    _, seen = with_own_levels(rows.original, sample, lenient=True)
     assert seen is not None
     values = numbers_of(seen.table)
     if model.inputs is not None and not isinstance(values, SparseTable):

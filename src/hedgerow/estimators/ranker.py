@@ -13,7 +13,7 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Sample, check_vector, check_weight
 from hedgerow.boosting.row_data.offsets import Offsets
 from hedgerow.boosting.row_data.positions import read_position
-from hedgerow.boosting.row_data.queries import check_given, read_qid, weight_of_rows
+from hedgerow.boosting.row_data.queries import read_qid, require_queries, weight_of_rows
 from hedgerow.boosting.row_data.targets import one_column
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
 from hedgerow.data import AnyTable, read_any
@@ -290,5 +290,5 @@ class HedgerowRanker(HedgerowEstimator):
 
 def _queries(qid: Any, n_rows: int, name: str, method: str) -> IntArray:
     """Read the query of each row."""
-    check_given(qid, name, method)
+    require_queries(qid, name, method)
     return cast(IntArray, read_qid(qid, n_rows, name))

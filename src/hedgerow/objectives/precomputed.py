@@ -107,7 +107,7 @@ def first_column(target: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Given:
+class RowDerivatives:
     """The rows of a fit, for precomputed derivatives; other objectives do nothing here.
 
     Attributes
@@ -132,11 +132,13 @@ class Given:
         weight: FloatArray | None,
         n_threads: int,
         newton: bool = True,
-    ) -> Given:
+    ) -> RowDerivatives:
         """Make the object for the rows of a fit."""
-        return Given(bound_to_rows(objective, target, weight), target, weight, n_threads, newton)
+        return RowDerivatives(
+            bound_to_rows(objective, target, weight), target, weight, n_threads, newton
+        )
 
-    def prepare(self, data: LossData, output: int, round_: int = 0) -> None:
+    def fill(self, data: LossData, output: int, round_: int = 0) -> None:
         """Write g and h at the scores ``data.raw`` into ``data.probability``.
 
         ``output`` is the output of the next tree in round ``round_``.  A coupled loss fills
@@ -150,9 +152,9 @@ class Given:
         if not loss.coupled:
             self._fill(loss, data.raw, output, data.probability[:2], round_)
         elif output == 0:
-            self.prepare_all(data, round_)
+            self.fill_all(data, round_)
 
-    def prepare_all(self, data: LossData, round_: int = 0) -> None:
+    def fill_all(self, data: LossData, round_: int = 0) -> None:
         """Write g and h of all outputs, two rows of ``data.probability`` each."""
         if self.objective.kernel_id != PRECOMPUTED:
             return

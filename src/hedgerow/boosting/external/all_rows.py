@@ -30,7 +30,7 @@ from hedgerow.kernels.tables.keys import floats_of_keys, highest_key, keys_of_fl
 from hedgerow.model.forest import Forest
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import RANKING, Objective
-from hedgerow.objectives.precomputed import Given, prepared_shape
+from hedgerow.objectives.precomputed import RowDerivatives, prepared_shape
 
 _BLOCK_ROWS = 1 << 14
 _COLUMNS = Uses(by_row=False, reads=(), writes=())
@@ -107,7 +107,9 @@ class AllRowsGradients:
         self._own = np.zeros((objective.n_outputs, train.n_rows))
         everyone = np.zeros((objective.n_outputs, len(rows.target)))
         self._coupled = bool(getattr(objective, "coupled", False))
-        self._given = Given.of(objective, rows.target, rows.weight, n_threads, newton)
+        self._derivatives = RowDerivatives.of(
+            objective, rows.target, rows.weight, n_threads, newton
+        )
         self._data = loss_data_of(rows.target, rows.weight, everyone, objective)
 
     def collect(self, chunk: Chunk) -> None:
@@ -118,7 +120,7 @@ class AllRowsGradients:
     def fill(self, output: int, round_: int) -> None:
         """Compute g and h of all rows at the recorded scores, for the next tree of ``output``."""
         self._data.raw[:] = gather_scores(self._own, self._others)
-        self._given.prepare(self._data, output, round_)
+        self._derivatives.fill(self._data, output, round_)
 
     def of_chunk(self, chunk: Chunk, output: int) -> FloatArray:
         """Return g and h of the rows of a chunk, float64 (2, n_rows)."""

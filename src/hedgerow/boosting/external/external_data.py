@@ -93,7 +93,7 @@ class TargetSurvey:
         self._loss = loss
         self._first: FloatArray = np.zeros(0)
         self._objective: Objective | None = None
-        if isinstance(loss.given, str) and not loss.counts_classes:
+        if isinstance(loss.objective, str) and not loss.counts_classes:
             self._objective = loss.make(self._first)
         compares = self._objective is not None and needs_all_rows(self._objective)
         self._all: list[FloatArray] | None = [] if compares else None

@@ -170,10 +170,10 @@ def estimate_memory(
     >>> estimate.n_rows, estimate.n_features, estimate.peak > 50 * 200_000 * 8
     (200000, 50, True)
     """
-    given = _shape_of(X)
+    shape = _shape_of(X)
     trees, stopping, objective, n_jobs = _read_params(params, n_outputs)
-    given.check(trees)
-    n_rows, n_aside, n_at_once = given.n_rows, 0, 1
+    shape.check(trees)
+    n_rows, n_aside, n_at_once = shape.n_rows, 0, 1
     sets_aside = stopping.is_on(n_rows, False) and not stopping.by_out_of_bag
     if stopping.by_folds:
         n_folds, n_at_once = stopping.folds
@@ -183,24 +183,24 @@ def estimate_memory(
     n_train = n_rows - n_aside
     leaves = most_leaves(trees, n_train)
     # Trees with one output for each leaf may use fewer threads.
-    n_threads = threads_for(resolve_threads(n_jobs), n_train, given.n_features, n_outputs)
+    n_threads = threads_for(resolve_threads(n_jobs), n_train, shape.n_features, n_outputs)
     prepared = prepared_shape(objective, n_train)
     form = _binned if trees.tree_method == "hist" else _sorted
-    form_bytes = form(given, trees, n_train, n_aside, leaves, n_threads)
+    form_bytes = form(shape, trees, n_train, n_aside, leaves, n_threads)
     scores = 8 * (n_rows * (1 + sets_aside + n_outputs) + prepared[0] * prepared[1])
     # Rows of folds are taken from the bins of all rows, or from the table if it is sorted.
-    n_copies = given.copies + (n_at_once if form is _sorted else not stopping.by_folds) * sets_aside
+    n_copies = shape.copies + (n_at_once if form is _sorted else not stopping.by_folds) * sets_aside
     matrix = form_bytes["matrix"] * n_at_once
     if trees.linear_leaves:  # values as floats, once for all rows, and again for each fold
-        matrix += 8 * given.n_features * n_rows * (1 + stopping.by_folds * n_at_once)
+        matrix += 8 * shape.n_features * n_rows * (1 + stopping.by_folds * n_at_once)
         matrix += 8 * (2 + TERMS) * n_train * n_at_once
     if stopping.by_folds and form is _binned:
-        matrix += _binned(given, trees, n_rows, 0, leaves, n_threads)["matrix"]
+        matrix += _binned(shape, trees, n_rows, 0, leaves, n_threads)["matrix"]
     return MemoryEstimate(
         n_rows=n_rows,
-        n_features=given.n_features,
-        reading=n_rows * given.reading,
-        table=n_copies * n_rows * given.bytes_of_row,
+        n_features=shape.n_features,
+        reading=n_rows * shape.reading,
+        table=n_copies * n_rows * shape.bytes_of_row,
         cuts=form_bytes["cuts"],
         matrix=matrix,
         gradients=_ROW_BYTES * n_train * n_at_once,
@@ -216,32 +216,32 @@ def estimate_memory(
 
 
 def _binned(
-    given: _Given, trees: BoostParams, n_train: int, n_aside: int, leaves: int, n_threads: int
+    shape: _TableShape, trees: BoostParams, n_train: int, n_aside: int, leaves: int, n_threads: int
 ) -> dict[str, int]:
     """Return the memory of cuts, bins and histograms."""
-    n_tiles, _, width = tile_shape(given.n_features)
+    n_tiles, _, width = tile_shape(shape.n_features)
     n_looked_at = min(n_train, len(sampled_rows(min(n_train, _MOST_LOOKED_AT), 0)))
     n_bins = min(int(trees.max_bins), max(2, n_train))
-    cells = given.n_features * max(SMALLEST_STRIDE, 1 << n_bins.bit_length())
+    cells = shape.n_features * max(SMALLEST_STRIDE, 1 << n_bins.bit_length())
     return {
-        "cuts": n_looked_at * (given.bytes_of_row + 8 * (1 + n_threads)),
-        "matrix": (n_train + PAD) * (n_tiles * width + given.n_features)
+        "cuts": n_looked_at * (shape.bytes_of_row + 8 * (1 + n_threads)),
+        "matrix": (n_train + PAD) * (n_tiles * width + shape.n_features)
         + (n_aside + PAD if n_aside else 0) * n_tiles * width,
         "histograms": CELL_BYTES * cells * (most_slots(leaves, cells) + 2 + n_threads),
     }
 
 
 def _sorted(
-    given: _Given, trees: BoostParams, n_train: int, n_aside: int, leaves: int, n_threads: int
+    shape: _TableShape, trees: BoostParams, n_train: int, n_aside: int, leaves: int, n_threads: int
 ) -> dict[str, int]:
     """Return the memory of sorting, sorted columns and, in place of histograms, node offsets."""
-    entries = ENTRY_BYTES * n_train * given.n_features
-    at_once = min(COLUMNS_AT_ONCE, -(-given.n_features // n_threads))
-    sorting = n_threads * n_train * (at_once * given.item + _SORT_BYTES)
+    entries = ENTRY_BYTES * n_train * shape.n_features
+    at_once = min(COLUMNS_AT_ONCE, -(-shape.n_features // n_threads))
+    sorting = n_threads * n_train * (at_once * shape.item + _SORT_BYTES)
     return {
         "cuts": entries + max(sorting, entries),
         "matrix": 2 * entries + n_threads * ENTRY_BYTES * n_train,
-        "histograms": 16 * leaves * given.n_features,
+        "histograms": 16 * leaves * shape.n_features,
     }
 
 
@@ -251,7 +251,7 @@ sample has about the same size."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _TableShape:
     """Properties of a table that determine its memory.
 
     Attributes
@@ -301,10 +301,10 @@ class _Given:
             )
 
 
-def _shape_of(X: Any) -> _Given:
+def _shape_of(X: Any) -> _TableShape:
     """Return the properties of a table before it is read."""
     if isinstance(X, tuple) and len(X) == 2 and all(_is_count(size) for size in X):
-        return _Given(int(X[0]), int(X[1]))
+        return _TableShape(int(X[0]), int(X[1]))
     shape = getattr(X, "shape", None)
     if not isinstance(shape, tuple) or len(shape) != 2 or not all(map(_is_count, shape)):
         raise DataError(
@@ -313,25 +313,25 @@ def _shape_of(X: Any) -> _Given:
         )
     n_rows, n_features = int(shape[0]), int(shape[1])
     if hasattr(X, "tocsr"):
-        return _Given(n_rows, n_features, entries=int(X.nnz) / n_rows)
+        return _TableShape(n_rows, n_features, entries=int(X.nnz) / n_rows)
     if isinstance(X, np.ndarray):
         if X.dtype in (np.float32, np.float64):
-            return _Given(n_rows, n_features, X.dtype.itemsize)
-        return _Given(n_rows, n_features, copies=True, reading=8 * n_features)
+            return _TableShape(n_rows, n_features, X.dtype.itemsize)
+        return _TableShape(n_rows, n_features, copies=True, reading=8 * n_features)
     frame = as_frame(X)
     if frame is None:
-        return _Given(n_rows, n_features, copies=True, reading=16 * n_features)
+        return _TableShape(n_rows, n_features, copies=True, reading=16 * n_features)
     types = [str(dtype) for dtype in frame.native.schema.dtypes()]
     if len(set(types)) == 1 and types[0] in ("Float32", "Float64"):
         item = 4 if types[0] == "Float32" else 8
         copies = not hasattr(X, "iloc")  # pandas holds such columns as one block
-        return _Given(n_rows, n_features, item, copies, item * n_features * copies)
+        return _TableShape(n_rows, n_features, item, copies, item * n_features * copies)
     names = [name.partition("(")[0] for name in types]
     item = 4 if all(name in _NARROW for name in names) else 8
     encoded = [name in _ENCODED for name in names]
     read = sum(_CODE_BYTES if is_code else item for is_code in encoded) + item * n_features
     category = frame.names[encoded.index(True)] if any(encoded) else None
-    return _Given(n_rows, n_features, item, True, read, category=category)
+    return _TableShape(n_rows, n_features, item, True, read, category=category)
 
 
 def _is_count(size: object) -> bool:

@@ -41,7 +41,7 @@ class LossSpec:
 
     Attributes
     ----------
-    given : str, callable or object
+    objective : str, callable or object
         As for :func:`hedgerow.objectives.objective_for`.
     parameters : mapping
         Parameters of the loss by name; None for the default.
@@ -60,29 +60,33 @@ class LossSpec:
         For a ranking without queries.
     """
 
-    given: Any = "squared_error"
+    objective: Any = "squared_error"
     parameters: Mapping[str, Any] = field(default_factory=dict)
     task: Task = "regression"
     n_classes: int | None = None
     has_queries: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.given, str):
+        if isinstance(self.objective, str):
             named = self._named(2 if self.n_classes is None else self.n_classes)
             check_queries_given(named, self.has_queries)
 
     @property
     def counts_classes(self) -> bool:
         """Whether the number of classes follows from the largest target."""
-        return isinstance(self.given, str) and self.given in _CLASSES and self.n_classes is None
+        return (
+            isinstance(self.objective, str)
+            and self.objective in _CLASSES
+            and self.n_classes is None
+        )
 
     @property
     def stratifies(self) -> bool:
         """Whether held-out rows are stratified by class, as :func:`hedgerow.metrics.task_of`."""
-        if not isinstance(self.given, str):
-            return getattr(self.given, "task", self.task) != "regression"
-        task = getattr(OBJECTIVES[self.given], "task", "regression")
-        return self.given in _STRATIFIED or task != "regression"
+        if not isinstance(self.objective, str):
+            return getattr(self.objective, "task", self.task) != "regression"
+        task = getattr(OBJECTIVES[self.objective], "task", "regression")
+        return self.objective in _STRATIFIED or task != "regression"
 
     def make(
         self,
@@ -110,18 +114,22 @@ class LossSpec:
         ParameterError
             For a user-defined loss that has none of the known forms.
         """
-        if isinstance(self.given, str):
+        if isinstance(self.objective, str):
             classes = self.n_classes
             if classes is None:
                 classes = 1
                 if self.counts_classes:
-                    classes = count_classes(self.given, largest, n_rows, labelled)
+                    classes = count_classes(self.objective, largest, n_rows, labelled)
             return self._named(classes)
-        return objective_for(self.given, first[:TRIED], parameters=self.parameters, task=self.task)
+        return objective_for(
+            self.objective, first[:TRIED], parameters=self.parameters, task=self.task
+        )
 
     def _named(self, n_classes: int) -> Objective:
-        several = self.given in _CLASSES
-        return make_objective(self.given, n_classes if several else 1, parameters=self.parameters)
+        several = self.objective in _CLASSES
+        return make_objective(
+            self.objective, n_classes if several else 1, parameters=self.parameters
+        )
 
 
 def count_classes(

@@ -121,7 +121,7 @@ def weight_of_rows(weight: Any, qid: Any, n_rows: int, name: str = "sample_weigh
     return given[codes]
 
 
-def check_given(qid: Any, name: str = "qid", method: str = "fit") -> None:
+def require_queries(qid: Any, name: str = "qid", method: str = "fit") -> None:
     """Raise ``DataError`` if the rows of a ranking have no queries."""
     if qid is not None:
         return

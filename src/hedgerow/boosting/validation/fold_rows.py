@@ -99,7 +99,7 @@ class FoldRows:
 
     Attributes
     ----------
-    given, sample : Sample
+    original, sample : Sample
         The rows; ``sample`` has only the categories that occur.
     matrix : BinnedMatrix or None
         None if each fold needs its own form.
@@ -109,7 +109,7 @@ class FoldRows:
     def __init__(
         self, sample: Sample, objective: Objective, params: BoostParams, n_threads: int
     ) -> None:
-        self.given = sample
+        self.original = sample
         self.sample, _ = with_own_levels(sample, None)
         self._objective, self.params, self._n_threads = objective, params, n_threads
         schema = self.sample.table.schema
@@ -132,7 +132,7 @@ class FoldRows:
     def for_trees(self, params: BoostParams) -> FoldRows:
         """Return the rows for other parameters; prepare again only if their form differs."""
         if form_of(params) != form_of(self.params):
-            return FoldRows(self.given, self._objective, params, self._n_threads)
+            return FoldRows(self.original, self._objective, params, self._n_threads)
         other = copy(self)
         other.params = params
         return other

@@ -120,14 +120,14 @@ def validation_sets(
                 "X_val={'new': Dataset(X, y, weight=..., offset=..., qid=...)}."
             )
     check_set_names(X_val)
-    return tuple(_given(name, value) for name, value in X_val.items())
+    return tuple(_validation_rows(name, value) for name, value in X_val.items())
 
 
 def _is_set(value: Any) -> bool:
     return isinstance(value, Dataset) or (isinstance(value, tuple) and len(value) in (2, 3))
 
 
-def _given(name: str, value: Any) -> ValidationRows:
+def _validation_rows(name: str, value: Any) -> ValidationRows:
     if isinstance(value, Dataset):
         return ValidationRows(name, value.X, value.y, value.weight, value.offset, value.qid)
     return ValidationRows(name, *value)

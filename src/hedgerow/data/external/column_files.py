@@ -62,7 +62,7 @@ class Piece(NamedTuple):
 
     Attributes
     ----------
-    place : int
+    first_place : int
         Position of the first entry in the column.
     n_entries : int
     runs_before : int
@@ -71,7 +71,7 @@ class Piece(NamedTuple):
         Encoded entries; int64 keys of the runs that begin in the piece.
     """
 
-    place: int
+    first_place: int
     n_entries: int
     runs_before: int
     entries: Block
@@ -120,7 +120,7 @@ class ColumnFiles:
     def length(self, column: int) -> int:
         """Return the number of rows with a value in a column."""
         pieces = self.pieces[column]
-        return pieces[-1].place + pieces[-1].n_entries if pieces else 0
+        return pieces[-1].first_place + pieces[-1].n_entries if pieces else 0
 
     def folder_of(self, number: int) -> int:
         """Return the index of the folder that holds piece ``number`` of every column."""
@@ -352,7 +352,7 @@ class _Writer:
         self._pieces: list[Piece] = []
         self._entries = np.zeros(PIECE + PADDING, dtype=np.uint32)
         self._keys: list[IntArray] = []
-        self._n_held = self._place = self._runs = self._runs_before = 0
+        self._n_held = self._n_written = self._runs = self._runs_before = 0
         self._last_key = int(MISSING_KEY)
 
     def add(self, keys: IntArray, rows: RowArray) -> None:
@@ -386,8 +386,8 @@ class _Writer:
         with self._lock:
             entries = file.append(data, codec)
             keys = file.append(np.concatenate(self._keys).view(np.uint8))
-        self._pieces.append(Piece(self._place, self._n_held, self._runs_before, entries, keys))
-        self._place += self._n_held
+        self._pieces.append(Piece(self._n_written, self._n_held, self._runs_before, entries, keys))
+        self._n_written += self._n_held
         self._runs_before = self._runs
         self._keys = []
         self._n_held = 0

@@ -58,7 +58,7 @@ from hedgerow.data.external.column_codec import RAW, ColumnDecoder
 from hedgerow.data.external.joined_rows import JoinedRows
 from hedgerow.data.external.manifest import ChunkRecord, digest_of, read_manifest
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, fits_in_one_chunk
-from hedgerow.data.external.row_store import ALL_BINS, EVERYTHING, Chunk, ChunkWork, Given, Uses
+from hedgerow.data.external.row_store import ALL_BINS, EVERYTHING, Chunk, ChunkWork, Metadata, Uses
 from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.data.external.work_files import WorkBuffer, WorkFiles, WorkShape
 from hedgerow.errors import StorageError
@@ -71,7 +71,7 @@ class _View(NamedTuple):
 
     mapping: BinArray
     address: int
-    given: Given
+    metadata: Metadata
     matrix: BinnedMatrix | None
 
 
@@ -79,7 +79,7 @@ class _Loaded(NamedTuple):
     """A chunk in use, and the resources to release afterwards."""
 
     matrix: BinnedMatrix
-    given: Given
+    metadata: Metadata
     work: ChunkWork
     view: _View | None
     buffers: _Buffers | None
@@ -257,7 +257,7 @@ class DiskStore:
                     self._resident[number] = loaded
                 first_row = self.first_row + self._starts[number]
                 try:
-                    yield Chunk(number, first_row, loaded.matrix, *loaded.given, loaded.work)
+                    yield Chunk(number, first_row, loaded.matrix, *loaded.metadata, loaded.work)
                 finally:
                     self._give_back(number, loaded, uses)
                 del loaded
@@ -318,11 +318,11 @@ class DiskStore:
             joined = JoinedRows(n_rows, self._manifest.n_columns, self._manifest.tile)
             for part in range(len(self._records)):
                 loaded = self._load(part, ALL_BINS)
-                joined.add(loaded.matrix, loaded.given)
+                joined.add(loaded.matrix, loaded.metadata)
                 self._give_back(part, loaded, ALL_BINS)
             self._views, self._free = {}, []
             matrix, work = joined.matrix(self.spec, self._layout), self._work_shape.new(n_rows)
-            yield _Loaded(matrix, joined.given, work, None, None, None)
+            yield _Loaded(matrix, joined.metadata, work, None, None, None)
 
     def _load(self, number: int, uses: Uses) -> _Loaded:
         """Load a chunk into memory."""
@@ -332,8 +332,8 @@ class DiskStore:
             file.check(record.blocks)
             self._checked.add(number)
         if number < self.n_resident and not self._is_one_chunk:
-            given, matrix = self._read_given(record, file), self._read_matrix(record, file)
-            return _Loaded(matrix, given, self._work_shape.new(record.n_rows), None, None, None)
+            metadata, matrix = self._read_metadata(record, file), self._read_matrix(record, file)
+            return _Loaded(matrix, metadata, self._work_shape.new(record.n_rows), None, None, None)
         view = self._views.get(number) or self._map(number)
         start, n_bytes = time.perf_counter(), 0
         shift = view.address - record.target.offset
@@ -347,15 +347,15 @@ class DiskStore:
             n_bytes += n_read
         self._clock.note(n_bytes, time.perf_counter() - start)
         if view.matrix is not None:
-            return _Loaded(view.matrix, view.given, work, view, None, work_buffer)
+            return _Loaded(view.matrix, view.metadata, work, view, None, work_buffer)
         buffers = self._take_buffers()
         matrix = self._decode(record, file, uses, buffers)
-        return _Loaded(matrix, view.given, work, view, buffers, work_buffer)
+        return _Loaded(matrix, view.metadata, work, view, buffers, work_buffer)
 
     def _fetched(self, record: ChunkRecord, uses: Uses) -> Iterator[tuple[int, int]]:
         """Yield the offset and size of each part of a chunk that the pass uses."""
         start = record.target.offset
-        yield start, record.given[-1].stop - start
+        yield start, record.metadata[-1].stop - start
         if record.by_row is not None:
             if uses.by_row:
                 yield record.by_row.offset, record.by_row.size
@@ -368,7 +368,7 @@ class DiskStore:
         """Map a chunk."""
         record = self._records[number]
         file, start = self._files.blocks[record.file], record.target.offset
-        blocks = record.given if record.by_row is None else record.blocks
+        blocks = record.metadata if record.by_row is None else record.blocks
         mapping = file.map(start, max(block.stop for block in blocks) - start)
         arrays = [
             None if block is None else _part(mapping, record, block).view(np.float64)
@@ -378,7 +378,7 @@ class DiskStore:
         if record.by_row is not None:
             parts = [_part(mapping, record, b) for b in (record.by_row, record.columns[0])]
             matrix = self._matrix(record, *parts)
-        view = _View(mapping, mapping.ctypes.data, _shaped(record, *arrays), matrix)
+        view = _View(mapping, mapping.ctypes.data, _metadata_of(record, *arrays), matrix)
         self._views[number] = view
         return view
 
@@ -401,7 +401,7 @@ class DiskStore:
             file.read_into(block.offset, part)
         return self._matrix(record, *parts)
 
-    def _read_given(self, record: ChunkRecord, file: BlockFile) -> Given:
+    def _read_metadata(self, record: ChunkRecord, file: BlockFile) -> Metadata:
         arrays: list[FloatArray | None] = []
         for block in (record.target, record.weight, record.offset):
             array = None
@@ -409,7 +409,7 @@ class DiskStore:
                 array = aligned_empty(block.size // 8, np.float64)
                 file.read_into(block.offset, array.view(np.uint8))
             arrays.append(array)
-        return _shaped(record, *arrays)
+        return _metadata_of(record, *arrays)
 
     def _matrix(self, record: ChunkRecord, by_row: BinArray, by_column: BinArray) -> BinnedMatrix:
         """Return a matrix of bins that are stored in arrays at least as large."""
@@ -487,12 +487,12 @@ def _part(mapping: BinArray, record: ChunkRecord, block: Block) -> BinArray:
     return mapping[start : start + block.size]
 
 
-def _shaped(
+def _metadata_of(
     record: ChunkRecord,
     target: AnyArray | None,
     weight: AnyArray | None,
     offset: AnyArray | None,
-) -> Given:
+) -> Metadata:
     assert target is not None
     kept = None if offset is None else offset.reshape(-1, record.n_rows)
-    return Given(target, weight, kept)
+    return Metadata(target, weight, kept)

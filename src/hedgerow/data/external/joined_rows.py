@@ -8,7 +8,7 @@ from hedgerow.arrays import FloatArray, aligned_empty
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.bundles import Layout
 from hedgerow.data.binning.matrix import PAD, BinnedMatrix
-from hedgerow.data.external.row_store import Given
+from hedgerow.data.external.row_store import Metadata
 
 
 class JoinedRows:
@@ -32,21 +32,21 @@ class JoinedRows:
         self._weight: FloatArray | None = None
         self._offset: FloatArray | None = None
 
-    def add(self, matrix: BinnedMatrix, given: Given) -> None:
+    def add(self, matrix: BinnedMatrix, metadata: Metadata) -> None:
         """Append the rows of a chunk."""
         n_rows, start = matrix.n_rows, self._n_filled
         rows = slice(start, start + n_rows)
         self._by_row[:, rows] = matrix.by_row[:, :n_rows]
         self._by_column[:, rows] = matrix.by_column[:, :n_rows]
-        self._target[rows] = given.target
-        if given.weight is not None:
+        self._target[rows] = metadata.target
+        if metadata.weight is not None:
             if self._weight is None:
                 self._weight = np.empty(self._n_rows)
-            self._weight[rows] = given.weight
-        if given.offset is not None:
+            self._weight[rows] = metadata.weight
+        if metadata.offset is not None:
             if self._offset is None:
-                self._offset = np.empty((len(given.offset), self._n_rows))
-            self._offset[:, rows] = given.offset
+                self._offset = np.empty((len(metadata.offset), self._n_rows))
+            self._offset[:, rows] = metadata.offset
         self._n_filled += n_rows
         self._n_lost += matrix.n_lost
 
@@ -55,9 +55,9 @@ class JoinedRows:
         return BinnedMatrix(self._by_row, self._by_column, spec, layout, self._n_lost)
 
     @property
-    def given(self) -> Given:
+    def metadata(self) -> Metadata:
         """Target, weight and offset of all rows."""
-        return Given(self._target, self._weight, self._offset)
+        return Metadata(self._target, self._weight, self._offset)
 
 
 __all__ = ["JoinedRows"]

@@ -61,7 +61,7 @@ class ChunkRecord:
     columns: tuple[Block, ...]
 
     @property
-    def given(self) -> list[Block]:
+    def metadata(self) -> list[Block]:
         """Blocks of target, weight and offset that are present."""
         some = [self.target, self.weight, self.offset]
         return [block for block in some if block is not None]
@@ -70,7 +70,7 @@ class ChunkRecord:
     def blocks(self) -> list[Block]:
         """All blocks."""
         rows = [] if self.by_row is None else [self.by_row]
-        return [*self.given, *rows, *self.columns]
+        return [*self.metadata, *rows, *self.columns]
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class RowShape:
         return self.n_tiles * self.tile_width + self.n_columns
 
     @property
-    def given_bytes(self) -> int:
+    def metadata_bytes(self) -> int:
         """Bytes of target, weight and offset."""
         return 8 * (1 + self.has_weight + self.n_offsets)
 
@@ -90,7 +90,7 @@ class RowShape:
 
     def chunk_bytes(self, n_rows: int) -> int:
         """Return the bytes of a chunk with all its arrays."""
-        row_bytes = self.bin_bytes + self.given_bytes + self.work_bytes
+        row_bytes = self.bin_bytes + self.metadata_bytes + self.work_bytes
         return (n_rows + PAD) * row_bytes + _PAGES
 
     def one_chunk_bytes(self, n_rows: int) -> int:

@@ -45,7 +45,7 @@ class ChunkWork(NamedTuple):
     weights: FloatArray
 
 
-class Given(NamedTuple):
+class Metadata(NamedTuple):
     """What is known of the rows of a chunk beside their bins; see :class:`Chunk`."""
 
     target: FloatArray

@@ -42,7 +42,7 @@ class WorkShape:
     keeps_probability: bool
     keeps_weights: bool = False
 
-    def places(self, n_rows: int) -> dict[str, tuple[int, int]]:
+    def extents(self, n_rows: int) -> dict[str, tuple[int, int]]:
         """Return the offset and size in bytes of each field, in consecutive order."""
         scores = 8 * self.n_outputs * n_rows
         sizes = {
@@ -58,14 +58,14 @@ class WorkShape:
 
     def n_bytes(self, n_rows: int) -> int:
         """Return the bytes of all fields of a chunk."""
-        start, size = self.places(n_rows)["weights"]
+        start, size = self.extents(n_rows)["weights"]
         return start + -(-size // _LINE) * _LINE
 
     def view(self, buffer: BinArray, n_rows: int) -> ChunkWork:
         """Return the fields in a buffer of at least :meth:`n_bytes`."""
         part = {
             name: buffer[start : start + size]
-            for name, (start, size) in self.places(n_rows).items()
+            for name, (start, size) in self.extents(n_rows).items()
         }
         kept = (self.n_outputs, n_rows) if self.keeps_probability else (0, 0)
         return ChunkWork(
@@ -176,7 +176,7 @@ class WorkFiles:
         self, n_rows: int, fields: Collection[str], packed_words: int
     ) -> Iterator[tuple[int, int]]:
         first = last = 0
-        for name, (start, size) in self._shape.places(n_rows).items():
+        for name, (start, size) in self._shape.extents(n_rows).items():
             if name in fields and size > 0:
                 if last > first and start - last >= _LINE:
                     yield first, last

@@ -108,9 +108,9 @@ class RowSample:
         if block.n_rows:
             self.blocks.append(block)
         if sum(b.n_rows for b in self.blocks) > _SLACK * SAMPLE_ROWS:
-            self._let_go(self._n_total or self._first_row + self.n_rows)
+            self._thin(self._n_total or self._first_row + self.n_rows)
 
-    def _let_go(self, n_rows: int) -> None:
+    def _thin(self, n_rows: int) -> None:
         for index, block in enumerate(self.blocks):  # one by one, to free each old block at once
             self.blocks[index] = block.take(np.flatnonzero(self._below(block.hashes, n_rows)))
         self.blocks = [block for block in self.blocks if block.n_rows]
@@ -119,7 +119,7 @@ class RowSample:
 
     def finish(self, n_rows: int) -> list[Block]:
         """Return the sample of ``n_rows`` rows, in ascending order."""
-        self._let_go(n_rows)
+        self._thin(n_rows)
         if n_rows <= SAMPLE_ROWS:
             return self.blocks
         left, found = MOST_SAMPLED, []

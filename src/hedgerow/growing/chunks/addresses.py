@@ -43,7 +43,7 @@ class ChunkAddresses:
         where[passes.BY_COLUMN] = _address(matrix.by_column, np.uint8)
         where[passes.N_COLUMNS : passes.COLUMN_CELLS + 1] = matrix.by_column.shape
         where[passes.ROWS] = _address(work.rows, np.uint32)
-        where[passes.N_PLACES] = len(work.rows)
+        where[passes.N_ROW_IDS] = len(work.rows)
         where[passes.QUANTIZED] = _address(work.quantized, np.int32)
         where[passes.PACKED] = _address(work.packed, np.int64)
         where[passes.RAW] = _address(work.raw, np.float64)
@@ -56,7 +56,7 @@ class ChunkAddresses:
     def write_loss(
         self, chunk: Chunk, precomputed: FloatArray, weighted: bool, where: IntArray
     ) -> None:
-        """Name what the loss depends on; ``given`` is ``LossData.probability``.
+        """Name what the loss depends on; ``precomputed`` is ``LossData.probability``.
 
         Rows of a chunk without weights have weight 1 where others have ``weighted`` rows.
         """

@@ -1,9 +1,9 @@
 """Gradients of rows in chunks, for losses whose derivatives are computed before the pass.
 
 In memory such a loss fills g and h of all rows before each tree
-(:class:`hedgerow.objectives.precomputed.Given`).  Here it fills those of one chunk, in space
-that the next chunk takes over: they are computed anew for every tree in any case, so
-nothing of them is kept.
+(:class:`hedgerow.objectives.precomputed.RowDerivatives`).  Here it fills those of one chunk,
+in space that the next chunk takes over: they are computed anew for every tree in any case,
+so nothing of them is kept.
 
 A loss that compares rows with others (:class:`CrossRowGradients`) gets the scores of all rows
 of the rank first, in a pass of its own.

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.chunks.nodes import subtract_job
 from hedgerow.growing.core.state import IS_N_JOBS, NODE_SLOT, Level, State
 from hedgerow.growing.symmetric.level import (
     N_NODES,
-    choose_cut,
     divide_level,
     open_level,
     start_levels,
@@ -64,15 +62,6 @@ def search_chunk_level(
         add_job(thread, span, state, level, job, units, n_groups, constraints, None)
     find_best(thread, span, state, level, units, n_groups, constraints)
     barrier(team)
-
-
-@kernel
-def choose_of_ranks(state: State, level: Level, found: IntArray) -> None:
-    """Take the best cut of all ranks; ``found`` is int64 (ranks, 2, FOUND_FIELDS)."""
-    constraints = state.options.constraints
-    choose_cut(
-        state.settings, state.rules, state.tree, state.scalars, found, level, constraints, None
-    )
 
 
 @kernel

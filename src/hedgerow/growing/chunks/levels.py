@@ -26,7 +26,7 @@ from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.setup import make_batch
 from hedgerow.growing.symmetric.grower import make_level
-from hedgerow.growing.symmetric.level import N_NODES
+from hedgerow.growing.symmetric.level import N_NODES, choose_cut
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.params import BoostParams
 
@@ -159,7 +159,11 @@ class LevelTree(ChunkTree):
         found = self._search_space.found[None]
         best = np.zeros((1, 1, *found.shape[2:]), dtype=np.int64)
         stages.best_of_threads(_BOTH, found, best)
-        level_stages.choose_of_ranks(self._state, self._level, self._exchange.splits(best)[0])
+        nodes = self.nodes
+        choose_cut(
+            nodes.settings, nodes.rules, nodes.arrays, nodes.scalars,
+            self._exchange.splits(best)[0], self._level, nodes.options.constraints, None,
+        )  # fmt: skip
 
     def _measure(self) -> None:
         """What the cut sends left in each node, from the rank that has its column."""

@@ -15,7 +15,7 @@ arrays of a chunk lie is written to a table that all threads read::
 Glossary
 --------
 plan   what a pass works with, whatever the chunk
-where  int64 (PLACES,): addresses and lengths of the arrays of a chunk
+where  int64 (WHERE_FIELDS,): addresses and lengths of the arrays of a chunk
 order  which stage is to be done with it
 """
 
@@ -44,12 +44,12 @@ from hedgerow.kernels.primitives.barrier import ThreadTeam, await_order, barrier
 from hedgerow.kernels.primitives.intrinsics import array_at, with_field
 from hedgerow.objectives.derivatives import LossData
 
-# Places in ``where``: an address, and how many elements there are.
+# Fields of ``where``: an address, and how many elements there are.
 (
     BY_ROW, BY_ROW_CELLS, TILE_SIZE, TILE_WIDTH, BY_COLUMN, N_COLUMNS, COLUMN_CELLS,
-    ROWS, N_PLACES, QUANTIZED, PACKED, N_ROWS, FIRST_PIECE,
+    ROWS, N_ROW_IDS, QUANTIZED, PACKED, N_ROWS, FIRST_PIECE,
     TARGET, WEIGHT, N_WEIGHTS, RAW, N_OUTPUTS, PROBABILITY, N_PRECOMPUTED, N_PRECOMPUTED_ROWS,
-    OUTPUT, SAMPLE_WEIGHTS, N_SAMPLE_WEIGHTS, PLACES,
+    OUTPUT, SAMPLE_WEIGHTS, N_SAMPLE_WEIGHTS, WHERE_FIELDS,
 ) = range(25)  # fmt: skip
 
 # Orders within a pass.
@@ -120,7 +120,7 @@ def rows_at(plan: Plan, where: IntArray) -> Rows:
     """What a fit keeps of the rows of a chunk."""
     n_numbers = 2 * where[N_ROWS]
     return Rows(
-        array_at(where[ROWS], (where[N_PLACES],), np.uint32),
+        array_at(where[ROWS], (where[N_ROW_IDS],), np.uint32),
         plan.scratch,
         array_at(where[QUANTIZED], (n_numbers,), np.int32),
         array_at(where[PACKED], (n_numbers,), np.int64),

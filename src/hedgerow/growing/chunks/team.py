@@ -30,13 +30,13 @@ class ChunkTeam:
     Attributes
     ----------
     n_threads : int
-    where : int64 (PLACES,)
+    where : int64 (WHERE_FIELDS,)
         Where the arrays of the chunk lie that the next stage of a pass is for.
     """
 
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
-        self.where = aligned_zeros(passes.PLACES, np.int64)
+        self.where = aligned_zeros(passes.WHERE_FIELDS, np.int64)
         self._plan: passes.Plan | None = None
         pause, sleep = wait_addresses()
         self._threads = ThreadTeam(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep)

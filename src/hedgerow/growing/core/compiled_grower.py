@@ -16,7 +16,7 @@ from hedgerow.growing.core.grow import ORDER_GROW, ORDER_STOP, work
 from hedgerow.growing.core.setup import Fit, begin_tree, segments_of
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import weights_of
-from hedgerow.objectives.precomputed import Given
+from hedgerow.objectives.precomputed import RowDerivatives
 from hedgerow.params import FIRST_ORDER
 from hedgerow.threads import Team
 
@@ -41,7 +41,9 @@ class CompiledGrower(ABC):
         settings = state.settings._replace(adds_scores=int(adds_scores))
         self._state = state._replace(settings=settings)
         newton = fit.params.leaf_estimation not in FIRST_ORDER
-        self._given = Given.of(fit.objective, fit.target, fit.weight, fit.n_threads, newton)
+        self._derivatives = RowDerivatives.of(
+            fit.objective, fit.target, fit.weight, fit.n_threads, newton
+        )
         self._compiled: Callable[..., Any] | None = None
         self._team = Team(
             fit.n_threads,
@@ -85,7 +87,7 @@ class CompiledGrower(ABC):
         round_ = begin_tree(self._state.scalars, tree, output, len(data.raw))
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
-        self._given.prepare(data, output, round_ // self._params.num_parallel_tree)
+        self._derivatives.fill(data, output, round_ // self._params.num_parallel_tree)
         self._run()
         return self._copy_tree()
 

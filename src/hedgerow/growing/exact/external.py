@@ -65,7 +65,7 @@ from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.kernels.splits.split import Limits
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.precomputed import Given
+from hedgerow.objectives.precomputed import RowDerivatives
 from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.threads import run_blocks, wait_addresses
 
@@ -127,7 +127,7 @@ class ExternalExactGrower:
         settings = settings._replace(packs_all=0)
         self._loss_data = loss_data_of(target, weight, raw, objective)
         newton = params.leaf_estimation not in FIRST_ORDER
-        self._given = Given.of(objective, target, weight, n_threads, newton)
+        self._derivatives = RowDerivatives.of(objective, target, weight, n_threads, newton)
         self._space: BlockFile | None = None
         quantized, node = self._row_arrays(n_rows, memory_limit)
         self._rows = StreamRows(node, quantized)
@@ -154,7 +154,7 @@ class ExternalExactGrower:
         """
         nodes = self._nodes
         number = nodes.begin(tree, output, len(self._raw))
-        self._given.prepare(self._loss_data, output, number // self._params.num_parallel_tree)
+        self._derivatives.fill(self._loss_data, output, number // self._params.num_parallel_tree)
         self._compute_gradients()
         if self._open_root():
             self._search(np.zeros(1, dtype=np.int64))

@@ -128,11 +128,13 @@ class Passes:
         tasks = [
             _Task(column, number, False)
             for number, piece in enumerate(self.columns.pieces[column])
-            if piece.place < last and piece.place + piece.n_entries > first
+            if piece.first_place < last and piece.first_place + piece.n_entries > first
         ]
         for task, entries in self._read(tasks):
             piece = self.columns.pieces[column][task.piece]
-            stream.send_present(entries, piece.n_entries, piece.place, self.rows.node, to, places)
+            stream.send_present(
+                entries, piece.n_entries, piece.first_place, self.rows.node, to, places
+            )
 
     def _scan(
         self,
@@ -168,7 +170,7 @@ class Passes:
                     scan.absent[:] = 0
                 choice.begin(task.column, sums[:, 1] - scan.absent[:, 1])
             run = stream.scan_column(
-                entries, piece.n_entries, piece.place, run, task.column, self.rows, searched,
+                entries, piece.n_entries, piece.first_place, run, task.column, self.rows, searched,
                 scan, constraints, choice.candidates, choice.quantiles,
             )  # fmt: skip
             choice.end_piece()

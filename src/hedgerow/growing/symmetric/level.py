@@ -168,7 +168,7 @@ def level_score(tree: Tree, units: Units, rules: SplitRules, level: Level) -> fl
     return total
 
 
-@kernel(inner=True)
+@kernel
 def choose_cut(
     settings: Settings,
     rules: SplitRules,

@@ -47,7 +47,7 @@ class VectorGrower(TreeGrower):
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
             scalars[:, layout.IS_N_COLUMNS] = scalars[0, layout.IS_N_COLUMNS]
-        self._given.prepare_all(self._state.loss_data, tree // self._params.num_parallel_tree)
+        self._derivatives.fill_all(self._state.loss_data, tree // self._params.num_parallel_tree)
         self._run()
         grown = self._copy_tree()
         return grown.with_vectors(vectors.outputs.vectors[: len(grown.value)].copy())

@@ -71,19 +71,6 @@ def fill_block_keys(
 
     ``rows`` and ``categories`` are as in :mod:`hedgerow.kernels.prediction.predict`.
     """
-    fill_keys_of_block(rows, slots, categories, first_row, n_rows, keys)
-
-
-@kernel(inner=True)
-def fill_keys_of_block(
-    rows: tuple[Any, ...],
-    slots: IntArray,
-    categories: tuple[Any, ...],
-    first_row: int,
-    n_rows: int,
-    keys: IntArray,
-) -> None:
-    """Do the work of :func:`fill_block_keys`, for calls from kernels."""
     first, n, step = np.uint64(first_row), np.uint64(n_rows), np.uint64(BLOCK)
     fill_keys(rows, slots, first, n, keys, _ONE, step)
     if len(categories[1]) > 0:
@@ -244,14 +231,6 @@ def spread_players(
     first_row, n_rows : int
     values : float64 (n_all_rows, n_columns, n_outputs)
     """
-    add_players(total, columns, first_row, n_rows, values)
-
-
-@kernel(inner=True)
-def add_players(
-    total: FloatArray, columns: IntArray, first_row: int, n_rows: int, values: FloatArray
-) -> None:
-    """Do the work of :func:`spread_players`, for calls from kernels."""
     for row in range(np.uint64(n_rows)):
         place = np.uint64(first_row) + row
         for player in range(np.uint64(len(columns))):
@@ -297,7 +276,7 @@ def explain_few(
         For :func:`hedgerow.kernels.shapley.single_rows.walk_row`.
     """
     n_rows, n_sums = np.uint64(len(values)), np.uint64(walks.leaf.shape[1])
-    fill_keys_of_block(rows, slots, categories, _NOTHING, n_rows, keys)
+    fill_block_keys(rows, slots, categories, _NOTHING, n_rows, keys)
     slopes, numbers = lines
     for row in range(n_rows):
         for run in range(np.uint64(len(runs) - 1)):
@@ -309,4 +288,4 @@ def explain_few(
                 answer_row(walks, tree, keys, row, space.words)
                 walk_row(walks, slopes, numbers, space, tree, row)
                 add_to_total(walks, tree, space.phi, _ONE, _NOTHING, _ONE, total)
-            add_players(total, columns, row, _ONE, values)
+            spread_players(total, columns, row, _ONE, values)
