@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.prediction.table_keys import fill_keys, fill_set_keys
+from hedgerow.kernels.prediction.table_keys import fill_keys
 from hedgerow.kernels.primitives.intrinsics import SPARE_WORDS, line_start, words_as
 
 FUSED = 3
@@ -57,7 +57,6 @@ def add_level_trees(
     :func:`hedgerow.kernels.prediction.predict.add_masked_trees`.
     """
     slots, slot, threshold, level_start, value, value_start = tables
-    has_sets = len(categories[2]) > 0
     n_outputs = np.uint64(len(scores))
     block, stop = np.uint64(block), np.uint64(stop)
     n_keys = np.uint64(len(slots)) * block
@@ -66,9 +65,7 @@ def add_level_trees(
     codes = words_as(space, first + n_keys, block, np.uint32)
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)
-        fill_keys(rows, slots, row, n, keys, _ONE, block)
-        if has_sets:
-            fill_set_keys(slots, row, n, keys, _ONE, block, categories)
+        fill_keys(rows, slots, categories, row, n, keys, _ONE, block)
         for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
             for i in range(block):
                 codes[i] = _NO

@@ -53,7 +53,7 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import add_lines
-from hedgerow.kernels.prediction.table_keys import Ranks, fill_keys, fill_ranks, fill_set_keys
+from hedgerow.kernels.prediction.table_keys import Ranks, fill_keys, fill_ranks
 from hedgerow.kernels.primitives.intrinsics import SPARE_WORDS, line_start, trailing_zeros, words_as
 
 EXITS = 32
@@ -210,7 +210,6 @@ def add_masked_trees(
     slots, slot, threshold, clear, part_start, tree_part, hops = tables[:7]
     value, node, onward, most_parts = tables[7:]
     splits = (slot, threshold, clear)
-    has_sets = len(categories[2]) > 0
     n_outputs = np.uint64(len(scores))
     block, stop = np.uint64(block), np.uint64(stop)
     n_keys, n_masks = np.uint64(len(slots)) * block, np.uint64(most_parts) * block
@@ -223,11 +222,9 @@ def add_masked_trees(
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)
         if ranks is None:
-            fill_keys(rows, slots, row, n, keys, _ONE, block)
+            fill_keys(rows, slots, categories, row, n, keys, _ONE, block)
         else:
-            fill_ranks(rows, slots, ranks, row, n, keys, block, wide_keys)
-        if has_sets:
-            fill_set_keys(slots, row, n, keys, _ONE, block, categories)
+            fill_ranks(rows, slots, ranks, categories, row, n, keys, block, wide_keys)
         for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
             first_part = tree_part[tree]
             for part in range(first_part, tree_part[tree + _ONE]):
@@ -319,7 +316,6 @@ def add_walked_trees(
     from :func:`walk_space`.
     """
     slots, nodes, value, node, _, roots, depths = tables
-    has_sets = len(categories[2]) > 0
     n_slots, n_outputs = np.uint64(len(slots)), np.uint64(len(scores))
     stop = np.uint64(stop)
     block = max(_ONE, min(np.uint64(block), stop - np.uint64(start)))
@@ -327,9 +323,7 @@ def add_walked_trees(
     keys = words_as(space, block, n_slots * block, rows[0].dtype)
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)
-        fill_keys(rows, slots, row, n, keys, n_slots, _ONE)
-        if has_sets:
-            fill_set_keys(slots, row, n, keys, n_slots, _ONE, categories)
+        fill_keys(rows, slots, categories, row, n, keys, n_slots, _ONE)
         for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
             walk_tree(nodes, roots[tree], depths[tree], keys, n_slots, n, ends)
             if len(node) == 0:
@@ -355,7 +349,6 @@ def find_leaves(
 ) -> None:
     """Write the leaf of each row and tree to int32 ``leaves`` (n_rows, n_trees)."""
     slots, nodes, _, _, number, roots, depths = tables
-    has_sets = len(categories[2]) > 0
     n_slots = np.uint64(len(slots))
     stop = np.uint64(stop)
     block = max(_ONE, min(np.uint64(block), stop - np.uint64(start)))
@@ -363,9 +356,7 @@ def find_leaves(
     keys = words_as(space, block, n_slots * block, rows[0].dtype)
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)
-        fill_keys(rows, slots, row, n, keys, n_slots, _ONE)
-        if has_sets:
-            fill_set_keys(slots, row, n, keys, n_slots, _ONE, categories)
+        fill_keys(rows, slots, categories, row, n, keys, n_slots, _ONE)
         for tree in range(np.uint64(len(roots))):
             walk_tree(nodes, roots[tree], depths[tree], keys, n_slots, n, ends)
             for i in range(n):

@@ -50,7 +50,7 @@ def fill_set_keys(
 
 
 @kernel(inline=True, inner=True)
-def fill_keys(
+def fill_number_keys(
     rows: tuple[Any, ...],
     slots: IntArray,
     first_row: int,
@@ -59,7 +59,7 @@ def fill_keys(
     row_step_out: int,
     slot_step_out: int,
 ) -> None:
-    """Write the keys of ``n_rows`` rows: row i, slot s to ``i * row_step_out + s * slot_step_out``.
+    """Write the keys of columns of numbers, which are the other slots; see :func:`fill_keys`.
 
     ``coding`` is ``[shift, flip, minus_zero, bottom, top, lowest, highest]`` in the
     width of the bits.  A float's key is its bits, with the lower bits flipped if it is
@@ -81,6 +81,26 @@ def fill_keys(
             key = key if key != minus_zero else key ^ key
             key = key if (key >= bottom) & (key <= top) else missing
             keys[out + i * row_step_out] = key
+
+
+@kernel(inline=True, inner=True)
+def fill_keys(
+    rows: tuple[Any, ...],
+    slots: IntArray,
+    categories: tuple[Any, ...],
+    first_row: int,
+    n_rows: int,
+    keys: AnyArray,
+    row_step_out: int,
+    slot_step_out: int,
+) -> None:
+    """Write the keys of ``n_rows`` rows: row i, slot s to ``i * row_step_out + s * slot_step_out``.
+
+    ``categories`` is as in :func:`fill_set_keys`, and empty without sets of categories.
+    """
+    fill_number_keys(rows, slots, first_row, n_rows, keys, row_step_out, slot_step_out)
+    if len(categories[2]) > 0:
+        fill_set_keys(slots, first_row, n_rows, keys, row_step_out, slot_step_out, categories)
 
 
 class Ranks(NamedTuple):
@@ -142,6 +162,7 @@ def fill_ranks(
     rows: tuple[Any, ...],
     slots: IntArray,
     ranks: Ranks,
+    categories: tuple[Any, ...],
     first_row: int,
     n_rows: int,
     keys: AnyArray,
@@ -166,7 +187,10 @@ def fill_ranks(
                 rank = keys[out - slot_step_out + i]
                 keys[out + i] = np.int32(n_cuts) if values[i] == lowest else rank
             continue
-        fill_keys(rows, slots[slot : slot + _ONE], first_row, n_rows, values, _ONE, _ONE)
+        column = slots[slot : slot + _ONE]
+        fill_number_keys(rows, column, first_row, n_rows, values, _ONE, _ONE)
         n_steps = trailing_zeros(n_cuts + _ONE)
         for i in range(np.uint64(0), np.uint64(n_rows), _SEARCHES):
             rank_keys(cuts, start, n_steps, values, i, keys, out + i)
+    if len(categories[2]) > 0:
+        fill_set_keys(slots, first_row, n_rows, keys, _ONE, slot_step_out, categories)

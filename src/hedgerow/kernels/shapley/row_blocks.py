@@ -19,7 +19,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import Slopes
-from hedgerow.kernels.prediction.table_keys import fill_keys, fill_set_keys
+from hedgerow.kernels.prediction.table_keys import fill_keys
 from hedgerow.kernels.shapley.single_rows import answer_row, walk_row
 from hedgerow.kernels.shapley.tree_walk import (
     BLOCK,
@@ -72,9 +72,7 @@ def fill_block_keys(
     ``rows`` and ``categories`` are as in :mod:`hedgerow.kernels.prediction.predict`.
     """
     first, n, step = np.uint64(first_row), np.uint64(n_rows), np.uint64(BLOCK)
-    fill_keys(rows, slots, first, n, keys, _ONE, step)
-    if len(categories[1]) > 0:
-        fill_set_keys(slots, first, n, keys, _ONE, step, categories)
+    fill_keys(rows, slots, categories, first, n, keys, _ONE, step)
 
 
 @kernel(inner=True)
