@@ -21,7 +21,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.comm.base import Alone, Communicator
+from hedgerow.comm.base import Alone, Communicator, gather_numbers
 from hedgerow.kernels.primitives.exact_sum import (
     MOST_LIMBS,
     ExactSum,
@@ -61,6 +61,17 @@ class AllRows:
     def of(target: FloatArray, weight: FloatArray | None) -> AllRows:
         """Make an object for rows in memory."""
         return AllRows(lambda: [(target, weight)], Alone())
+
+    def gathered(self) -> Batch:
+        """Return the targets and weights of the rows of all ranks."""
+        targets, weights = [np.zeros(0)], [np.zeros(0)]
+        for target, weight in self.batches():  # the next batch may take over the arrays
+            targets.append(target.copy())
+            if weight is not None:
+                weights.append(weight.copy())
+        target = gather_numbers(np.concatenate(targets), self.communicator)
+        weight = gather_numbers(np.concatenate(weights), self.communicator)
+        return target, weight if len(weight) > 0 else None
 
     def mean(self, values: Callable[[FloatArray], FloatArray] | None = None) -> float:
         """Return the weighted mean of ``values(target)``, by default of the targets."""

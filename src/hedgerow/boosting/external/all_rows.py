@@ -19,11 +19,12 @@ import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.external_sample import ExternalSample
+from hedgerow.boosting.external.scores import gather_scores, offset_rows_of, rows_of
 from hedgerow.boosting.loop.loss_spec import needs_all_rows
-from hedgerow.comm.base import Communicator, gather_numbers
+from hedgerow.comm.base import Communicator
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.memory import shown_bytes
-from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk, Uses
+from hedgerow.data.external.row_store import Chunk, Uses
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core.setup import loss_data_of
 from hedgerow.kernels.tables.keys import floats_of_keys, highest_key, keys_of_floats
@@ -50,31 +51,16 @@ class GatheredRows:
     @staticmethod
     def of(sample: ExternalSample, others: Communicator) -> GatheredRows:
         """Gather the rows of a sample; all ranks call this."""
-        targets, weights, offsets = [], [], []
-        for chunk in sample.store.chunks(uses=TARGETS_ONLY):  # the next chunk takes over the arrays
-            targets.append(chunk.target.copy())
-            if chunk.weight is not None:
-                weights.append(chunk.weight.copy())
-            if chunk.offset is not None:
-                offsets.append(chunk.offset.copy())
-        weight = gather_numbers(np.concatenate([np.zeros(0), *weights]), others)
-        offset = None
-        if sample.has_offset:
-            # Ranks without rows do not know the number of outputs.
-            n_outputs = max((len(part) for part in offsets), default=0)
-            n_outputs = int(others.allreduce(np.array([n_outputs], dtype=np.int64), "max")[0])
-            own = np.concatenate([np.zeros((n_outputs, 0)), *offsets], axis=1)
-            offset = gather_scores(own, others)
-        target = gather_numbers(np.concatenate([np.zeros(0), *targets]), others)
-        return GatheredRows(target, weight if len(weight) else None, offset)
-
-
-def gather_scores(own: FloatArray, others: Communicator) -> FloatArray:
-    """Concatenate the raw scores of all ranks, float64 (n_outputs, n_rows)."""
-    if others.size == 1:
-        return own
-    flat = gather_numbers(np.ascontiguousarray(own.T).reshape(-1), others)
-    return np.ascontiguousarray(flat.reshape(-1, len(own)).T)
+        target, weight = rows_of(sample, others).gathered()
+        if not sample.has_offset:
+            return GatheredRows(target, weight, None)
+        # The next chunk takes over the arrays.
+        offsets = [offset.copy() for *_, offset in offset_rows_of(sample, others).batches()]
+        # Ranks without rows do not know the number of outputs.
+        n_outputs = max((len(part) for part in offsets), default=0)
+        n_outputs = int(others.allreduce(np.array([n_outputs], dtype=np.int64), "max")[0])
+        own = np.concatenate([np.zeros((n_outputs, 0)), *offsets], axis=1)
+        return GatheredRows(target, weight, gather_scores(own, others))
 
 
 class AllRowsGradients:

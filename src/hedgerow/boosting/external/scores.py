@@ -145,8 +145,11 @@ class Tally:
                 score = metric.sums.finish(*sums[2 * place : 2 * place + 2])
                 found[metric.name] = not_nan(metric.name, score)
         if self._gathered:
-            target, weight = self._targets()
-            raw = self._all_raw()
+            if self._known is None:  # targets and weights do not change
+                self._known = self._rows.gathered()
+            target, weight = self._known
+            own = np.concatenate([np.zeros((self._objective.n_outputs, 0)), *self._parts], axis=1)
+            raw = gather_scores(own, self._rows.communicator)
             found |= evaluate(self._gathered, self._objective, target, raw, weight)
         self._begin()
         return {name: found[name] for name in self._order}
@@ -166,27 +169,6 @@ class Tally:
             "validation rows (validation_fraction), or a metric that is a sum over rows: 'loss', "
             f"{', '.join(map(repr, known))}."
         )
-
-    def _targets(self) -> tuple[FloatArray, FloatArray | None]:
-        """Return targets and weights of all rows, which do not change."""
-        if self._known is None:
-            targets, weights = [], []
-            for target, weight in self._rows.batches():  # arrays are reused by the next chunk
-                targets.append(target.copy())
-                if weight is not None:
-                    weights.append(weight.copy())
-            target, weight = self._gather(targets), self._gather(weights)
-            self._known = target, weight if len(weight) > 0 else None
-        return self._known
-
-    def _all_raw(self) -> FloatArray:
-        n_outputs = self._objective.n_outputs
-        # One row's scores are adjacent, so parts of ranks can be concatenated.
-        flat = self._gather([part.T.reshape(-1) for part in self._parts])
-        return np.ascontiguousarray(flat.reshape(-1, n_outputs).T)
-
-    def _gather(self, parts: Sequence[FloatArray]) -> FloatArray:
-        return gather_numbers(np.concatenate([np.zeros(0), *parts]), self._rows.communicator)
 
 
 class WatchedRows:
@@ -272,3 +254,12 @@ def offset_rows_of(sample: ExternalSample, communicator: Communicator) -> Offset
             yield chunk.target, chunk.weight, chunk.offset
 
     return OffsetRows(batches, communicator)
+
+
+def gather_scores(own: FloatArray, others: Communicator) -> FloatArray:
+    """Concatenate the raw scores of all ranks, float64 (n_outputs, n_rows)."""
+    if others.size == 1:
+        return own
+    # The scores of a row are adjacent, so parts of ranks can be concatenated.
+    flat = gather_numbers(np.ascontiguousarray(own.T).reshape(-1), others)
+    return np.ascontiguousarray(flat.reshape(-1, len(own)).T)
