@@ -2,7 +2,7 @@
 
 The sums of the builds of a pass (:mod:`hedgerow.growing.chunks.stages`) are put together
 from the parts of a rank and, by way of messages, from the ranks; then each rank searches
-its block of columns, the best splits are compared, and nodes are opened.
+its block of columns, and the best splits are compared.
 
 A message holds for each rank, for each build, for each column of its block: g, the number
 of rows, and h where it is not that number.

@@ -28,13 +28,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.gradients import (
-    BLOCK,
-    fix_block,
-    flatten_hessian,
-    measure_block,
-    pack_block,
-)
+from hedgerow.growing.core.gradients import find_probabilities, fix_rows
 from hedgerow.growing.core.state import (
     COUNT_TIES,
     IS_COUNT_BITS,
@@ -70,7 +64,7 @@ from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.histograms.partition import copy_forward, copy_reversed, divide
 from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
-from hedgerow.objectives.derivatives import SOFTMAX, LossData, class_probabilities, derivatives
+from hedgerow.objectives.derivatives import LossData
 
 # Columns of ``sums``: over the rows of the sample.
 SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, SUMS = range(5)
@@ -138,36 +132,6 @@ def add_packed_sums(
 
 
 @kernel(inner=True)
-def fix_rows(
-    settings: Settings,
-    loss_data: LossData,
-    rows: Rows,
-    place: tuple[int, int],
-    block: FloatArray,
-    counts: IntArray,
-    scalars: IntArray,
-) -> None:
-    """Gradients of rows ``place`` of the chunk, as the gradient pass of a tree in memory has them.
-
-    (:func:`hedgerow.growing.core.gradients.gradient_pass`, but for its end.)
-    """
-    start, stop = place
-    output, constant = scalars[IS_OUTPUT], settings.constant_hessian
-    if settings.loss == SOFTMAX and output == 0:
-        for first in range(start, stop, BLOCK):
-            class_probabilities(loss_data, first, min(first + BLOCK, stop), block)
-    for first in range(start, stop, BLOCK):
-        last = min(first + BLOCK, stop)
-        derivatives(settings.loss, loss_data, output, first, last, block)
-        if settings.first_order == 1:
-            flatten_hessian(loss_data.weight, first, last, block)
-        fix_block(block, scalars, constant, rows.quantized, first, last)
-        measure_block(block, rows.quantized, counts, first, last)
-        if settings.packs_all == 1:
-            pack_block(scalars, constant, settings.seed, rows, first, last)
-
-
-@kernel(inner=True)
 def start_chunk(
     thread: int,
     team: ThreadTeam,
@@ -187,6 +151,7 @@ def start_chunk(
     ``settings.n_rows`` are those of the chunk.
     """
     place = share(settings.n_rows, thread, team.n_threads)
+    find_probabilities(settings, loss_data, scalars[IS_OUTPUT], place, blocks[thread])
     fix_rows(settings, loss_data, rows, place, blocks[thread], counts[thread], scalars)
     if sampler.method == UNIFORM:
         sample_rows(thread, team, settings, rows.rows, counts, scalars)

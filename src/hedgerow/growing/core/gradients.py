@@ -34,7 +34,7 @@ import math
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.state import (
     COUNT_G_MOST,
@@ -216,6 +216,43 @@ def choose_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: i
 
 
 @kernel(inner=True)
+def find_probabilities(
+    settings: Settings,
+    loss_data: LossData,
+    output: int,
+    place: tuple[int, int],
+    block: FloatArray,
+) -> None:
+    """Probabilities of the classes of rows ``place``, before the first tree of a round."""
+    if settings.loss == SOFTMAX and output == 0:
+        for first in range(place[0], place[1], BLOCK):
+            class_probabilities(loss_data, first, min(first + BLOCK, place[1]), block)
+
+
+@kernel(inner=True)
+def fix_rows(
+    settings: Settings,
+    loss_data: LossData,
+    rows: Rows,
+    place: tuple[int, int],
+    block: FloatArray,
+    counts: IntArray,
+    scalars: IntArray,
+) -> None:
+    """Compute fixed and packed gradients of rows ``place``, and measure them."""
+    constant = settings.constant_hessian
+    for first in range(place[0], place[1], BLOCK):
+        last = min(first + BLOCK, place[1])
+        derivatives(settings.loss, loss_data, scalars[IS_OUTPUT], first, last, block)
+        if settings.first_order == 1:
+            flatten_hessian(loss_data.weight, first, last, block)
+        fix_block(block, scalars, constant, rows.quantized, first, last)
+        measure_block(block, rows.quantized, counts, first, last)
+        if settings.packs_all == 1:
+            pack_block(scalars, constant, settings.seed, rows, first, last)
+
+
+@kernel(inner=True)
 def gradient_pass(
     thread: int,
     team: ThreadTeam,
@@ -226,28 +263,16 @@ def gradient_pass(
     scalars: IntArray,
 ) -> None:
     """Compute fixed and packed gradients of all rows for the tree about to be grown."""
-    start, stop = share(settings.n_rows, thread, team.n_threads)
-    output = scalars[IS_OUTPUT]
+    place = share(settings.n_rows, thread, team.n_threads)
     block, counts = threads.blocks[thread], threads.counts[thread]
-    constant = settings.constant_hessian
-    if settings.loss == SOFTMAX and output == 0:
-        for first in range(start, stop, BLOCK):
-            class_probabilities(loss_data, first, min(first + BLOCK, stop), block)
+    find_probabilities(settings, loss_data, scalars[IS_OUTPUT], place, block)
     while True:
         for k in range(COUNT_H_SUM + 1):
             counts[k] = 0
-        for first in range(start, stop, BLOCK):
-            last = min(first + BLOCK, stop)
-            derivatives(settings.loss, loss_data, output, first, last, block)
-            if settings.first_order == 1:
-                flatten_hessian(loss_data.weight, first, last, block)
-            fix_block(block, scalars, constant, rows.quantized, first, last)
-            measure_block(block, rows.quantized, counts, first, last)
-            if settings.packs_all == 1:
-                pack_block(scalars, constant, settings.seed, rows, first, last)
+        fix_rows(settings, loss_data, rows, place, block, counts, scalars)
         barrier(team)
         if thread == 0:
-            choose_packing(threads.counts, scalars, constant, settings.n_rows)
+            choose_packing(threads.counts, scalars, settings.constant_hessian, settings.n_rows)
         barrier(team)
         if scalars[IS_REDO] == 0:
             return
