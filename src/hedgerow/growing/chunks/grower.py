@@ -98,8 +98,8 @@ class ChunkGrower:
 
     Notes
     -----
-    All ranks call the same methods in the same order; construction, :meth:`grow` and
-    :meth:`search_leaves` talk to the others.
+    All ranks call the same methods in the same order; construction and :meth:`grow` talk to the
+    others.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class ChunkGrower:
             traffic.splits += len(parents)
         grown = self._tree.finish(self._leaf_sums() if self._tree.is_rounded else None)
         if self._adds_scores:
-            self._changes.append(Leaves(grown, output, self._tree.found_leaves))
+            self._changes.append(Leaves(grown, output, self._nodes.found_leaves))
         traffic.passes = self._n_passes - passes_before
         traffic.wasted_rows = self._nodes.n_rows_split_unused()
         traffic.sent = self._exchange.sent - sent_before
@@ -235,12 +235,12 @@ class ChunkGrower:
         chunk are there too, with two equal starts.
         """
         first = chunk.number * self._team.n_threads
-        segments = self._segments[self._tree.found_leaves, first : first + self._team.n_threads]
+        segments = self._segments[self._nodes.found_leaves, first : first + self._team.n_threads]
         sizes = segments[:, :, 1].sum(axis=1)
         starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         ids = chunk.work.rows
         parts = [ids[start : start + count] for start, count in segments.reshape(-1, 2)]
-        return np.concatenate(parts), self._tree.leaves, starts
+        return np.concatenate(parts), self._nodes.leaves, starts
 
     def close(self) -> None:
         """End the helpers; the grower must not be used afterwards.  The store stays open."""
@@ -338,7 +338,7 @@ class ChunkGrower:
 
     def _leaf_sums(self) -> IntArray:
         """Exact sums of the rows of each leaf: int64 (n_leaves, 2)."""
-        leaves = self._tree.list_leaves()
+        leaves = self._nodes.found_leaves
         sums = np.zeros((self._team.n_threads, len(leaves), 2), dtype=np.int64)
         plan = self._plan()._replace(leaves=leaves, leaf_sums=sums)
         self._pass(plan, _LEAF_SUMS, (passes.SUM_LEAVES,))

@@ -36,18 +36,6 @@ _BOTH: IntArray = np.ones((1, batch.JOB_FIELDS), dtype=np.int64)
 _LEFT_SUMS = [layout.NODE_G_LEFT, layout.NODE_H_LEFT, layout.NODE_N_LEFT]
 
 
-class NodesAsMade:
-    """The order of a tree all of whose nodes were made in the order of their numbers."""
-
-    def __init__(self, table: IntArray, n_nodes: int) -> None:
-        self._table, self._n_nodes = table, n_nodes
-
-    def nodes(self) -> tuple[IntArray, IntArray]:
-        """The number of each node, and that of its left child or 0."""
-        left = self._table[: self._n_nodes, layout.NODE_LEFT].copy()
-        return np.arange(self._n_nodes, dtype=np.int64), left
-
-
 class LevelTree(ChunkTree):
     """A :class:`ChunkTree` in which one cut divides all nodes of a level.
 
@@ -151,7 +139,9 @@ class LevelTree(ChunkTree):
             self._n_divided = 0
             if len(self._parents()) > 0:
                 break
-        nodes.order = NodesAsMade(nodes.table, nodes.n_nodes)
+        # All nodes were made in the order of their numbers.
+        nodes.found = np.arange(nodes.n_nodes, dtype=np.int64)
+        nodes.left = nodes.table[: nodes.n_nodes, layout.NODE_LEFT].copy()
 
     def _choose(self) -> None:
         """The best cut in the block of columns, then of all ranks."""

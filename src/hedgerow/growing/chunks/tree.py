@@ -47,10 +47,6 @@ class ChunkTree:
     nodes : SpeculativeTree
     columns : Columns
         Those that the tree may use.
-    found_leaves : int64 (n_leaves,)
-        Leaves of the last finished tree, as nodes were found.
-    leaves : int64 (n_leaves,)
-        The same, as they are numbered in the tree: ascending.
     """
 
     def __init__(
@@ -79,8 +75,6 @@ class ChunkTree:
         # For the search of histograms: there are no rows.
         self._bins = Bins(nothing.reshape(-1), nothing, 0, 0, per_tile, n_bins, spec.stride)
         self._message = np.empty(0, dtype=np.int64)
-        self.leaves: IntArray = _ROOT
-        self.found_leaves: IntArray = _ROOT
 
     @property
     def is_rounded(self) -> bool:
@@ -256,19 +250,11 @@ class ChunkTree:
 
     # -- the end ------------------------------------------------------------------------
 
-    def list_leaves(self) -> IntArray:
-        """The leaves as they were found, in the order in which the tree numbers them."""
-        found, left = self.nodes.order.nodes()
-        self.leaves = np.flatnonzero(left == 0)
-        self.found_leaves = found[self.leaves]
-        return self.found_leaves
-
     def finish(self, leaf_sums: IntArray | None) -> GrownTree:
         """The finished tree.
 
         ``leaf_sums`` are the exact ones, int64 (n_leaves, 2); None: histograms have them.
         """
-        self.list_leaves()
         tree = self.nodes.finish(leaf_sums)
         n_nodes = len(tree.table)
         feature = features_of(tree, n_nodes)

@@ -305,8 +305,7 @@ class ExternalExactGrower:
 
     def _finish(self, output: int) -> GrownTree:
         self._final = final = self._nodes.finish()
-        n_nodes = len(final.table)
-        found, _ = self._nodes.order.nodes()
+        n_nodes, found = len(final.table), self._nodes.found
         self._leaf_of = self._leaves_of_found(found)
         if self._adds_scores:
             self._add_values(final.numbers[:, layout.NUMBER_VALUE], output)

@@ -23,7 +23,6 @@ guess   children whose gains are not known yet, taken for a share of their paren
 from __future__ import annotations
 
 import heapq
-from typing import Protocol
 
 import numpy as np
 
@@ -33,13 +32,6 @@ from hedgerow.growing.core import state as layout
 _GUESS = -1
 
 _Entry = tuple[int, float, int, int]
-
-
-class Numbering(Protocol):
-    """The nodes of a tree, in the order of their numbers."""
-
-    def nodes(self) -> tuple[IntArray, IntArray]:
-        """For each node of the tree its found number, and that of its left child or 0."""
 
 
 class Order:

@@ -34,7 +34,7 @@ from hedgerow.growing.core.setup import (
     start_scalars,
     tree_arrays,
 )
-from hedgerow.growing.speculative.order import Numbering, Order
+from hedgerow.growing.speculative.order import Order
 from hedgerow.kernels.splits.split import SplitRules
 from hedgerow.params import BoostParams
 
@@ -79,8 +79,9 @@ class SpeculativeTree:
     arrays : Tree
         Nodes as they are found.
     scalars : int64 (N_SCALARS,)
-    order : Numbering
-        The nodes that the tree takes.
+    found, left : int64 (n_nodes,)
+        For each node of the last finished tree its found number, and the number of its left
+        child or 0.
     """
 
     def __init__(
@@ -96,7 +97,8 @@ class SpeculativeTree:
         self.arrays = tree_arrays(max_nodes, int(settings.n_slots))
         n_features = len(options.features)
         self.scalars = start_scalars(n_features, n_features, params)
-        self.order: Numbering = Order(self.arrays, 1, depthwise=False, child_share=child_share)
+        self.found: IntArray = np.zeros(1, dtype=np.int64)
+        self.left: IntArray = np.zeros(1, dtype=np.int64)
 
     @property
     def table(self) -> IntArray:
@@ -112,6 +114,16 @@ class SpeculativeTree:
     def features(self) -> npt.NDArray[np.int32]:
         """Features that the tree may use, ascending."""
         return self.options.features[: self.scalars[layout.IS_N_FEATURES]]
+
+    @property
+    def leaves(self) -> IntArray:
+        """Numbers of the leaves of the last finished tree, ascending."""
+        return np.flatnonzero(self.left == 0)
+
+    @property
+    def found_leaves(self) -> IntArray:
+        """Found numbers of the same leaves."""
+        return self.found[self.leaves]
 
     def set_rate(self, rate: float) -> None:
         """Set the factor on the values of the trees to come."""
@@ -145,7 +157,7 @@ class SpeculativeTree:
         """
         max_leaves = int(self.settings.max_leaves)
         depthwise = bool(self.settings.depthwise)
-        self.order = order = Order(self.arrays, max_leaves, depthwise, self._child_share)
+        order = Order(self.arrays, max_leaves, depthwise, self._child_share)
         while True:
             order.advance()
             # Room for the splits that will be taken is kept free of those that may be.  The
@@ -154,6 +166,7 @@ class SpeculativeTree:
             spare = max(0, (len(self.table) - self.n_nodes) // 2 - left)
             nodes, is_full = order.wanted(min(most, 1 + spare))
             if not nodes:
+                self.found, self.left = order.nodes()
                 return
             yield np.array(nodes, dtype=np.int64), is_full
 
@@ -175,10 +188,8 @@ class SpeculativeTree:
 
     def n_rows_split_unused(self) -> int:
         """Rows of the nodes that were split but are not split in the tree."""
-        found, left = self.order.nodes()
-        table = self.table[: self.n_nodes]
+        table, taken = self.table[: self.n_nodes], self.found[self.left > 0]
         split = table[:, layout.NODE_LEFT] > 0
-        taken = found[left > 0]
         return int(table[split, layout.NODE_COUNT].sum() - table[taken, layout.NODE_COUNT].sum())
 
     def finish(self, leaf_sums: IntArray | None = None) -> layout.Tree:
@@ -187,7 +198,7 @@ class SpeculativeTree:
         ``leaf_sums`` are the exact sums of the leaves, int64 (n_leaves, 2), in the order of
         their numbers; None: the nodes have them.
         """
-        found, left = self.order.nodes()
+        found, left = self.found, self.left
         table = self.table[found]
         table[:, layout.NODE_LEFT] = left
         table[:, layout.NODE_RIGHT] = np.where(left > 0, left + 1, 0)
