@@ -9,7 +9,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data import Table
 from hedgerow.growing.cart.columns import SortedTable, node_thresholds, rank_rows, sort_table
-from hedgerow.growing.cart.grower import GrownTree, grow_tree
+from hedgerow.growing.cart.grower import GrownNodes, grow_tree
 from hedgerow.growing.cart.state import CartRules, Samples
 from hedgerow.growing.limits.pruning import prune
 from hedgerow.kernels.cart.impurity import ABSOLUTE_ERROR, ENTROPY, GINI, POISSON, SQUARED_ERROR
@@ -173,7 +173,7 @@ def masses(weight: FloatArray | None) -> tuple[FloatArray, float]:
 
 
 def _make_tree(
-    grown: GrownTree,
+    grown: GrownNodes,
     sample: CartSample,
     samples: Samples,
     data: SortedTable,
@@ -208,7 +208,7 @@ def _make_tree(
     )
 
 
-def _means(grown: GrownTree, target: FloatArray, weight: FloatArray) -> FloatArray:
+def _means(grown: GrownNodes, target: FloatArray, weight: FloatArray) -> FloatArray:
     """Return the mean of each target in each node; exact if all rows of a node are equal."""
     value = np.empty((len(grown.feature), target.shape[1]))
     for node, (start, count) in enumerate(zip(grown.start, grown.count, strict=True)):
@@ -221,7 +221,7 @@ def _means(grown: GrownTree, target: FloatArray, weight: FloatArray) -> FloatArr
     return value
 
 
-def _class_shares(grown: GrownTree, samples: Samples, n_classes: int) -> FloatArray:
+def _class_shares(grown: GrownNodes, samples: Samples, n_classes: int) -> FloatArray:
     """Return the fraction of each class in the weight of each node.
 
     The rows of each leaf are contiguous.  The sums of an inner node are added up from its
@@ -245,7 +245,7 @@ def _class_shares(grown: GrownTree, samples: Samples, n_classes: int) -> FloatAr
 
 
 def _categories(
-    grown: GrownTree, data: SortedTable, ranks: dict[int, IntArray]
+    grown: GrownNodes, data: SortedTable, ranks: dict[int, IntArray]
 ) -> tuple[IntArray, IntArray, AnyArray]:
     """Return the training categories of each categorical node, and whether they go left."""
     sizes = np.zeros(len(grown.feature) + 1, dtype=np.int64)
@@ -263,7 +263,7 @@ def _categories(
     return np.cumsum(sizes), np.concatenate(parts), np.concatenate(sides)
 
 
-def _ranks_in(grown: GrownTree, rank: IntArray, node: int) -> IntArray:
+def _ranks_in(grown: GrownNodes, rank: IntArray, node: int) -> IntArray:
     rows = grown.rows[grown.start[node] : grown.start[node] + grown.count[node]]
     found = np.unique(rank[rows])
     return found[found != MISSING_RANK]

@@ -52,7 +52,7 @@ _NEVER = np.int64(2**62)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GrownTree:
+class GrownNodes:
     """Nodes of a tree, numbered, and the rows by node.
 
     Attributes
@@ -88,7 +88,7 @@ class GrownTree:
 
 def grow_tree(
     samples: Samples, mass: FloatArray, data: SortedTable, rules: CartRules, n_threads: int
-) -> GrownTree:
+) -> GrownNodes:
     """Grow a tree.
 
     Parameters
@@ -216,7 +216,7 @@ def number_depth_first(table: IntArray, todo: IntArray, number: IntArray) -> int
     return count
 
 
-def _number_nodes(tree: Tree, progress: IntArray, work: Work, rules: CartRules) -> GrownTree:
+def _number_nodes(tree: Tree, progress: IntArray, work: Work, rules: CartRules) -> GrownNodes:
     table = tree.table[: progress[AT_NODES]]
     number = np.full(len(table), -1, dtype=np.int64)
     inner = np.flatnonzero(table[:, NODE_EXPANDED] >= 0)
@@ -236,7 +236,7 @@ def _number_nodes(tree: Tree, progress: IntArray, work: Work, rules: CartRules) 
         return np.where(is_inner, rows[:, field], -1)
 
     first_child = np.where(is_inner, rows[:, NODE_LEFT], 0)
-    return GrownTree(
+    return GrownNodes(
         feature=of_splits(NODE_FEATURE),
         left=np.where(is_inner, number[first_child], -1),
         right=np.where(is_inner, number[np.minimum(first_child + 1, len(number) - 1)], -1),
