@@ -13,6 +13,7 @@ distance   score / best score of the models on this table - 1, at most 1, so tha
            whose best score is nearly zero counts like any other
 rank       1 is the best model on a table; equal scores share the mean of their ranks
 tie        scores that differ by less than a thousandth
+mean       mean change of the score: that of the first model over the other's - 1, at most 1
 """
 
 from __future__ import annotations
@@ -81,15 +82,25 @@ def summary(names: list[str], scores: np.ndarray, seconds: np.ndarray) -> list[s
         f"{100 * np.median(apart[:, k]):.2f}% | {seconds[:, k].sum():.1f} |"
         for k, name in enumerate(names)
     ]
-    lines += ["", f"| {names[0]} against | win / tie / loss | p (Wilcoxon) |", "|---|--:|--:|"]
+    lines += [
+        "",
+        f"| {names[0]} against | win / tie / loss | mean (standard error) | p (Wilcoxon) |",
+        "|---|--:|--:|--:|",
+    ]
     for k in range(1, len(names)):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.log(np.maximum(scores[:, 0], 1e-12) / np.maximum(scores[:, k], 1e-12))
-        ratio = np.clip(np.nan_to_num(ratio, posinf=MOST, neginf=-MOST), -MOST, MOST)
+        ratio = np.nan_to_num(ratio, posinf=np.inf, neginf=-np.inf)
+        change = 100 * np.clip(np.expm1(ratio), -MOST, MOST)
+        ratio = np.clip(ratio, -MOST, MOST)
         tie = np.abs(ratio) < TIE
         counts = ((ratio < 0) & ~tie).sum(), tie.sum(), ((ratio > 0) & ~tie).sum()
         p = wilcoxon(ratio).pvalue if np.any(ratio) else 1.0
-        lines.append(f"| {names[k]} | {counts[0]} / {counts[1]} / {counts[2]} | {p:.2g} |")
+        error = change.std(ddof=1) / np.sqrt(len(change)) if len(change) > 1 else np.nan
+        lines.append(
+            f"| {names[k]} | {counts[0]} / {counts[1]} / {counts[2]} | "
+            f"{change.mean():+.1f}% ({error:.1f}) | {p:.2g} |"
+        )
     return lines
 
 

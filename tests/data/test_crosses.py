@@ -24,7 +24,7 @@ from hedgerow.data.crosses import OPERATIONS, Cross
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io import model_from_bytes, model_to_bytes
-from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.tables.keys import keys_of_floats
 from tests.io.test_model_file import reseal, take_apart
 
 CROSSES = [("a", "b", "ratio"), ("b", "c", "product"), (2, 0, "difference")]
@@ -94,7 +94,6 @@ def test_integers_are_crossed_as_floats(a: int, b: int) -> None:
         cross.compute(np.array([[a, b]]), schema, out)
         np.testing.assert_array_equal(out, [naive(operation, float(a), float(b))])
         np.testing.assert_array_equal(out, [cross.of_row([a, b])])
-    assert floats_of_keys(keys_of_floats(np.array([1.5])))[0] == 1.5
 
 
 KINDS: dict[str, dict[str, Any]] = {
