@@ -107,6 +107,25 @@ FEATURES: dict[str, dict[str, Any]] = {
         "params": {"multi_strategy": "multi_output_tree", "objective": "softmax"},
         "target": "class",
     },
+    "vector leaves of classes by GOSS": {
+        "params": {
+            "multi_strategy": "multi_output_tree",
+            "objective": "softmax",
+            "sampling": "goss",
+            "path_smooth": 2.0,
+        },
+        "target": "class",
+    },
+    "vector leaves of random cuts": {
+        "params": {
+            "multi_strategy": "multi_output_tree",
+            "objective": "softmax",
+            "extra_trees": True,
+            "feature_penalties": {"a": 0.5},
+            "forced_splits": {"feature": "a", "threshold": 0.5},
+        },
+        "target": "class",
+    },
     "several targets": {"target": ["y", "y2"]},
     "exact": {"params": {"tree_method": "exact"}, "columns": NUMBERS},
     "exact with constraints": {

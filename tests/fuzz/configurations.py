@@ -300,10 +300,9 @@ def _draw_params(
 _NOT_BESIDE = {
     ("grow_policy", "symmetric"): ("tree_method",),
     ("multi_strategy", "multi_output_tree"): (
-        *("boosting", "tree_method", "sampling", "monotone_constraints", "linear_leaves"),
-        *("feature_penalties", "max_conflict_rate", "bundle_order"),
-        *("extra_trees", "path_smooth", "monotone_penalty", "forced_splits"),
-        *("bundle_conflicts", "bundle_features", "linear_lambda"),
+        *("tree_method", "monotone_constraints", "monotone_penalty", "linear_leaves"),
+        *("max_conflict_rate", "bundle_order", "bundle_conflicts", "bundle_features"),
+        "linear_lambda",
     ),
     ("linear_leaves", True): (*("tree_method", "leaf_estimation", "path_smooth"),),
     ("tree_method", "exact"): (

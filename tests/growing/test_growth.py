@@ -495,7 +495,7 @@ def test_what_has_no_effect_is_refused(given, words) -> None:
         HedgerowRegressor(**FEW, **given).fit(X, y)
 
 
-@pytest.mark.parametrize("given", [{"extra_trees": True}, {"path_smooth": 1.0}])
+@pytest.mark.parametrize("given", [{"linear_leaves": True}, {"monotone_constraints": {"x1": 1}}])
 def test_trees_with_vectors_refuse_what_they_do_not_know(given) -> None:
     X, y = table_of()
     with pytest.raises(ParameterError, match=next(iter(given))):

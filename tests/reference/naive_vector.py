@@ -3,109 +3,213 @@
 from __future__ import annotations
 
 import math
-from itertools import product
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 
-def step(g: float, h: float, lam: float, alpha: float, longest: float) -> float:
-    size = min(max(abs(g) - alpha, 0.0) / (h + lam), longest)
-    return -math.copysign(size, g)
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of the growth of a tree.
+
+    ``smooth``: rows that the value of a parent counts for.  ``factors`` on the gains of columns.
+    ``draw``: which of ``n`` cuts a column offers to the node with a key.  ``key_of``: the key of
+    the child on one side, or of a level.  ``given``: column, threshold, and the numbers of the
+    cuts on the left and on the right.  ``categories``: columns of which each level is tried
+    against all others.
+    """
+
+    smooth: float = 0.0
+    factors: tuple[float, ...] | None = None
+    draw: Callable[[int, int, int], int] | None = None
+    key_of: Callable[[int, int], int] = lambda key, side: 0
+    root_key: int = 0
+    given: tuple[tuple[int, float, int, int], ...] = ()
+    categories: tuple[int, ...] = ()
 
 
-def score(G: np.ndarray, H: np.ndarray, lam: float, alpha: float, longest: float) -> float:
-    """Twice the loss that a leaf with these sums (one for each output) takes away."""
-    total = 0.0
-    for g, h in zip(G, H, strict=True):
-        size = abs(step(g, h, lam, alpha, longest))
-        total += size * (2 * max(abs(g) - alpha, 0.0) - (h + lam) * size)
-    return total
+PLAIN = Asked()
 
 
-def best_split(X, g, h, rows, rules):
-    """``(gain, feature, left rows)`` of the best cut of a node, over the summed gains."""
-    lam, alpha, longest = rules["reg_lambda"], rules["reg_alpha"], rules["longest"]
-    best = (0.0, -1, None)
-    parent = score(g[:, rows].sum(axis=1), h[:, rows].sum(axis=1), lam, alpha, longest)
+def step(g: float, h: float, rules) -> float:
+    """The value of a leaf of one output that lowers its loss most."""
+    size = max(abs(g) - rules["reg_alpha"], 0.0) / (h + rules["reg_lambda"])
+    return -math.copysign(min(size, rules["longest"]), g)
+
+
+class Node:
+    """Some rows, and the vector that they would have as a leaf."""
+
+    def __init__(self, g, h, rows, rules, asked, above=None, key=0, given=-1):
+        self.rows, self.key, self.given = rows, key, given
+        self.G, self.H = g[:, rows].sum(axis=1), h[:, rows].sum(axis=1)
+        self.value = np.array([step(*sums, rules) for sums in zip(self.G, self.H, strict=True)])
+        if asked.smooth > 0.0 and above is not None:
+            n = len(rows)
+            self.value = (n * self.value + asked.smooth * above.value) / (n + asked.smooth)
+        # Twice the loss that a leaf of this value takes away.
+        self.score = -(2 * self.G * self.value + (self.H + rules["reg_lambda"]) * self.value**2)
+        self.score = (self.score - 2 * rules["reg_alpha"] * abs(self.value)).sum()
+
+
+def divided(g, h, node, goes_left, rules, asked):
+    """What a division of a node gains, and its sides; None where a side has too little."""
+    left, right = node.rows[goes_left], node.rows[~goes_left]
+    if min(len(left), len(right)) < rules["min_samples_leaf"]:
+        return None
+    sides = [Node(g, h, rows, rules, asked, node) for rows in (left, right)]
+    if min(side.H.mean() for side in sides) < rules["min_child_weight"]:
+        return None
+    return 0.5 * (sides[0].score + sides[1].score - node.score)
+
+
+def cuts_of(X, rows, feature, key, asked):
+    """The largest values on the left, or levels alone on the left, that a column offers."""
+    values = X[rows, feature]
+    missing, present = np.isnan(values).any(), values[~np.isnan(values)]
+    if feature in asked.categories:
+        levels = [*np.unique(present), *([np.nan] if missing else [])]
+        return levels[:1] if len(levels) == 2 else levels
+    if asked.draw is None:
+        return list(np.unique(present))
+    if len(present) == 0:
+        return []
+    # Bins are the values of the whole column; those without rows are drawn, too.
+    bins = np.unique(X[:, feature])
+    bins = bins[(bins >= present.min()) & (bins <= present.max())]
+    cuts = bins if missing else bins[:-1]
+    return [cuts[asked.draw(key, feature, len(cuts))]] if len(cuts) else []
+
+
+def ways_of(X, rows, feature, at, asked):
+    """Whether each of ``rows`` goes left, with missing values on the right and on the left."""
+    values = X[rows, feature]
+    missing = np.isnan(values)
+    if feature in asked.categories:
+        return [missing if np.isnan(at) else values == at]
+    return [np.where(missing, side, values <= at) for side in (False, True)]
+
+
+def best_split(X, g, h, node, rules, asked):
+    """``(is given, gain, feature, threshold, left rows)`` of the cut that a node takes."""
+    factors, price = asked.factors or (1.0,) * X.shape[1], len(g) * rules["gamma"]
+    if node.given >= 0:
+        feature, at, _, _ = asked.given[node.given]
+        ways = ways_of(X, node.rows, feature, at, asked)
+        gains = [divided(g, h, node, way, rules, asked) for way in ways]
+        gains = [-1.0 if gain is None else gain - price for gain in gains]
+        best = int(gains[1] > gains[0] * (1 + 1e-9) + 1e-9)
+        if gains[best] > 0.0:
+            return True, gains[best], feature, at, ways[best]
+    best = (False, 0.0, -1, 0.0, None)
     for feature in range(X.shape[1]):
-        x = X[rows, feature]
-        missing = np.isnan(x)
-        for at, missing_left in product(np.unique(x[~missing]), (False, True)):
-            goes_left = np.where(missing, missing_left, x <= at)
-            left, right = rows[goes_left], rows[~goes_left]
-            if min(len(left), len(right)) < rules["min_samples_leaf"]:
-                continue
-            sides = [(g[:, r].sum(axis=1), h[:, r].sum(axis=1)) for r in (left, right)]
-            if min(side[1].mean() for side in sides) < rules["min_child_weight"]:
-                continue
-            gain = 0.5 * (sum(score(*side, lam, alpha, longest) for side in sides) - parent)
-            gain -= len(g) * rules["gamma"]
-            if gain > best[0] * (1 + 1e-9) + 1e-9:
-                best = (gain, feature, goes_left)
+        for at in cuts_of(X, node.rows, feature, node.key, asked):
+            for goes_left in ways_of(X, node.rows, feature, at, asked):
+                gain = divided(g, h, node, goes_left, rules, asked)
+                gain = 0.0 if gain is None else factors[feature] * (gain - price)
+                if gain > best[1] * (1 + 1e-9) + 1e-9:
+                    best = (False, gain, feature, at, goes_left)
     return best
 
 
-def gain_in(g, h, rows, goes_left, rules):
-    """Summed gain of a division of a node; None where a side has too little."""
-    limits = rules["reg_lambda"], rules["reg_alpha"], rules["longest"]
-    left, right = rows[goes_left], rows[~goes_left]
-    if min(len(left), len(right)) < rules["min_samples_leaf"]:
-        return None
-    parts = [(g[:, r].sum(axis=1), h[:, r].sum(axis=1)) for r in (left, right, rows)]
-    if min(part[1].mean() for part in parts) < rules["min_child_weight"]:
-        return None
-    scores = [score(*part, *limits) for part in parts]
-    return 0.5 * (scores[0] + scores[1] - scores[2])
-
-
-def grow_levels(X, g, h, rules, depth):
-    """Vector of each row after one symmetric tree, before the learning rate."""
-    opened, closed = [np.arange(len(X))], []
-    for _ in range(depth):
-        closed += [rows for rows in opened if len(rows) < 2 * rules["min_samples_leaf"]]
-        opened = [rows for rows in opened if len(rows) >= 2 * rules["min_samples_leaf"]]
-        best, ways = len(g) * rules["gamma"], None
-        for feature in range(X.shape[1]):
-            x = X[:, feature]
-            for at, missing_left in product(np.unique(x[~np.isnan(x)]), (False, True)):
-                goes_left = np.where(np.isnan(x), missing_left, x <= at)
-                gains = [gain_in(g, h, rows, goes_left[rows], rules) for rows in opened]
-                total = sum(gain for gain in gains if gain is not None)
-                if total > best * (1 + 1e-9) + 1e-9:
-                    best, ways = total, (goes_left, gains)
-        if ways is None:
-            break
-        goes_left, gains = ways
-        parts = []
-        for rows, gain in zip(opened, gains, strict=True):
-            sides = rows[goes_left[rows]], rows[~goes_left[rows]]
-            parts += [rows] if gain is None else sides
-        opened = parts
-    return leaf_vectors([*opened, *closed], X, g, h, rules)
-
-
-def grow(X, g, h, rules, max_leaves):
+def grow(X, g, h, rules, max_leaves, asked=PLAIN, rows=None):
     """Vector of each row after one tree, leaf-wise, before the learning rate."""
-    leaves = [np.arange(len(X))]
-    found = [best_split(X, g, h, leaves[0], rules)]
+    rows = np.arange(len(X)) if rows is None else rows
+    given = 0 if asked.given else -1
+    leaves = [Node(g, h, rows, rules, asked, None, asked.root_key, given)]
+    found = [best_split(X, g, h, leaves[0], rules, asked)]
     while len(leaves) < max_leaves:
-        chosen = int(np.argmax([gain for gain, *_ in found]))
-        gain, _, goes_left = found[chosen]
+        chosen = max(range(len(leaves)), key=lambda i: (*found[i][:2], -i))
+        is_given, gain, feature, at, goes_left = found.pop(chosen)
         if gain <= 0.0:
             break
-        rows = leaves.pop(chosen)
-        found.pop(chosen)
-        for part in (rows[goes_left], rows[~goes_left]):
-            leaves.append(part)
-            found.append(best_split(X, g, h, part, rules))
-    return leaf_vectors(leaves, X, g, h, rules)
+        node = leaves.pop(chosen)
+        # A search may find the cut that is given without being told.
+        wanted = asked.given[node.given] if node.given >= 0 else (-1, 0.0, -1, -1)
+        below = wanted[2:] if is_given or wanted[:2] == (feature, at) else (-1, -1)
+        for side, part in enumerate((node.rows[goes_left], node.rows[~goes_left])):
+            key = asked.key_of(node.key, side + 1)
+            leaf = Node(g, h, part, rules, asked, node, key, below[side])
+            leaves.append(leaf)
+            found.append(best_split(X, g, h, leaf, rules, asked))
+    return leaf_vectors(leaves, X, g)
 
 
-def leaf_vectors(leaves, X, g, h, rules):
+def level_gains(X, g, h, opened, feature, at, rules, asked):
+    """For both sides of missing values: which rows go left, and the gain in each node."""
+    for goes_left in ways_of(X, np.arange(len(X)), feature, at, asked):
+        gains = [divided(g, h, node, goes_left[node.rows], rules, asked) for node in opened]
+        yield goes_left, gains
+
+
+def grow_levels(X, g, h, rules, depth, asked=PLAIN):
+    """Vector of each row after one symmetric tree, before the learning rate."""
+    factors, price = asked.factors or (1.0,) * X.shape[1], len(g) * rules["gamma"]
+    opened, closed = [Node(g, h, np.arange(len(X)), rules, asked)], []
+    for level in range(depth):
+        closed += [node for node in opened if len(node.rows) < 2 * rules["min_samples_leaf"]]
+        opened = [node for node in opened if len(node.rows) >= 2 * rules["min_samples_leaf"]]
+        key, tried = asked.key_of(-1, level), []
+        if level < len(asked.given):
+            tried = [[asked.given[level][:2]]]
+        everywhere = [
+            (feature, at)
+            for feature in range(X.shape[1])
+            for at in cuts_of(X, np.arange(len(X)), feature, key, asked)
+        ]
+        for cuts in [*tried, everywhere]:
+            best, ways = 0.0, None
+            for feature, at in cuts:
+                for goes_left, gains in level_gains(X, g, h, opened, feature, at, rules, asked):
+                    total = sum(gain for gain in gains if gain is not None)
+                    worth = factors[feature] * (total - price)
+                    if worth > best * (1 + 1e-9) + 1e-9:
+                        best, ways = worth, (goes_left, gains)
+            if ways is not None:
+                break
+        if ways is None:
+            break
+        parts = []
+        for node, gain in zip(opened, ways[1], strict=True):
+            goes_left = ways[0][node.rows]
+            sides = node.rows[goes_left], node.rows[~goes_left]
+            divides = [Node(g, h, rows, rules, asked, node) for rows in sides]
+            parts += [node] if gain is None else divides
+        opened = parts
+    return leaf_vectors([*opened, *closed], X, g)
+
+
+def leaf_vectors(leaves, X, g):
     """The vector of each row, whose leaf is one of ``leaves``."""
     values = np.zeros((len(X), len(g)))
-    for rows in leaves:
-        for k in range(len(g)):
-            sums = g[k, rows].sum(), h[k, rows].sum()
-            values[rows, k] = step(*sums, rules["reg_lambda"], rules["reg_alpha"], rules["longest"])
+    for leaf in leaves:
+        values[leaf.rows] = leaf.value
     return values
+
+
+# -- row samples that follow gradients ---------------------------------------------------
+
+
+def goss_weights(g, top_rate, other_rate, hashes):
+    """Weight of each row in a sample by the sum of ``|g|``, 0 outside; ``hashes`` from 0 to 1."""
+    n = g.shape[1]
+    order = np.argsort(-abs(g).sum(axis=0), kind="stable")
+    chance = min(1.0, other_rate / (1.0 - top_rate))
+    weights = np.where(hashes < chance, 1.0 / chance, 0.0)
+    weights[order[: round(top_rate * n)]] = 1.0
+    return weights
+
+
+def mvs_weights(g, h, share, hashes):
+    """Weight of each row in a sample of the least variance, 0 outside."""
+    parts = [(abs(part) / abs(part).sum(axis=1, keepdims=True)) ** 2 for part in (g, h)]
+    sizes = [np.sqrt(part.sum(axis=0)) for part in parts]
+    size = np.sqrt(sum((part / part.sum()) ** 2 for part in sizes))
+    descending = np.sort(size)[::-1]
+    for taken in range(len(size)):
+        mu = descending[taken:].sum() / (share * len(size) - taken)
+        if descending[taken] <= mu:
+            break
+    chance = np.minimum(1.0, size / mu)
+    return np.where(hashes < chance, 1.0 / chance, 0.0)

@@ -76,12 +76,7 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
 
 _OF_VECTORS: Mapping[str, Any] = {
     "tree_method": "hist",
-    "sampling": "uniform",
     "monotone_constraints": None,
-    "feature_penalties": None,
-    "extra_trees": False,
-    "path_smooth": 0.0,
-    "forced_splits": None,
     "linear_leaves": False,
 }
 _WITHOUT_BUNDLES: Mapping[str, Any] = {"max_conflict_rate": 0.0, "bundle_order": "count"}

@@ -60,7 +60,7 @@ def search_chunk_level(
         if j == 0:
             n_groups = begin_level(thread, span, state, level, units, constraints)
         add_job(thread, span, state, level, job, units, n_groups, constraints, None)
-    find_best(thread, span, state, level, units, n_groups, constraints)
+    find_best(thread, span, state, level, units, n_groups, constraints, None)
     barrier(team)
 
 
@@ -72,7 +72,8 @@ def measure_kept(state: State, level: Level) -> None:
     for k in range(level.counts[N_NODES]):
         node = level.nodes[k]
         start = start_of(level, state.tree.table[node, NODE_SLOT])
-        totals = measure_node(state, level, node, start, totals, None)
+        constraints = state.options.constraints
+        totals = measure_node(state, level, node, start, totals, constraints, None)
     end_measure(state, level, totals)
 
 

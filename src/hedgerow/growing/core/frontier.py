@@ -68,6 +68,7 @@ from hedgerow.growing.core.state import (
 )
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
 from hedgerow.kernels.splits.constrained_gains import found_gain
+from hedgerow.kernels.splits.monotone import Constraints
 from hedgerow.kernels.splits.split import NodeSums, SplitRules, split_gain
 from hedgerow.kernels.splits.vector_split import vector_gain
 
@@ -162,6 +163,28 @@ def take_split(tree: Tree, scalars: IntArray, node: int, split: IntArray, gain: 
     write_split(tree.table[node], split)
 
 
+@kernel(inner=True)
+def keep_vector(
+    vectors: Vectors,
+    thread: int,
+    child: int,
+    node: int,
+    score: float,
+    rules: SplitRules,
+    constraints: Constraints,
+) -> float:
+    """Keep the smoothed leaf values of a node; return the gain of the split that was found."""
+    trial, values = vectors.trial, vectors.outputs.vectors
+    if constraints.growth.smooth > 0.0:
+        for output in range(values.shape[1]):
+            values[node, output] = trial.own[thread, child, output]
+    if constraints.scored == 0:
+        return vector_gain(score, trial.parent[thread, child], values.shape[1], rules)
+    if score == np.inf:
+        return trial.given[thread, child]
+    return score if score > 0.0 else -1.0
+
+
 @kernel(inline=True, inner=True)
 def keep_best(
     settings: Settings,
@@ -176,22 +199,19 @@ def keep_best(
 ) -> None:
     """Write the best split that any thread found into the table."""
     best = best_thread(found, child)
-    if vectors is not None:
-        score = float_of_bits(found[best, child, FOUND_SCORE])
-        parent, n_outputs = vectors.trial.parent[best, child], len(vectors.outputs.scalars)
-        gain = vector_gain(score, parent, n_outputs, rules)
-        take_split(tree, scalars, node, found[best, child], gain)
-        return
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     row = tree.table[node]
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
     split = found[best, child]
     score = float_of_bits(split[FOUND_SCORE]) * units.scale
-    gain = split_gain(score, sums, units, rules)
-    left = NodeSums(split[FOUND_G_LEFT], split[FOUND_H_LEFT], split[FOUND_N_LEFT])
-    gain = found_gain(options.constraints, node, score, gain, left, sums, units, rules)
+    if vectors is None:
+        gain = split_gain(score, sums, units, rules)
+        left = NodeSums(split[FOUND_G_LEFT], split[FOUND_H_LEFT], split[FOUND_N_LEFT])
+        gain = found_gain(options.constraints, node, score, gain, left, sums, units, rules)
+    else:
+        gain = keep_vector(vectors, best, child, node, score, rules, options.constraints)
     take_split(tree, scalars, node, split, gain)
-    if score == np.inf:
+    if score == np.inf and gain >= 0.0:
         tree.table[node, NODE_OPEN] = 2
 
 

@@ -64,6 +64,7 @@ from hedgerow.growing.sampling.goss import draw_rows
 from hedgerow.growing.symmetric.level import divide_level, open_level, start_levels
 from hedgerow.growing.symmetric.stages import search_level
 from hedgerow.growing.vectors.gradients import pass_gradients
+from hedgerow.growing.vectors.sampling import draw_vectors
 from hedgerow.growing.vectors.search import search_vector_node
 from hedgerow.kernels.histograms.histogram import Bins
 from hedgerow.kernels.primitives.barrier import ThreadTeam, await_order, barrier, give_order, share
@@ -94,8 +95,8 @@ def search_member(
     else:
         search_vector_node(
             thread, span, settings, rules, bins, state.columns.feature,
-            (row[NODE_COUNT], slot_start), search.allowed[child], child,
-            search.found[thread, child], vectors,
+            (row[NODE_COUNT], slot_start, node), search.allowed[child], child,
+            search.found[thread, child], vectors, options.constraints,
         )  # fmt: skip
 
 
@@ -114,13 +115,23 @@ def search_histograms(
 
 @kernel(inline=True, inner=True)
 def sum_gradients(thread: int, state: State, vectors: Vectors | None) -> None:
-    """Gradients of all rows, as the integers that histograms add up."""
+    """Gradients of all rows, as integers."""
     team, settings, data = state.team, state.settings, state.loss_data
     rows, threads = state.rows, state.threads
     if vectors is None:
         gradient_pass(thread, team, settings, data, rows, threads, state.scalars)
     else:
         pass_gradients(thread, team, settings, data, rows, threads, vectors.outputs)
+
+
+@kernel(inline=True, inner=True)
+def draw_sample(thread: int, state: State, vectors: Vectors | None) -> None:
+    """The rows of the tree."""
+    team, settings, rows, threads = state.team, state.settings, state.rows, state.threads
+    if vectors is None:
+        draw_rows(thread, team, settings, rows, threads.counts, state.scalars, state.options)
+    else:
+        draw_vectors(thread, team, settings, rows, threads, vectors.outputs, state.options)
 
 
 @kernel(inline=True, inner=True)
@@ -258,9 +269,7 @@ def grow_tree(
     """Grow one tree, all threads together."""
     team, scalars = state.team, state.scalars
     sum_gradients(thread, state, vectors)
-    draw_rows(
-        thread, team, state.settings, state.rows, state.threads.counts, scalars, state.options
-    )
+    draw_sample(thread, state, vectors)
     open_tree(thread, state, state.options, sorted_columns, level)
     span = own_columns(thread, team, scalars[IS_N_COLUMNS], sorted_columns)
     while True:

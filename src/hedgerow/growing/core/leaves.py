@@ -32,6 +32,7 @@ from hedgerow.growing.core.state import (
 from hedgerow.growing.vectors.gradients import rows_of
 from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.primitives.intrinsics import prefetch
+from hedgerow.kernels.splits.monotone import TOWARD, Constraints
 from hedgerow.kernels.splits.split import SplitRules, leaf_weight
 
 _AHEAD = 32
@@ -143,6 +144,15 @@ def share_tree(outputs: Outputs) -> None:
 
 
 @kernel(inner=True)
+def hand_down(constraints: Constraints, n_nodes: int, outputs: Outputs, output: int) -> None:
+    """Thread 0: what the values of one output are smoothed toward, those of the parents."""
+    if constraints.growth.smooth > 0.0:
+        for node in range(1, n_nodes):
+            above = outputs.vectors[constraints.parent[node], output]
+            constraints.bounds[node, TOWARD] = above
+
+
+@kernel(inner=True)
 def finish_vectors(
     thread: int,
     team: ThreadTeam,
@@ -161,6 +171,8 @@ def finish_vectors(
         share_tree(outputs)
     barrier(team)
     for output in range(n_outputs):
+        if thread == 0:
+            hand_down(options.constraints, n_nodes, outputs, output)
         finish_tree(
             thread,
             team,

@@ -286,7 +286,8 @@ class Outputs(NamedTuple):
     measured  int64 (threads, n_outputs, 2): sums of |fixed g| and fixed h
     dropped   int64 (n_outputs, 2): bits of fixed g and h that words do without
     scalars   int64 (n_outputs, N_SCALARS): those of the first output hold the tree's, too
-    vectors   float64 (nodes, n_outputs): values of the nodes
+    vectors   float64 (nodes, n_outputs): values of the nodes; while the tree grows, the smoothed
+              ones before the learning rate, of the nodes that are split
     cover     float64 (nodes,): scratch, sums of hessians over the outputs
     """
 
@@ -322,6 +323,8 @@ class Trial(NamedTuple):
     filled  int64 (threads, FILLED_SIZE)
     cuts    float64 (threads, 2, FILLED_SIZE * N_LANES)
     parent  float64 (threads, 2): score of the small and the large child as leaves
+    own     float64 (threads, 2, n_outputs): their smoothed leaf values, where they are smoothed
+    given   float64 (threads, 2): gain of the cut that is given to them, if one is
     sets    for category columns
     """
 
@@ -331,6 +334,8 @@ class Trial(NamedTuple):
     filled: IntArray
     cuts: FloatArray
     parent: FloatArray
+    own: FloatArray
+    given: FloatArray
     sets: VectorSets
 
 

@@ -211,21 +211,26 @@ def take_best(
         choice[field] = found[best, place, field]
     choice[FOUND_N_LEFT] = 0
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
+    score = float_of_bits(choice[FOUND_SCORE]) * units.scale
     if vectors is None:
-        score = float_of_bits(choice[FOUND_SCORE]) * units.scale
         own, price = level_score(tree, units, rules, level), rules.gamma
     else:
-        score, own = float_of_bits(choice[FOUND_SCORE]), vectors.trial.parent[best, 0]
-        price = len(vectors.outputs.scalars) * rules.gamma
+        own, price = vectors.trial.parent[best, 0], price_of_vectors(rules, vectors)
     gain = 0.5 * score - price
     if constraints.scored == 1 and score > 0.0:  # it has paid its price
         gain = 0.5 * score
         factor = level_factor(constraints, choice[FOUND_FEATURE], level.counts[LEVEL])
-        score = score / factor + 2.0 * rules.gamma
+        score = score / factor + 2.0 * price
     # As of single nodes: what is no more than rounding is no gain.
     noise = 1e-10 * own
     if score <= noise or not gain > 0.0 or not math.isfinite(gain):
         choice[FOUND_FEATURE] = -1
+
+
+@kernel(inline=True, inner=True)
+def price_of_vectors(rules: SplitRules, vectors: Vectors) -> float:
+    """The price of a split of several outputs: gamma for each."""
+    return len(vectors.outputs.scalars) * rules.gamma
 
 
 @kernel(inner=True)

@@ -49,6 +49,7 @@ from hedgerow.growing.symmetric.level import (
     OF_FORCED,
     child_at,
     choose_cut,
+    price_of_vectors,
     set_number,
     split_penalty,
     sum_left,
@@ -65,7 +66,7 @@ from hedgerow.growing.symmetric.search import (
     plan_groups,
 )
 from hedgerow.growing.vectors.gradients import largest_units
-from hedgerow.growing.vectors.search import node_of, prepare_node
+from hedgerow.growing.vectors.search import keep_own, node_of, prepare_node
 from hedgerow.kernels.primitives.barrier import barrier
 from hedgerow.kernels.splits.growth import key_of_level
 from hedgerow.kernels.splits.monotone import Constraints
@@ -113,10 +114,13 @@ def add_gains(
         )
     else:
         outputs = vectors.outputs
-        several = node_of(thread, state.settings, (row[NODE_COUNT], start), vectors)
+        place = (row[NODE_COUNT], start, node)
+        several = node_of(thread, state.settings, place, vectors, constraints)
         first = np.int64(columns[span[0]]) if span[1] > span[0] else np.int64(-1)
-        limits, parent = prepare_node(state.settings, rules, bins, first, several, outputs)
-        vectors.trial.parent[thread, 0] += parent
+        limits, parent = prepare_node(
+            state.settings, rules, bins, first, several, outputs, constraints
+        )
+        vectors.trial.parent[thread, 0] += max(parent, 0.0)
         parent /= units.g * (units.g / units.h)
         add_vector_gains(several, limits, parent, bins, outputs.sums, groups, gains)
 
@@ -187,13 +191,15 @@ def find_best(
     units: Units,
     n_groups: int,
     constraints: Constraints,
+    vectors: Vectors | None,
 ) -> None:
     """The best cut of the thread's columns, and that which is given to the level."""
     allowed, lanes = state.search.allowed[0], state.search.lanes[thread]
     groups, gains = level.groups[thread], level.gains[thread]
     found, forced = state.search.found[thread], level.counts[FORCED_CUT]
     key = key_of_level(state.settings.seed, state.scalars[IS_TREE], level.counts[LEVEL])
-    price = Price(level.counts[LEVEL], 2.0 * state.rules.gamma, key)
+    gamma = state.rules.gamma if vectors is None else price_of_vectors(state.rules, vectors)
+    price = Price(level.counts[LEVEL], 2.0 * gamma, key)
     find_cut(units, (groups, n_groups), gains, lanes, found[OF_ALL], price, constraints, level.seen)
     find_set(
         span, state.bins, state.columns.feature, allowed, units, found[OF_ALL], level.sets, price,
@@ -219,7 +225,7 @@ def search_level(
         if j == 0:
             n_groups = begin_level(thread, span, state, level, units, constraints)
         add_job(thread, span, state, level, batch[j], units, n_groups, constraints, vectors)
-    find_best(thread, span, state, level, units, n_groups, constraints)
+    find_best(thread, span, state, level, units, n_groups, constraints, vectors)
     barrier(state.team)
     if thread == 0:
         found = state.search.found
@@ -235,17 +241,25 @@ def search_level(
         )
     barrier(state.team)
     if level.choice[FOUND_FEATURE] >= 0:
-        measure_cut(thread, state, level, n_slotless, vectors)
+        measure_cut(thread, state, level, n_slotless, constraints, vectors)
 
 
 @kernel(inner=True)
 def measure_vectors(
-    state: State, row: IntArray, start: int, choice: IntArray, vectors: Vectors
+    state: State,
+    place: tuple[int, int, int],
+    choice: IntArray,
+    vectors: Vectors,
+    constraints: Constraints,
 ) -> float:
     """Thread 0: what the choice gains in a node, or minus infinity if it does not divide it."""
-    outputs, bins, feature = vectors.outputs, state.bins, choice[FOUND_FEATURE]
-    node = node_of(0, state.settings, (row[NODE_COUNT], start), vectors)
-    limits, parent = prepare_node(state.settings, state.rules, bins, feature, node, outputs)
+    outputs, bins, feature, start = vectors.outputs, state.bins, choice[FOUND_FEATURE], place[1]
+    node = node_of(0, state.settings, place, vectors, constraints)
+    limits, parent = prepare_node(
+        state.settings, state.rules, bins, feature, node, outputs, constraints
+    )
+    if node.smooth > 0.0:
+        keep_own(node, outputs.vectors[node.number])
     at, n_bins = start + feature * bins.stride, np.int64(bins.n_bins[feature])
     cut = (choice[FOUND_BIN], choice[FOUND_MISSING_LEFT])
     unit = node.largest.g * (node.largest.g / node.largest.h)
@@ -262,6 +276,7 @@ def measure_node(
     node: int,
     start: int,
     totals: tuple[int, int, int, int],
+    constraints: Constraints,
     vectors: Vectors | None,
 ) -> tuple[int, int, int, int]:
     """Thread 0: what the choice sends left in a node, added to the rows of the level."""
@@ -271,7 +286,8 @@ def measure_node(
     is_set = set_number(level.sets, feature) >= 0
     counts = sum_left(state.histograms, at, bins.stride, choice, is_set, row)
     if vectors is not None:
-        gain = measure_vectors(state, row, start, choice, vectors)
+        place = (row[NODE_COUNT], start, np.int64(node))
+        gain = measure_vectors(state, place, choice, vectors, constraints)
         state.tree.numbers[node, NUMBER_GAIN] = gain
     n_rows, present, n_missing, n_left = totals
     return (
@@ -291,8 +307,9 @@ def end_measure(state: State, level: Level, totals: tuple[int, int, int, int]) -
 
 @kernel(inline=True, inner=True)
 def measure_cut(
-    thread: int, state: State, level: Level, n_slotless: int, vectors: Vectors | None
-) -> None:
+    thread: int, state: State, level: Level, n_slotless: int, constraints: Constraints,
+    vectors: Vectors | None,
+) -> None:  # fmt: skip
     """Thread 0: what the choice sends left in every node, and the bins that go left.
 
     A histogram that was not kept is built again, by all threads.
@@ -310,7 +327,8 @@ def measure_cut(
             build_rows(thread, state, node, slot, level.lists, vectors)
             barrier(state.team)
         if thread == 0:
-            totals = measure_node(state, level, node, start_of(level, slot), totals, vectors)
+            start = start_of(level, slot)
+            totals = measure_node(state, level, node, start, totals, constraints, vectors)
         if is_built:
             barrier(state.team)
     if thread == 0:

@@ -5,9 +5,10 @@ to the fixed numbers, of which the values of leaves come.  What histograms add u
 
     fixed g, h  (31 bits)  -->  words: int32, the lower bits of fixed dropped
 
-As many bits are dropped as it takes for the sum of ``|g|`` over all rows to fit an
-int32, and so for h: known after the pass.  The unit follows the mean, not the largest
-gradient, so heavy tails cost no digits: of n rows the unit is ``n 2**-31`` of the mean.
+As many bits are dropped as it takes for the sum of ``|g|`` over all rows, or over those of a
+sample that follows gradients, to fit an int32, and so for h: known after the pass.  The unit
+follows the mean, not the largest gradient, so heavy tails cost no digits: of n rows the unit is
+``n 2**-31`` of the mean.
 What is cut off is rounded up or down at random in proportion, so that sums stay
 unbiased; the noise of a row is the same for all outputs, and depends on the tree and
 the row only.
@@ -26,13 +27,14 @@ from hedgerow.growing.core.state import (
     IS_G_EXPONENT,
     IS_H_EXPONENT,
     IS_TREE,
+    IS_UNIT_SCALE,
     Outputs,
     Rows,
     Settings,
     Threads,
 )
 from hedgerow.kernels.histograms.vector_histogram import place_of_g
-from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.primitives.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.simd.lanes import N_LANES
@@ -82,12 +84,7 @@ def write_part(
 
 @kernel(inner=True)
 def write_words(
-    settings: Settings,
-    rows: Rows,
-    outputs: Outputs,
-    tree: int,
-    place: tuple[int, int],
-    noise: FloatArray,
+    settings: Settings, outputs: Outputs, place: tuple[int, int], noise: FloatArray
 ) -> None:
     """Write the words of rows ``place``, output after output for some rows at a time.
 
@@ -96,10 +93,11 @@ def write_words(
     """
     words, quantized, dropped = outputs.words, outputs.quantized, outputs.dropped
     width, seed = np.uint64(outputs.sums.width), settings.seed
+    tree = np.uint64(outputs.scalars[0, IS_TREE])
     for first in range(place[0], place[1], _ROWS_AT_ONCE):
         some = (first, min(first + _ROWS_AT_ONCE, place[1]))
         for i in range(some[0], some[1]):
-            bits = hash64(seed, np.uint64(tree), np.uint64(i)) >> np.uint64(1)
+            bits = hash64(seed, tree, np.uint64(i)) >> np.uint64(1)
             noise[i - first] = float_of_bits(np.int64(bits))
         for output in range(len(dropped)):
             to, span = place_of_g(outputs.sums, output), quantized[output]
@@ -119,7 +117,7 @@ def pass_gradients(
     threads: Threads,
     outputs: Outputs,
 ) -> None:
-    """The gradient pass of every output, and the words of the rows."""
+    """The gradient pass of every output."""
     counts = threads.counts[thread]
     for output in range(outputs.scalars.shape[0]):
         target = outputs.target[min(output, outputs.target.shape[0] - 1)]
@@ -129,22 +127,18 @@ def pass_gradients(
         outputs.measured[thread, output, 0] = counts[COUNT_G_SUM]
         outputs.measured[thread, output, 1] = counts[COUNT_H_SUM]
     barrier(team)
-    if thread == 0:
-        choose_dropped(outputs, settings.n_rows)
-    barrier(team)
-    span = share(settings.n_rows, thread, team.n_threads)
-    noise = threads.blocks[thread, 0]
-    write_words(settings, rows, outputs, outputs.scalars[0, IS_TREE], span, noise)
 
 
 @kernel(inner=True)
 def largest_units(constant: int, outputs: Outputs) -> Units:
-    """Powers of two, at least as large as the units of any output."""
+    """Powers of two, at least as large as the units of any output, times the scale of all."""
     g, h = outputs.scalars[0, IS_G_EXPONENT], outputs.scalars[0, IS_H_EXPONENT]
     for output in range(1, len(outputs.scalars)):
         g = max(g, outputs.scalars[output, IS_G_EXPONENT])
         h = max(h, outputs.scalars[output, IS_H_EXPONENT])
-    return Units(power_of_two(g), 1.0 if constant == 1 else power_of_two(h), 1.0)
+    scale = float_of_bits(outputs.scalars[0, IS_UNIT_SCALE])
+    h_unit = 1.0 if constant == 1 else power_of_two(h)
+    return Units(scale * power_of_two(g), scale * h_unit, scale)
 
 
 @kernel(inner=True)

@@ -15,19 +15,22 @@ from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower, make_state
 from hedgerow.growing.core.setup import Fit, refuse_layout
 from hedgerow.growing.core.tree import GrownTree
+from hedgerow.growing.sampling.goss import follows_gradients
+from hedgerow.growing.vectors.sampling import scale_of_vectors
 from hedgerow.kernels.histograms.vector_histogram import Sums, width_of
 from hedgerow.kernels.simd.lanes import N_LANES
 from hedgerow.kernels.splits.vector_category import SCRATCH_SIZE, Groups
 from hedgerow.kernels.splits.vector_split import FILLED_SIZE, LANE_ROWS
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import PRECOMPUTED
+from hedgerow.params import BoostParams
 
 
 class VectorGrower(TreeGrower):
     """Grows one tree a round for all outputs.
 
-    ``target`` has a column for each of several targets.  ``params`` ask nothing of single
-    columns and sample uniformly, if at all; column ``j`` of the matrix is feature ``j``.
+    ``target`` has a column for each of several targets.  ``params`` ask for no order of single
+    columns; column ``j`` of the matrix is feature ``j``.
     """
 
     def _make_state(self, fit: Fit) -> layout.State:
@@ -35,6 +38,7 @@ class VectorGrower(TreeGrower):
         n_outputs, n_threads = len(fit.raw), fit.n_threads
         width = width_of(n_outputs, fit.constant_hessian)
         state = make_state(self._matrix, fit, self._n_copies, cell_bytes=4 * (width + 1))
+        state = _with_sampler(state, fit.params, n_outputs)
         sets = _make_sets(state.options.categories, n_outputs, n_threads)
         return _with_vectors(state, fit.target, fit.objective, width, sets)
 
@@ -51,6 +55,17 @@ class VectorGrower(TreeGrower):
         self._run()
         grown = self._copy_tree()
         return grown.with_vectors(vectors.outputs.vectors[: len(grown.value)].copy())
+
+
+def _with_sampler(state: layout.State, params: BoostParams, n_outputs: int) -> layout.State:
+    """The state with samples that keep the weights of rows, which all outputs share."""
+    if not follows_gradients(params):
+        return state
+    n_rows = state.loss_data.raw.shape[1]
+    sampler = state.options.sampler._replace(packs=np.int64(0), weights=np.ones(n_rows))
+    scale = np.float64(scale_of_vectors(params, n_outputs))
+    state.scalars[layout.IS_UNIT_SCALE] = scale.view(np.int64)
+    return state._replace(options=state.options._replace(sampler=sampler))
 
 
 def _with_vectors(
@@ -88,6 +103,8 @@ def _with_vectors(
         filled=aligned_zeros((n_threads, FILLED_SIZE), np.int64),
         cuts=aligned_zeros((n_threads, 2, FILLED_SIZE * N_LANES), np.float64),
         parent=aligned_zeros((n_threads, 2), np.float64),
+        own=aligned_zeros((n_threads, 2, n_outputs), np.float64),
+        given=aligned_zeros((n_threads, 2), np.float64),
         sets=sets,
     )
     data = state.loss_data

@@ -1,14 +1,15 @@
 """Search of the best split of a node for several outputs, each thread in its own columns.
 
 As :mod:`hedgerow.growing.core.searching`, with the kernels that add scores up over the outputs
-(:mod:`hedgerow.kernels.splits.vector_split`, :mod:`hedgerow.kernels.splits.vector_category`).
+(:mod:`hedgerow.kernels.splits.vector_split`, :mod:`hedgerow.kernels.splits.vector_gains`,
+:mod:`hedgerow.kernels.splits.vector_category`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.batch import is_better
 from hedgerow.growing.core.searching import write_found, write_set
@@ -16,13 +17,23 @@ from hedgerow.growing.core.state import Outputs, Settings, Vectors, VectorSets
 from hedgerow.growing.vectors.gradients import largest_units, write_units
 from hedgerow.kernels.histograms.histogram import Bins, HistogramSums
 from hedgerow.kernels.histograms.vector_histogram import Sums
+from hedgerow.kernels.splits.category_split import complete_set
+from hedgerow.kernels.splits.growth import MOST_DRAWN, draw_of
+from hedgerow.kernels.splits.monotone import Bounds, Constraints
 from hedgerow.kernels.splits.split import NO_SPLIT, Limits, NodeSums, SplitRules, complete_split
-from hedgerow.kernels.splits.vector_category import Groups, find_vector_set
+from hedgerow.kernels.splits.vector_category import Groups, fill_side, find_vector_set
+from hedgerow.kernels.splits.vector_gains import (
+    bounds_of_vectors,
+    gain_of_set,
+    search_bounded,
+    take_given,
+)
 from hedgerow.kernels.splits.vector_split import (
     LANE_ROWS,
     VectorNode,
+    own_value,
     score_totals,
-    search_column,
+    smooth_node,
     start_search,
     sum_totals,
 )
@@ -44,9 +55,11 @@ def search_set(
     rules: SplitRules,
     found: IntArray,
     sets: VectorSets,
+    bounds: Bounds,
+    constraints: Constraints,
 ) -> None:
     """Search one category column; note its best set if it beats what was found."""
-    groups, categories = sets.groups, sets.categories
+    groups, categories, scale = sets.groups, sets.categories, node.largest.scale
     span = Groups(
         groups.g[thread],
         groups.h[thread],
@@ -54,18 +67,37 @@ def search_set(
         groups.direction[thread],
         groups.side[thread],
     )
-    at = node.start + feature * stride
-    places = categories.places[thread]
-    split = find_vector_set(sums, at, stride, node, rules, categories.rules, places, span)
-    if is_better(split.score, feature, found):
-        write_set(found, split, feature, split.score)
+    at, places = node.start + feature * stride, categories.places[thread]
+    draw = np.int64(-1)
+    if constraints.growth.drawn == 1:
+        draw = draw_of(bounds.key, feature, MOST_DRAWN)
+    score, first, last = find_vector_set(
+        sums, at, stride, node, rules, categories.rules, places, span, draw
+    )
+    # Constraints turn the score into a gain, which others are compared with.
+    if score < 0.0 or (constraints.scored == 0 and not is_better(score / scale, feature, found)):
+        return
+    if constraints.scored == 1:
+        fill_side(first, last, places, span)
+    whole = NodeSums(np.int64(0), np.int64(0), node.n_rows)
+    split = complete_set(stride, stride, whole, places, score, (first, last))
+    score = gain_of_set(score, split.n, feature, node, rules, bounds, constraints, span.side)
+    if is_better(score / scale, feature, found):
+        write_set(found, split, feature, score / scale)
 
 
 @kernel(inline=True, inner=True)
 def node_of(
-    thread: int, settings: Settings, place: tuple[int, int], vectors: Vectors
+    thread: int,
+    settings: Settings,
+    place: tuple[int, int, int],
+    vectors: Vectors,
+    constraints: Constraints,
 ) -> VectorNode:
-    """A node to be searched; ``place`` is its number of rows, and where its histogram begins."""
+    """A node to be searched.
+
+    ``place`` is its number of rows, where its histogram begins, and its number in the tree.
+    """
     outputs, trial = vectors.outputs, vectors.trial
     return VectorNode(
         place[1],
@@ -77,6 +109,8 @@ def node_of(
         trial.lanes.shape[1] // LANE_ROWS,
         trial.filled[thread],
         trial.cuts[thread],
+        place[2],
+        constraints.growth.smooth,
     )
 
 
@@ -88,6 +122,7 @@ def prepare_node(
     column: int,
     node: VectorNode,
     outputs: Outputs,
+    constraints: Constraints,
 ) -> tuple[Limits, float]:
     """The rules in terms of the node, and its score as a leaf.
 
@@ -99,41 +134,18 @@ def prepare_node(
         sum_totals(outputs.sums, at, n_bins, stride, node)
         write_units(settings.constant_hessian, outputs, node.units)
         parent = score_totals(node, rules)
-    return start_search(node, rules), parent
+    limits = start_search(node, rules)
+    if column >= 0 and node.smooth > 0.0:
+        above = constraints.parent[node.number]
+        parent = smooth_node(node, rules, outputs.vectors, above)
+    return limits, parent
 
 
 @kernel(inner=True)
-def search_vectors(
-    span: tuple[int, int],
-    settings: Settings,
-    rules: SplitRules,
-    bins: Bins,
-    features: np.ndarray,
-    node: VectorNode,
-    allowed: np.ndarray,
-    outputs: Outputs,
-    found: IntArray,
-    thread: int,
-    sets: VectorSets,
-) -> float:
-    """Note the best split of columns ``span`` in ``found``; return the node's score as a leaf."""
-    stride, sums, best = bins.stride, outputs.sums, NO_SPLIT
-    first = np.int64(features[span[0]]) if span[1] > span[0] else np.int64(-1)
-    limits, parent = prepare_node(settings, rules, bins, first, node, outputs)
-    for k in range(span[0], span[1]):
-        feature = np.int64(features[k])
-        if allowed[feature] == 1 and not is_set(sets, feature):
-            n_bins = np.int64(bins.n_bins[feature])
-            best = search_column(sums, feature, n_bins, stride, node, limits, best)
-    whole = NodeSums(np.int64(0), np.int64(0), node.n_rows)
-    counts = HistogramSums(sums.n, sums.n, sums.n)  # sums of the left side are not needed
-    best = complete_split(counts, node.start, bins.n_bins, stride, whole, node.largest, best)
-    write_found(found, best, stride)
-    for k in range(span[0], span[1]):
-        feature = np.int64(features[k])
-        if allowed[feature] == 1 and is_set(sets, feature):
-            search_set(thread, sums, feature, stride, node, rules, found, sets)
-    return parent
+def keep_own(node: VectorNode, values: FloatArray) -> None:
+    """Keep the smoothed leaf values of a node, toward which those below it are smoothed."""
+    for output in range(len(values)):
+        values[output] = own_value(node, output)
 
 
 @kernel(inner=True)
@@ -144,18 +156,40 @@ def search_vector_node(
     rules: SplitRules,
     bins: Bins,
     features: np.ndarray,
-    place: tuple[int, int],
+    place: tuple[int, int, int],
     allowed: np.ndarray,
     child: int,
     found: IntArray,
     vectors: Vectors,
+    constraints: Constraints,
 ) -> None:
-    """Find the best split in columns ``span`` of a node.
-
-    ``place`` is its number of rows, and the first cell of its histogram.
-    """
-    outputs, trial = vectors.outputs, vectors.trial
-    node = node_of(thread, settings, place, vectors)
-    trial.parent[thread, child] = search_vectors(
-        span, settings, rules, bins, features, node, allowed, outputs, found, thread, trial.sets
-    )
+    """Find the best split in columns ``span`` of a node; ``place`` as of :func:`node_of`."""
+    outputs, trial, stride, best = vectors.outputs, vectors.trial, bins.stride, NO_SPLIT
+    sums, node = outputs.sums, node_of(thread, settings, place, vectors, constraints)
+    first = np.int64(features[span[0]]) if span[1] > span[0] else np.int64(-1)
+    limits, parent = prepare_node(settings, rules, bins, first, node, outputs, constraints)
+    bounds = bounds_of_vectors(constraints, node, rules, parent)
+    trial.parent[thread, child] = parent
+    if node.smooth > 0.0:
+        keep_own(node, trial.own[thread, child])
+    for k in range(span[0], span[1]):
+        feature = np.int64(features[k])
+        if allowed[feature] == 1 and not is_set(trial.sets, feature):
+            n_bins = np.int64(bins.n_bins[feature])
+            best = search_bounded(
+                sums, feature, n_bins, stride, node, limits, bounds, constraints, best
+            )
+    if bounds.forced >= 0:
+        best, trial.given[thread, child] = take_given(
+            span, bins, features, allowed, sums, node, limits, bounds, constraints, best
+        )
+    whole = NodeSums(np.int64(0), np.int64(0), node.n_rows)
+    counts = HistogramSums(sums.n, sums.n, sums.n)  # sums of the left side are not needed
+    best = complete_split(counts, node.start, bins.n_bins, stride, whole, node.largest, best)
+    write_found(found, best, stride)
+    for k in range(span[0], span[1]):
+        feature = np.int64(features[k])
+        if allowed[feature] == 1 and is_set(trial.sets, feature):
+            search_set(
+                thread, sums, feature, stride, node, rules, found, trial.sets, bounds, constraints
+            )

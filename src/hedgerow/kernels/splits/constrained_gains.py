@@ -73,7 +73,13 @@ def lost_on_side(
         toward = bounds.toward * (units.g / units.h)
         weight = smoothed(weight, float(n), toward, bounds.smooth)
     weight = clamp(weight, constraints.bounds[number, LOW], constraints.bounds[number, HIGH])
-    if weight == free:
+    return lost_with(g, h, weight, rules)
+
+
+@kernel(inline=True, inner=True)
+def lost_with(g: float, h: float, weight: float, rules: SplitRules) -> float:
+    """Return the score that a leaf loses if its value is ``weight``, not the best one."""
+    if weight == leaf_weight(g, h, rules):
         return 0.0
     return node_score(g, h, rules) - score_at(g, h + rules.reg_lambda, rules.reg_alpha, weight)
 

@@ -246,15 +246,21 @@ def cut_gain(
 
 
 @kernel(inline=True, inner=True)
-def lane_weights(g: Any, d: Any, n: Any, limits: Limits, bounds: Bounds) -> Any:
-    """Return the leaf values of several sides within the bounds; ``d`` is ``H + lambda``."""
+def lane_steps(g: Any, d: Any, limits: Limits) -> Any:
+    """Return the Newton steps of several sides; ``d`` is ``H + lambda``."""
     zero, longest = spread(0.0), spread(limits.longest)
-    low, high = spread(bounds.low), spread(bounds.high)
     size = choose(g > zero, g, zero - g) - spread(limits.shrink)
     size = choose(size > zero, size, zero)
     step = size / d
     step = choose(step > longest, longest, step)
-    weight = choose(g > zero, zero - step, step)
+    return choose(g > zero, zero - step, step)
+
+
+@kernel(inline=True, inner=True)
+def lane_weights(g: Any, d: Any, n: Any, limits: Limits, bounds: Bounds) -> Any:
+    """Return the leaf values of several sides within the bounds; ``d`` is ``H + lambda``."""
+    low, high = spread(bounds.low), spread(bounds.high)
+    weight = lane_steps(g, d, limits)
     if bounds.smooth > 0.0:
         rows = to_float(n)
         share = rows / (rows + spread(bounds.smooth))

@@ -33,12 +33,10 @@ from hedgerow.kernels.splits.category_split import (
     ORDER,
     SCRATCH_SIZE,
     CategoryRules,
-    CategorySplit,
-    complete_set,
     gather_bins,
     key_of,
 )
-from hedgerow.kernels.splits.split import NodeSums, SplitRules, node_score
+from hedgerow.kernels.splits.split import SplitRules, node_score
 from hedgerow.kernels.splits.vector_split import VectorNode
 
 _STEPS = 8
@@ -183,6 +181,14 @@ def empty_side(groups: Groups) -> None:
 
 
 @kernel(inner=True)
+def fill_side(first: int, last: int, scratch: IntArray, groups: Groups) -> None:
+    """Sum the groups at ``first:last`` of the order to the side that is filled."""
+    empty_side(groups)
+    for i in range(first, last):
+        add_group(scratch[ORDER, i], groups)
+
+
+@kernel(inner=True)
 def scan_vectors(
     n_groups: int,
     backward: int,
@@ -191,10 +197,15 @@ def scan_vectors(
     category: CategoryRules,
     scratch: IntArray,
     groups: Groups,
+    draw: int,
 ) -> tuple[float, int]:
-    """Find the best cut from one end of the order: its score and the number of groups before it."""
+    """Find the best cut from one end of the order: its score and the number of groups before it.
+
+    With ``draw`` >= 0 the scan tries only the cut that this random number selects.
+    """
     order = scratch[ORDER]
     most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
+    only = draw % most if draw >= 0 and most > 0 else np.int64(-1)
     best, taken = -1.0, np.int64(0)
     n, passed = np.int64(0), np.int64(0)
     empty_side(groups)
@@ -205,7 +216,7 @@ def scan_vectors(
         passed += scratch[GROUP_N, group]
         if node.n_rows - n < category.min_group:
             break
-        if passed < category.min_group:
+        if passed < category.min_group or (only >= 0 and i != only):
             continue
         passed = np.int64(0)
         score = score_side(node, n, rules, groups.side)
@@ -249,10 +260,12 @@ def find_vector_set(
     category: CategoryRules,
     scratch: IntArray,
     groups: Groups,
-) -> CategorySplit:
-    """Find the best set of the bins at ``at:at + stride``; its sums g and h are meaningless.
+    draw: int,
+) -> tuple[float, int, int]:
+    """Find the best set of the bins at ``at:at + stride``: score, start and stop.
 
-    ``scratch`` is a scratch array as in :func:`hedgerow.kernels.splits.category_split.find_set`.
+    The arguments and the result are as in
+    :func:`hedgerow.kernels.splits.category_split.find_set`.
     """
     counts = HistogramSums(sums.n, sums.n, sums.n)
     n_groups = gather_bins(counts, at, stride, stride, 0.0, scratch)
@@ -261,7 +274,10 @@ def find_vector_set(
         # Group 0 is empty here.  Two groups make one division, not two.
         sum_groups(sums, at, stride, n_groups, scratch, groups)
         stop = n_groups if n_groups > 3 else np.int64(2)
+        only = 1 + draw % (stop - 1) if draw >= 0 else np.int64(-1)
         for i in range(1, stop):
+            if only >= 0 and i != only:
+                continue
             scratch[ORDER, i] = i
             empty_side(groups)
             add_group(i, groups)
@@ -281,17 +297,13 @@ def find_vector_set(
             rules.gamma,
             rules.max_delta_step,
         )
-        score, taken = scan_vectors(n_groups, 0, node, harder, category, scratch, groups)
+        score, taken = scan_vectors(n_groups, 0, node, harder, category, scratch, groups, draw)
         if score > best:
             best, first, last = score, np.int64(0), taken
-        score, taken = scan_vectors(n_groups, 1, node, harder, category, scratch, groups)
+        score, taken = scan_vectors(n_groups, 1, node, harder, category, scratch, groups, draw)
         if score > best:
             best, first, last = score, n_groups - taken, n_groups
-    if best < 0.0:
-        nothing = (np.int64(0), np.int64(0), np.int64(0), np.int64(0))
-        return CategorySplit(-1.0, np.int64(0), np.int64(0), np.int64(0), np.int64(0), nothing)
-    whole = NodeSums(np.int64(0), np.int64(0), node.n_rows)
-    return complete_set(stride, stride, whole, scratch, best, (first, last))
+    return best, first, last
 
 
-__all__ = ["SCRATCH_SIZE", "Groups", "find_vector_set"]
+__all__ = ["SCRATCH_SIZE", "Groups", "fill_side", "find_vector_set"]

@@ -24,6 +24,9 @@ mean over the outputs: with equal outputs both rules mean the same as for one ou
 Ties are broken as in :mod:`hedgerow.kernels.splits.split`.  Lanes without an output add 0, so
 one output alone and the same output twice give the same cut.
 
+If leaf values are smoothed (:mod:`hedgerow.kernels.splits.growth`), each side takes, of each
+output, its value smoothed toward that of the node, and the score of that value.
+
 Outputs differ in their units.  All sums are converted to the largest unit, a power of
 two (:class:`VectorNode`): nothing is rounded, and squares stay far from the limits of
 float64.
@@ -32,7 +35,7 @@ float64.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,10 +51,20 @@ from hedgerow.kernels.simd.lanes import (
     store_floats,
     sum_floats,
 )
-from hedgerow.kernels.splits.split import Limits, Split, SplitRules, Units, node_score, side_score
+from hedgerow.kernels.splits.growth import smoothed
+from hedgerow.kernels.splits.monotone import lane_scores, lane_steps, score_at
+from hedgerow.kernels.splits.split import (
+    Limits,
+    Split,
+    SplitRules,
+    Units,
+    leaf_weight,
+    node_score,
+    side_score,
+)
 
 # Rows of ``lanes``; each has an entry for every output, padded to a multiple of eight.
-_G_UNIT, _H_UNIT, _G, _H, _PENALTY, LANE_ROWS = range(6)
+_G_UNIT, _H_UNIT, _G, _H, _PENALTY, _OWN, LANE_ROWS = range(7)
 FILLED_SIZE = 264
 """Size of the list of bins of a thread."""
 
@@ -64,12 +77,14 @@ class VectorNode(NamedTuple):
     totals   int64 (n_outputs, 2): sums of g and h over its rows
     units    float64 (n_outputs, 2): value of one unit of these sums
     largest  largest units of all outputs, in which scores are computed
-    lanes    float64 (LANE_ROWS * size,): units, sums of the node and ``reg_lambda`` of each
-             output, in terms of ``largest``
+    lanes    float64 (LANE_ROWS * size,): units, sums of the node, ``reg_lambda`` and smoothed
+             leaf value of each output, in terms of ``largest``
     size     outputs, rounded up to a multiple of ``N_LANES``
     filled   int64 (FILLED_SIZE,): scratch, bins with rows
     cuts     float64 (2, FILLED_SIZE * N_LANES): scratch, score of the cut after each of these
              bins, and hessian on its left, in lanes
+    number   its number in the tree
+    smooth   rows that its leaf value counts for in its sides; 0: no smoothing
     """
 
     start: np.int64
@@ -81,6 +96,8 @@ class VectorNode(NamedTuple):
     size: np.int64
     filled: IntArray
     cuts: FloatArray
+    number: np.int64
+    smooth: np.float64
 
 
 @kernel(inner=True)
@@ -143,13 +160,66 @@ def score_totals(node: VectorNode, rules: SplitRules) -> float:
 
 
 @kernel(inner=True)
+def smooth_node(node: VectorNode, rules: SplitRules, vectors: FloatArray, parent: int) -> float:
+    """Smooth the leaf values of the node toward ``vectors[parent]``; return its score with them.
+
+    The root, of ``parent`` -1, keeps its own values.
+    """
+    score = 0.0
+    for output in range(node.totals.shape[0]):
+        g = float(node.totals[output, 0]) * node.units[output, 0]
+        h = float(node.totals[output, 1]) * node.units[output, 1]
+        value = leaf_weight(g, h, rules)
+        if parent >= 0:
+            value = smoothed(value, float(node.n_rows), vectors[parent, output], node.smooth)
+        node.lanes[_OWN * node.size + output] = value * (node.largest.h / node.largest.g)
+        score += score_at(g, h + rules.reg_lambda, rules.reg_alpha, value)
+    return score
+
+
+@kernel(inline=True, inner=True)
+def own_value(node: VectorNode, output: int) -> float:
+    """Return the leaf value that :func:`smooth_node` has found."""
+    return node.lanes[_OWN * node.size + output] * (node.largest.g / node.largest.h)
+
+
+@kernel(inline=True, inner=True)
+def smoothed_score(g: Any, d: Any, n: int, own: Any, smooth: float, limits: Limits) -> Any:
+    """Return the scores of a side of ``n`` rows, with leaf values smoothed toward ``own``."""
+    share = float(n) / (float(n) + smooth)
+    weight = spread(share) * lane_steps(g, d, limits) + spread(1.0 - share) * own
+    return lane_scores(g, d, weight, limits)
+
+
+@kernel(inner=True)
 def score_cuts(
     sums: Sums, at: int, missing: int, n_filled: int, node: VectorNode, limits: Limits
 ) -> None:
-    """Score the cuts after ``filled`` bins of the column at ``at``, ``WIDTH`` outputs at a time.
+    """Score the cuts after ``filled`` bins of the column at ``at``.
 
     If ``missing`` is not negative, this bin is on the left of every cut.  A side whose ``H +
     lambda`` is 0 makes the score minus infinity.
+    """
+    if node.smooth > 0.0:
+        score_outputs(sums, at, missing, n_filled, node, limits, True)
+    else:
+        score_outputs(sums, at, missing, n_filled, node, limits, False)
+
+
+@kernel(inline=True, inner=True)
+def score_outputs(
+    sums: Sums,
+    at: int,
+    missing: int,
+    n_filled: int,
+    node: VectorNode,
+    limits: Limits,
+    smooths: bool,
+) -> None:
+    """Score cuts as :func:`score_cuts` does, ``WIDTH`` outputs at a time.
+
+    ``smooths`` is a constant, so that the compiler drops the other branches: counting rows in the
+    loop over bins made trees of three classes a tenth slower.
     """
     lanes, cells, n, size, filled = node.lanes, sums.cells, sums.n, node.size, node.filled
     scores, weights = node.cuts[0], node.cuts[1]
@@ -161,8 +231,8 @@ def score_cuts(
             load_floats(lanes, _H_UNIT * size + k),
         )
         g, h = load_floats(lanes, _G * size + k), load_floats(lanes, _H * size + k)
-        penalty = load_floats(lanes, _PENALTY * size + k)
-        g_left, h_left = spread(0.0), spread(0.0)
+        penalty, own = load_floats(lanes, _PENALTY * size + k), load_floats(lanes, _OWN * size + k)
+        g_left, h_left, n_left = spread(0.0), spread(0.0), np.int64(0)
         for e in range(-1 if missing >= 0 else 0, n_filled):
             bin_ = at + (filled[e] if e >= 0 else missing)
             cell = bin_ * sums.width + word
@@ -171,11 +241,17 @@ def score_cuts(
                 h_left = h_left + spread(float(n[bin_])) * h_unit
             else:
                 h_left = h_left + load_floats(cells, cell + N_LANES) * h_unit
+            if smooths:
+                n_left += np.int64(n[bin_])
             if e < 0:
                 continue
             g_right, d_left, d_right = g - g_left, h_left + penalty, h - h_left + penalty
             product = d_left * d_right
-            if limits.plain:
+            if smooths:
+                n_right = node.n_rows - n_left
+                score = smoothed_score(g_left, d_left, n_left, own, node.smooth, limits)
+                score = score + smoothed_score(g_right, d_right, n_right, own, node.smooth, limits)
+            elif limits.plain:
                 score = (g_left * g_left * d_right + g_right * g_right * d_left) / product
             else:
                 score = side_score(g_left, d_left, limits) + side_score(g_right, d_right, limits)
@@ -306,7 +382,7 @@ def gain_of_cut(
         n_left += n_missing
     if last < 0:
         return -math.inf
-    score_cuts(sums, at, absent if is_left else -1, n_filled, node, limits)
+    score_cuts(sums, at, absent if is_left else -1, last + 1, node, limits)
     return scored_gain(node, last, n_left, limits, parent)
 
 

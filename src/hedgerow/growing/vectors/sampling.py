@@ -1,0 +1,186 @@
+"""Row samples of trees with vectors in their leaves.
+
+Where the sample follows the gradients, a row is drawn as if it had one output
+(:mod:`hedgerow.growing.sampling.goss`), whose g and h are the sizes of those of all outputs:
+
+GOSS  the sum over the outputs of ``|g|``.  LightGBM sums over the classes, too (``|g h|``).
+MVS   ``sqrt(sum over k of (g_k / G_k)^2)`` with ``G_k`` the sum of ``|g_k|`` over all rows, and
+      the same of h: of all samples of that size, the one of the least variance of the sum of the
+      gains (Ibragimov and Gusev 2019), each output in a unit of its own.  Without it, rows that
+      matter to an output of small numbers alone would have weights without a bound.
+
+The weight of a row then multiplies the g and h of all its outputs.  With K outputs, a weighted
+number is at most ``2 K / s`` times the mean of its output: the unit scale.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.core.gradients import BLOCK, power_of_two
+from hedgerow.growing.core.state import (
+    COUNT_G_SUM,
+    COUNT_H_SUM,
+    GOSS,
+    IS_G_EXPONENT,
+    IS_UNIT_SCALE,
+    MVS,
+    UNIFORM,
+    Options,
+    Outputs,
+    Rows,
+    Sampler,
+    Settings,
+    Threads,
+)
+from hedgerow.growing.sampling.goss import draw_rows, unit_scale
+from hedgerow.growing.sampling.thresholds import LARGEST
+from hedgerow.growing.vectors.gradients import choose_dropped, write_words
+from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.primitives.intrinsics import float_of_bits
+from hedgerow.params import BoostParams
+
+
+@kernel(inner=True)
+def factors_of(sampler: Sampler, outputs: Outputs, output: int, n_rows: int) -> tuple[float, float]:
+    """What fixed g and h of an output count for in the sizes of rows."""
+    n_outputs = len(outputs.scalars)
+    if sampler.method == GOSS:
+        most = outputs.scalars[0, IS_G_EXPONENT]
+        for k in range(1, n_outputs):
+            most = max(most, outputs.scalars[k, IS_G_EXPONENT])
+        return power_of_two(outputs.scalars[output, IS_G_EXPONENT] - most) / n_outputs, 0.0
+    g_sum, h_sum = np.int64(0), np.int64(0)
+    for t in range(len(outputs.measured)):
+        g_sum += outputs.measured[t, output, 0]
+        h_sum += outputs.measured[t, output, 1]
+    whole = 0.5 * sampler.rate * LARGEST * n_rows / n_outputs
+    return whole / float(g_sum) if g_sum > 0 else 0.0, whole / float(h_sum) if h_sum > 0 else 0.0
+
+
+@kernel(inner=True)
+def add_sizes(
+    quantized: np.ndarray,
+    factors: tuple[float, float],
+    squares: bool,
+    place: tuple[int, int],
+    sizes: FloatArray,
+) -> None:
+    """Add the sizes of g and h of rows ``place``, or their squares, to ``sizes``."""
+    first, two, one = np.uint64(place[0]), np.uint64(2), np.uint64(1)
+    g_sizes, h_sizes = sizes[0], sizes[1]
+    for i in range(np.uint64(place[1] - place[0])):
+        g = abs(np.float64(quantized[two * (first + i)])) * factors[0]
+        h = np.float64(quantized[two * (first + i) + one]) * factors[1]
+        g_sizes[i] += g * g if squares else g
+        h_sizes[i] += h * h if squares else h
+
+
+@kernel(inner=True)
+def write_sizes(
+    sizes: FloatArray,
+    squares: bool,
+    place: tuple[int, int],
+    quantized: np.ndarray,
+    counts: IntArray,
+) -> None:
+    """Write the sizes of rows ``place`` as the fixed g and h of one output; add them up.
+
+    Sizes that are cut off exceed every threshold, whether they are cut off or not.
+    """
+    first, two, one = np.uint64(place[0]), np.uint64(2), np.uint64(1)
+    most = np.float64(LARGEST)
+    g_sizes, h_sizes = sizes[0], sizes[1]
+    for i in range(np.uint64(place[1] - place[0])):
+        g, h = g_sizes[i], h_sizes[i]
+        if squares:
+            g, h = np.sqrt(g), np.sqrt(h)
+        quantized[two * (first + i)] = np.int32(min(np.rint(g), most))
+        quantized[two * (first + i) + one] = np.int32(min(np.rint(h), most))
+        counts[COUNT_G_SUM] += np.int64(np.rint(g))
+        counts[COUNT_H_SUM] += np.int64(np.rint(h))
+
+
+@kernel(inner=True)
+def join_outputs(
+    sampler: Sampler,
+    n_rows: int,
+    outputs: Outputs,
+    place: tuple[int, int],
+    sizes: FloatArray,
+    quantized: np.ndarray,
+    counts: IntArray,
+) -> None:
+    """Write the sizes of the gradients of the rows at ``place``, over all outputs."""
+    squares = sampler.method == MVS
+    counts[COUNT_G_SUM], counts[COUNT_H_SUM] = 0, 0
+    for first in range(place[0], place[1], BLOCK):
+        some = (first, min(first + BLOCK, place[1]))
+        for i in range(BLOCK):
+            sizes[0, i], sizes[1, i] = 0.0, 0.0
+        for output in range(len(outputs.scalars)):
+            factors = factors_of(sampler, outputs, output, n_rows)
+            add_sizes(outputs.quantized[output], factors, squares, some, sizes)
+        write_sizes(sizes, squares, some, quantized, counts)
+
+
+@kernel(inner=True)
+def weigh_rows(
+    quantized: np.ndarray,
+    weights: FloatArray,
+    scale: float,
+    marks: np.ndarray,
+    place: tuple[int, int],
+    measured: IntArray,
+) -> None:
+    """Multiply the numbers of the rows at ``place`` by the weights; add up those of the sample."""
+    two, one, most = np.uint64(2), np.uint64(1), np.float64(LARGEST)
+    g_sum, h_sum = np.int64(0), np.int64(0)
+    for i in range(np.uint64(place[0]), np.uint64(place[1])):
+        factor, mark = weights[i] / scale, np.int64(marks[i])
+        # Rows outside the sample may have any weight.
+        g = np.int64(min(max(np.rint(quantized[two * i] * factor), -most), most))
+        h = np.int64(min(np.rint(quantized[two * i + one] * factor), most))
+        quantized[two * i] = np.int32(g)
+        quantized[two * i + one] = np.int32(h)
+        g_sum += mark * abs(g)
+        h_sum += mark * h
+    measured[0], measured[1] = g_sum, h_sum
+
+
+@kernel(inline=True, inner=True)
+def draw_vectors(
+    thread: int,
+    team: ThreadTeam,
+    settings: Settings,
+    rows: Rows,
+    threads: Threads,
+    outputs: Outputs,
+    options: Options,
+) -> None:
+    """Put the tree's rows to the front of the row ids, and write the words of the rows."""
+    sampler, scalars = options.sampler, outputs.scalars[0]
+    place = share(settings.n_rows, thread, team.n_threads)
+    blocks, counts = threads.blocks[thread], threads.counts
+    if sampler.method != UNIFORM:
+        quantized = rows.quantized
+        join_outputs(sampler, settings.n_rows, outputs, place, blocks, quantized, counts[thread])
+        barrier(team)
+    draw_rows(thread, team, settings, rows, counts, scalars, options)
+    if sampler.method != UNIFORM:
+        scale = float_of_bits(scalars[IS_UNIT_SCALE])
+        for output in range(len(outputs.scalars)):
+            numbers, sums = outputs.quantized[output], outputs.measured[thread, output]
+            weigh_rows(numbers, sampler.weights, scale, rows.scratch, place, sums)
+        barrier(team)
+    if thread == 0:
+        choose_dropped(outputs, settings.n_rows)
+    barrier(team)
+    write_words(settings, outputs, place, blocks[0])
+
+
+def scale_of_vectors(params: BoostParams, n_outputs: int) -> float:
+    """What the units of fixed numbers are multiplied by, once the rows are sampled."""
+    return unit_scale(params) * (n_outputs if params.sampling == "mvs" else 1)

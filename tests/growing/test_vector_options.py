@@ -1,0 +1,240 @@
+"""Options of trees with vector leaves, against trees that try every cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow import HedgerowRegressor
+from hedgerow.growing.sampling.draws import ROW_STREAM
+from hedgerow.kernels.primitives.hashing import hash64
+from hedgerow.kernels.splits.growth import CUT_STREAM
+from tests.reference.naive_vector import Asked, goss_weights, grow, grow_levels, mvs_weights
+
+SEED, N_OUTPUTS = 7, 3
+RULES = {"reg_lambda": 1.0, "reg_alpha": 0.0, "gamma": 0.0, "min_samples_leaf": 5}
+RULES |= {"min_child_weight": 1e-3, "max_delta_step": 0.0}
+
+
+def problem(n_rows: int = 150, seed: int = 0, missing: float = 0.1) -> tuple[Any, Any]:
+    """Return a table with ties and missing values, and three targets."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 4)).round(1)
+    a, b, c, _ = X.T.copy()
+    X[rng.random(X.shape) < missing] = np.nan
+    Y = np.column_stack([a + b**2, 3.0 * c - a, 0.1 * b])
+    return X, Y + 0.05 * rng.normal(size=Y.shape)
+
+
+def first_tree(
+    X: Any, Y: Any, policy: str = "leafwise", rules: Any = RULES, **options: Any
+) -> tuple[Any, Any]:
+    """Return the vectors of a model's first tree for the rows, and the gradients behind them."""
+    shape: Any = {"max_depth": 3} if policy == "symmetric" else {"max_leaves": 8}
+    model = HedgerowRegressor(
+        n_estimators=1, learning_rate=1.0, multi_strategy="multi_output_tree", grow_policy=policy,
+        early_stopping=False, subsample=options.pop("subsample", 1.0), colsample_bynode=1.0,
+        random_state=SEED, **shape, **rules, **options,
+    ).fit(X, Y)  # fmt: skip
+    assert model.booster_.num_trees == 1
+    assert model.booster_.model.forest.vectors is not None
+    base = Y.mean(axis=0)
+    return model.predict(X) - base, (base - Y).T
+
+
+def naive_tree(X: Any, g: Any, policy: str, asked: Asked, rules: Any = RULES) -> np.ndarray:
+    """Return the vectors of the tree that tries every cut, for squared errors."""
+    naive, h = rules | {"longest": rules["max_delta_step"] or np.inf}, np.ones_like(g)
+    if policy == "symmetric":
+        return grow_levels(X, g, h, naive, 3, asked)
+    return grow(X, g, h, naive, 8, asked)
+
+
+def hashed(seed: int, stream: int, index: int) -> int:
+    return int(hash64(np.uint64(seed), np.uint64(stream), np.uint64(index)))
+
+
+def drawn_cuts(policy: str) -> dict[str, Any]:
+    """Return the random cuts of the first tree."""
+
+    def key_of(key: int, side: int) -> int:
+        if policy == "symmetric":
+            return hashed(SEED, CUT_STREAM, side)
+        return hashed(key, CUT_STREAM, side)
+
+    return {
+        "draw": lambda key, feature, n: hashed(key, CUT_STREAM, feature) % n,
+        "key_of": key_of,
+        "root_key": hashed(SEED, CUT_STREAM, 0),
+    }
+
+
+GIVEN = {"feature": 3, "threshold": 0.25, "right": {"feature": 1, "threshold": -0.35}}
+NAIVE_GIVEN = ((3, 0.25, -1, 1), (1, -0.35, -1, -1))
+FACTORS = (0.2, 1.0, 0.05, 3.0)
+
+
+def options_of(names: tuple[str, ...], policy: str) -> tuple[dict[str, Any], Asked]:
+    """Return parameters, and the same for the tree that tries every cut."""
+    params: dict[str, Any] = {}
+    asked: dict[str, Any] = {}
+    if "smooth" in names:
+        params["path_smooth"] = asked["smooth"] = 12.0
+    if "penalties" in names:
+        params["feature_penalties"] = list(FACTORS)
+        asked["factors"] = FACTORS
+    if "drawn" in names:
+        params["extra_trees"] = True
+        asked |= drawn_cuts(policy)
+    if "given" in names:
+        params["forced_splits"] = GIVEN
+        asked["given"] = NAIVE_GIVEN
+    return params, Asked(**asked)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("smooth",),
+        ("penalties",),
+        ("drawn",),
+        ("given",),
+        ("smooth", "penalties"),
+        ("smooth", "drawn"),
+        ("given", "penalties", "drawn"),
+        ("given", "smooth", "penalties", "drawn"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["leafwise", "symmetric"])
+@pytest.mark.parametrize(
+    "rules", [RULES, RULES | {"gamma": 0.05, "reg_alpha": 0.3, "max_delta_step": 0.7}]
+)
+def test_options_are_those_of_trying_every_cut(names, policy, rules) -> None:
+    if policy == "symmetric" and "given" in names:
+        pytest.skip("splits of levels are given as a chain: see the test below")
+    X, Y = problem()
+    params, asked = options_of(names, policy)
+    found, g = first_tree(X, Y, policy, rules, **params)
+    expected = naive_tree(X, g, policy, asked, rules)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    without, _ = first_tree(X, Y, policy, rules)
+    assert not np.allclose(found, without)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    smooth=st.sampled_from([0.0, 0.5, 40.0]),
+    factors=st.none() | st.tuples(*[st.sampled_from([0.0, 0.3, 1.0, 2.0])] * 4).filter(any),
+    is_drawn=st.booleans(),
+    missing=st.sampled_from([0.0, 0.3]),
+    policy=st.sampled_from(["leafwise", "symmetric"]),
+)
+def test_any_options_are_those_of_trying_every_cut(
+    seed, smooth, factors, is_drawn, missing, policy
+) -> None:
+    X, Y = problem(80, seed, missing)
+    params: dict[str, Any] = {"path_smooth": smooth, "extra_trees": is_drawn}
+    if factors is not None:
+        params["feature_penalties"] = list(factors)
+    asked = Asked(smooth=smooth, factors=factors, **(drawn_cuts(policy) if is_drawn else {}))
+    found, g = first_tree(X, Y, policy, **params)
+    np.testing.assert_allclose(found, naive_tree(X, g, policy, asked), rtol=1e-6, atol=1e-6)
+
+
+def test_levels_begin_with_the_splits() -> None:
+    X, Y = problem()
+    chain = {"feature": 3, "threshold": 0.25}
+    chain |= {side: {"feature": 1, "threshold": -0.35} for side in ("left", "right")}
+    found, g = first_tree(X, Y, "symmetric", forced_splits=chain)
+    asked = Asked(given=NAIVE_GIVEN)
+    np.testing.assert_allclose(found, naive_tree(X, g, "symmetric", asked), rtol=1e-6, atol=1e-6)
+
+
+def chances(n_rows: int) -> np.ndarray:
+    """Return the random number from 0 to 1 that decides whether a row is in the first sample."""
+    return np.array([hashed(SEED, ROW_STREAM, i) for i in range(n_rows)]) / 2.0**64
+
+
+@pytest.mark.parametrize("method", ["goss", "mvs"])
+def test_samples_follow_the_gradients_of_all_outputs(method) -> None:
+    X, Y = problem(400)
+    share = {} if method == "goss" else {"subsample": 0.5}
+    found, g = first_tree(X, Y, sampling=method, **share)
+    hashes, h = chances(len(X)), np.ones_like(g)
+    if method == "goss":
+        weights = goss_weights(g, 0.2, 0.1, hashes)
+    else:
+        weights = mvs_weights(g, h, 0.5, hashes)
+    rows = np.flatnonzero(weights)
+    assert 0.2 * len(X) < len(rows) < 0.6 * len(X)
+    rules = RULES | {"longest": np.inf}
+    expected = grow(X, g * weights, h * weights, rules, 8, rows=rows)
+    # Rows outside the sample are in leaves too, but the naive tree knows only its own rows.
+    np.testing.assert_allclose(found[rows], expected[rows], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sampling": "goss"},
+        {"sampling": "mvs", "subsample": 0.4, "path_smooth": 3.0},
+        {"extra_trees": True, "path_smooth": 2.0, "feature_penalties": [1.0, 0.4, 0.0, 2.0]},
+        {"forced_splits": GIVEN, "extra_trees": True, "sampling": "goss"},
+        {"grow_policy": "depthwise", "extra_trees": True, "path_smooth": 2.0},
+        {
+            "grow_policy": "symmetric",
+            "max_depth": 4,
+            "extra_trees": True,
+            "sampling": "mvs",
+            "subsample": 0.6,
+        },
+    ],
+)
+def test_threads_leave_no_trace(options) -> None:
+    X, Y = problem(9000, 3)
+    asked: dict[str, Any] = {"n_estimators": 4, "multi_strategy": "multi_output_tree"}
+    asked |= {"early_stopping": False, **options}
+    first, *others = (HedgerowRegressor(n_jobs=n, **asked).fit(X, Y).predict(X) for n in (1, 2, 3))
+    assert len(np.unique(first, axis=0)) > 30
+    for other in others:
+        np.testing.assert_array_equal(other, first)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"extra_trees": True},
+        {"path_smooth": 20.0},
+        {"feature_penalties": [0.1, 1.0, 1.0, 1.0]},
+        {"sampling": "goss"},
+        {"sampling": "mvs", "subsample": 0.5},
+    ],
+)
+def test_category_columns_know_the_options(options) -> None:
+    """Two equal targets give the tree of one, with sets of categories too."""
+    rng = np.random.default_rng(4)
+    X, Y = problem(1500, 4, missing=0.0)
+    X[:, 0] = rng.integers(0, 12, len(X))
+    y = Y[:, 0] + np.where(np.isin(X[:, 0], [1, 4, 7]), 2.0, 0.0)
+    asked: dict[str, Any] = {"n_estimators": 3, "early_stopping": False, "subsample": 1.0}
+    asked |= {"categorical_features": [0], "min_data_per_group": 20, **options}
+    one = HedgerowRegressor(**asked).fit(X, y)
+    two = HedgerowRegressor(multi_strategy="multi_output_tree", **asked).fit(X, np.c_[y, y])
+    assert two.booster_.model.forest.vectors is not None
+    np.testing.assert_allclose(two.predict(X)[:, 1], one.predict(X), rtol=1e-3, atol=2e-3)
+    assert (two.booster_.feature_importance("split") > 0)[0]
+
+
+def test_automatic_strategies_are_vectors_with_these_options() -> None:
+    X, Y = problem(200)
+    for options in (
+        {"path_smooth": 1.0}, {"extra_trees": True}, {"sampling": "goss"},
+        {"feature_penalties": [1.0, 0.5, 1.0, 1.0]}, {"forced_splits": GIVEN},
+    ):  # fmt: skip
+        model = HedgerowRegressor(n_estimators=3, early_stopping=False, **options).fit(X, Y)
+        assert model.booster_.num_trees == 3, options
