@@ -127,7 +127,7 @@ def test_estimators_of_several_targets_are_warm_started() -> None:
     "params",
     [
         {"multi_strategy": "one_output_per_tree"},
-        {"path_smooth": 1.0},
+        {"bundle_features": True},
         {"tree_method": "exact"},
     ],
     ids=str,

@@ -146,7 +146,9 @@ def test_many_classes_share_their_trees() -> None:
     asked = HedgerowClassifier(random_state=0, multi_strategy="one_output_per_tree").fit(X, y)
     assert "multi_strategy" not in asked.chosen_params_
     assert asked.booster_.num_trees == 9 * asked.n_iter_
-    other = HedgerowClassifier(random_state=0, path_smooth=1.0).fit(X, y)
+    smooth = HedgerowClassifier(random_state=0, path_smooth=1.0).fit(X, y)
+    assert smooth.chosen_params_["multi_strategy"] == "multi_output_tree"
+    other = HedgerowClassifier(random_state=0, bundle_features=True).fit(X, y)
     assert other.chosen_params_["multi_strategy"] == "one_output_per_tree"
     few = HedgerowClassifier(random_state=0).fit(X, y % 7)
     assert few.chosen_params_["multi_strategy"] == "one_output_per_tree"

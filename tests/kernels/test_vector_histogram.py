@@ -192,6 +192,7 @@ def test_the_best_cut_is_that_of_trying_all(
         np.int64(0), np.int64(len(rows)), np.zeros((n_outputs, 2), np.int64), units,
         Units(8.0, 1.0 if constant else 8.0), np.full(LANE_ROWS * size, np.nan), np.int64(size),
         np.zeros(FILLED_SIZE, np.int64), np.full((2, FILLED_SIZE * 8), np.nan),
+        np.int64(0), np.float64(0.0),
     )  # fmt: skip
     sum_totals(case.sums, np.int64(0), np.int64(case.n_bins[0]), np.int64(STRIDE), node)
     np.testing.assert_array_equal(node.totals[:, 0], case.g[rows].sum(axis=0))

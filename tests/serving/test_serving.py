@@ -372,7 +372,8 @@ def test_requests_that_take_too_long_and_queues_that_are_full(slow_path) -> None
         with ThreadPoolExecutor(6) as pool:
             found = list(pool.map(lambda _: server.ask("POST", "/predict", body), range(6)))
         statuses = {status for status, _ in found}
-        assert statuses <= {200, 503, 504}
+        # 408: on a busy machine, reading the body alone may exceed the time.
+        assert statuses <= {200, 408, 503, 504}
         assert {503, 504} <= statuses
         # Small requests pass by meanwhile, and all is well afterwards.
         assert server.ask("POST", "/predict", {"records": slow_body(1)["records"]})[0] == 200
