@@ -211,7 +211,7 @@ def keep_best(
     else:
         gain = keep_vector(vectors, best, child, node, score, rules, options.constraints)
     take_split(tree, scalars, node, split, gain)
-    if score == np.inf and gain >= 0.0:
+    if score == np.inf:
         tree.table[node, NODE_OPEN] = 2
 
 

@@ -395,7 +395,7 @@ def weights_of(options: Options, rows: RowArray) -> FloatArray | None:
     Returns
     -------
     float64 (len(rows),) or None
-        Known with ``leaf_estimation="line_search"`` only.
+        Known with ``leaf_estimation="line_search"``, and for vector leaves.
     """
     if len(options.sampler.weights) == 0:
         return None
