@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,27 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
     That are losses of the user's and kernels that only other kernels call.  A kernel
     that is missing from the built library is a failure.
     """
-    try:
+    with _skipped_without_compiler():
         return (yield)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Skip properties at their first example: hypothesis shrinks what it takes for a failure."""
+    if compile_policy() != "never":
+        return
+    # Parametrized tests share their function.
+    properties = {
+        test for item in items if hasattr(test := getattr(item, "obj", None), "hypothesis")
+    }
+    for test in properties:
+        handle = test.hypothesis
+        handle.inner_test = _skipped_without_compiler()(handle.inner_test)
+
+
+@contextmanager
+def _skipped_without_compiler() -> Iterator[None]:
+    try:
+        yield
     except CompilationError as error:
         if error.could_be_built:
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,13 +80,10 @@ def draw(quantized, params, n_threads=1, number=0, narrow=False):
     counts[:, layout.COUNT_H_SUM] = [part[:, 1].sum() for part in parts]
     thread_team = ThreadTeam(n_threads, np.zeros(SIGNAL_SIZE, dtype=np.int64), *wait_addresses())
     shared = (thread_team, settings, sampler, rows, counts, scalars)
-    team = [
-        threading.Thread(target=sample_by_gradient, args=(t, *shared)) for t in range(n_threads)
-    ]
-    for member in team:
-        member.start()
-    for member in team:
-        member.join()
+    with ThreadPoolExecutor(n_threads) as team:
+        ends = [team.submit(sample_by_gradient, t, *shared) for t in range(n_threads)]
+        for end in ends:
+            end.result()
     return Drawn(
         rows.rows[:n_rows].copy(),
         int(scalars[layout.IS_N_ROWS]),
