@@ -43,24 +43,30 @@ _LEVEL = Interval(0.0, 1.0, low_open=True, high_open=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Huber(RowLoss):
-    """Huber's loss (1964)."""
+class _OfDelta(RowLoss):
+    """A loss of residuals that grows more slowly where they are larger than ``delta``."""
 
-    name: ClassVar[str] = "huber"
     of_residuals: ClassVar[bool] = True
     squares: ClassVar[bool] = True
-    constant_hessian: ClassVar[bool] = True
     n_outputs: int = 1
     delta: float = 1.0
 
     def __post_init__(self) -> None:
         check_number(self.delta, "delta", _DELTA)
 
-    def kernel(self) -> Callable[..., Any]:
-        return row_kernels.huber
-
     def numbers(self, output: int) -> FloatArray:
         return np.array([float(self.delta)])
+
+
+@dataclass(frozen=True, slots=True)
+class Huber(_OfDelta):
+    """Huber's loss (1964)."""
+
+    name: ClassVar[str] = "huber"
+    constant_hessian: ClassVar[bool] = True
+
+    def kernel(self) -> Callable[..., Any]:
+        return row_kernels.huber
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         size = np.abs(raw[0] - target)
@@ -73,23 +79,13 @@ class Huber(RowLoss):
 
 
 @dataclass(frozen=True, slots=True)
-class PseudoHuber(RowLoss):
+class PseudoHuber(_OfDelta):
     """``delta**2 (sqrt(1 + (r / delta)**2) - 1)``, as in XGBoost."""
 
     name: ClassVar[str] = "pseudo_huber"
-    of_residuals: ClassVar[bool] = True
-    squares: ClassVar[bool] = True
-    n_outputs: int = 1
-    delta: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_number(self.delta, "delta", _DELTA)
 
     def kernel(self) -> Callable[..., Any]:
         return row_kernels.pseudo_huber
-
-    def numbers(self, output: int) -> FloatArray:
-        return np.array([float(self.delta)])
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         r = raw[0] - target
@@ -103,23 +99,13 @@ class PseudoHuber(RowLoss):
 
 
 @dataclass(frozen=True, slots=True)
-class Fair(RowLoss):
+class Fair(_OfDelta):
     """``delta**2 (|r| / delta - log(1 + |r| / delta))`` (Fair 1974), as in LightGBM."""
 
     name: ClassVar[str] = "fair"
-    of_residuals: ClassVar[bool] = True
-    squares: ClassVar[bool] = True
-    n_outputs: int = 1
-    delta: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_number(self.delta, "delta", _DELTA)
 
     def kernel(self) -> Callable[..., Any]:
         return row_kernels.fair
-
-    def numbers(self, output: int) -> FloatArray:
-        return np.array([float(self.delta)])
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         size = np.abs(raw[0] - target)
