@@ -621,6 +621,7 @@ import numpy as np
 from hedgerow import Dataset, estimate_memory, train
 n_rows, n_features, kind = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 params = {"n_estimators": 3, "early_stopping": False, "n_jobs": 2} | eval(sys.argv[4])
+n_outputs = 8 if params.get("objective") == "softmax" else 1
 rng = np.random.default_rng(0)
 def data(n_rows):
     if kind == "categories":
@@ -630,7 +631,8 @@ def data(n_rows):
         X = {f"c{j}": pd.Categorical.from_codes(codes[j], names) for j in range(n_features)}
         return Dataset(pd.DataFrame(X), codes[0])
     X = rng.normal(size=(n_rows, n_features))
-    return Dataset(X.astype(kind), X[:, 0])
+    y = X[:, 0] if n_outputs == 1 else np.arange(n_rows) % n_outputs
+    return Dataset(X.astype(kind), y)
 def bytes_of(name):
     for line in open("/proc/self/status"):
         if line.startswith(name):
@@ -640,7 +642,7 @@ rows = data(n_rows)
 open("/proc/self/clear_refs", "w").write("5")  # the peak begins anew
 before = bytes_of("VmRSS")
 train(params, rows)
-print(bytes_of("VmHWM") - before, rows.estimate_memory(params).peak)
+print(bytes_of("VmHWM") - before, rows.estimate_memory(params, n_outputs=n_outputs).peak)
 """
 
 
@@ -656,6 +658,7 @@ print(bytes_of("VmHWM") - before, rows.estimate_memory(params).peak)
         (400_000, 20, "float64", {"tree_method": "exact"}),
         (400_000, 20, "float32", {"tree_method": "approx"}),
         (200_000, 20, "float64", {"tree_method": "exact", "early_stopping": "cv"}),
+        (200_000, 20, "float64", {"multi_strategy": "multi_output_tree", "objective": "softmax"}),
     ],
 )
 def test_an_estimate_is_near_the_growth_of_the_process(asked) -> None:
@@ -724,6 +727,28 @@ def test_estimates_of_sorted_columns_and_folds() -> None:
     assert 4.5 * hist.matrix < folds.matrix < 6 * hist.matrix
     sorted_folds = estimate_memory((n, p), {**off, "early_stopping": "cv", "tree_method": "exact"})
     assert sorted_folds.table == 5 * n * p * 8
+
+
+def test_estimates_of_vector_leaves() -> None:
+    shape, off = (10_000, 6), {"early_stopping": False, "n_jobs": 1}
+    vectors = {**off, "multi_strategy": "multi_output_tree"}
+    classes = {"objective": "softmax"}
+    single = estimate_memory(shape, {**off, **classes}, n_outputs=8)
+    shared = estimate_memory(shape, {**vectors, **classes}, n_outputs=8)
+    assert shared.gradients == single.gradients + 10_000 * (8 * 8 + 4 * 16)
+    assert shared.histograms > single.histograms
+    assert shared.trees < single.trees / 2
+    goss = estimate_memory(shape, {**vectors, **classes, "sampling": "goss"}, n_outputs=8)
+    assert goss.gradients == shared.gradients + 10_000 * 8
+    # Several targets share their trees unless an option is in the way.
+    assert estimate_memory(shape, off, n_outputs=3) == estimate_memory(shape, vectors, n_outputs=3)
+    apart = estimate_memory(shape, {**off, "monotone_constraints": [1] * 6}, n_outputs=3)
+    assert apart.gradients < estimate_memory(shape, off, n_outputs=3).gradients
+    levels = estimate_memory(shape, {**off, "objective": "quantile", "quantile": [0.1, 0.9]})
+    assert levels.trees == 2 * estimate_memory(shape, off).trees
+    for wrong in ({}, {"monotone_constraints": [1] * 6}):
+        with pytest.raises(ParameterError, match="multi_output_tree"):
+            estimate_memory(shape, {**vectors, **wrong}, n_outputs=3 if wrong else 1)
 
 
 def test_estimates_that_cannot_be() -> None:

@@ -8,7 +8,8 @@
                ``early_stopping="cv"`` takes the rows of all folds from the bins instead
     cuts       up to about 200,000 rows, by column, during the search for cuts
     matrix     bins of the training rows by row and by column, of validation rows by row
-    gradients  of each row: g and h as integers, precise and packed, and its row index
+    gradients  of each row: g and h as integers, precise and packed, and its row index; with
+               vector leaves also g and h of each output
     scores     targets, raw scores, weights, and probabilities if the loss stores them
     histograms and trees
 
@@ -31,6 +32,7 @@ import numpy as np
 
 from hedgerow.advanced import flat
 from hedgerow.boosting.loop.rounds import threads_for
+from hedgerow.boosting.loop.strategy import holds_vectors, resolve_strategy
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, sampled_rows
 from hedgerow.data.binning.matrix import PAD, tile_shape
@@ -39,10 +41,13 @@ from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.growing.core.grower import CELL_BYTES, most_slots
-from hedgerow.growing.core.setup import most_leaves
+from hedgerow.growing.core.setup import has_constant_hessian, most_leaves
+from hedgerow.growing.sampling.goss import follows_gradients
+from hedgerow.kernels.histograms.vector_histogram import width_of
 from hedgerow.kernels.prediction.slopes import TERMS
-from hedgerow.objectives import PARAMETERS, make_objective
+from hedgerow.objectives import PARAMETERS, Objective, make_objective
 from hedgerow.objectives.precomputed import prepared_shape
+from hedgerow.objectives.targets import several_targets
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -148,7 +153,7 @@ def estimate_memory(
         As for :func:`hedgerow.train`.  With early stopping, rows are held out, which
         copies the table.
     n_outputs : int, default=1
-        Number of raw scores of a row: the number of classes, if more than two.
+        Number of raw scores of a row: the number of classes if more than two, or of targets.
 
     Returns
     -------
@@ -157,8 +162,9 @@ def estimate_memory(
     Raises
     ------
     ParameterError
-        For unknown parameters, and for ``tree_method="exact"`` or ``"approx"`` with a
-        sparse table or categories, which a fit rejects, too.
+        For parameters that a fit rejects: unknown ones, ``tree_method="exact"`` or ``"approx"``
+        with a sparse table or categories, vector leaves for one output or with monotone
+        constraints.
     DataError
         If ``X`` has no shape; if it is sparse, unless ``bundle_features=False``, because
         the memory of a row depends on the bundles.
@@ -173,6 +179,7 @@ def estimate_memory(
     shape = _shape_of(X)
     trees, stopping, objective, n_jobs = _read_params(params, n_outputs)
     shape.check(trees)
+    n_outputs = objective.n_outputs
     n_rows, n_aside, n_at_once = shape.n_rows, 0, 1
     sets_aside = stopping.is_on(n_rows, False) and not stopping.by_out_of_bag
     if stopping.by_folds:
@@ -184,39 +191,70 @@ def estimate_memory(
     leaves = most_leaves(trees, n_train)
     # Trees with one output for each leaf may use fewer threads.
     n_threads = threads_for(resolve_threads(n_jobs), n_train, shape.n_features, n_outputs)
-    prepared = prepared_shape(objective, n_train)
-    form = _binned if trees.tree_method == "hist" else _sorted
-    form_bytes = form(shape, trees, n_train, n_aside, leaves, n_threads)
+    prepared, outputs = prepared_shape(objective, n_train), _Outputs.of(trees, objective)
+    bins = trees.tree_method == "hist"
+    if bins:
+        sizes = _binned(shape, trees, n_train, n_aside, leaves, n_threads, outputs.cell_bytes)
+    else:
+        sizes = _sorted(shape, n_train, leaves, n_threads)
     scores = 8 * (n_rows * (1 + sets_aside + n_outputs) + prepared[0] * prepared[1])
     # Rows of folds are taken from the bins of all rows, or from the table if it is sorted.
-    n_copies = shape.copies + (n_at_once if form is _sorted else not stopping.by_folds) * sets_aside
-    matrix = form_bytes["matrix"] * n_at_once
+    n_copies = shape.copies + (not stopping.by_folds if bins else n_at_once) * sets_aside
+    matrix = sizes["matrix"] * n_at_once
     if trees.linear_leaves:  # values as floats, once for all rows, and again for each fold
         matrix += 8 * shape.n_features * n_rows * (1 + stopping.by_folds * n_at_once)
         matrix += 8 * (2 + TERMS) * n_train * n_at_once
-    if stopping.by_folds and form is _binned:
+    if stopping.by_folds and bins:
         matrix += _binned(shape, trees, n_rows, 0, leaves, n_threads)["matrix"]
     return MemoryEstimate(
         n_rows=n_rows,
         n_features=shape.n_features,
         reading=n_rows * shape.reading,
         table=n_copies * n_rows * shape.bytes_of_row,
-        cuts=form_bytes["cuts"],
+        cuts=sizes["cuts"],
         matrix=matrix,
-        gradients=_ROW_BYTES * n_train * n_at_once,
+        gradients=outputs.row_bytes * n_train * n_at_once,
         scores=scores * n_at_once,
-        histograms=form_bytes["histograms"] * n_at_once,
-        trees=_NODE_BYTES
+        histograms=sizes["histograms"] * n_at_once,
+        trees=outputs.node_bytes
         * trees.n_estimators
         * trees.num_parallel_tree
-        * n_outputs
         * (2 * leaves - 1)
         * n_at_once,
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    """Bytes of a row for gradients, of a bin's sums, and of a node of each round's trees."""
+
+    row_bytes: int
+    cell_bytes: int
+    node_bytes: int
+
+    @classmethod
+    def of(cls, trees: BoostParams, objective: Objective) -> _Outputs:
+        """Return the sizes for one tree for each output, or for one tree with vector leaves."""
+        n_outputs = objective.n_outputs
+        if not holds_vectors(trees):
+            return cls(_ROW_BYTES, CELL_BYTES, _NODE_BYTES * n_outputs)
+        width = width_of(n_outputs, has_constant_hessian(objective, None, trees))
+        weights = 8 * follows_gradients(trees)
+        return cls(
+            row_bytes=_ROW_BYTES + 8 * n_outputs + 4 * width + weights,
+            cell_bytes=4 * (width + 1),
+            node_bytes=_NODE_BYTES + 16 * n_outputs,  # in the tree and in the model
+        )
+
+
 def _binned(
-    shape: _TableShape, trees: BoostParams, n_train: int, n_aside: int, leaves: int, n_threads: int
+    shape: _TableShape,
+    trees: BoostParams,
+    n_train: int,
+    n_aside: int,
+    leaves: int,
+    n_threads: int,
+    cell_bytes: int = CELL_BYTES,
 ) -> dict[str, int]:
     """Return the memory of cuts, bins and histograms."""
     n_tiles, _, width = tile_shape(shape.n_features)
@@ -227,13 +265,11 @@ def _binned(
         "cuts": n_looked_at * (shape.bytes_of_row + 8 * (1 + n_threads)),
         "matrix": (n_train + PAD) * (n_tiles * width + shape.n_features)
         + (n_aside + PAD if n_aside else 0) * n_tiles * width,
-        "histograms": CELL_BYTES * cells * (most_slots(leaves, cells) + 2 + n_threads),
+        "histograms": cell_bytes * cells * (most_slots(leaves, cells, cell_bytes) + 2 + n_threads),
     }
 
 
-def _sorted(
-    shape: _TableShape, trees: BoostParams, n_train: int, n_aside: int, leaves: int, n_threads: int
-) -> dict[str, int]:
+def _sorted(shape: _TableShape, n_train: int, leaves: int, n_threads: int) -> dict[str, int]:
     """Return the memory of sorting, sorted columns and, in place of histograms, node offsets."""
     entries = ENTRY_BYTES * n_train * shape.n_features
     at_once = min(COLUMNS_AT_ONCE, -(-shape.n_features // n_threads))
@@ -360,7 +396,10 @@ def _read_params(
         if isinstance(name, str)
         else make_objective("huber")
     )
-    return trees, stopping, objective, given.get("n_jobs")
+    if objective.n_outputs == 1 and n_outputs > 1:
+        single = objective
+        objective = several_targets(lambda _: single, np.zeros((1, n_outputs)))
+    return resolve_strategy(trees, objective), stopping, objective, given.get("n_jobs")
 
 
 __all__ = ["MemoryEstimate", "estimate_memory"]
