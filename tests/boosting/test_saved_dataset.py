@@ -116,7 +116,16 @@ def test_queries_positions_and_groups(tmp_path) -> None:
     weight = {f"q{i}": 1.0 + i for i in range(40)}
     rows = Dataset(X, labels, weight, qid=qid, position=place)
     ranked = {**FEW, "objective": "lambdarank"}
-    assert bytes_of(ranked, again(rows, tmp_path)) == bytes_of(ranked, rows)
+    saved = again(rows, tmp_path)
+    assert bytes_of(ranked, saved) == bytes_of(ranked, rows)
+    assert saved.qid.tolist() == qid.tolist()
+    later = Dataset(X, labels, weight, qid=saved.qid, position=place)  # weights of queries
+    assert bytes_of(ranked, later) == bytes_of(ranked, rows)
+    for queries in (RNG.integers(5, 40, N), qid.astype(object), np.array([(q, 1) for q in qid])):
+        items = np.empty(N, dtype=object)
+        items[:] = [tuple(q) if isinstance(q, np.ndarray) else q for q in queries]
+        rows = Dataset(X, labels, qid=items)
+        assert bytes_of(ranked, again(rows, tmp_path)) == bytes_of(ranked, rows)
     split = {**FEW, "early_stopping": True, "validation_fraction": 0.3}
     for groups in (qid, RNG.integers(0, 30, N), RNG.integers(0, 9, N) / 2):
         rows = Dataset(X, Y, groups=groups)
@@ -180,6 +189,7 @@ FORGED = {
     "a column has levels": lambda a, about: about["columns"][1].update(levels=[1]),
     "arrays of the table are missing": lambda a, about: a.pop("values"),
     "'groups' is malformed": lambda a, about: a.update(groups=a["groups"] + 1),
+    "'qid' is malformed": lambda a, about: a.update(qid=a["qid"] - 1),
 }
 
 
@@ -187,7 +197,7 @@ FORGED = {
 def test_forged_files_are_refused(words, tmp_path) -> None:
     path = tmp_path / "rows.npz"
     X = {"city": ["Ulm", "Bonn"] * (N // 2), "size": Y}
-    Dataset(X, Y, groups=["a", "b"] * (N // 2)).save(path)
+    Dataset(X, Y, groups=["a", "b"] * (N // 2), qid=["q", "r"] * (N // 2)).save(path)
     rewritten(path, FORGED[words])
     with pytest.raises(DataError, match=words):
         Dataset.load(path)

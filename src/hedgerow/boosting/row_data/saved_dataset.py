@@ -5,7 +5,8 @@ The file is an uncompressed NumPy ``.npz``, which ``numpy.load`` also opens::
     about          JSON: format, version, columns with their levels, list of arrays
     values         float32, float64 or int64 (n_rows, n_features), as trees compare them; or
     row_start, column, value       of a sparse table
-    y, weight, offset, qid, position, groups       those present, one number for each row
+    y, weight, offset, qid, position, groups       those present, one number for each row;
+                   for queries, positions and groups the index of the value in ``about``
 
 Parsing text, dates and frames is the slow part; bins depend on training parameters
 and are computed again.  A file may come from any source: no code runs, no allocation is
@@ -31,7 +32,6 @@ from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.factorize import number_values
 from hedgerow.boosting.row_data.offsets import Offsets, names_of_offset, take_offset
 from hedgerow.boosting.row_data.positions import read_position
-from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import Targets
 from hedgerow.data import AnyTable, Schema, SparseTable, Table
@@ -46,6 +46,7 @@ _FORMAT = "hedgerow-dataset"
 _VERSION = 1
 _ROW_ARRAYS = ("y", "weight", "offset", "qid", "position", "groups")
 _TABLE_ARRAYS = ("values", "row_start", "column", "value")
+_PLURALS = {"qid": "queries", "position": "positions", "groups": "groups"}
 _KINDS = ("float", "int", "category")
 
 
@@ -118,6 +119,7 @@ def save_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
         "unknown": table.schema.unknown,
         "offsets": list(dataset.offset_names),
         "targets": None,
+        "queries": None,
         "positions": None,
         "groups": None,
     }
@@ -150,9 +152,8 @@ def _add_rows(
     offset = Offsets.of(dataset.X, dataset.offset).values
     if offset is not None:
         arrays["offset"] = np.asarray(offset, dtype=np.float64)
-    query = read_qid(dataset.qid, n_rows)
-    if query is not None:
-        arrays["qid"] = query
+    if dataset.qid is not None:
+        arrays["qid"], about["queries"] = _numbered_queries(dataset.qid, n_rows)
     position = read_position(dataset.position, n_rows)
     if position is not None:
         arrays["position"], about["positions"] = position.codes, list(position.labels)
@@ -160,6 +161,12 @@ def _add_rows(
         arrays["groups"], about["groups"] = number_values(
             dataset.groups, n_rows, "groups", "its group"
         )
+
+
+def _numbered_queries(qid: Any, n_rows: int) -> tuple[AnyArray, list[Any] | None]:
+    """Return the query of each row as an index, and the queries if JSON can store them."""
+    codes, queries = number_values(qid, n_rows, "qid", "its query")
+    return codes, queries if _is_scalars(queries) else None
 
 
 def _target_columns(y: Any) -> tuple[list[str] | None, AnyArray]:
@@ -257,8 +264,8 @@ class _About:
     schema: Schema
     offsets: tuple[str, ...]
     targets: tuple[str, ...] | None
-    positions: list[Any] | None
-    groups: list[Any] | None
+    values: Mapping[str, list[Any] | None]
+    """What the indices of an array stand for, by its name."""
 
 
 def _about(array: AnyArray) -> _About:
@@ -280,16 +287,17 @@ def _about(array: AnyArray) -> _About:
     _check(
         policy in ("missing", "backoff", "error") and isinstance(named, bool), "it is malformed."
     )
-    targets, lists = found.get("targets"), (found.get("positions"), found.get("groups"))
+    targets = found.get("targets")
+    lists = {name: found.get(plural) for name, plural in _PLURALS.items()}
     _check(targets is None or _is_texts(targets), "'targets' is malformed.")
     _check(_is_texts(found.get("offsets")), "'offsets' is malformed.")
-    for values in lists:
+    for values in lists.values():
         _check(values is None or _is_scalars(values), "values of rows are malformed.")
     return _About(
         Schema(known, named, policy),
         tuple(found["offsets"]),
         None if targets is None else tuple(targets),
-        *lists,
+        lists,
     )
 
 
@@ -338,13 +346,16 @@ def _rows_of(arrays: Mapping[str, AnyArray], about: _About, n_rows: int) -> dict
     for name, array in rows.items():
         right = array is None or (array.ndim in (1, 2) and len(array) == n_rows)
         _check(right, f"array {name!r} does not have an entry for each row.")
-    for name, values in (("position", about.positions), ("groups", about.groups)):
-        if rows[name] is not None:
-            codes, malformed = rows[name], f"{name!r} is malformed."
-            _check(values is not None and codes.dtype == np.int64 and codes.ndim == 1, malformed)
-            within = n_rows == 0 or (codes.min() >= 0 and codes.max() < len(values or ()))
-            _check(bool(within), malformed)
-            rows[name] = np.array(values, dtype=object)[codes]
+    for name, values in about.values.items():
+        codes, malformed = rows[name], f"{name!r} is malformed."
+        if codes is None:
+            continue
+        _check(codes.dtype == np.int64 and codes.ndim == 1, malformed)
+        if name == "qid" and values is None:  # of queries that JSON cannot store
+            continue
+        within = n_rows == 0 or (codes.min() >= 0 and codes.max() < len(values or ()))
+        _check(bool(within), malformed)
+        rows[name] = np.array(values, dtype=object)[codes]
     if about.targets is not None:
         y = rows["y"]
         shape = None if y is None else y.shape
