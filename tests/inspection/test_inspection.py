@@ -700,6 +700,8 @@ def test_importance_by_shapley_values_of_rows() -> None:
         assert found.order[0] == 1
     tree = CARTRegressor(max_depth=3).fit(X, X[:, 0] - 2 * X[:, 1])
     assert tree.importance("shap", X).order[0] == 1
+    with pytest.raises(ParameterError, match="n_jobs"):
+        tree.importance("shap", X, n_jobs=0)
 
 
 def test_trees_without_splits() -> None:
@@ -737,7 +739,11 @@ def test_sparse_rows() -> None:
         (lambda b, X: b.joint_dependence(X, [0]), "two different columns"),
         (lambda b, X: b.joint_dependence(X, [0, 0]), "two different columns"),
         (lambda b, X: b.importance("worth"), "kind must be one of"),
-        (lambda b, X: b.importance("gain", X), "have no effect"),
+        (lambda b, X: b.importance("gain", X), "does not use X: "),
+        (lambda b, X: b.importance("split", X, X[:, 0], n_repeats=2), "use X, y, n_repeats"),
+        (lambda b, X: b.importance("cover", metric="rmse"), "read from the trees and does not use"),
+        (lambda b, X: b.importance("shap", X, X[:, 0], random_state=3), "use y, random_state"),
+        (lambda b, X: b.importance("shap", X, offset=X[:, 0]), "does not use offset"),
         (lambda b, X: b.importance("permutation", X), "needs X and y"),
         (lambda b, X: b.importance("shap"), "needs X"),
         (lambda b, X: b.importance("permutation", X, X[:, 0], n_repeats=0), "n_repeats"),

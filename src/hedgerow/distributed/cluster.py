@@ -210,7 +210,7 @@ def _attempt(
         for rank, address in enumerate(addresses)
     ]
     try:
-        results = _results(client, futures, addresses, resilience)
+        results = _results(client, futures, addresses)
         forget(client, run, epoch, results[0].n_saved)
         return _agreed(results)
     finally:
@@ -312,9 +312,7 @@ def _addresses(client: Any) -> set[str]:
         ) from error
 
 
-def _results(
-    client: Any, futures: Sequence[Any], addresses: Sequence[str], resilience: Resilience
-) -> list[RankResult]:
+def _results(client: Any, futures: Sequence[Any], addresses: Sequence[str]) -> list[RankResult]:
     """Return the results of the ranks; raise as soon as a rank cannot return."""
     deadline: float | None = None
     lost: list[str] = []

@@ -165,6 +165,21 @@ class TreeExplanations(ABC):
         >>> found.values.round(9).tolist(), float(found.base_values)
         ([[2.0, 0.0]], 1.0)
         """
+        return self._shapley(X, background, interactions, outputs, memory_limit, self.n_jobs)
+
+    def _explained(self, X: Any, n_jobs: int | None) -> Explanation:
+        """Return Shapley values of rows, for importances."""
+        return self._shapley(X, None, False, None, None, self.n_jobs if n_jobs is None else n_jobs)
+
+    def _shapley(
+        self,
+        X: Any,
+        background: Any,
+        interactions: bool,
+        outputs: Outputs,
+        memory_limit: int | float | str | None,
+        n_jobs: int | None,
+    ) -> Explanation:
         table = self._read(X)
         columns, names = self._explained_outputs()
         chosen, single = read_outputs(outputs, names)
@@ -180,14 +195,10 @@ class TreeExplanations(ABC):
             feature_names=self.tree_.schema.names,
             output_names=() if single else tuple(names[k] for k in chosen or range(len(names))),
             interactions=bool(interactions),
-            n_threads=resolve_threads(self.n_jobs),
+            n_threads=resolve_threads(n_jobs),
             memory_limit=memory_limit,
         )
         return explain_rows(game.explainer, game.values(np.asarray(table.values)), others, request)
-
-    def _explained(self, X: Any, n_jobs: int | None) -> Explanation:
-        """Return Shapley values of rows, for importances; the tree's ``n_jobs`` applies."""
-        return self.explain(X)
 
 
 def _numbered(n: int) -> tuple[str, ...]:

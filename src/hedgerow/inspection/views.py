@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -221,7 +221,7 @@ class Inspections(ABC):
         Raises
         ------
         ParameterError
-            If ``kind`` is unknown, or X and y are missing or have no effect.
+            If ``kind`` is unknown, or X and y are missing, or an argument has no effect.
         """
         from hedgerow.inspection import importance as home
 
@@ -240,13 +240,25 @@ class Inspections(ABC):
                 sample_weight=sample_weight, offset=offset, qid=qid, classes=own.classes,
                 n_jobs=n_jobs,
             )  # fmt: skip
+        _refuse_unused(
+            kind, {"n_repeats": n_repeats != 5, "random_state": random_state != 0},
+            X=X if kind != "shap" else None, y=y, metric=metric, sample_weight=sample_weight,
+            offset=offset, qid=qid,
+        )  # fmt: skip
         if kind == "shap":
             if X is None:
                 raise ParameterError("kind='shap' needs X: rows to explain.")
             return home.explained_importance(self._explained(X, n_jobs))
-        if X is not None or y is not None:
-            raise ParameterError(
-                f"X and y have no effect on kind={kind!r}, which is read from the trees: leave "
-                "them out, or use kind='permutation'."
-            )
         return home.model_importance(self._inspected().model, kind)
+
+
+def _refuse_unused(kind: str, changed: Mapping[str, bool], **given: Any) -> None:
+    """Raise an error for arguments that are given or changed, but for permutations only."""
+    names = [name for name, value in given.items() if value is not None]
+    names += [name for name, is_changed in changed.items() if is_changed]
+    if names:
+        source = "explains the rows of X" if kind == "shap" else "is read from the trees"
+        raise ParameterError(
+            f"kind={kind!r} {source} and does not use {', '.join(names)}: leave out what has no "
+            "effect, or use kind='permutation'."
+        )

@@ -121,7 +121,7 @@ def _nodes(forest: Forest, schema: Schema) -> list[dict[str, Any]]:
     for node, known in enumerate(found):
         feature = int(forest.feature[node])
         if feature < 0:
-            known |= _leaf(forest, node, schema)
+            known |= _leaf(forest, node)
             continue
         known |= {
             "feature": feature,
@@ -141,7 +141,7 @@ def _nodes(forest: Forest, schema: Schema) -> list[dict[str, Any]]:
     return found
 
 
-def _leaf(forest: Forest, node: int, schema: Schema) -> dict[str, Any]:
+def _leaf(forest: Forest, node: int) -> dict[str, Any]:
     if forest.vectors is not None:
         return {"values": [_number(value) for value in forest.vectors[node].tolist()]}
     found: dict[str, Any] = {"value": _number(float(forest.value[node]))}

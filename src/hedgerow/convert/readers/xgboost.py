@@ -78,7 +78,7 @@ def read_record(record: Any) -> Imported:
     columns = tuple(_column(name, coded.get(j)) for j, name in enumerate(names))
     unknown: UnknownPolicy = "split" if coded else "missing"
     schema = Schema(columns, named, unknown)
-    table: TreeTable = table_of(trees, coded, n_outputs)
+    table: TreeTable = table_of(trees, coded)
     objective = records.member(learner, "objective")
     meaning, start = _meaning(objective, _base_scores(about, n_outputs), n_outputs, classes)
     source: dict[str, Any] = {"format": "xgboost", "objective": str(objective.get("name"))[:100]}

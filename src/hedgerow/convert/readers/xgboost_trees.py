@@ -141,7 +141,7 @@ def _listed(record: dict[str, Any], inner: Any) -> dict[int, IntArray]:
     return found
 
 
-def table_of(trees: Sequence[Tree], coded: dict[int, Coded], n_outputs: int) -> TreeTable:
+def table_of(trees: Sequence[Tree], coded: dict[int, Coded]) -> TreeTable:
     """Return all trees in one table."""
     sizes = [len(tree.feature) for tree in trees]
     start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
