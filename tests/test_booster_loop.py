@@ -361,6 +361,8 @@ def test_cv_of_lightgbm() -> None:
         ({"time_budget": 3.0}, {}, "time_budget"),
         ({}, {"folds": KFold(3), "stratified": True}, "stratified"),
         ({}, {"stratified": 3}, "stratified"),
+        ({}, {"stratified": True}, "200 rows have 200 different values"),
+        ({}, {"stratified": True, "groups": [0, 1, 2, 3] * 50}, "groups or queries"),
         ({}, {"folds": 1}, "at least 2"),
     ],
 )

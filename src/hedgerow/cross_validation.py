@@ -31,6 +31,8 @@ from hedgerow.metrics import Metric, make_metrics, task_of
 from hedgerow.threads import resolve_threads
 from hedgerow.training import check_datasets, fit_spec, read_settings, stopping_of
 
+_MOST_STRATA = 1000
+
 Curves = Mapping[str, Mapping[str, FloatArray]]
 
 
@@ -132,7 +134,7 @@ def cv(
         scikit-learn splitter; or pairs of row numbers or boolean masks.
     stratified : bool, optional
         Distribute each class evenly over the folds.  None does so for classification.
-        Only for a number of folds.
+        Only for a number of folds, and without groups.
     groups : array-like of shape (n_rows,), optional
         Rows of a group stay in the same fold; by default ``groups`` of the Dataset.
         Queries of rankings are never divided.
@@ -233,16 +235,27 @@ def _splits(
         blocks = read_qid(row_groups, sample.n_rows, "groups")
     elif groups is not None:
         raise ParameterError("groups has no effect with qid: queries are the groups; leave it out.")
+    if stratified and blocks is not None:
+        raise ParameterError(
+            "stratified=True has no effect on groups or queries, which stay together: leave it out."
+        )
     of_classes = task_of(objective) in ("two classes", "classes") and sample.target.ndim == 1
     stratify = of_classes if stratified is None else bool(stratified)
     target = sample.target if sample.target.ndim == 1 else sample.target[:, 0]
-    if stratify and sample.target.ndim == 1 and not of_classes and len(np.unique(target)) > 1000:
-        raise ParameterError(
-            "stratified=True distributes each value of the target evenly, but there are more than "
-            "1,000 values: leave it out."
-        )
+    if stratify and not of_classes:
+        _check_values(target)
     shown = row_groups if blocks is not sample.query else dataset.qid
     return folds_of(folds, dataset.X, dataset.y, target, stratify, seed, blocks, shown)
+
+
+def _check_values(target: FloatArray) -> None:
+    """Raise an error for targets of too many values to stratify by."""
+    n_values = len(np.unique(target))
+    if n_values > min(_MOST_STRATA, len(target) // 2):
+        raise ParameterError(
+            "stratified=True distributes the rows of each value of the target evenly, but the "
+            f"{len(target)} rows have {n_values} different values: leave it out."
+        )
 
 
 def _among_weighted(folds: Sequence[Fold], sample: Sample) -> list[Fold]:

@@ -215,6 +215,8 @@ def test_refusals() -> None:
         booster.refit(X[:, :3], SIGNAL)
     with pytest.raises(DataError, match="training needs a target"):
         booster.refit(X, None)
+    with pytest.raises(ParameterError, match="qid has no effect with objective 'squared_error'"):
+        booster.refit(X, SIGNAL, qid=np.arange(len(X)) // 2)
     for change, words in [
         ({"boosting": "dart"}, "boosting='dart', whose trees are rescaled"),
         ({"boosting": "rf", "subsample": 0.5}, "boosting='rf'"),

@@ -9,7 +9,9 @@ from hedgerow.arrays import AnyArray
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import offset_of_rows
+from hedgerow.boosting.row_data.queries import queries_without_effect
 from hedgerow.data.schema import Schema
+from hedgerow.metrics import scored_as
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 
@@ -74,7 +76,8 @@ class Refitting(ABC):
         Raises
         ------
         ParameterError
-            For random forests, DART, monotone constraints, and user-defined losses.
+            For random forests, DART, monotone constraints, and user-defined losses; for ``qid``
+            if the model is not for rankings.
         DataError, DataTypeError
             If X or y does not fit the model.
 
@@ -97,5 +100,7 @@ class Refitting(ABC):
         table = given.table(self._schema)
         target = given.target(table.n_rows, self.model.objective)
         sample = given.sample(table, target, self._objective.n_outputs)
+        if sample.query is not None and scored_as(self._objective) != "ranking":
+            raise queries_without_effect(self._objective)
         threads = self._threads(table.n_rows, n_jobs)
         return type(self)(refit(self.model, self._objective, sample, decay, threads), self._classes)
