@@ -43,7 +43,7 @@ _LEVEL = Interval(0.0, 1.0, low_open=True, high_open=True)
 
 
 @dataclass(frozen=True, slots=True)
-class _OfDelta(RowLoss):
+class _WithDelta(RowLoss):
     """A loss of residuals that grows more slowly where they are larger than ``delta``."""
 
     of_residuals: ClassVar[bool] = True
@@ -59,7 +59,7 @@ class _OfDelta(RowLoss):
 
 
 @dataclass(frozen=True, slots=True)
-class Huber(_OfDelta):
+class Huber(_WithDelta):
     """Huber's loss (1964)."""
 
     name: ClassVar[str] = "huber"
@@ -79,7 +79,7 @@ class Huber(_OfDelta):
 
 
 @dataclass(frozen=True, slots=True)
-class PseudoHuber(_OfDelta):
+class PseudoHuber(_WithDelta):
     """``delta**2 (sqrt(1 + (r / delta)**2) - 1)``, as in XGBoost."""
 
     name: ClassVar[str] = "pseudo_huber"
@@ -99,7 +99,7 @@ class PseudoHuber(_OfDelta):
 
 
 @dataclass(frozen=True, slots=True)
-class Fair(_OfDelta):
+class Fair(_WithDelta):
     """``delta**2 (|r| / delta - log(1 + |r| / delta))`` (Fair 1974), as in LightGBM."""
 
     name: ClassVar[str] = "fair"
