@@ -20,6 +20,7 @@ from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.data import read_table
 from hedgerow.data.reading import short_frames, table
 from hedgerow.errors import HedgerowError
+from tests.helpers.clocks import slowness
 
 COLUMNS: dict[str, list[Any]] = {
     "float": [1.5, None, float("nan"), -0.0, float("inf")],
@@ -127,7 +128,10 @@ def test_common_types_take_the_short_way(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_one_row_is_predicted_in_less_than_a_millisecond() -> None:
-    """By the processor's time: best of many, as other work on the machine is no failure."""
+    """By the processor's time: best of many, as other work on the machine is no failure.
+
+    A slower machine has longer: with half the clock, a row once took 1.02 ms.
+    """
     rng = np.random.default_rng(0)
     X = {f"n{j}": rng.normal(size=300) for j in range(20)}
     X |= {f"c{j}": rng.choice(list("abc"), 300) for j in range(3)}
@@ -142,7 +146,7 @@ def test_one_row_is_predicted_in_less_than_a_millisecond() -> None:
             began = time.thread_time()
             model.predict(given_row)
             took.append(time.thread_time() - began)
-        assert min(took) < 1e-3, type(given_row)
+        assert min(took) < 1e-3 * slowness(), type(given_row)
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])

@@ -11,6 +11,23 @@ ATTEMPTS = 5
 """A defect fails them all; a machine that stops for a moment does not."""
 
 
+def slowness() -> float:
+    """How many times as long as on the machine of the limits this one takes, at least 1.
+
+    By the processor's time of additions in the interpreter, best of a few, as other work may run.
+    """
+
+    def add_up() -> float:
+        began = time.thread_time()
+        sum(i for i in range(200_000))
+        return time.thread_time() - began
+
+    return max(1.0, min(add_up() for _ in range(7)) / _SECONDS_OF_ADDITIONS)
+
+
+_SECONDS_OF_ADDITIONS = 0.006
+
+
 def wait_until(condition: Callable[[], object], limit: float = 120.0) -> None:
     """Wait for what another thread or process does; an error only if that hangs."""
     end = time.monotonic() + limit
