@@ -20,6 +20,7 @@ from hedgerow import (
     HedgerowRanker,
     HedgerowRegressor,
     ParameterError,
+    inspection,
     train,
 )
 from hedgerow.inspection import partial_dependence
@@ -771,6 +772,24 @@ def test_wrong_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     strict = regressor(*mixed(), unknown_category="error").booster_
     with pytest.raises(DataError, match="'mauve'"):
         strict.partial_dependence(mixed()[0].assign(colour="mauve"))
+
+
+def test_names_of_outputs_and_labels_of_classes() -> None:
+    X, y = mixed()
+    labels = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
+    model = HedgerowClassifier(**PLAIN).fit(X, labels).booster_.model
+    for function in (inspection.partial_dependence, inspection.accumulated_effects):
+        found = function(model, X, ["a"], kind="probability", output_names=["x", "y", "z"])
+        assert found.output_names == ("x", "y", "z")
+        for names in (["x", "y"], "xyz"):
+            with pytest.raises(ParameterError, match="a name for each of the 3 outputs"):
+                function(model, X, ["a"], kind="probability", output_names=names)
+    classes = ["high", "low", "middle"]
+    given = [
+        inspection.permutation_importance(model, X, labels, classes=kind(classes), n_repeats=1)
+        for kind in (list, np.array)
+    ]
+    assert np.array_equal(given[0].values, given[1].values)
 
 
 def test_estimators_ask_their_models() -> None:

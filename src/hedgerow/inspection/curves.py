@@ -23,6 +23,7 @@ from hedgerow.inspection.partial import (
     Columns,
     check_points,
     effect_of_grid,
+    named_outputs,
     positions_of,
 )
 from hedgerow.inspection.rescoring import Rescorer
@@ -204,7 +205,7 @@ def accumulated_effects(
     n_outputs = effects[0].n_outputs if effects else 1
     return PartialDependence(
         tuple(effects), kind, np.squeeze(np.zeros(n_outputs)),
-        tuple(output_names) if n_outputs > 1 else (), is_accumulated=True,
+        named_outputs(output_names, n_outputs), is_accumulated=True,
     )  # fmt: skip
 
 

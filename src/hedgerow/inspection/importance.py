@@ -289,7 +289,7 @@ class _Judge:
             labels = column_of(y, "y")
             if len(labels) != n_rows:
                 raise DataError(f"y has {len(labels)} rows, but X has {n_rows}.")
-            return indices_of(labels, classes, "y", "the model")
+            return indices_of(labels, np.asarray(classes), "y", "the model")
         return read_targets(y, n_rows).values
 
     def score(self, raw: FloatArray) -> float:

@@ -251,8 +251,26 @@ def partial_dependence(
         tuple(effects[column] for column in chosen),
         kind,
         np.squeeze(mean),
-        tuple(output_names) if mean.size > 1 else (),
+        named_outputs(output_names, int(mean.size)),
     )
+
+
+def named_outputs(names: Sequence[str], n_outputs: int) -> tuple[str, ...]:
+    """Return the names of the outputs; none if there is one output or no name is given.
+
+    Raises
+    ------
+    ParameterError
+        If there are more or fewer names than outputs.
+    """
+    if n_outputs == 1 or len(names) == 0:
+        return ()
+    if isinstance(names, str) or len(names) != n_outputs:
+        raise ParameterError(
+            f"output_names must be a list with a name for each of the {n_outputs} outputs; got "
+            f"{names!r}."
+        )
+    return tuple(names)
 
 
 def check_points(n_points: object) -> None:
