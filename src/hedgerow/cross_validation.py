@@ -11,6 +11,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.external.external_sample import ExternalData
+from hedgerow.boosting.loop.devices import resolve_device
 from hedgerow.boosting.loop.rounds import resolved
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -169,6 +170,7 @@ def cv(
     spec = fit_spec(settings, dataset, None)
     objective, sample = spec.objective, spec.train
     trees = resolved(spec.params, objective, sample.table.schema)
+    trees = resolve_device(trees, sample.table)
     check_queries(sample, None, objective, trees, stopping)
     check_positions(sample, objective, trees)
     kept = sample.without_zero_weights()

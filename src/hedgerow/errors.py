@@ -70,6 +70,10 @@ class CommunicationError(HedgerowError, RuntimeError):
     """Another process of a training is lost, does not answer, or sends unexpected data."""
 
 
+class DeviceError(HedgerowError, RuntimeError):
+    """A GPU is asked for, but there is none, or it has too little memory or another defect."""
+
+
 class StorageError(HedgerowError, OSError):
     """A file of a training is unreadable, has changed, or the disk is full."""
 

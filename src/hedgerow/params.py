@@ -23,6 +23,7 @@ PredictionKind = Literal["value", "raw", "probability", "leaf"]
 GrowPolicy = Literal["leafwise", "depthwise", "symmetric"]
 TreeMethod = Literal["hist", "approx", "exact"]
 Sketch = Literal["global", "local"]
+Device = Literal["cpu", "cuda", "auto"]
 Boosting = Literal["gbdt", "dart", "rf"]
 Sampling = Literal["uniform", "goss", "mvs"]
 BundleOrder = Literal["degree", "count"]
@@ -149,6 +150,7 @@ class BoostParams:
     forced_splits: Any = None
     max_bins_by_feature: Any = None
     forced_bins: Any = None
+    device: Device = "cpu"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -317,6 +319,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "multi_strategy": get_args(MultiStrategy),
     "bundle_order": get_args(BundleOrder),
     "bundle_conflicts": get_args(BundleConflicts),
+    "device": get_args(Device),
 }
 _SWITCHES = {
     "oob_score": False,

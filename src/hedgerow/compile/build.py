@@ -4,6 +4,7 @@ The build of the wheel runs it (``hatch_build.py``); in a checkout, run it after
 
     each variant of the list  ->  an object file for each level of processors
     object files of a level   ->  one shared library in ``hedgerow/built``
+    kernels for GPUs          ->  one file of PTX (:mod:`hedgerow.compile.ptx`)
     contents of the libraries ->  ``manifest.json``
 
 The library for AVX-512 reuses the object files of AVX2 for most kernels that do not depend on the
@@ -34,7 +35,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from hedgerow.compile import digests, library
+from hedgerow.compile import digests, library, ptx
 from hedgerow.compile.policy import target_system
 from hedgerow.compile.variants import Variant, find_kernel, parse_types, read_variants
 
@@ -150,7 +151,7 @@ def _compile(variant: Variant, system: str, level: str) -> Compiled:
 
     target = just_in_time.Target(SYSTEMS[system].triple, *LEVELS[level])
     code = just_in_time.build_entry(kernel, parse_types(variant.types), symbol, target)
-    _keep(kept, code)
+    just_in_time.keep(kept, code)
     return Compiled(level, symbol, digest, code, time.perf_counter() - began)
 
 
@@ -163,17 +164,6 @@ def _object_folder(system: str, level: str) -> Path:
         toolchain.update(Path(__file__).with_name(name).read_bytes())
     name = f"{just_in_time.VERSIONS}-{toolchain.hexdigest()}"
     return just_in_time.cache_root() / "objects" / name
-
-
-def _keep(path: Path, content: bytes) -> None:
-    """Write a file in one step; do nothing if the folder cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(content)
-        os.replace(file.name, path)
-    except OSError:
-        pass
 
 
 def _compile_support(system: str, level: str, build: str) -> bytes:
@@ -244,6 +234,8 @@ def build(
     finally:
         for pool in pools.values():
             pool.shutdown(cancel_futures=True)
+    if not system.startswith("macos"):  # which has no CUDA
+        manifest["cuda"] = ptx.write_ptx(folder)
     (folder / library.MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
     print(f"kernels built in {time.perf_counter() - began:.0f} s: {folder}", flush=True)
 

@@ -26,7 +26,7 @@ import gc
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from numba.core.typed_passes import NativeLowering
 
-from hedgerow.compile import digests, entry_code, progress
+from hedgerow.compile import digests, entry_code, gpu_code, progress
 from hedgerow.compile.kernels import Kernel
 
 _CHECKED = "-bounds-checked" if numba.config.BOUNDSCHECK else ""
@@ -94,6 +94,17 @@ def keeps_code() -> bool:
     except OSError:
         return False
     return folder is not None
+
+
+def keep(path: Path, content: bytes) -> None:
+    """Write a file in one step; do nothing if the folder cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(content)
+        os.replace(file.name, path)
+    except OSError:
+        pass
 
 
 class _DigestLocator(caching._CacheLocator):  # noqa: SLF001  (no public way)
@@ -339,6 +350,15 @@ class _TargetCodegen(AOTCPUCodegen):
         """Retarget a module that was written for this machine and is not optimised."""
         module.triple, module.data_layout = self._target.triple, self._data_layout
 
+    def assembly_of(self, module: Any) -> str:
+        """Optimise a module for the target and return its assembly text."""
+        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        options.loop_vectorization = options.slp_vectorization = False
+        builder = llvm.create_pass_builder(self._tm, options)
+        builder.getModulePassManager().run(module, builder)
+        text: str = self._tm.emit_assembly(module)
+        return text
+
 
 _codegen = functools.cache(_TargetCodegen)
 
@@ -404,11 +424,45 @@ def build_support(build: str, target: Target) -> bytes:
     return code
 
 
-def _hide_all_but(module: Any, symbol: str) -> None:
+@global_compiler_lock
+def build_ptx(entries: Sequence[tuple[Kernel, tuple[Any, ...], str]], target: Target) -> bytes:
+    """Compile kernels for a GPU (:mod:`hedgerow.compile.ptx`).
+
+    Parameters
+    ----------
+    entries : sequence of (Kernel, tuple of Numba types, str)
+        Kernels with the types of their arguments and the names of their entries.
+    target : Target
+
+    Returns
+    -------
+    bytes
+        A PTX module.
+    """
+    codegen = _codegen(target)
+    written = codegen.create_library("hedgerow_ptx").create_ir_module("hedgerow_ptx")
+    parts = []
+    for kernel, argument_types, symbol in entries:
+        dispatcher = _for_callers(kernel)
+        dispatcher.compile(argument_types)
+        compiled = dispatcher.overloads[argument_types]
+        gpu_code.write_entry(written, compiled, symbol)
+        parts.append(compiled.library._get_module_for_linking())  # noqa: SLF001
+    module = llvm.parse_assembly(str(written))
+    for part in parts:
+        copy = part.clone()
+        codegen.adopt(copy)
+        module.link_in(copy)
+    _hide_all_but(module, *(symbol for _, _, symbol in entries))
+    text: str = codegen.assembly_of(module)
+    return text.encode()
+
+
+def _hide_all_but(module: Any, *symbols: str) -> None:
     """Keep names inside the object file: other entries hold copies of the same functions."""
     for item in (*module.functions, *module.global_variables):
         if item.is_declaration:
             # Numba's frexp and ldexp are the C functions, in a library of its own.
             item.name = item.name.removeprefix("numba_")
-        elif item.name != symbol:
+        elif item.name not in symbols:
             item.linkage = "internal"

@@ -39,6 +39,7 @@ from hedgerow.params import (
     Boosting,
     BoostParams,
     ByFeature,
+    Device,
     FeatureCrosses,
     ForcedBins,
     ForcedSplits,
@@ -164,6 +165,7 @@ class HedgerowEstimator(
     train_scores: bool = False
     time_budget: float | None = None
     warm_start: bool = False
+    device: Device = "cpu"
     n_jobs: int | None = None
     random_state: int | np.random.RandomState | None = None
     callbacks: Callback | Sequence[Callback] | None = None

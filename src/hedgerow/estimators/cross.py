@@ -22,6 +22,7 @@ from sklearn.base import clone
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.loop.ready import check_out_of_bag
+from hedgerow.boosting.loop.devices import resolve_device
 from hedgerow.boosting.loop.rounds import resolved
 from hedgerow.boosting.loop.sample import Sample, check_weight, with_own_levels
 from hedgerow.boosting.row_data.class_weights import corrected, weights_of
@@ -328,7 +329,7 @@ def _read(estimator: Any, given: Offsets, y: Any, weight: Any, qid: Any) -> _Pro
     if qid is not None and sample.query is None:
         raise ParameterError("qid has an effect only on a HedgerowRanker: use groups instead.")
     sample = given.on(sample, objective.n_outputs)
-    requested = resolved(params, objective, table.schema)
+    requested = resolve_device(resolved(params, objective, table.schema), table)
     return _Problem(sample, objective, requested, weigh, classes)
 
 

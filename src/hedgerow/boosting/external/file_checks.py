@@ -41,6 +41,15 @@ def check_chunk_trees(params: BoostParams) -> None:
         )
 
 
+def check_device(params: BoostParams) -> None:
+    """Reject a GPU, which needs all rows in memory."""
+    if params.device == "cuda":
+        raise AllRowsNeededError(
+            "device='cuda' needs all rows in memory: give the rows as a table, or use "
+            "device='cpu', which gives the same model."
+        )
+
+
 def check_bundles(params: BoostParams) -> None:
     """Reject bundle options that need the complete table in memory."""
     if params.bundle_features is True or params.max_conflict_rate > 0.0:
@@ -68,6 +77,7 @@ def check_parts(data: object, params: BoostParams) -> None:
         named = ", ".join(f"{role} ({name!r})" for role, name in further.items())
         raise AllRowsNeededError(f"{named}: trees on rows in parts do not support this.")
     check_values(params)
+    check_device(params)
     if data is None:
         check_chunk_trees(params)
         if params.tree_method != "hist":

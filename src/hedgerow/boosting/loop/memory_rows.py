@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
+from hedgerow.boosting.loop.devices import on_gpu
 from hedgerow.boosting.loop.leaf_steps import with_steps
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, resolved, threads_for
 from hedgerow.boosting.loop.scores import (
@@ -313,11 +314,20 @@ def _make_grower(
         assert isinstance(data.matrix, BinnedMatrix)
         if holds_vectors(params):
             return SymmetricVectorGrower(data.matrix, *shared, n_copies=data.n_copies)
+        if on_gpu(params):
+            from hedgerow.growing.cuda.grower import SymmetricCudaGrower
+
+            return SymmetricCudaGrower(data.matrix, *shared, data.n_copies, data.numbers)
         return SymmetricGrower(data.matrix, *shared, data.n_copies, data.numbers, data.sums)
     if holds_vectors(params):
         assert isinstance(data.matrix, BinnedMatrix)
         return VectorGrower(data.matrix, *shared, n_copies=data.n_copies)
     if isinstance(data.matrix, BinnedMatrix):
+        if on_gpu(params):
+            # Imported here: few trainings use a GPU.
+            from hedgerow.growing.cuda.grower import CudaGrower
+
+            return CudaGrower(data.matrix, *shared, data.n_copies, data.numbers)
         return TreeGrower(data.matrix, *shared, data.n_copies, data.numbers, data.sums)
     if isinstance(data.matrix, MappedTable):
         # Imported here: few trainings use columns on disk.

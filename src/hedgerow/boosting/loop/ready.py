@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.automatic.model_selection import with_resolved
 from hedgerow.boosting.loop.callbacks import Callback, check_callbacks
+from hedgerow.boosting.loop.devices import resolve_device
 from hedgerow.boosting.loop.memory_rows import MemoryRows, ScoredRows
 from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
@@ -110,7 +111,7 @@ def plan_of(
     params = resolve_constraints(resolve(params, objective), train.table.schema, objective)
     if start is not None:
         params = start.with_strategy(params, objective)
-    params = resolve_strategy(params, objective)
+    params = resolve_device(resolve_strategy(params, objective), train.table)
     stopping = with_resolved(stopping or StoppingParams(), train.table.schema, objective)
     requested = make_metrics(eval_metric, objective)
     return FitPlan(

@@ -64,7 +64,7 @@ def prepare_rows(
         spec = keep_bins(spec, start)
         first = of_a_kind(in_bins_of(spec, start), params)
     rules = BundleRules(
-        params.bundle_features,
+        params.bundle_features if params.device != "cuda" else False,
         params.bundle_order,
         params.bundle_conflicts,
         params.max_conflict_rate,

@@ -318,6 +318,7 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
     objective = watch.objective
     best = watch.best.round if watch.best is not None and watch.history else None
     plain = asdict(replace(params, learning_rate=1.0))
+    del plain["device"]  # it does not affect the model
     plain["learning_rate"] = rate_record(params.learning_rate, watch.n_kept, watch.n_first)
     parameters = {name: _plain(value) for name, value in plain.items()}
     if params.feature_crosses is not None:

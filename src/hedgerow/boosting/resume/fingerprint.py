@@ -152,7 +152,8 @@ def settings_of(
 ) -> dict[str, str]:
     """Return all settings other than data: versions, parameters, loss, metrics."""
     plain = asdict(replace(params, learning_rate=1.0))  # a schedule has a separate text
-    requested = {name: value for name, value in plain.items() if name != "n_estimators"}
+    # A fit may continue on another device.
+    requested = {n: value for n, value in plain.items() if n not in ("n_estimators", "device")}
     named = {"random_state" if name == "seed" else name: value for name, value in requested.items()}
     texts = {
         "Hedgerow": f"{__version__} ({_digest_of_sources()})",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hedgerow.convert.settings.rules import Library, Rule, Translation, choice, limit
+from hedgerow.convert.settings.rules import Library, Rule, Translation, choice, device, limit
 from hedgerow.convert.settings.rules import translate as _translate
 from hedgerow.errors import ParameterError
 from hedgerow.peer_words import CATBOOST_METRICS, CATBOOST_OBJECTIVES
@@ -123,6 +123,7 @@ _RULES: dict[str, Rule] = {
         "random_state", note="the random numbers differ, so models differ in detail."
     ),
     "thread_count": Rule("n_jobs", convert=limit),
+    "task_type": Rule("device", convert=device),
     "early_stopping_rounds": Rule(convert=_stopping),
     "od_type": Rule(convert=_detector),
     "eval_metric": Rule("eval_metric", convert=_metric),
@@ -135,7 +136,7 @@ _RULES: dict[str, Rule] = {
     "embedding_features": Rule(harmless=(None, []), note="make a column for each number."),
     **dict.fromkeys(
         (
-            *("verbose", "logging_level", "task_type", "devices", "allow_writing_files"),
+            *("verbose", "logging_level", "devices", "allow_writing_files"),
             *("train_dir", "metric_period", "used_ram_limit", "gpu_ram_part", "save_snapshot"),
             *("snapshot_file", "snapshot_interval", "model_size_reg", "score_function"),
             *("has_time", "name", "custom_metric", "sampling_frequency", "sampling_unit"),

@@ -13,6 +13,7 @@ from hedgerow.convert.settings.rules import (
     as_list,
     as_lists,
     choice,
+    device,
     limit,
     of_the_loss,
     united,
@@ -74,6 +75,7 @@ _RULES: dict[str, Rule] = {
     "bin_construct_sample_cnt": Rule(note="Hedgerow sets the size of the sample for bins."),
     "seed": Rule("random_state", note=f"{_UNLIKE}."),
     "num_threads": Rule("n_jobs", convert=limit),
+    "device_type": Rule("device", convert=device),
     "early_stopping_round": Rule(convert=_stopping),
     "early_stopping_min_delta": Rule("min_delta"),
     "first_metric_only": Rule(note="early stopping uses the first metric."),
@@ -133,7 +135,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(
         (
             *("verbosity", "force_col_wise", "force_row_wise", "histogram_pool_size"),
-            *("is_enable_sparse", "feature_pre_filter", "two_round", "device_type"),
+            *("is_enable_sparse", "feature_pre_filter", "two_round"),
             *("tree_learner", "importance_type", "silent", "task"),
         ),
         Rule(note=_SPEED),

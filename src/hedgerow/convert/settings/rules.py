@@ -168,6 +168,11 @@ def choice(name: str, known: Mapping[str, Any]) -> Callable[[Any], Any]:
     return convert
 
 
+def device(value: Any) -> str:
+    """Translate a device: everything but the processor is a GPU."""
+    return "cpu" if str(value).lower() == "cpu" else "cuda"
+
+
 def limit(value: Any) -> Any:
     """Return a limit; 0 and -1 mean no limit."""
     return None if value in (0, -1) else value

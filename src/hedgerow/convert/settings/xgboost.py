@@ -12,6 +12,7 @@ from hedgerow.convert.settings.rules import (
     as_list,
     as_lists,
     choice,
+    device,
     limit,
     of_the_loss,
 )
@@ -105,6 +106,7 @@ _RULES: dict[str, Rule] = {
         "random_state", note="the random numbers differ, so models differ in detail."
     ),
     "n_jobs": Rule("n_jobs", convert=limit),
+    "device": Rule("device", convert=device),
     "early_stopping_rounds": Rule(convert=_stopping),
     "eval_metric": Rule("eval_metric", convert=_metric),
     "num_class": Rule(note="the number of classes comes from y."),
@@ -132,7 +134,7 @@ _RULES: dict[str, Rule] = {
     "top_k": Rule(note="it concerns linear models, which Hedgerow does not have."),
     **dict.fromkeys(
         (
-            *("verbosity", "device", "disable_default_eval_metric", "importance_type"),
+            *("verbosity", "disable_default_eval_metric", "importance_type"),
             *(
                 "validate_parameters",
                 "seed_per_iteration",

@@ -90,6 +90,7 @@ class LevelTree(ChunkTree):
             vectors=None,
             sorted_columns=None,
             level=None,
+            gpu=None,
         )
         return number
 

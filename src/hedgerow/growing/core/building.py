@@ -31,6 +31,8 @@ from hedgerow.growing.core.state import (
     State,
     Vectors,
 )
+from hedgerow.growing.cuda.stages import build_histogram as build_on_gpu
+from hedgerow.kernels.cuda.commands import Gpu
 from hedgerow.kernels.histograms.histogram import (
     Bins,
     Columns,
@@ -70,6 +72,7 @@ def bare(state: State) -> State:
         None,
         None,
         None,
+        state.gpu,
     )
 
 
@@ -194,11 +197,18 @@ def build_rows(
     slot: int,
     lists: RowLists | None,
     vectors: Vectors | None,
+    gpu: Gpu | None,
 ) -> None:
     """Histogram of a node from its rows, in a slot."""
     table = state.tree.table
     place = (table[node, NODE_START], table[node, NODE_COUNT])
-    build_node(thread, state, place, slot, lists, vectors)
+    if gpu is None:
+        build_node(thread, state, place, slot, lists, vectors)
+    else:
+        if thread == 0:
+            n_cells = state.settings.n_columns * state.bins.stride
+            build_on_gpu(place, (slot * n_cells, n_cells), state.histograms, gpu)
+        barrier(state.team)
 
 
 @kernel(inline=True, inner=True)
@@ -210,6 +220,7 @@ def make_histogram(
     child: int,
     lists: RowLists | None,
     vectors: Vectors | None,
+    gpu: Gpu | None,
 ) -> None:
     """Histogram of the smaller (0) or the larger (1) child of a job, as the job says."""
     bins, columns, histograms = state.bins, state.columns, state.histograms
@@ -221,7 +232,7 @@ def make_histogram(
         small = job[JOB_SMALL_SLOT] * size
         subtract_node(thread, span, bins, columns, histograms, slot * size, small, lists, vectors)
     elif searched == 1 or how == SUBTRACTED:
-        build_rows(thread, state, node, slot, lists, vectors)
+        build_rows(thread, state, node, slot, lists, vectors, gpu)
     if vectors is None and node == 0:
         if span[0] == 0 and span[1] > 0:
             sum_root(columns, bins.stride, histograms, slot * size, state.tree.table[0])

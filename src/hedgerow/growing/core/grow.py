@@ -24,6 +24,8 @@ option: an argument that is None for other trees, so that what stands behind
                           of histograms (:mod:`hedgerow.growing.exact.stages`)
 ``level``                 symmetric trees: a batch is a level, and has one split
                           (:mod:`hedgerow.growing.symmetric.stages`)
+``gpu``                   a GPU has the rows: it divides them and builds the histograms
+                          (:mod:`hedgerow.growing.cuda.stages`)
 ========================  ===================================================================
 
 Random numbers (samples, rounding) depend on the tree and the row, never on the output:
@@ -52,6 +54,7 @@ from hedgerow.growing.core.state import (
     State,
     Vectors,
 )
+from hedgerow.growing.cuda.stages import divide_batch, start_rows
 from hedgerow.growing.exact.stages import (
     search_lists,
     set_root,
@@ -66,6 +69,7 @@ from hedgerow.growing.symmetric.stages import search_level
 from hedgerow.growing.vectors.gradients import pass_gradients
 from hedgerow.growing.vectors.sampling import draw_vectors
 from hedgerow.growing.vectors.search import search_vector_node
+from hedgerow.kernels.cuda.commands import Gpu
 from hedgerow.kernels.histograms.histogram import Bins
 from hedgerow.kernels.primitives.barrier import ThreadTeam, await_order, barrier, give_order, share
 
@@ -102,12 +106,17 @@ def search_member(
 
 @kernel(inline=True, inner=True)
 def search_histograms(
-    thread: int, span: tuple[int, int], state: State, options: Options, vectors: Vectors | None
+    thread: int,
+    span: tuple[int, int],
+    state: State,
+    options: Options,
+    vectors: Vectors | None,
+    gpu: Gpu | None,
 ) -> None:
     """Histograms and best splits of the children of the batch, in columns ``span``."""
     job = state.tree.batch[0]
     for child in range(2):
-        make_histogram(thread, span, bare(state), job, child, options.lists, vectors)
+        make_histogram(thread, span, bare(state), job, child, options.lists, vectors, gpu)
         if member(job, child).searched == 1:
             search_member(thread, span, state, child, options, vectors)
     barrier(state.team)
@@ -125,22 +134,27 @@ def sum_gradients(thread: int, state: State, vectors: Vectors | None) -> None:
 
 
 @kernel(inline=True, inner=True)
-def draw_sample(thread: int, state: State, vectors: Vectors | None) -> None:
+def draw_sample(thread: int, state: State, vectors: Vectors | None, gpu: Gpu | None) -> None:
     """The rows of the tree."""
     team, settings, rows, threads = state.team, state.settings, state.rows, state.threads
     if vectors is None:
         draw_rows(thread, team, settings, rows, threads.counts, state.scalars, state.options)
     else:
         draw_vectors(thread, team, settings, rows, threads, vectors.outputs, state.options)
+    if gpu is not None:
+        start_rows(thread, state.scalars, settings.n_rows, gpu)
 
 
 @kernel(inline=True, inner=True)
-def finish(thread: int, state: State, options: Options, vectors: Vectors | None) -> None:
+def finish(
+    thread: int, state: State, options: Options, vectors: Vectors | None, gpu: Gpu | None
+) -> None:
     """Leaf values and new raw scores."""
     team, settings, rules, tree = state.team, state.settings, state.rules, state.tree
     rows, raw, sums = state.rows, state.loss_data.raw, state.threads.leaf_sums
     if vectors is None:
-        finish_tree(thread, team, settings, rules, rows, raw, sums, tree, state.scalars, options)
+        scalars = state.scalars
+        finish_tree(thread, team, settings, rules, rows, raw, sums, tree, scalars, options, gpu)
     else:
         outputs = vectors.outputs
         finish_vectors(thread, team, settings, rules, rows, raw, sums, tree, outputs, options)
@@ -197,10 +211,14 @@ def split_rows(
     n_jobs: int,
     bins: Bins | None,
     sorted_columns: Sorted | None,
+    gpu: Gpu | None,
 ) -> None:
     """Divide the rows of the parents of the batch between their children."""
     tree = state.tree
-    if bins is not None:
+    if gpu is not None:
+        divide_batch(thread, tree.table, tree.batch, n_jobs, gpu)
+        barrier(state.team)
+    elif bins is not None:
         partition_batch(
             thread, state.team, state.rows, bins.by_column, tree.table, tree.batch, n_jobs,
             state.threads.counts,
@@ -218,12 +236,13 @@ def search_bins(
     options: Options,
     vectors: Vectors | None,
     level: Level | None,
+    gpu: Gpu | None,
 ) -> None:
     """Best splits in histograms: one of each node, or one of the level."""
     if level is None:
-        search_histograms(thread, span, state, options, vectors)
+        search_histograms(thread, span, state, options, vectors, gpu)
     else:
-        search_level(thread, span, bare(state), level, n_jobs, options.constraints, vectors)
+        search_level(thread, span, bare(state), level, n_jobs, options.constraints, vectors, gpu)
 
 
 @kernel(inline=True, inner=True)
@@ -237,10 +256,11 @@ def search_batch(
     bins: Bins | None,
     sorted_columns: Sorted | None,
     level: Level | None,
+    gpu: Gpu | None,
 ) -> None:
     """Best splits of the nodes of the batch in columns ``span``."""
     if bins is not None:
-        search_bins(thread, span, state, n_jobs, options, vectors, level)
+        search_bins(thread, span, state, n_jobs, options, vectors, level, gpu)
     if sorted_columns is not None:
         search_lists(thread, span, state, options, sorted_columns)
 
@@ -265,11 +285,12 @@ def grow_tree(
     bins: Bins | None,
     sorted_columns: Sorted | None,
     level: Level | None,
+    gpu: Gpu | None,
 ) -> None:
     """Grow one tree, all threads together."""
     team, scalars = state.team, state.scalars
     sum_gradients(thread, state, vectors)
-    draw_sample(thread, state, vectors)
+    draw_sample(thread, state, vectors, gpu)
     open_tree(thread, state, state.options, sorted_columns, level)
     span = own_columns(thread, team, scalars[IS_N_COLUMNS], sorted_columns)
     while True:
@@ -280,16 +301,17 @@ def grow_tree(
         n_jobs, is_searched = scalars[IS_N_JOBS], scalars[IS_N_SEARCHED] > 0
         if n_jobs == 0:
             break
-        split_rows(thread, span, state, n_jobs, bins, sorted_columns)
+        split_rows(thread, span, state, n_jobs, bins, sorted_columns, gpu)
         if is_searched:
             search_batch(
-                thread, span, state, n_jobs, state.options, vectors, bins, sorted_columns, level
-            )
+                thread, span, state, n_jobs, state.options, vectors, bins, sorted_columns, level,
+                gpu,
+            )  # fmt: skip
         else:
             barrier(team)  # thread 0 must not make the next batch before all have read this one
         if thread == 0:
             next_batch(state, state.options, vectors, level)
-    finish(thread, state, state.options, vectors)
+    finish(thread, state, state.options, vectors, gpu)
 
 
 @kernel
@@ -304,6 +326,8 @@ def work(thread: int, state: State, order: int) -> None:
             number += 1
         if order == ORDER_STOP:
             return
-        grow_tree(thread, state, state.vectors, state.bins, state.sorted_columns, state.level)
+        grow_tree(
+            thread, state, state.vectors, state.bins, state.sorted_columns, state.level, state.gpu
+        )
         if thread == 0:
             return

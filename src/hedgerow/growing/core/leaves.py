@@ -29,7 +29,9 @@ from hedgerow.growing.core.state import (
     Settings,
     Tree,
 )
+from hedgerow.growing.cuda.stages import add_leaf_values, finish_leaves
 from hedgerow.growing.vectors.gradients import rows_of
+from hedgerow.kernels.cuda.commands import Gpu
 from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.primitives.intrinsics import prefetch
 from hedgerow.kernels.splits.monotone import TOWARD, Constraints
@@ -121,17 +123,26 @@ def finish_tree(
     tree: Tree,
     scalars: IntArray,
     options: Options,
+    gpu: Gpu | None,
 ) -> None:
     """Values of the leaves and new raw scores of the rows that the tree was grown on."""
     place = share(scalars[IS_N_ROWS], thread, team.n_threads)
     n_nodes = scalars[IS_N_NODES]
-    sum_leaves(tree.table, n_nodes, rows, place, leaf_sums[thread])
+    if gpu is None:
+        sum_leaves(tree.table, n_nodes, rows, place, leaf_sums[thread])
+    else:
+        if thread == 0:
+            finish_leaves(tree.table, scalars, settings.adds_scores, leaf_sums[0], gpu)
     barrier(team)
     if thread == 0:
         set_values(settings, rules, tree, leaf_sums, scalars, options)
     barrier(team)
     if settings.adds_scores == 1:
-        add_to_scores(tree, n_nodes, rows.rows, place, raw[scalars[IS_OUTPUT]])
+        scores = raw[scalars[IS_OUTPUT]]
+        if gpu is None:
+            add_to_scores(tree, n_nodes, rows.rows, place, scores)
+        else:
+            add_leaf_values(thread, team.n_threads, tree.numbers, scores, gpu)
     barrier(team)
 
 
@@ -184,6 +195,7 @@ def finish_vectors(
             tree,
             outputs.scalars[output],
             options,
+            None,
         )
         if thread == 0:
             for node in range(n_nodes):

@@ -112,6 +112,7 @@ def start_state(
         vectors=None,
         sorted_columns=None,
         level=None,
+        gpu=None,
     )
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.arrays import BinArray, FloatArray, IntArray, RowArray
+from hedgerow.kernels.cuda.commands import Gpu
 from hedgerow.kernels.histograms.histogram import Bins, Columns, HistogramSums, RowLists
 from hedgerow.kernels.histograms.vector_histogram import Sums
 from hedgerow.kernels.presorted.exact import CutBuffer
@@ -444,7 +445,8 @@ class State(NamedTuple):
     ``vectors`` is None for trees of one output, and ``scalars`` else those of the first.  As
     of ``Options``, what stands behind ``if vectors is None`` is compiled or left out.
     ``sorted_columns`` is None for histograms; otherwise ``bins``, ``columns`` and ``histograms``
-    are, and the categories and bundles of ``Options``.  ``level`` is None but for symmetric trees.
+    are, and the categories and bundles of ``Options``.  ``level`` is None but for symmetric trees,
+    and ``gpu`` unless the rows are on a GPU.
     """
 
     team: ThreadTeam
@@ -463,3 +465,4 @@ class State(NamedTuple):
     vectors: Vectors | None
     sorted_columns: Sorted | None
     level: Level | None
+    gpu: Gpu | None

@@ -67,6 +67,7 @@ from hedgerow.growing.symmetric.search import (
 )
 from hedgerow.growing.vectors.gradients import largest_units
 from hedgerow.growing.vectors.search import keep_own, node_of, prepare_node
+from hedgerow.kernels.cuda.commands import Gpu
 from hedgerow.kernels.primitives.barrier import barrier
 from hedgerow.kernels.splits.growth import key_of_level
 from hedgerow.kernels.splits.monotone import Constraints
@@ -212,7 +213,7 @@ def find_best(
 @kernel(inline=True, inner=True)
 def search_level(
     thread: int, span: tuple[int, int], state: State, level: Level, n_jobs: int,
-    constraints: Constraints, vectors: Vectors | None,
+    constraints: Constraints, vectors: Vectors | None, gpu: Gpu | None,
 ) -> None:  # fmt: skip
     """Histograms of the level's nodes, their common cut, and what it sends left in each."""
     batch, n_slotless = state.tree.batch, level.counts[N_SLOTLESS]
@@ -221,7 +222,7 @@ def search_level(
         vectors.trial.parent[thread, 0] = 0.0
     for j in range(n_jobs):
         for child in range(2):
-            make_histogram(thread, span, state, batch[j], child, level.lists, vectors)
+            make_histogram(thread, span, state, batch[j], child, level.lists, vectors, gpu)
         if j == 0:
             n_groups = begin_level(thread, span, state, level, units, constraints)
         add_job(thread, span, state, level, batch[j], units, n_groups, constraints, vectors)
@@ -241,7 +242,7 @@ def search_level(
         )
     barrier(state.team)
     if level.choice[FOUND_FEATURE] >= 0:
-        measure_cut(thread, state, level, n_slotless, constraints, vectors)
+        measure_cut(thread, state, level, n_slotless, constraints, vectors, gpu)
 
 
 @kernel(inner=True)
@@ -308,7 +309,7 @@ def end_measure(state: State, level: Level, totals: tuple[int, int, int, int]) -
 @kernel(inline=True, inner=True)
 def measure_cut(
     thread: int, state: State, level: Level, n_slotless: int, constraints: Constraints,
-    vectors: Vectors | None,
+    vectors: Vectors | None, gpu: Gpu | None,
 ) -> None:  # fmt: skip
     """Thread 0: what the choice sends left in every node, and the bins that go left.
 
@@ -324,7 +325,7 @@ def measure_cut(
         is_built = slot < 0
         if is_built:
             slot = state.settings.n_slots
-            build_rows(thread, state, node, slot, level.lists, vectors)
+            build_rows(thread, state, node, slot, level.lists, vectors, gpu)
             barrier(state.team)
         if thread == 0:
             start = start_of(level, slot)

@@ -6,6 +6,7 @@ atomic_load     read a cell after everything its writer wrote before it
 atomic_store    write a cell after everything that this thread wrote before it
 fused_multiply_add  ``a * b + c`` rounded once, on every machine
 call_address    call a C function at an address (yield, sleep)
+call_function   the same with any number of whole numbers
 float_of_bits   read an int64 as the float64 with the same bits, and back
 array_at        the array at an address, for arrays listed in a table of addresses
 line_start      the first word of an array that begins a cache line
@@ -38,6 +39,7 @@ atomic_load = _declare("atomic_load")
 atomic_store = _declare("atomic_store")
 fused_multiply_add = _declare("fused_multiply_add")
 call_address = _declare("call_address")
+call_function = _declare("call_function")
 float_of_bits = _declare("float_of_bits")
 bits_of_float = _declare("bits_of_float")
 array_at = _declare("array_at")

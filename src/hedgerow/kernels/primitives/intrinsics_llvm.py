@@ -16,7 +16,8 @@ _INT32 = ir.IntType(32)
 _BYTES = ir.IntType(8).as_pointer()
 
 
-def _element(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+def element_of(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    """Return a pointer to an item of an array."""
     data = context.make_array(array_type)(context, builder, array).data
     return builder.gep(data, [index])
 
@@ -26,7 +27,7 @@ def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
     """Fetch the cache line of ``array[index]`` (any address is allowed)."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = builder.bitcast(_element(context, builder, signature.args[0], *args), _BYTES)
+        pointer = builder.bitcast(element_of(context, builder, signature.args[0], *args), _BYTES)
         signature_ir = ir.FunctionType(ir.VoidType(), [_BYTES, _INT32, _INT32, _INT32])
         function = cgutils.get_or_insert_function(builder.module, signature_ir, "llvm.prefetch.p0")
         read, keep, data = _INT32(0), _INT32(3), _INT32(1)
@@ -41,7 +42,7 @@ def atomic_add(typingctx: Any, array: Any, index: Any, amount: Any) -> Any:
     """Add ``amount`` to ``array[index]`` in one step; return the value before."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _element(context, builder, signature.args[0], args[0], args[1])
+        pointer = element_of(context, builder, signature.args[0], args[0], args[1])
         return builder.atomic_rmw("add", pointer, args[2], "acq_rel")
 
     return types.int64(array, types.intp, types.int64), generate
@@ -52,7 +53,7 @@ def atomic_load(typingctx: Any, array: Any, index: Any) -> Any:
     """Return ``array[index]``, ordered after the writes that came before its store."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _element(context, builder, signature.args[0], *args)
+        pointer = element_of(context, builder, signature.args[0], *args)
         return builder.load_atomic(pointer, "acquire", 8)
 
     return types.int64(array, types.intp), generate
@@ -63,7 +64,7 @@ def atomic_store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
     """Store ``value`` in ``array[index]``, ordered after all earlier writes of this thread."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _element(context, builder, signature.args[0], args[0], args[1])
+        pointer = element_of(context, builder, signature.args[0], args[0], args[1])
         builder.store_atomic(args[2], pointer, "release", 8)
         return context.get_dummy_value()
 
@@ -98,6 +99,22 @@ def call_address(typingctx: Any, address: Any, argument: Any) -> Any:
 
 
 @intrinsic
+def call_function(typingctx: Any, address: Any, arguments: Any) -> Any:
+    """Return the result of the C function at ``address``, an ``int``, as an int64.
+
+    ``arguments``, a tuple of int64, may stand for pointers and for shorter numbers.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        given = cgutils.unpack_tuple(builder, args[1])
+        kind = ir.FunctionType(_INT32, [number.type for number in given])
+        function = builder.inttoptr(args[0], kind.as_pointer())
+        return builder.sext(builder.call(function, given), ir.IntType(64))
+
+    return types.int64(types.int64, arguments), generate
+
+
+@intrinsic
 def float_of_bits(typingctx: Any, bits: Any) -> Any:
     """Return the float64 whose bit pattern is the int64 ``bits``."""
 
@@ -117,7 +134,7 @@ def bits_of_float(typingctx: Any, value: Any) -> Any:
     return types.int64(types.float64), generate
 
 
-def _borrowed(context: Any, builder: Any, array_type: Any, data: Any, shape: Any) -> Any:
+def borrowed(context: Any, builder: Any, array_type: Any, data: Any, shape: Any) -> Any:
     """Return a C-ordered array of the memory at ``data``, which the caller owns."""
     array = context.make_array(array_type)(context, builder)
     size = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
@@ -142,7 +159,7 @@ def array_at(typingctx: Any, address: Any, shape: Any, dtype: Any) -> Any:
         item = context.get_data_type(array_type.dtype)
         data = builder.inttoptr(args[0], item.as_pointer())
         lengths = cgutils.unpack_tuple(builder, args[1])
-        return _borrowed(context, builder, array_type, data, lengths)
+        return borrowed(context, builder, array_type, data, lengths)
 
     return array_type(types.int64, types.UniTuple(types.int64, len(shape)), dtype), generate
 
@@ -173,9 +190,9 @@ def words_as(typingctx: Any, words: Any, start: Any, length: Any, dtype: Any) ->
     array_type = types.Array(dtype.dtype, 1, "C")
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = _element(context, builder, signature.args[0], args[0], args[1])
+        place = element_of(context, builder, signature.args[0], args[0], args[1])
         data = builder.bitcast(place, context.get_data_type(array_type.dtype).as_pointer())
-        return _borrowed(context, builder, array_type, data, [args[2]])
+        return borrowed(context, builder, array_type, data, [args[2]])
 
     return array_type(words, types.intp, types.intp, dtype), generate
 

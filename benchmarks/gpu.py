@@ -1,0 +1,128 @@
+"""Time of fits on a GPU, beside XGBoost's on the same: ``python benchmarks/gpu.py``.
+
+Both libraries get the same rows (random numbers), 100 trees, rate 0.1, 255 bins, and take turns,
+every other round in the other order; the median of the times from the user's array to the model.
+Before, each has trained on a few rows, so that no time includes the loading of kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hedgerow import HedgerowClassifier
+from hedgerow.cuda.device import first_gpu
+from hedgerow.io import model_to_bytes
+
+TREES = 100
+SHAPES = {
+    "31 leaves": (
+        {"max_leaves": 31},
+        {"grow_policy": "lossguide", "max_leaves": 31, "max_depth": 0},
+    ),
+    "255 leaves": (
+        {"max_leaves": 255},
+        {"grow_policy": "lossguide", "max_leaves": 255, "max_depth": 0},
+    ),
+    "depth 8": (
+        {"max_leaves": None, "max_depth": 8, "grow_policy": "depthwise"},
+        {"max_depth": 8},
+    ),
+}
+TABLES = {
+    "100k x 28": (100_000, 28, 2),
+    "1M x 28": (1_000_000, 28, 2),
+    "10M x 28": (10_000_000, 28, 2),
+    "100k x 500": (100_000, 500, 2),
+    "1M x 28, 7 classes": (1_000_000, 28, 7),
+}
+
+
+def table(n_rows: int, n_columns: int, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random numbers, and classes that a few of them explain."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_rows, n_columns), dtype=np.float32)
+    score = X[:, :5].sum(axis=1) + X[:, 5] * X[:, 6]
+    score += rng.standard_normal(n_rows, dtype=np.float32)
+    cuts = np.quantile(score[:100_000], np.arange(1, n_classes) / n_classes)
+    return X, np.digitize(score, cuts)
+
+
+def fit_hedgerow(X: np.ndarray, y: np.ndarray, shape: str, device: str) -> Any:
+    """Train this library's model."""
+    params: dict[str, Any] = {
+        "n_estimators": TREES, "learning_rate": 0.1, "early_stopping": False, "reg_lambda": 1.0,
+        "min_samples_leaf": 20, "subsample": 1.0, "colsample_bynode": 1.0, "max_bins": 255,
+        "grow_policy": "leafwise", "linear_leaves": False, "feature_crosses": None,
+    }  # fmt: skip
+    return HedgerowClassifier(device=device, **(params | SHAPES[shape][0])).fit(X, y)
+
+
+def fit_xgboost(X: np.ndarray, y: np.ndarray, shape: str) -> Any:
+    """Train XGBoost's model."""
+    import xgboost
+
+    n_classes = int(y.max()) + 1
+    params: dict[str, Any] = {
+        "device": "cuda", "tree_method": "hist", "max_bin": 255, "learning_rate": 0.1,
+        "min_child_weight": 1e-3, "reg_lambda": 1.0, "objective": "binary:logistic",
+    }  # fmt: skip
+    if n_classes > 2:
+        params |= {"objective": "multi:softprob", "num_class": n_classes}
+    rows = xgboost.QuantileDMatrix(X, y, max_bin=255)
+    return xgboost.train(params | SHAPES[shape][1], rows, TREES)
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Time of a call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def compare(name: str, shape: str, rounds: int, on_processor: bool) -> None:
+    """Print a line with the medians."""
+    X, y = table(*TABLES[name])
+    works: dict[str, Callable[[], Any]] = {
+        "hedgerow": lambda: fit_hedgerow(X, y, shape, "cuda"),
+        "xgboost": lambda: fit_xgboost(X, y, shape),
+    }
+    if on_processor:
+        works["processor"] = lambda: fit_hedgerow(X, y, shape, "cpu")
+    times: dict[str, list[float]] = {work: [] for work in works}
+    for number in range(rounds):
+        for work in list(works)[:: 1 if number % 2 == 0 else -1]:
+            times[work].append(seconds(works[work]))
+    median = {work: statistics.median(found) for work, found in times.items()}
+    ratio = median["hedgerow"] / median["xgboost"]
+    text = ", ".join(f"{work} {found:.3f} s" for work, found in median.items())
+    print(f"{name}, {shape}: {text}; hedgerow/xgboost {ratio:.2f}", flush=True)
+
+
+def main() -> None:
+    """Measure what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--processor", action="store_true", help="time fits without GPU, too")
+    chosen = parser.parse_args()
+    print(f"{first_gpu().name}, {os.cpu_count()} processors, {chosen.rounds} rounds")
+    X, y = table(20_000, 28, 2)
+    models = [fit_hedgerow(X, y, "31 leaves", device) for device in ("cpu", "cuda")]
+    same = len({model_to_bytes(model.booster_.model) for model in models}) == 1
+    print(f"same bytes as on the processor: {same}")
+    fit_xgboost(X, y, "31 leaves")
+    for name in chosen.tables:
+        for shape in chosen.shapes:
+            compare(name, shape, chosen.rounds, chosen.processor)
+
+
+if __name__ == "__main__":
+    main()

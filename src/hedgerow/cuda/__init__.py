@@ -1,0 +1,1 @@
+"""GPUs: memory, copies and launches, through the driver that comes with the GPU."""

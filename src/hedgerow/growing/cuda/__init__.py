@@ -1,0 +1,1 @@
+"""Growing trees on a GPU: the trees of :mod:`hedgerow.growing.core`."""

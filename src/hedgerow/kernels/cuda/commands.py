@@ -1,0 +1,106 @@
+"""Commands to a GPU from compiled code: copies, launches and waiting.
+
+Compiled code calls the functions of the driver at their addresses, so that a tree grows without
+a step back to Python: a call takes a few microseconds.  Where arrays lie, and all arguments of
+launches but those that change, are written into tables before (:class:`Gpu`).
+
+The first error of the driver is kept, and all later commands are left out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.primitives.intrinsics import call_function
+
+CALL_LAUNCH, CALL_UPLOAD, CALL_DOWNLOAD, CALL_FILL, CALL_WAIT, CALL_STREAM, CALLS = range(7)
+"""Addresses of the driver's functions, and the stream in which commands are carried out."""
+
+KERNEL_HANDLE, KERNEL_PLACES, KERNEL_THREADS, KERNEL_BYTES, KERNEL_FIELDS = range(5)
+"""Of a kernel: its handle, where the addresses of its arguments lie, threads of a block, and
+bytes of memory that they share."""
+
+COPY_HOST, COPY_DEVICE, COPY_FIELDS = range(3)
+"""Where an array lies in the memory of the host, and in that of the GPU."""
+
+MOST_VALUES = 24
+"""Words of the arguments of a kernel."""
+
+
+class Gpu(NamedTuple):
+    """What commands are made of.
+
+    calls    int64 (CALLS,)
+    kernels  int64 (kernels, KERNEL_FIELDS)
+    values   int64 (kernels, MOST_VALUES): words of the arguments of each kernel
+    copies   int64 (arrays, COPY_FIELDS)
+    status   int64 (1,): the first error, 0 if there is none
+    n_tiles  tiles of columns
+    n_processors  multiprocessors of the GPU
+    leaves   int64 (2, leaves): first places of the leaves, and their nodes
+    sums     int64 (leaves, 2): exact sums of the leaves
+    leaf_of  int32 (n_rows,): node of the leaf of each row; -1: none
+    """
+
+    calls: IntArray
+    kernels: IntArray
+    values: IntArray
+    copies: IntArray
+    status: IntArray
+    n_tiles: np.int64
+    n_processors: np.int64
+    leaves: IntArray
+    sums: IntArray
+    leaf_of: np.ndarray
+
+
+@kernel(inner=True)
+def launch(gpu: Gpu, which: int, n_blocks: int, n_tiles: int) -> None:
+    """Launch a kernel with the words of ``gpu.values`` as arguments."""
+    if gpu.status[0] == 0 and n_blocks > 0:
+        row, one = gpu.kernels[which], np.int64(1)
+        gpu.status[0] = call_function(
+            gpu.calls[CALL_LAUNCH],
+            (
+                row[KERNEL_HANDLE], n_blocks, n_tiles, one, row[KERNEL_THREADS], one, one,
+                row[KERNEL_BYTES], gpu.calls[CALL_STREAM], row[KERNEL_PLACES], np.int64(0),
+            ),
+        )  # fmt: skip
+
+
+@kernel(inner=True)
+def upload(gpu: Gpu, which: int, n_bytes: int) -> None:
+    """Copy the first bytes of an array to the GPU."""
+    if gpu.status[0] == 0 and n_bytes > 0:
+        row = gpu.copies[which]
+        given = (row[COPY_DEVICE], row[COPY_HOST], n_bytes, gpu.calls[CALL_STREAM])
+        gpu.status[0] = call_function(gpu.calls[CALL_UPLOAD], given)
+
+
+@kernel(inner=True)
+def download(gpu: Gpu, which: int, n_bytes: int) -> None:
+    """Copy the first bytes of an array from the GPU; they are there after :func:`wait`."""
+    if gpu.status[0] == 0 and n_bytes > 0:
+        row = gpu.copies[which]
+        given = (row[COPY_HOST], row[COPY_DEVICE], n_bytes, gpu.calls[CALL_STREAM])
+        gpu.status[0] = call_function(gpu.calls[CALL_DOWNLOAD], given)
+
+
+@kernel(inner=True)
+def fill(gpu: Gpu, which: int, byte: int, n_bytes: int) -> None:
+    """Fill the first bytes of an array on the GPU."""
+    if gpu.status[0] == 0 and n_bytes > 0:
+        given = (gpu.copies[which, COPY_DEVICE], byte, n_bytes, gpu.calls[CALL_STREAM])
+        gpu.status[0] = call_function(gpu.calls[CALL_FILL], given)
+
+
+@kernel(inner=True)
+def wait(gpu: Gpu) -> None:
+    """Wait until the GPU has carried out all commands."""
+    if gpu.status[0] == 0:
+        given = (gpu.calls[CALL_STREAM],)
+        gpu.status[0] = call_function(gpu.calls[CALL_WAIT], given)

@@ -1,0 +1,421 @@
+"""Trees grown on a GPU: the bytes of the models that the processor trains.
+
+Most tests use a GPU in NumPy (:mod:`tests.helpers.fake_gpu`), whose launches are those of a real
+one.  The tests at the end need a GPU.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from hedgerow import (
+    Booster,
+    Dataset,
+    HedgerowClassifier,
+    HedgerowRanker,
+    HedgerowRegressor,
+    cross_fit,
+    cv,
+    train,
+)
+from hedgerow.cuda import device
+from hedgerow.errors import DeviceError, ParameterError
+from hedgerow.growing.cuda import grower
+from hedgerow.io import model_to_bytes
+from tests.helpers.fake_gpu import FakeStream
+
+N_ROWS = 6_000
+
+
+class FakeGpus:
+    """GPUs in NumPy, and the streams that fits have made on them."""
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+        self.streams: list[FakeStream] = []
+
+    def stream(self) -> FakeStream:
+        """A new stream."""
+        self.streams.append(FakeStream(**self._options))
+        return self.streams[-1]
+
+
+@pytest.fixture
+def fake_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGpus]:
+    """A GPU in NumPy in place of the first one; its memory must be freed."""
+    gpus = FakeGpus()
+    monkeypatch.setattr(grower, "first_gpu", lambda: gpus)
+    monkeypatch.setattr(device, "missing_gpu", lambda: None)
+    yield gpus
+    assert all(stream.is_closed for stream in gpus.streams)
+    assert not any(stream.errors for stream in gpus.streams)
+
+
+def table(n_rows: int = N_ROWS, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
+    """Numbers with missing values, a category column, and a target that they explain."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n_rows, 5)), columns=list("abcde"))
+    X.loc[rng.random(n_rows) < 0.1, "c"] = np.nan
+    X["d"] = X["d"].round()
+    X["f"] = pd.Categorical(rng.choice(list("uvwxyz"), n_rows))
+    y = X["a"] ** 2 + 2.0 * (X["f"] == "u") + X["c"].fillna(1.0) + rng.normal(size=n_rows)
+    return X, y.to_numpy()
+
+
+def targets(kind: str, y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The target as a model needs it."""
+    if kind == "classes":
+        return np.digitize(y, [0.5, 2.0])
+    return y > 1.0 if kind == "two classes" else np.exp(y / 3)
+
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "two classes": ("two classes", {}),
+    "classes": ("classes", {}),
+    "numbers": ("numbers", {}),
+    "depthwise": ("numbers", {"grow_policy": "depthwise", "max_depth": 4, "max_leaves": None}),
+    "many leaves": ("two classes", {"max_leaves": 200, "min_samples_leaf": 1}),
+    "stumps": ("numbers", {"max_leaves": 2}),
+    "no split": ("numbers", {"min_samples_leaf": N_ROWS}),
+    "few bins": ("numbers", {"max_bins": 15}),
+    "absolute error": ("numbers", {"objective": "absolute_error"}),
+    "quantile": ("numbers", {"objective": "quantile"}),
+    "Poisson": ("numbers", {"objective": "poisson"}),
+    "gamma": ("numbers", {"objective": "gamma", "leaf_estimation": "line_search"}),
+    "subsample": ("two classes", {"subsample": 0.6}),
+    "GOSS": ("two classes", {"sampling": "goss"}),
+    "GOSS with line search": (
+        "numbers",
+        {"sampling": "goss", "objective": "absolute_error", "leaf_estimation": "line_search"},
+    ),
+    "MVS": ("numbers", {"sampling": "mvs", "subsample": 0.5}),
+    "columns": ("numbers", {"colsample_bytree": 0.5, "colsample_bynode": 0.6}),
+    "columns by level": ("numbers", {"colsample_bylevel": 0.5}),
+    "DART": ("numbers", {"boosting": "dart", "drop_rate": 0.5}),
+    "forest": ("numbers", {"boosting": "rf", "learning_rate": 1.0, "subsample": 0.5}),
+    "parallel trees": ("numbers", {"num_parallel_tree": 3, "subsample": 0.7}),
+    "monotone": ("numbers", {"monotone_constraints": {"a": 1, "c": -1}, "monotone_penalty": 1.0}),
+    "interactions": ("numbers", {"interaction_constraints": [["a", "b"], ["c", "d", "e", "f"]]}),
+    "extra trees": ("numbers", {"extra_trees": True}),
+    "path smoothing": ("numbers", {"path_smooth": 5.0}),
+    "penalties": ("numbers", {"gamma": 1.0, "reg_alpha": 2.0, "max_delta_step": 0.5}),
+    "symmetric": ("numbers", {"grow_policy": "symmetric", "max_depth": 4, "max_leaves": None}),
+    "symmetric classes": (
+        "classes",
+        {"grow_policy": "symmetric", "max_depth": 5, "max_leaves": None, "subsample": 0.8},
+    ),
+    "linear leaves": ("numbers", {"linear_leaves": True}),
+    "linear symmetric": (
+        "numbers",
+        {"linear_leaves": True, "grow_policy": "symmetric", "max_depth": 3, "max_leaves": None},
+    ),
+    "forced splits": (
+        "numbers",
+        {
+            "forced_splits": {
+                "feature": "b",
+                "threshold": 0.5,
+                "left": {"feature": "a", "threshold": 0.0},
+            },
+        },
+    ),
+    "schedule": ("numbers", {"learning_rate": [0.3, 0.2, 0.2, 0.1, 0.1]}),
+    "heavy tail": ("numbers", {"objective": "squared_error", "max_leaves": 60}),
+}
+
+
+def both_models(kind: str, n_rows: int = N_ROWS, **params: Any) -> tuple[bytes, bytes]:
+    """The bytes of a model trained on the processor and on the GPU."""
+    X, y = table(n_rows)
+    chosen = {"n_estimators": 5, "early_stopping": False, "grow_policy": "leafwise"} | params
+    target = targets(kind, y)
+    estimator = HedgerowRegressor if kind == "numbers" else HedgerowClassifier
+    if params == CASES["heavy tail"][1]:
+        target[::1000] *= 1e9
+    found = [
+        model_to_bytes(estimator(device=name, **chosen).fit(X, target).booster_.model)
+        for name in ("cpu", "cuda")
+    ]
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_same_bytes(case: str, fake_gpu: FakeGpus) -> None:
+    kind, params = CASES[case]
+    on_processor, on_gpu = both_models(kind, **params)
+    assert on_processor == on_gpu
+    assert fake_gpu.streams
+    launched = any("add_histogram" in stream.launched for stream in fake_gpu.streams)
+    assert launched == (case != "no split")
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 40, 4095, 4097])
+def test_few_rows(n_rows: int, fake_gpu: FakeGpus) -> None:
+    on_processor, on_gpu = both_models("numbers", n_rows, min_samples_leaf=1)
+    assert on_processor == on_gpu
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    n_rows=st.integers(30, 3000),
+    n_columns=st.integers(1, 70),
+    max_leaves=st.integers(2, 60),
+    min_samples_leaf=st.integers(1, 30),
+    max_bins=st.sampled_from([3, 16, 60, 255]),
+    weighted=st.booleans(),
+    n_jobs=st.integers(1, 3),
+    seed=st.integers(0, 1000),
+)
+def test_random_tables(
+    n_rows: int, n_columns: int, max_leaves: int, min_samples_leaf: int, max_bins: int,
+    weighted: bool, n_jobs: int, seed: int,
+) -> None:  # fmt: skip
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 40, (n_rows, n_columns)).astype(float)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    y = np.nan_to_num(X[:, 0]) + rng.standard_cauchy(n_rows)
+    weight = rng.gamma(1.0, size=n_rows) if weighted else None
+    params = {
+        "n_estimators": 3, "max_leaves": max_leaves, "min_samples_leaf": min_samples_leaf,
+        "max_bins": max_bins, "early_stopping": False, "grow_policy": "leafwise",
+    }  # fmt: skip
+    gpus, found = FakeGpus(), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grower, "first_gpu", lambda: gpus)
+        patch.setattr(device, "missing_gpu", lambda: None)
+        for name, threads in (("cpu", 1), ("cuda", n_jobs)):
+            model = HedgerowRegressor(device=name, n_jobs=threads, **params)
+            found.append(model_to_bytes(model.fit(X, y, weight).booster_.model))
+    assert found[0] == found[1]
+
+
+def test_rankings_and_several_fits(fake_gpu: FakeGpus) -> None:
+    X, y = table()
+    qid = np.repeat(np.arange(N_ROWS // 20), 20)
+    relevance = np.digitize(y, [0.5, 1.5, 2.5])
+    found = [
+        model_to_bytes(
+            HedgerowRanker(device=name, n_estimators=5, early_stopping=False)
+            .fit(X, relevance, qid=qid)
+            .booster_.model
+        )
+        for name in ("cpu", "cuda")
+    ]
+    assert found[0] == found[1]
+
+
+def test_defaults_with_folds(fake_gpu: FakeGpus) -> None:
+    """The folds grow trees of several kinds, with all their growers on the GPU."""
+    X, y = table(1_000)
+    params = {"n_estimators": 20, "n_jobs": 2}
+    found = [
+        model_to_bytes(HedgerowRegressor(device=name, **params).fit(X, y).booster_.model)
+        for name in ("cpu", "cuda")
+    ]
+    assert found[0] == found[1]
+    assert fake_gpu.streams
+
+
+def test_early_stopping_and_continued_models(fake_gpu: FakeGpus) -> None:
+    X, y = table()
+    data, held = Dataset(X[:4000], y[:4000]), Dataset(X[4000:], y[4000:])
+    found = []
+    for name in ("cpu", "cuda"):
+        params = {"objective": "squared_error", "device": name, "n_estimators": 40, "patience": 3}
+        first = train(params, data, held)
+        more = train({**params, "n_estimators": 60}, data, held, init_model=first)
+        found.append((model_to_bytes(first.model), model_to_bytes(more.model)))
+    assert found[0] == found[1]
+
+
+def test_rows_in_files_are_read_into_memory(fake_gpu: FakeGpus, tmp_path: Path) -> None:
+    X, y = table(2_000)
+    X.assign(target=y).to_parquet(tmp_path / "rows.parquet")
+    found = []
+    for name in ("cpu", "cuda"):
+        params = {"objective": "squared_error", "device": name, "n_estimators": 5}
+        data = Dataset.from_files(tmp_path / "rows.parquet", target="target")
+        found.append(model_to_bytes(train(params, data).model))
+    assert found[0] == found[1]
+    assert fake_gpu.streams
+
+
+def test_cross_validation(fake_gpu: FakeGpus) -> None:
+    X, y = table(2_000)
+    params = {"objective": "squared_error", "n_estimators": 5}
+    curves, scores = [], []
+    for name in ("cpu", "cuda"):
+        found = cv({**params, "device": name}, Dataset(X, y))
+        curves.append(found.curves["validation"]["loss"])
+        model = HedgerowRegressor(device=name, n_estimators=5, early_stopping=False)
+        scores.append(cross_fit(model, X, y, cv=3).oof_prediction)
+    assert np.array_equal(*curves)
+    assert np.array_equal(*scores)
+    assert fake_gpu.streams
+    with pytest.raises(ParameterError, match="device='cuda' does not go with tree_method='exact'"):
+        cv({**params, "device": "cuda", "tree_method": "exact"}, Dataset(X[["a", "b"]], y))
+
+
+def test_a_model_does_not_tell_its_device(fake_gpu: FakeGpus) -> None:
+    X, y = table(500)
+    booster = HedgerowRegressor(device="cuda", n_estimators=2, early_stopping=False).fit(X, y)
+    assert "device" not in booster.booster_.model.training["parameters"]
+    assert isinstance(booster.booster_, Booster)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"tree_method": "exact"},
+        {"tree_method": "approx"},
+        {"bundle_features": True},
+        {"max_conflict_rate": 0.1},
+    ],
+    ids=lambda params: next(iter(params)),
+)
+def test_what_a_gpu_does_not_do_is_refused_by_name(
+    params: dict[str, Any], fake_gpu: FakeGpus
+) -> None:
+    X, y = table(300)
+    X = X.drop(columns="f")
+    chosen = {"objective": "squared_error", "device": "cuda", **params}
+    with pytest.raises(
+        ParameterError, match=f"device='cuda' does not go with {next(iter(params))}"
+    ):
+        train(chosen, Dataset(X, y))
+
+
+def test_vectors_and_sparse_tables_are_refused(fake_gpu: FakeGpus) -> None:
+    X, y = table(300)
+    X = X.drop(columns="f").fillna(0.0)
+    model = HedgerowRegressor(device="cuda", early_stopping=False)
+    with pytest.raises(ParameterError, match="multi_strategy='multi_output_tree'"):
+        model.fit(X, np.column_stack((y, -y)))
+    with pytest.raises(ParameterError, match="a sparse X"):
+        model.fit(sparse.csr_array(X.to_numpy()), y)
+
+
+def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = FakeGpus(most_bytes=100_000)
+    monkeypatch.setattr(grower, "first_gpu", lambda: gpus)
+    monkeypatch.setattr(device, "missing_gpu", lambda: None)
+    X, y = table()
+    with pytest.raises(DeviceError, match="out of memory"):
+        HedgerowRegressor(device="cuda", early_stopping=False).fit(X, y)
+    assert all(stream.is_closed for stream in gpus.streams)
+
+
+@pytest.mark.parametrize("command", [0, 3, 10, 40])
+def test_a_gpu_that_fails(command: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = FakeGpus(fails_at=command)
+    monkeypatch.setattr(grower, "first_gpu", lambda: gpus)
+    monkeypatch.setattr(device, "missing_gpu", lambda: None)
+    X, y = table()
+    with pytest.raises(DeviceError, match="failed while a tree grew: error 719"):
+        HedgerowRegressor(device="cuda", early_stopping=False).fit(X, y)
+    assert all(stream.is_closed for stream in gpus.streams)
+    assert not any(stream.errors for stream in gpus.streams)
+
+
+def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "missing_gpu", lambda: "there is no driver here.")
+    X, y = table(300)
+    with pytest.raises(
+        DeviceError, match=r"device='cuda': there is no driver here\. Use device='cpu'"
+    ):
+        HedgerowRegressor(device="cuda", early_stopping=False).fit(X, y)
+    params = {"n_estimators": 3, "early_stopping": False}
+    automatic = HedgerowRegressor(device="auto", **params).fit(X, y)
+    plain = HedgerowRegressor(**params).fit(X, y)
+    assert model_to_bytes(automatic.booster_.model) == model_to_bytes(plain.booster_.model)
+
+
+def test_unknown_device() -> None:
+    with pytest.raises(ParameterError, match="device must be one of 'cpu', 'cuda', 'auto'"):
+        HedgerowRegressor(device="gpu").fit(*table(100))
+
+
+# -- with a GPU ---------------------------------------------------------------------------
+
+MISSING = device.missing_gpu()
+with_gpu = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+
+
+@with_gpu
+@pytest.mark.parametrize("case", CASES)
+def test_same_bytes_on_a_gpu(case: str) -> None:
+    kind, params = CASES[case]
+    on_processor, on_gpu = both_models(kind, **params)
+    assert on_processor == on_gpu
+
+
+@with_gpu
+@pytest.mark.parametrize("n_columns", [1, 7, 28, 33, 100])
+@pytest.mark.parametrize("n_rows", [1000, 300_000])
+def test_larger_tables_on_a_gpu(n_rows: int, n_columns: int) -> None:
+    rng = np.random.default_rng(n_columns)
+    X = rng.normal(size=(n_rows, n_columns)).astype(np.float32)
+    y = X[:, 0] * X[:, -1] + rng.normal(size=n_rows) > 0
+    params = {"n_estimators": 5, "early_stopping": False, "max_leaves": 63}
+    found = [
+        model_to_bytes(
+            HedgerowClassifier(device=name, grow_policy="leafwise", **params)
+            .fit(X, y)
+            .booster_.model
+        )
+        for name in ("cpu", "cuda")
+    ]
+    assert found[0] == found[1]
+
+
+@with_gpu
+def test_fits_in_two_threads_on_a_gpu() -> None:
+    expected, found = both_models("two classes")[0], []
+
+    def fit() -> None:
+        found.append(both_models("two classes")[1])
+
+    threads = [threading.Thread(target=fit) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected, expected]
+
+
+def _fit_in_child(queue: Any) -> None:
+    try:
+        both_models("two classes")
+        queue.put("fitted")
+    except DeviceError as error:
+        queue.put(str(error))
+
+
+@with_gpu
+def test_a_forked_process_says_what_to_do() -> None:
+    both_models("two classes")
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_fit_in_child, args=(queue,))
+    child.start()
+    assert "forked" in queue.get(timeout=120)
+    child.join(timeout=120)
+
+
+@with_gpu
+def test_too_large_for_a_gpu() -> None:
+    stream = device.first_gpu().stream()
+    with stream.current(), pytest.raises(DeviceError, match=r"out of memory: bins take [\d,]+ MB"):
+        stream.allocate(1 << 45, np.uint8, "bins")
+    stream.close()

@@ -1,0 +1,179 @@
+"""Kernels for GPUs, run thread by thread, against what they should compute."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hedgerow.data.binning.matrix import tile_shape
+from hedgerow.growing.core import state as layout
+from hedgerow.growing.cuda.packing import pack_rows
+from hedgerow.kernels.cuda import histogram, rows
+from hedgerow.kernels.histograms.histogram import HistogramSums, Packing
+from tests.helpers.gpu_threads import simulate
+from tests.reference import cuda_kernels
+
+Array = np.ndarray[Any, Any]
+PACKINGS = {
+    "constant": Packing(16, 0, 0),
+    "narrow": Packing(13, 25, 0),
+    "apart": Packing(15, 46, 1),
+}
+
+
+def both(
+    kernel: Any, blocks: tuple[int, int], n_words: int, *arguments: Any, threads: int = 64
+) -> None:
+    """Run a kernel and its twin, which must leave the same in all arrays."""
+    expected = copy.deepcopy(arguments)
+    getattr(cuda_kernels, kernel.name.partition(":")[2])(*expected)
+    simulate(kernel, blocks, threads, n_words, *arguments)
+    for own, other in zip(_arrays_of(arguments), _arrays_of(expected), strict=True):
+        assert np.array_equal(own, other)
+
+
+def _arrays_of(given: Any) -> list[Array]:
+    if isinstance(given, np.ndarray):
+        return [given]
+    return [a for item in given for a in _arrays_of(item)] if isinstance(given, tuple) else []
+
+
+def binned(rng: np.random.Generator, n_rows: int, n_columns: int, stride: int) -> Array:
+    """Bins by column, 64 bytes of padding behind each; some have one bin only."""
+    bins = rng.integers(0, stride, (n_columns, n_rows + 64)).astype(np.uint8)
+    bins[:: max(2, n_columns - 1)] = stride - 1
+    return bins
+
+
+def tiled(bins: Array, n_rows: int, stride: int) -> histogram.TiledBins:
+    """The same by row, laid out by the kernel."""
+    n_columns = len(bins)
+    n_tiles, per_tile, width = tile_shape(n_columns)
+    by_row = np.full(n_tiles * n_rows * width // 4, 0xFFFFFFFF, dtype=np.uint32)
+    made = histogram.TiledBins(by_row, n_rows * width // 4, width // 4, per_tile, n_columns, stride)
+    columns = rows.Columns(bins.reshape(-1), bins.shape[1])
+    both(rows.lay_rows, (3, n_tiles), 0, n_rows, columns, made)
+    return made
+
+
+@pytest.mark.parametrize("packing", PACKINGS.values(), ids=PACKINGS)
+@pytest.mark.parametrize(("n_columns", "stride"), [(3, 16), (13, 64), (28, 256), (40, 16)])
+def test_histograms(packing: Packing, n_columns: int, stride: int) -> None:
+    rng = np.random.default_rng(n_columns)
+    n_rows = 150
+    bins = tiled(binned(rng, n_rows, n_columns, stride), n_rows, stride)
+    g = rng.integers(-(2**30), 2**30, n_rows)
+    h = rng.integers(0, 2**30, n_rows)
+    packed = np.zeros((2, n_rows), dtype=np.int64)
+    if packing.g_apart == 1:
+        packed[:] = g, (h << packing.count_bits) + 1
+    elif packing.hessian_bits == 0:
+        packed[0] = (g << packing.count_bits) + 1
+    else:
+        packed[0] = (((g >> 18 << packing.hessian_bits) + (h >> 18)) << packing.count_bits) + 1
+    ids = rng.permutation(n_rows).astype(np.uint32)
+    sums = sums_of(n_columns * stride)
+    n_tiles, per_tile, _ = tile_shape(n_columns)
+    n_words = histogram.words_of_tile(per_tile, stride)
+    for start, count, per_block in ((70, 1, 512), (3, 140, 37)):
+        node = histogram.NodeRows(start, count, per_block)
+        for word in range(1 + packing.g_apart):
+            both(
+                histogram.add_histogram, (-(-count // per_block), n_tiles), n_words, node, word,
+                packing, bins, packed.reshape(-1), ids, sums,
+            )  # fmt: skip
+    assert sums.n.sum() == 141 * n_columns
+
+
+def sums_of(n_cells: int) -> HistogramSums:
+    """Sums that are 0."""
+    g, h, n = (np.zeros(n_cells, dtype=kind) for kind in (np.int64, np.int64, np.int32))
+    return HistogramSums(g, h, n)
+
+
+def test_words_of_a_cell_carry() -> None:
+    """Sums beyond 32 bits, of both signs, in one cell."""
+    n_rows = 64
+    values = np.random.default_rng(0).integers(-(2**62) // 64, 2**62 // 64, n_rows)
+    bins = histogram.TiledBins(np.zeros(2 * n_rows, np.uint32), 2 * n_rows, 2, 1, 1, 8)
+    sums = sums_of(8)
+    packed = np.concatenate((values, np.zeros(n_rows, dtype=np.int64)))
+    ids, node = np.arange(n_rows, dtype=np.uint32), histogram.NodeRows(0, n_rows, n_rows)
+    given = node, 0, PACKINGS["apart"], bins, packed, ids, sums
+    simulate(histogram.add_histogram, (1, 1), 64, 16, *given)
+    assert sums.g.tolist() == [values.sum(), 0, 0, 0, 0, 0, 0, 0]
+
+
+def test_sums_are_handed_over() -> None:
+    sums, kept = sums_of(100), sums_of(400)
+    for k, part in enumerate(sums):
+        part[:] = np.arange(100) * (k + 1)
+    both(histogram.hand_over, (2, 1), 0, 250, sums, kept)
+    assert kept.n[250:350].tolist() == [3 * k for k in range(100)]
+
+
+@pytest.mark.parametrize("threads", [32, 96])
+@pytest.mark.parametrize(("count", "per_block"), [(1, 10), (97, 100), (900, 900), (501, 100)])
+def test_rows_are_divided(threads: int, count: int, per_block: int) -> None:
+    rng = np.random.default_rng(threads)
+    start = 40
+    n_rows = start + count + 9
+    bins = binned(rng, n_rows, 5, 256)
+    columns = rows.Columns(bins.reshape(-1), bins.shape[1])
+    for column, words in ((0, rng.integers(-(2**63), 2**63, 4)), (3, [-1] * 4), (4, [0, 0, 5, 0])):
+        ids = rng.permutation(n_rows).astype(np.uint32)
+        division = rows.Division(column, start, count, 0, per_block, *map(int, words))
+        n_blocks = -(-count // per_block)
+        counts = np.full(n_blocks, -1, dtype=np.int64)
+        both(rows.count_left, (n_blocks, 1), 1, division, columns, ids, counts, threads=threads)
+        division = division._replace(n_left=int(counts.sum()))
+        scratch, before = np.zeros(n_rows, dtype=np.uint32), ids.copy()
+        given = division, columns, ids, counts, scratch
+        both(rows.divide_rows, (n_blocks, 1), rows.MOST_WARPS, *given, threads=threads)
+        if n_blocks > 1:
+            both(rows.copy_rows, (n_blocks, 1), 0, division, ids, scratch, threads=threads)
+        assert np.array_equal(np.sort(ids), np.sort(before))
+        assert np.array_equal(ids[:start], before[:start])
+        assert np.array_equal(ids[start + count :], before[start + count :])
+
+
+@pytest.mark.parametrize("count", [[300], [120, 3, 150], [1] * 40, [4000, 200, 90]])
+def test_leaves(count: list[int]) -> None:
+    rng = np.random.default_rng(0)
+    n_inside = sum(count)
+    n_rows = n_inside + 20
+    ids = rng.permutation(n_rows).astype(np.uint32)
+    quantized = rng.integers(-(2**30), 2**30, 2 * n_rows).astype(np.int32)
+    starts = np.zeros(50, dtype=np.int64)
+    starts[: len(count)] = np.cumsum(count) - count
+    nodes = rng.permutation(50).astype(np.int64)
+    sums, leaf_of = np.zeros(100, dtype=np.int64), np.full(n_rows, -1, dtype=np.int32)
+    n_blocks = -(-n_inside // rows.ROWS_PER_BLOCK)
+    given = len(count), n_inside, starts, nodes, quantized, ids, sums, leaf_of
+    both(rows.finish_rows, (n_blocks, 1), 0, *given)
+    assert sums.any()
+    assert (leaf_of == -1).sum() == 20
+
+
+@pytest.mark.parametrize("packing", PACKINGS.values(), ids=PACKINGS)
+def test_packed_rows(packing: Packing) -> None:
+    rng = np.random.default_rng(1)
+    n_rows = 130
+    scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
+    scalars[layout.IS_TREE], scalars[layout.IS_DROPPED_BITS] = 17, 18
+    scalars[layout.IS_COUNT_BITS], scalars[layout.IS_HESSIAN_BITS] = packing[:2]
+    scalars[layout.IS_G_APART] = packing.g_apart
+    quantized = rng.integers(-(2**30), 2**30, (n_rows, 2)).astype(np.int32)
+    quantized[:, 1] = abs(quantized[:, 1])
+    packed = np.zeros(2 * n_rows, dtype=np.int64)
+    ids = np.arange(n_rows, dtype=np.uint32)
+    constant = int(packing.hessian_bits == 0)
+    given = constant, np.uint64(5), scalars, ids, quantized.reshape(-1), packed
+    both(pack_rows, (2, 1), 0, *given)
+
+
+def test_numbers_of_rows() -> None:
+    both(rows.count_rows, (2, 1), 0, 300, np.zeros(300, dtype=np.uint32))

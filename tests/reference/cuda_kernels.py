@@ -1,0 +1,135 @@
+"""What the kernels for GPUs compute, in NumPy: each is called with the arguments of its twin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hedgerow.growing.core.state import (
+    IS_COUNT_BITS,
+    IS_DROPPED_BITS,
+    IS_FIRST_ROW,
+    IS_G_APART,
+    IS_HESSIAN_BITS,
+    IS_TREE,
+)
+from hedgerow.kernels.cuda.histogram import NodeRows, TiledBins
+from hedgerow.kernels.cuda.rows import Columns, Division
+from hedgerow.kernels.histograms.histogram import HistogramSums, Packing
+from hedgerow.kernels.primitives.hashing import hash_range
+
+Array = np.ndarray[Any, Any]
+
+
+def add_histogram(
+    node: NodeRows, word: int, packing: Packing, bins: TiledBins, packed: Array, rows: Array,
+    sums: HistogramSums,
+) -> None:  # fmt: skip
+    """Each number is taken apart before it is added."""
+    assert node.per_block < 1 << packing.count_bits
+    value = packed.reshape(2, -1)[word]
+    below = (1 << packing.count_bits) - 1
+    n, h = value & below, value >> packing.count_bits
+    g = np.zeros_like(value)
+    if packing.g_apart == 0:
+        g = value >> (packing.count_bits + packing.hessian_bits)
+        h = h & ((1 << packing.hessian_bits) - 1) if packing.hessian_bits > 0 else n
+    elif word == 0:
+        g, h, n = value, np.zeros_like(value), np.zeros_like(value)
+    own = rows[node.start : node.start + node.count]
+    for j in range(bins.n_columns):
+        tile, place = divmod(j, bins.features_per_tile)
+        word = bins.by_row[tile * bins.tile_size + own * bins.tile_width + place // 4]
+        at = j * bins.stride + (word.astype(np.int64) >> 8 * (place % 4) & 0xFF)
+        for total, numbers in zip(sums, (g, h, n), strict=True):
+            np.add.at(total, at, numbers[own].astype(total.dtype))
+
+
+def hand_over(to: int, sums: HistogramSums, kept: HistogramSums) -> None:
+    """Copy and clear."""
+    for own, other in zip(sums, kept, strict=True):
+        other[to : to + len(own)] = own
+        own[:] = 0
+
+
+def lay_rows(n_rows: int, columns: Columns, bins: TiledBins) -> None:
+    """Column by column; bytes without a column are 0."""
+    bins.by_row[:] = 0
+    for j, column in enumerate(columns.bins.reshape(-1, columns.length)):
+        tile, place = divmod(j, bins.features_per_tile)
+        of_tile = bins.by_row[tile * bins.tile_size : (tile + 1) * bins.tile_size]
+        of_tile.view(np.uint8).reshape(n_rows, -1)[:, place] = column[:n_rows]
+
+
+def count_rows(n_rows: int, rows: Array) -> None:
+    """All numbers at once."""
+    rows[:n_rows] = np.arange(n_rows)
+
+
+def _goes_left(columns: Columns, division: Division, rows: Array) -> Array:
+    bins = columns.bins.reshape(-1, columns.length)[division.column, rows]
+    words = np.array(division[5:], dtype=np.int64).view(np.uint8)
+    return np.unpackbits(words, bitorder="little")[bins].astype(bool)
+
+
+def count_left(division: Division, columns: Columns, rows: Array, counts: Array) -> None:
+    """One block after the other."""
+    own = rows[division.start : division.start + division.count]
+    is_left = _goes_left(columns, division, own)
+    for block, first in enumerate(range(0, len(own), division.per_block)):
+        counts[block] = is_left[first : first + division.per_block].sum()
+
+
+def divide_rows(
+    division: Division, columns: Columns, rows: Array, counts: Array, scratch: Array
+) -> None:
+    """All rows at once; few are copied back."""
+    own = rows[division.start : division.start + division.count]
+    is_left = _goes_left(columns, division, own)
+    assert is_left.sum() == division.n_left
+    scratch[division.start : division.start + division.count] = np.concatenate(
+        (own[is_left], own[~is_left])
+    )
+    if division.count <= division.per_block:
+        copy_rows(division, rows, scratch)
+
+
+def copy_rows(division: Division, rows: Array, scratch: Array) -> None:
+    """All at once."""
+    place = slice(division.start, division.start + division.count)
+    rows[place] = scratch[place]
+
+
+def finish_rows(
+    n_leaves: int, n_rows: int, starts: Array, nodes: Array, quantized: Array, rows: Array,
+    sums: Array, leaf_of: Array,
+) -> None:  # fmt: skip
+    """One leaf after the other."""
+    stops = [*starts[1:n_leaves].tolist(), n_rows]
+    for leaf, (start, stop) in enumerate(zip(starts[:n_leaves], stops, strict=True)):
+        own = rows[start:stop]
+        of_leaf = quantized.reshape(-1, 2)[own].sum(axis=0, dtype=np.int64)
+        sums.reshape(-1, 2)[leaf] += of_leaf
+        leaf_of[own] = nodes[leaf]
+
+
+def pack_rows(
+    constant: int, seed: int, scalars: Array, ids: Array, quantized: Array, packed: Array
+) -> None:
+    """The three ways of packing, for all rows at once."""
+    g, h = quantized.reshape(-1, 2).astype(np.int64).T
+    words, count_bits = packed.reshape(2, -1), int(scalars[IS_COUNT_BITS])
+    if constant == 1:
+        words[0] = (g << count_bits) + 1
+    elif scalars[IS_G_APART] == 1:
+        words[0], words[1] = g, (h << count_bits) + 1
+    else:
+        first, dropped = int(scalars[IS_FIRST_ROW]), int(scalars[IS_DROPPED_BITS])
+        stream, mask = int(scalars[IS_TREE]), (1 << dropped) - 1
+        random = hash_range(int(seed), stream, first, first + len(g))
+        noise = (random >> np.uint64(1)).astype(np.int64)
+        upper_g = (g + (noise & mask)) >> dropped
+        upper_h = (h + ((noise >> 31) & mask)) >> dropped
+        shifted = (upper_g << int(scalars[IS_HESSIAN_BITS])) + upper_h
+        words[0] = (shifted << count_bits) + 1
