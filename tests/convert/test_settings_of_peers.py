@@ -311,3 +311,17 @@ def test_what_lightgbm_has_for_growth_is_translated(given, said) -> None:
 def test_no_rule_hides_another() -> None:
     with pytest.raises(ValueError, match="names in two tables: b"):
         united({"a": 1, "b": 2}, {"b": 3})
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "values"),
+    [
+        (from_lightgbm_params, "device_type", {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda"}),
+        (from_xgboost_params, "device", {"cpu": "cpu", "cuda": "cuda", "cuda:1": "cuda"}),
+        (from_catboost_params, "task_type", {"CPU": "cpu", "GPU": "cuda"}),
+    ],
+)
+def test_devices(function, name, values) -> None:
+    for theirs, ours in values.items():
+        assert function({name: theirs}, defaults=False).params["device"] == ours
+        assert "device" not in function({}, defaults=False).params
