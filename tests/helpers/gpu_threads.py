@@ -97,14 +97,10 @@ def _instructions(block: _Block) -> dict[str, Any]:
         "block_size": lambda: np.int64(block.n_threads),
         "n_blocks": lambda: np.int64(block.n_blocks),
         "sync_block": lambda: block.wait("block"),
-        "sync_warp": lambda: block.wait("warp"),
         "shared_words": shared_words,
         "add_shared": _add,
         "add_global": _add,
         "add_count": _add,
-        "vote": lambda condition: np.int64(
-            sum(1 << k for k, holds in enumerate(block.exchange(condition)) if holds)
-        ),
         "read_lane": lambda number, lane: block.exchange(number)[lane % WARP],
         "count_ones": lambda number: np.int64(int(number).bit_count()),
     }

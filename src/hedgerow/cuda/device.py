@@ -118,7 +118,7 @@ class Gpu:
             self.driver.call(
                 "cuModuleGetFunction", ctypes.byref(found), self._module, symbol.encode()
             )
-            self.driver.call("cuFuncSetAttribute", found, 8, self.most_shared)
+            self.driver.call("cuFuncSetAttribute", found, cuda.MOST_SHARED, self.most_shared)
             self._functions[symbol] = found
         return self._functions[symbol]
 

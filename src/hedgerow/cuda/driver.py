@@ -20,7 +20,9 @@ OUT_OF_MEMORY = 2
 SHARED_PER_BLOCK, N_PROCESSORS = 97, 16
 CAPABILITY_MAJOR, CAPABILITY_MINOR = 75, 76
 
-_SHARED_OF_FUNCTION = 8  # attribute of a function: most dynamic shared memory
+MOST_SHARED = 8
+"""Attribute of a function: bytes of memory that the threads of a block may share."""
+
 _ADDRESS, _SIZE, _INT = ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int
 _POINTER = ctypes.c_void_p
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {

@@ -21,8 +21,8 @@ from sklearn.base import clone
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.booster import Booster
-from hedgerow.boosting.loop.ready import check_out_of_bag
 from hedgerow.boosting.loop.devices import resolve_device
+from hedgerow.boosting.loop.ready import check_out_of_bag
 from hedgerow.boosting.loop.rounds import resolved
 from hedgerow.boosting.loop.sample import Sample, check_weight, with_own_levels
 from hedgerow.boosting.row_data.class_weights import corrected, weights_of

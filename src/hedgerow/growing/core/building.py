@@ -32,7 +32,7 @@ from hedgerow.growing.core.state import (
     Vectors,
 )
 from hedgerow.growing.cuda.stages import build_histogram as build_on_gpu
-from hedgerow.kernels.cuda.commands import Gpu
+from hedgerow.kernels.cuda.commands import GpuCommands
 from hedgerow.kernels.histograms.histogram import (
     Bins,
     Columns,
@@ -197,7 +197,7 @@ def build_rows(
     slot: int,
     lists: RowLists | None,
     vectors: Vectors | None,
-    gpu: Gpu | None,
+    gpu: GpuCommands | None,
 ) -> None:
     """Histogram of a node from its rows, in a slot."""
     table = state.tree.table
@@ -220,7 +220,7 @@ def make_histogram(
     child: int,
     lists: RowLists | None,
     vectors: Vectors | None,
-    gpu: Gpu | None,
+    gpu: GpuCommands | None,
 ) -> None:
     """Histogram of the smaller (0) or the larger (1) child of a job, as the job says."""
     bins, columns, histograms = state.bins, state.columns, state.histograms

@@ -69,7 +69,7 @@ from hedgerow.growing.symmetric.stages import search_level
 from hedgerow.growing.vectors.gradients import pass_gradients
 from hedgerow.growing.vectors.sampling import draw_vectors
 from hedgerow.growing.vectors.search import search_vector_node
-from hedgerow.kernels.cuda.commands import Gpu
+from hedgerow.kernels.cuda.commands import GpuCommands
 from hedgerow.kernels.histograms.histogram import Bins
 from hedgerow.kernels.primitives.barrier import ThreadTeam, await_order, barrier, give_order, share
 
@@ -111,7 +111,7 @@ def search_histograms(
     state: State,
     options: Options,
     vectors: Vectors | None,
-    gpu: Gpu | None,
+    gpu: GpuCommands | None,
 ) -> None:
     """Histograms and best splits of the children of the batch, in columns ``span``."""
     job = state.tree.batch[0]
@@ -134,7 +134,9 @@ def sum_gradients(thread: int, state: State, vectors: Vectors | None) -> None:
 
 
 @kernel(inline=True, inner=True)
-def draw_sample(thread: int, state: State, vectors: Vectors | None, gpu: Gpu | None) -> None:
+def draw_sample(
+    thread: int, state: State, vectors: Vectors | None, gpu: GpuCommands | None
+) -> None:
     """The rows of the tree."""
     team, settings, rows, threads = state.team, state.settings, state.rows, state.threads
     if vectors is None:
@@ -147,7 +149,7 @@ def draw_sample(thread: int, state: State, vectors: Vectors | None, gpu: Gpu | N
 
 @kernel(inline=True, inner=True)
 def finish(
-    thread: int, state: State, options: Options, vectors: Vectors | None, gpu: Gpu | None
+    thread: int, state: State, options: Options, vectors: Vectors | None, gpu: GpuCommands | None
 ) -> None:
     """Leaf values and new raw scores."""
     team, settings, rules, tree = state.team, state.settings, state.rules, state.tree
@@ -211,7 +213,7 @@ def split_rows(
     n_jobs: int,
     bins: Bins | None,
     sorted_columns: Sorted | None,
-    gpu: Gpu | None,
+    gpu: GpuCommands | None,
 ) -> None:
     """Divide the rows of the parents of the batch between their children."""
     tree = state.tree
@@ -236,7 +238,7 @@ def search_bins(
     options: Options,
     vectors: Vectors | None,
     level: Level | None,
-    gpu: Gpu | None,
+    gpu: GpuCommands | None,
 ) -> None:
     """Best splits in histograms: one of each node, or one of the level."""
     if level is None:
@@ -256,7 +258,7 @@ def search_batch(
     bins: Bins | None,
     sorted_columns: Sorted | None,
     level: Level | None,
-    gpu: Gpu | None,
+    gpu: GpuCommands | None,
 ) -> None:
     """Best splits of the nodes of the batch in columns ``span``."""
     if bins is not None:
@@ -285,7 +287,7 @@ def grow_tree(
     bins: Bins | None,
     sorted_columns: Sorted | None,
     level: Level | None,
-    gpu: Gpu | None,
+    gpu: GpuCommands | None,
 ) -> None:
     """Grow one tree, all threads together."""
     team, scalars = state.team, state.scalars

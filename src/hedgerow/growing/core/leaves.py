@@ -31,7 +31,7 @@ from hedgerow.growing.core.state import (
 )
 from hedgerow.growing.cuda.stages import add_leaf_values, finish_leaves
 from hedgerow.growing.vectors.gradients import rows_of
-from hedgerow.kernels.cuda.commands import Gpu
+from hedgerow.kernels.cuda.commands import GpuCommands
 from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.primitives.intrinsics import prefetch
 from hedgerow.kernels.splits.monotone import TOWARD, Constraints
@@ -123,7 +123,7 @@ def finish_tree(
     tree: Tree,
     scalars: IntArray,
     options: Options,
-    gpu: Gpu | None,
+    gpu: GpuCommands | None,
 ) -> None:
     """Values of the leaves and new raw scores of the rows that the tree was grown on."""
     place = share(scalars[IS_N_ROWS], thread, team.n_threads)

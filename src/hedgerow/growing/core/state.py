@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.arrays import BinArray, FloatArray, IntArray, RowArray
-from hedgerow.kernels.cuda.commands import Gpu
+from hedgerow.kernels.cuda.commands import GpuCommands
 from hedgerow.kernels.histograms.histogram import Bins, Columns, HistogramSums, RowLists
 from hedgerow.kernels.histograms.vector_histogram import Sums
 from hedgerow.kernels.presorted.exact import CutBuffer
@@ -465,4 +465,4 @@ class State(NamedTuple):
     vectors: Vectors | None
     sorted_columns: Sorted | None
     level: Level | None
-    gpu: Gpu | None
+    gpu: GpuCommands | None

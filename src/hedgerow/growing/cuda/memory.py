@@ -48,7 +48,7 @@ class RowsOnGpu:
 
     Attributes
     ----------
-    gpu : Gpu
+    gpu : GpuCommands
         Tables of commands.
     rows : Rows
         Arrays of the host, from which and to which the GPU copies.
@@ -136,7 +136,7 @@ class RowsOnGpu:
         kernels = aligned_zeros((stages.KERNELS, commands.KERNEL_FIELDS), np.int64)
         for which, (kernel, threads, words, arguments) in self._kernels(n_words, state).items():
             kernels[which] = stream.command(kernel, threads, words, values[which], *arguments)
-        self.gpu = commands.Gpu(
+        self.gpu = commands.GpuCommands(
             calls=calls,
             kernels=kernels,
             values=values,

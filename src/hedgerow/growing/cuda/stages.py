@@ -34,7 +34,7 @@ from hedgerow.growing.core.state import (
     NUMBER_VALUE,
     SET_WORDS,
 )
-from hedgerow.kernels.cuda.commands import Gpu, download, fill, launch, upload, wait
+from hedgerow.kernels.cuda.commands import GpuCommands, download, fill, launch, upload, wait
 from hedgerow.kernels.cuda.rows import ROWS_PER_BLOCK
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.primitives.barrier import share
@@ -67,7 +67,7 @@ def n_parts(count: int, size: int) -> int:
 
 
 @kernel(inner=True)
-def start_rows(thread: int, scalars: IntArray, n_rows: int, gpu: Gpu) -> None:
+def start_rows(thread: int, scalars: IntArray, n_rows: int, gpu: GpuCommands) -> None:
     """Thread 0: gradients of all rows and the row ids of the sample, on the GPU."""
     if thread > 0:
         return
@@ -98,7 +98,7 @@ def write_division(row: IntArray, words: IntArray) -> None:
 
 
 @kernel(inner=True)
-def divide_node(row: IntArray, gpu: Gpu) -> None:
+def divide_node(row: IntArray, gpu: GpuCommands) -> None:
     """Thread 0: divide the rows of a node between its children."""
     n_blocks, one = n_parts(row[NODE_COUNT], ROWS_PER_BLOCK), np.int64(1)
     write_division(row, gpu.values[DIVIDE])
@@ -113,7 +113,9 @@ def divide_node(row: IntArray, gpu: Gpu) -> None:
 
 
 @kernel(inner=True)
-def divide_batch(thread: int, table: IntArray, batch: IntArray, n_jobs: int, gpu: Gpu) -> None:
+def divide_batch(
+    thread: int, table: IntArray, batch: IntArray, n_jobs: int, gpu: GpuCommands
+) -> None:
     """Thread 0: divide the rows of all parents of a batch."""
     if thread == 0:
         for j in range(n_jobs):
@@ -124,7 +126,7 @@ def divide_batch(thread: int, table: IntArray, batch: IntArray, n_jobs: int, gpu
 
 @kernel(inner=True)
 def build_histogram(
-    place: tuple[int, int], cells: tuple[int, int], histograms: HistogramSums, gpu: Gpu
+    place: tuple[int, int], cells: tuple[int, int], histograms: HistogramSums, gpu: GpuCommands
 ) -> None:
     """Thread 0: histogram of the rows at ``place`` (start, count), in ``cells`` of the host."""
     start, count = place
@@ -167,7 +169,7 @@ def list_leaves(table: IntArray, n_rows: int, leaves: IntArray) -> int:
 
 @kernel(inner=True)
 def finish_leaves(
-    table: IntArray, scalars: IntArray, adds_scores: int, sums: IntArray, gpu: Gpu
+    table: IntArray, scalars: IntArray, adds_scores: int, sums: IntArray, gpu: GpuCommands
 ) -> None:
     """Thread 0: exact sums of the leaves, int64 (2, nodes), and the leaf of each row."""
     n_inside, n_rows = scalars[IS_N_ROWS], np.int64(len(gpu.leaf_of))
@@ -194,7 +196,7 @@ def finish_leaves(
 
 @kernel(inner=True)
 def add_leaf_values(
-    thread: int, n_threads: int, numbers: FloatArray, raw: np.ndarray, gpu: Gpu
+    thread: int, n_threads: int, numbers: FloatArray, raw: np.ndarray, gpu: GpuCommands
 ) -> None:
     """Add the value of its leaf to the raw score of each row that has one."""
     if gpu.status[0] != 0:

@@ -67,7 +67,7 @@ from hedgerow.growing.symmetric.search import (
 )
 from hedgerow.growing.vectors.gradients import largest_units
 from hedgerow.growing.vectors.search import keep_own, node_of, prepare_node
-from hedgerow.kernels.cuda.commands import Gpu
+from hedgerow.kernels.cuda.commands import GpuCommands
 from hedgerow.kernels.primitives.barrier import barrier
 from hedgerow.kernels.splits.growth import key_of_level
 from hedgerow.kernels.splits.monotone import Constraints
@@ -213,7 +213,7 @@ def find_best(
 @kernel(inline=True, inner=True)
 def search_level(
     thread: int, span: tuple[int, int], state: State, level: Level, n_jobs: int,
-    constraints: Constraints, vectors: Vectors | None, gpu: Gpu | None,
+    constraints: Constraints, vectors: Vectors | None, gpu: GpuCommands | None,
 ) -> None:  # fmt: skip
     """Histograms of the level's nodes, their common cut, and what it sends left in each."""
     batch, n_slotless = state.tree.batch, level.counts[N_SLOTLESS]
@@ -309,7 +309,7 @@ def end_measure(state: State, level: Level, totals: tuple[int, int, int, int]) -
 @kernel(inline=True, inner=True)
 def measure_cut(
     thread: int, state: State, level: Level, n_slotless: int, constraints: Constraints,
-    vectors: Vectors | None, gpu: Gpu | None,
+    vectors: Vectors | None, gpu: GpuCommands | None,
 ) -> None:  # fmt: skip
     """Thread 0: what the choice sends left in every node, and the bins that go left.
 

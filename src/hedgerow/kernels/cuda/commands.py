@@ -2,7 +2,7 @@
 
 Compiled code calls the functions of the driver at their addresses, so that a tree grows without
 a step back to Python: a call takes a few microseconds.  Where arrays lie, and all arguments of
-launches but those that change, are written into tables before (:class:`Gpu`).
+launches but those that change, are written into tables before (:class:`GpuCommands`).
 
 The first error of the driver is kept, and all later commands are left out.
 """
@@ -31,7 +31,7 @@ MOST_VALUES = 24
 """Words of the arguments of a kernel."""
 
 
-class Gpu(NamedTuple):
+class GpuCommands(NamedTuple):
     """What commands are made of.
 
     calls    int64 (CALLS,)
@@ -59,7 +59,7 @@ class Gpu(NamedTuple):
 
 
 @kernel(inner=True)
-def launch(gpu: Gpu, which: int, n_blocks: int, n_tiles: int) -> None:
+def launch(gpu: GpuCommands, which: int, n_blocks: int, n_tiles: int) -> None:
     """Launch a kernel with the words of ``gpu.values`` as arguments."""
     if gpu.status[0] == 0 and n_blocks > 0:
         row, one = gpu.kernels[which], np.int64(1)
@@ -73,7 +73,7 @@ def launch(gpu: Gpu, which: int, n_blocks: int, n_tiles: int) -> None:
 
 
 @kernel(inner=True)
-def upload(gpu: Gpu, which: int, n_bytes: int) -> None:
+def upload(gpu: GpuCommands, which: int, n_bytes: int) -> None:
     """Copy the first bytes of an array to the GPU."""
     if gpu.status[0] == 0 and n_bytes > 0:
         row = gpu.copies[which]
@@ -82,7 +82,7 @@ def upload(gpu: Gpu, which: int, n_bytes: int) -> None:
 
 
 @kernel(inner=True)
-def download(gpu: Gpu, which: int, n_bytes: int) -> None:
+def download(gpu: GpuCommands, which: int, n_bytes: int) -> None:
     """Copy the first bytes of an array from the GPU; they are there after :func:`wait`."""
     if gpu.status[0] == 0 and n_bytes > 0:
         row = gpu.copies[which]
@@ -91,7 +91,7 @@ def download(gpu: Gpu, which: int, n_bytes: int) -> None:
 
 
 @kernel(inner=True)
-def fill(gpu: Gpu, which: int, byte: int, n_bytes: int) -> None:
+def fill(gpu: GpuCommands, which: int, byte: int, n_bytes: int) -> None:
     """Fill the first bytes of an array on the GPU."""
     if gpu.status[0] == 0 and n_bytes > 0:
         given = (gpu.copies[which, COPY_DEVICE], byte, n_bytes, gpu.calls[CALL_STREAM])
@@ -99,7 +99,7 @@ def fill(gpu: Gpu, which: int, byte: int, n_bytes: int) -> None:
 
 
 @kernel(inner=True)
-def wait(gpu: Gpu) -> None:
+def wait(gpu: GpuCommands) -> None:
     """Wait until the GPU has carried out all commands."""
     if gpu.status[0] == 0:
         given = (gpu.calls[CALL_STREAM],)

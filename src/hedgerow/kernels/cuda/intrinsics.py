@@ -5,12 +5,10 @@ block_number    number of the block, from 0, in the first or second direction of
 block_size      threads of a block
 n_blocks        blocks of the launch in the first direction
 sync_block      wait until all threads of the block are here
-sync_warp       wait until all threads of the warp are here
 shared_words    int32 array in the memory that the threads of a block share
 add_shared      add to a word of shared memory in one step, return its previous value
 add_global      add to an int64 of the memory of the GPU in one step
 add_count       the same for an int32
-vote            bits of the threads of the warp for which a condition holds
 read_lane       the number that another thread of the warp holds
 """
 
@@ -31,10 +29,8 @@ block_number = _declare("block_number")
 block_size = _declare("block_size")
 n_blocks = _declare("n_blocks")
 sync_block = _declare("sync_block")
-sync_warp = _declare("sync_warp")
 shared_words = _declare("shared_words")
 add_shared = _declare("add_shared")
 add_global = _declare("add_global")
 add_count = _declare("add_count")
-vote = _declare("vote")
 read_lane = _declare("read_lane")

@@ -80,18 +80,6 @@ def sync_block(typingctx: Any) -> Any:
 
 
 @intrinsic
-def sync_warp(typingctx: Any) -> Any:
-    """Wait until all threads of the warp are here; they see what the others have written."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [])
-        builder.asm(kind, "bar.warp.sync 0xffffffff;", "~{memory}", [], side_effect=True)
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-@intrinsic
 def shared_words(typingctx: Any, length: Any) -> Any:
     """Return the memory that the threads of a block share, as int32 (length,)."""
     array_type = types.Array(types.int32, 1, "C")
@@ -148,20 +136,6 @@ def add_count(typingctx: Any, numbers: Any, index: Any, amount: Any) -> Any:
         return _add_global(context, builder, signature, args, "32")
 
     return types.void(numbers, types.int64, types.int32), generate
-
-
-@intrinsic
-def vote(typingctx: Any, condition: Any) -> Any:
-    """Return a number whose bit k tells whether ``condition`` is not 0 in thread k of the warp."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(_INT32, [_INT32, ir.IntType(1)])
-        name = "llvm.nvvm.vote.ballot.sync"
-        function = cgutils.get_or_insert_function(builder.module, kind, name)
-        holds = builder.icmp_unsigned("!=", args[0], _INT64(0))
-        return builder.zext(builder.call(function, [_ALL, holds]), _INT64)
-
-    return types.int64(types.int64), generate
 
 
 @intrinsic
