@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 
 from hedgerow.compile import library, ptx
+from hedgerow.compile.policy import compile_policy
 from hedgerow.compile.variants import find_kernel, read_variants
 from hedgerow.errors import CompilationError
+
+pytest.importorskip("numba")
+pytestmark = pytest.mark.skipif(compile_policy() == "never", reason="needs the compiler")
 
 
 @pytest.fixture(scope="module")
 def code() -> str:
     """The code, compiled now."""
-    pytest.importorskip("numba")
     return ptx.compile_ptx().decode()
 
 
@@ -50,7 +53,6 @@ def test_compiling_again_gives_the_same(code: str) -> None:
 def test_the_file_of_the_package_is_used_if_it_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("numba")
     listed = ptx.write_ptx(tmp_path)
     manifest: dict[str, Any] = {"sources": "others", "cuda": listed}
     (tmp_path / library.MANIFEST).write_text(json.dumps(manifest))
@@ -68,7 +70,6 @@ def test_the_file_of_the_package_is_used_if_it_is_whole(
 
 
 def test_code_of_other_sources_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("numba")
     listed = ptx.write_ptx(tmp_path) | {"sources": "others"}
     (tmp_path / library.MANIFEST).write_text(json.dumps({"sources": "others", "cuda": listed}))
     monkeypatch.setattr(library, "FOLDER", tmp_path)
