@@ -12,6 +12,7 @@ from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.cuda.packing import pack_rows
 from hedgerow.kernels.cuda import histogram, rows
+from hedgerow.kernels.cuda.commands import ROWS_PER_BLOCK
 from hedgerow.kernels.histograms.histogram import HistogramSums, Packing
 from tests.helpers.gpu_threads import simulate
 from tests.reference import cuda_kernels
@@ -151,7 +152,7 @@ def test_leaves(count: list[int]) -> None:
     starts[: len(count)] = np.cumsum(count) - count
     nodes = rng.permutation(50).astype(np.int64)
     sums, leaf_of = np.zeros(100, dtype=np.int64), np.full(n_rows, -1, dtype=np.int32)
-    n_blocks = -(-n_inside // rows.ROWS_PER_BLOCK)
+    n_blocks = -(-n_inside // ROWS_PER_BLOCK)
     given = len(count), n_inside, starts, nodes, quantized, ids, sums, leaf_of
     both(rows.finish_rows, (n_blocks, 1), 0, *given)
     assert sums.any()

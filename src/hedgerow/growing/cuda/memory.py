@@ -88,7 +88,7 @@ class RowsOnGpu:
         self._stream.upload(matrix.by_column.reshape(-1), by_column)
         self._ids = allocate(n_rows, np.uint32, "numbers of rows")
         self._scratch = allocate(n_rows, np.uint32, "numbers of rows")
-        n_blocks = -(-n_rows // rows.ROWS_PER_BLOCK)
+        n_blocks = -(-n_rows // commands.ROWS_PER_BLOCK)
         self._counts = allocate(n_blocks, np.int64, "counts of rows")
         self._quantized = allocate(2 * n_rows, np.int32, "gradients")
         self._packed = allocate(2 * n_rows, np.int64, "packed gradients")

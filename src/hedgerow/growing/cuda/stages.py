@@ -34,8 +34,15 @@ from hedgerow.growing.core.state import (
     NUMBER_VALUE,
     SET_WORDS,
 )
-from hedgerow.kernels.cuda.commands import GpuCommands, download, fill, launch, upload, wait
-from hedgerow.kernels.cuda.rows import ROWS_PER_BLOCK
+from hedgerow.kernels.cuda.commands import (
+    ROWS_PER_BLOCK,
+    GpuCommands,
+    download,
+    fill,
+    launch,
+    upload,
+    wait,
+)
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.primitives.barrier import share
 
