@@ -317,7 +317,7 @@ def test_no_rule_hides_another() -> None:
     ("function", "name", "values"),
     [
         (from_lightgbm_params, "device_type", {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda"}),
-        (from_xgboost_params, "device", {"cpu": "cpu", "cuda": "cuda", "cuda:1": "cuda"}),
+        (from_xgboost_params, "device", {"cpu": "cpu", "cuda": "cuda", "cuda:0": "cuda"}),
         (from_catboost_params, "task_type", {"CPU": "cpu", "GPU": "cuda"}),
     ],
 )
@@ -325,3 +325,8 @@ def test_devices(function, name, values) -> None:
     for theirs, ours in values.items():
         assert function({name: theirs}, defaults=False).params["device"] == ours
         assert "device" not in function({}, defaults=False).params
+
+
+def test_another_gpu_is_named_by_the_environment() -> None:
+    with pytest.raises(ParameterError, match="CUDA_VISIBLE_DEVICES=1"):
+        from_xgboost_params({"device": "cuda:1"})

@@ -227,6 +227,23 @@ def test_defaults_with_folds(fake_gpu: FakeGpus) -> None:
     assert fake_gpu.streams
 
 
+@pytest.mark.parametrize("objective", ["cox", "huber", "tweedie", "mape", "cross_entropy"])
+def test_losses_of_train(objective: str, fake_gpu: FakeGpus) -> None:
+    X, y = table(2_000)
+    target = np.exp(y / 3)
+    if objective == "cox":
+        target[::3] *= -1.0  # censored
+    if objective == "cross_entropy":
+        target = 1.0 / (1.0 + target)
+    params = {"objective": objective, "n_estimators": 4, "subsample": 0.8}
+    found = [
+        model_to_bytes(train({**params, "device": name}, Dataset(X, target)).model)
+        for name in ("cpu", "cuda")
+    ]
+    assert found[0] == found[1]
+    assert fake_gpu.streams
+
+
 def test_early_stopping_and_continued_models(fake_gpu: FakeGpus) -> None:
     X, y = table()
     data, held = Dataset(X[:4000], y[:4000]), Dataset(X[4000:], y[4000:])

@@ -1,8 +1,8 @@
 """LLVM code of the entries of GPU kernels, which the driver launches.
 
-An entry is a function without a result, whose parameters are 64-bit numbers and addresses: one
-for each number, two for each array (address and length).  It makes arrays and named tuples of
-them, and calls the kernel.
+An entry is a function without a result, whose parameters are whole numbers of 64 bits and
+addresses: one for each number, two for each array (address and length).  It makes arrays and
+named tuples of them, and calls the kernel.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.np import arrayobj
 
-WORD, DOUBLE = ir.IntType(64), ir.DoubleType()
+WORD = ir.IntType(64)
 
 
 def write_entry(module: Any, compiled: Any, symbol: str) -> None:
@@ -43,10 +43,10 @@ def _parameters_of(context: Any, kind: Any) -> Iterator[Any]:
             raise TypeError(f"arrays on a GPU have one dimension, not {kind}")
         yield context.get_data_type(kind.dtype).as_pointer()
         yield WORD
-    elif isinstance(kind, types.Integer | types.Float) and kind.bitwidth == 64:
-        yield DOUBLE if isinstance(kind, types.Float) else WORD
+    elif isinstance(kind, types.Integer) and kind.bitwidth == 64:
+        yield WORD
     else:
-        raise TypeError(f"GPU kernels take arrays and numbers of 64 bits, not {kind}")
+        raise TypeError(f"GPU kernels take arrays and whole numbers of 64 bits, not {kind}")
 
 
 def _value_of(context: Any, builder: Any, kind: Any, given: Iterator[Any]) -> Any:

@@ -4,7 +4,7 @@ The kernels are Python functions like all others, and Numba and LLVM compile the
 CUDA is needed to build them, and only the driver to run them.  PTX is text for a virtual
 machine, so one file serves all GPUs from :data:`PROCESSOR` on::
 
-    kernels.cuda_variants  ->  LLVM code  ->  PTX  (build of the wheel, or just in time)
+    cuda_variants.txt  ->  LLVM code  ->  PTX  (build of the wheel, or just in time)
     PTX  ->  machine code  (the driver, when a process first uses the GPU; it keeps the result)
 
 An entry has a parameter for each number, and two for each array: its address and its length.
@@ -29,6 +29,7 @@ PROCESSOR = "sm_75"
 
 LIST = Path(__file__).with_name("cuda_variants.txt")
 FILE = "kernels.ptx"
+_TOOLS = ("gpu_code.py", "just_in_time.py")  # they decide what the code is, too
 
 
 def symbol_of(kernel: Any) -> str:
@@ -60,7 +61,8 @@ def _digest(text: bytes) -> str:
 def _digest_of_list() -> str:
     """Return the digest of all that the code depends on."""
     kernels = [digests.digest_of(find_kernel(one.kernel)) for one in read_variants(LIST)]
-    return _digest(" ".join((PROCESSOR, LIST.read_text(), *kernels)).encode())
+    tools = [Path(__file__).with_name(name).read_text("utf-8") for name in _TOOLS]
+    return _digest(" ".join((PROCESSOR, LIST.read_text("utf-8"), *tools, *kernels)).encode())
 
 
 @functools.cache

@@ -169,8 +169,14 @@ def choice(name: str, known: Mapping[str, Any]) -> Callable[[Any], Any]:
 
 
 def device(value: Any) -> str:
-    """Translate a device: everything but the processor is a GPU."""
-    return "cpu" if str(value).lower() == "cpu" else "cuda"
+    """Translate a device: everything but the processor is the first GPU."""
+    name, _, number = str(value).lower().partition(":")
+    if number not in ("", "0"):
+        raise ParameterError(
+            f"device {value!r} is not the first GPU: set CUDA_VISIBLE_DEVICES={number} in the "
+            "environment, and use device='cuda'."
+        )
+    return "cpu" if name == "cpu" else "cuda"
 
 
 def limit(value: Any) -> Any:
