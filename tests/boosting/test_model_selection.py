@@ -40,6 +40,7 @@ from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import draw_folds
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data import read_any
+from hedgerow.growing.core import grower as grower_module
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics
 from hedgerow.model.model import Model
@@ -159,6 +160,34 @@ def test_the_latest_scores_are_kept_from_the_best_round_on(
     recent.note(raw, 2)
     assert recent.after(3) is None
     assert recent.after(5) is not None
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_trees_of_folds_are_built_many_at_once(
+    outputs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trees of folds are walked, and their gains are summed; a model reads all their fields."""
+    n_trees, built = 0, 0
+
+    def grow(self: grower_module.TreeGrower, *given: Any) -> Any:
+        nonlocal n_trees
+        n_trees += 1
+        return plain_grow(self, *given)
+
+    def finish(*given: Any) -> Any:
+        nonlocal built
+        built += 1
+        return plain_finish(*given)
+
+    plain_grow, plain_finish = grower_module.TreeGrower.grow, grower_module.finish_nodes
+    monkeypatch.setattr(grower_module.TreeGrower, "grow", grow)
+    monkeypatch.setattr(grower_module, "finish_nodes", finish)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = np.digitize(X[:, 0] + rng.normal(size=300), [0.0] if outputs == 1 else [-0.5, 0.5])
+    HedgerowClassifier(random_state=0).fit(X, y)
+    assert n_trees > 300
+    assert built < n_trees / 10
 
 
 def test_a_model_at_its_most_rounds_was_not_stopped(sample: Sample) -> None:

@@ -194,6 +194,32 @@ def test_same_bytes_from_every_library_and_just_in_time() -> None:
     assert len(set(answers.values())) == 1, answers
 
 
+LATE = """
+import sys
+import numpy as np
+from hedgerow.kernels.primitives import exact_sum
+exact_sum.exact_sum(np.ones(10))
+function = exact_sum.add_digits._entries[0].run
+# Nothing of this module, so that the modules end before the object does.
+names = {"stderr": sys.__stderr__}
+exec(
+    "class Late:\\n    def __del__(self, out=stderr): out.write(self.function.__name__)", names
+)
+late = sys.late = names["Late"]()
+late.function = function
+"""
+
+
+@needs_library
+def test_functions_outlive_the_modules_when_the_interpreter_ends() -> None:
+    environment = {**os.environ, "HEDGEROW_COMPILE": "auto", "PYTHONMALLOC": "debug"}
+    done = subprocess.run(
+        [sys.executable, "-c", LATE], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "hedgerow.kernels.primitives.exact_sum:add_digits"
+
+
 def truncate(folder: Path, manifest: dict) -> str:
     for path in folder.glob("kernels-*"):
         path.write_bytes(path.read_bytes()[:-100])

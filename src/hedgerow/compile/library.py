@@ -116,17 +116,15 @@ def _make_entry(library: ctypes.PyDLL, symbol: str, name: str) -> Entry:
     address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p)
     text = name.encode()
     definition = _MethodDefinition(text, address, _TAKES_A_TUPLE, None)
-    _DEFINITIONS.append(definition)
+    # Never freed: a function reads its definition even when it is deleted, and some functions
+    # outlive this module while the interpreter ends.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(definition))
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
     return Entry(
         *(make(ctypes.addressof(definition), requested, name) for requested in (None, True))
     )
-
-
-_DEFINITIONS: list[_MethodDefinition] = []
-"""Functions point to their definitions, and may be called until the process ends."""
 
 
 def entries_of(kernel: Kernel) -> tuple[Entry, ...]:

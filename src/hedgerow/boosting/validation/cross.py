@@ -42,7 +42,7 @@ from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data.inputs import Inputs
 from hedgerow.errors import LossError
-from hedgerow.growing.core.tree import GrownTree
+from hedgerow.growing.core.tree import GrownTree, joined
 from hedgerow.metrics import Metric
 from hedgerow.metrics.queries import query_rows, query_weights
 from hedgerow.model.forest import Forest
@@ -423,8 +423,9 @@ def _gains(trees: Sequence[GrownTree], n_features: int) -> FloatArray:
     """Return the sum of the gains of the splits of each feature."""
     if not trees:
         return np.zeros(n_features)
-    feature = np.concatenate([tree.feature for tree in trees])
-    gain = np.concatenate([tree.gain for tree in trees])
+    pieces = joined(trees)  # built one by one, the arrays of the trees took a sixth of a fit
+    feature = np.concatenate([piece.feature for piece in pieces])
+    gain = np.concatenate([piece.gain for piece in pieces])
     total = np.bincount(feature + 1, weights=gain, minlength=n_features + 1)
     return total[1:].astype(np.float64)  # the first entry: leaves
 

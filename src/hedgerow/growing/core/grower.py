@@ -89,6 +89,7 @@ class TreeGrower(CompiledGrower):
         sums: SumsPool | None = None,
     ) -> None:
         self._matrix, self._n_copies, self._sums = matrix, n_copies, sums
+        self._filled = has_all_bins(matrix)
         self._finish = partial(finish_nodes, cuts_of(matrix.spec))
         self._adds_lines = adds_scores
         self._slopes: SlopeFinder | None = None
@@ -121,13 +122,12 @@ class TreeGrower(CompiledGrower):
         if self._sums is None:
             super()._run()
             return
-        filled = has_all_bins(self._matrix)
-        histograms = self._sums.take(len(self._state.histograms.g), filled)
+        histograms = self._sums.take(len(self._state.histograms.g), self._filled)
         self._state = self._state._replace(histograms=histograms)
         try:
             super()._run()
         finally:
-            self._sums.give_back(histograms, filled)
+            self._sums.give_back(histograms, self._filled)
 
     def _draw_columns(self, tree: int) -> None:
         matrix, state = self._matrix, self._state
