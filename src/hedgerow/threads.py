@@ -66,22 +66,25 @@ def resolve_threads(n_jobs: int | None) -> int:
 
     ``None`` is all available processors, or one inside a joblib worker
     (joblib sets ``LOKY_MAX_CPU_COUNT`` or the inner thread limits there);
-    ``-1`` is all, ``-2`` all but one, and so on.
+    ``-1`` is all, ``-2`` all but one, and so on.  When the interpreter ends (in ``atexit``
+    functions, for example) no thread can be started, so it is one.
 
     Raises
     ------
     ParameterError
         If ``n_jobs`` is 0 or not an integer.
     """
-    if n_jobs is None:
-        limit = os.environ.get("HEDGEROW_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS")
-        threads = available_threads()
-        return min(threads, int(limit)) if limit and limit.isdigit() and int(limit) else threads
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral | None) or n_jobs == 0:
         raise ParameterError(
             f"n_jobs must be None or an integer other than 0, got {n_jobs!r}: "
             "use 1 for one thread, -1 for all."
         )
+    if not threading.main_thread().is_alive():
+        return 1
+    if n_jobs is None:
+        limit = os.environ.get("HEDGEROW_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS")
+        threads = available_threads()
+        return min(threads, int(limit)) if limit and limit.isdigit() and int(limit) else threads
     n_jobs = int(n_jobs)
     return n_jobs if n_jobs > 0 else max(1, available_threads() + 1 + n_jobs)
 

@@ -194,10 +194,27 @@ def test_never_makes_compilation_an_error(tmp_path) -> None:
     assert "HEDGEROW_COMPILE is 'never'" in done.stderr
 
 
-def test_another_policy_is_an_error_that_lists_the_three(tmp_path) -> None:
+NOT_LISTED = """
+import numpy as np
+from hedgerow.kernels.primitives.exact_sum import add_digits
+add_digits(np.ones(4, dtype=np.float32), np.zeros(70, dtype=np.int64))
+"""
+
+
+@pytest.mark.parametrize("opened", ["", "1"])
+def test_strict_compiles_all_but_what_belongs_in_the_library(tmp_path, opened) -> None:
+    strict = {"HEDGEROW_COMPILE": "strict", "HEDGEROW_OPEN_KERNELS": opened}
+    assert lines(run(tmp_path, tmp_path / "cache", CALL, **strict)) == ["20"]
+    done = run(tmp_path, tmp_path / "cache", NOT_LISTED, **strict)
+    assert done.returncode == 1
+    assert "exact_sum:add_digits has to be compiled" in done.stderr
+    assert "HEDGEROW_COMPILE is 'strict'" in done.stderr
+
+
+def test_another_policy_is_an_error_that_lists_all(tmp_path) -> None:
     done = run(tmp_path, tmp_path / "cache", CALL, HEDGEROW_COMPILE="sometimes")
     assert done.returncode == 1
-    assert "must be 'auto', 'never' or 'always', got 'sometimes'" in done.stderr
+    assert "must be 'auto', 'strict', 'never' or 'always', got 'sometimes'" in done.stderr
 
 
 def test_without_numba_the_error_names_the_extra(tmp_path) -> None:

@@ -86,6 +86,9 @@ def test_hessian_is_the_slope_of_the_gradient_or_above(case, seed) -> None:
     _, h = derivatives(case.objective, y, raw)
     above, below = (derivatives(case.objective, y, raw + s)[0] for s in (step, -step))
     slope = (above - below) / (2 * step)
+    kink = near_kink(case, y, raw)
+    assert kink.sum() <= 5
+    slope[kink] = h[kink]
     if case.exact:
         np.testing.assert_allclose(h, slope, rtol=1e-5, atol=1e-6)
     else:

@@ -50,7 +50,8 @@ class Kernel:
         Raises
         ------
         CompilationError
-            If no built code fits, and ``HEDGEROW_COMPILE=never`` or Numba is not installed.
+            If no built code fits, and ``HEDGEROW_COMPILE`` is ``never`` or ``strict`` or Numba is
+            not installed.
         TypeError
             If this is an inner kernel (:func:`kernel`).
         """
@@ -210,8 +211,9 @@ def compile_seconds() -> float:
 
 def _check_may_compile(name: str, could_be_built: bool) -> None:
     """Raise CompilationError unless kernels may be compiled now."""
-    if compile_policy() == "never":
-        reason = "HEDGEROW_COMPILE is 'never'"
+    policy = compile_policy()
+    if policy == "never" or (policy == "strict" and could_be_built):
+        reason = f"HEDGEROW_COMPILE is {policy!r}"
         remedy = "Unset HEDGEROW_COMPILE to let Numba compile it."
     elif importlib.util.find_spec("numba") is None:
         reason = "Numba is not installed"

@@ -12,7 +12,7 @@ import numpy as np
 
 from hedgerow.errors import ParameterError
 
-POLICIES = ("auto", "never", "always")
+POLICIES = ("auto", "strict", "never", "always")
 
 
 @functools.cache
@@ -20,6 +20,8 @@ def compile_policy() -> str:
     """Return the value of ``HEDGEROW_COMPILE``: when kernels are compiled at run time.
 
     ``auto``    if no built kernel fits (the default)
+    ``strict``  the same, but a kernel that the built library should contain raises
+                :class:`~hedgerow.errors.CompilationError`, for tests of the library
     ``never``   any compilation raises :class:`~hedgerow.errors.CompilationError`
     ``always``  built kernels are not used (the default with ``NUMBA_BOUNDSCHECK=1``:
                 built code checks no index)
@@ -33,8 +35,8 @@ def compile_policy() -> str:
     chosen = os.environ.get("HEDGEROW_COMPILE") or ("always" if checked else "auto")
     if chosen not in POLICIES:
         raise ParameterError(
-            f"the environment variable HEDGEROW_COMPILE must be 'auto', 'never' or 'always', "
-            f"got {chosen!r}: unset it for 'auto'."
+            f"the environment variable HEDGEROW_COMPILE must be 'auto', 'strict', 'never' or "
+            f"'always', got {chosen!r}: unset it for 'auto'."
         )
     return chosen
 
