@@ -464,6 +464,27 @@ def test_json_of_lines_in_leaves() -> None:
     np.testing.assert_allclose(raw_of_document(document, X0.tolist()), expected, rtol=1e-9)
 
 
+def test_json_of_crosses() -> None:
+    X0 = np.nan_to_num(X)
+    y = X0[:, 0] / (3.0 + X0[:, 1] ** 2)
+    crosses = [(0, 1, "ratio"), (1, 0, "difference"), (0, 1, "product")]
+    booster = train({"n_estimators": 8, "feature_crosses": crosses}, Dataset(X0, y))
+    document = json.loads(booster.to_json())
+    rows = X0.tolist()
+    for cross in document["crosses"]:
+        for row in rows:
+            a, b = row[cross["first"]], row[cross["second"]]
+            if cross["operation"] == "ratio":
+                row.append(a / b if b != 0.0 else math.nan)
+            else:
+                row.append(a * b if cross["operation"] == "product" else a - b)
+    used = [[*cross.columns, cross.operation] for cross in booster.model.inputs.crosses]
+    found = [[*sorted((c["first"], c["second"])), c["operation"]] for c in document["crosses"]]
+    assert used == found != []
+    expected = booster.predict(X0, kind="raw")[:, None]
+    np.testing.assert_allclose(raw_of_document(document, rows), expected, rtol=1e-12)
+
+
 def test_json_of_categories_wide_integers_and_labels() -> None:
     r = np.random.default_rng(5)
     colour = r.choice(["red", "blue", "green", "grey", "black"], 300)

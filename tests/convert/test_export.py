@@ -265,7 +265,6 @@ def test_json_is_documented(mixed, tmp_path) -> None:
 def test_what_no_format_has_is_named(mixed, tmp_path) -> None:
     X, y, _ = mixed
     cases = [
-        ({"linear_leaves": True}, {}, "linear leaves"),
         ({}, {"unknown_category": "backoff"}, "backoff"),
         ({"target_statistics": True}, {}, "target statistics"),
     ]
@@ -287,6 +286,89 @@ def test_what_no_format_has_is_named(mixed, tmp_path) -> None:
     with pytest.raises(ParameterError, match="offset"):
         offset.export(tmp_path / "model.json")
     assert [file.name for file in tmp_path.iterdir()] == ["model.json"]
+
+
+WITH_LINES = ["onnx", "python", "json"]
+
+
+@pytest.fixture(scope="module")
+def odd_numbers():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    X[:, 3] = rng.integers(-3, 4, 600)
+    y = X[:, 0] / (2.0 + X[:, 1]) + X[:, 2] * X[:, 3] + 0.1 * rng.normal(size=600)
+    X[::11, 0], X[::13, 1], X[::17, 2] = np.nan, np.inf, -np.inf
+    X[::19, 1], X[::23, 3] = 0.0, 1e300
+    return X, y
+
+
+@pytest.mark.parametrize("target", WITH_LINES)
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"linear_leaves": True},
+        {"linear_leaves": True, "max_leaves": 2, "n_estimators": 1},
+        {"linear_leaves": True, "boosting": "dart"},
+        {"linear_leaves": True, "num_parallel_tree": 3, "subsample": 0.5},
+        {"linear_leaves": True, "objective": "softmax"},
+        {"linear_leaves": True, "monotone_constraints": [1, 0, 0, 0]},
+        {"feature_crosses": [(0, 1, "ratio"), (2, 3, "product"), (3, 0, "difference")]},
+        {"feature_crosses": [(2, 3, "ratio")], "objective": "softmax"},
+        {"feature_crosses": [(2, 3, "product"), (1, 0, "ratio")], "linear_leaves": True},
+    ],
+    ids=str,
+)
+def test_linear_leaves_and_crosses(odd_numbers, target, params, tmp_path) -> None:
+    X, y = odd_numbers
+    if params.get("objective") == "softmax":
+        y = np.digitize(y, [-1.0, 1.0])
+    booster = train({**PLAIN, "min_samples_leaf": 5, **params}, Dataset(X, y))
+    exported(booster, tmp_path / "model", target, X)
+    for refused in ("lightgbm", "xgboost", "treelite"):
+        with pytest.raises(ParameterError, match=r"linear leaves|crosses of columns"):
+            booster.export(tmp_path / "refused", refused)
+
+
+@pytest.mark.parametrize("target", WITH_LINES)
+def test_crosses_beside_categories_and_integers(mixed, target, tmp_path) -> None:
+    X, y, odd = mixed
+    X, odd = (frame.assign(hours=np.arange(len(frame)) % 7) for frame in (X, odd))
+    crosses = [("age", "hours", "ratio"), ("hours", "age", "product")]
+    params = {**PLAIN, "feature_crosses": crosses, "linear_leaves": True}
+    booster = train(params, Dataset(X, X["age"] * X["hours"] + y))
+    assert booster.model.inputs is not None
+    exported(booster, tmp_path / "model", target, X)
+    exported(booster, tmp_path / "model", target, odd.head(300))
+
+
+@pytest.mark.parametrize("target", WITH_LINES)
+def test_linear_trees_of_lightgbm(odd_numbers, target, tmp_path) -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    X, y = odd_numbers
+    params = {"linear_tree": True, "min_data_in_leaf": 20, "verbose": -1, "num_leaves": 8}
+    known = np.clip(X, -9.0, 9.0)
+    data = lightgbm.Dataset(known, y, params={"linear_tree": True})
+    booster = hedgerow.from_lightgbm(lightgbm.train(params, data, 5))
+    exported(booster, tmp_path / "model", target, known)
+
+
+@pytest.mark.parametrize("target", WITH_LINES)
+@pytest.mark.parametrize("task", ["regression", "classes"])
+def test_models_of_the_defaults(target, task, tmp_path) -> None:
+    """Defaults may choose linear leaves and crosses: what they choose can be exported."""
+    rng = np.random.default_rng(0)
+    X = np.exp(rng.normal(size=(400, 3)))
+    y = X[:, 0] / X[:, 1] + 0.01 * rng.normal(size=400)
+    if task == "regression":
+        model = hedgerow.HedgerowRegressor(random_state=0).fit(X, y)
+    else:
+        model = hedgerow.HedgerowClassifier(random_state=0).fit(X, y > 1.0)
+    found = model.booster_.model
+    assert found.forest.slopes is not None or found.inputs is not None
+    if target == "onnx":
+        pytest.importorskip("onnxruntime")
+    report = model.export(tmp_path / "model", target, check=X)
+    assert report.rows_checked == 400
 
 
 def test_zeros_that_are_missing(shared_data, tmp_path) -> None:

@@ -267,8 +267,8 @@ def test_what_crosses_exclude_is_named() -> None:
         HedgerowRegressor(**PLAIN).fit(numbers, y, init_model=fitted)
     with pytest.raises(ParameterError, match="feature_crosses"):
         model.fit(numbers, y, init_model=HedgerowRegressor(**PLAIN).fit(numbers, y))
-    with pytest.raises(ParameterError, match="feature_crosses"):
-        fitted.booster_.to_json()
+    with pytest.raises(ParameterError, match="crosses of columns"):
+        fitted.export("nowhere.txt", "lightgbm")
 
 
 # -- forged files ------------------------------------------------------------------

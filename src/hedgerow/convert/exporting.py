@@ -115,7 +115,7 @@ def _checked(
             "or leave check out."
         ) from None
     difference = float(np.max(np.abs(ours - exported), initial=0.0))
-    allowed = _allowance(plain, target.rounding)
+    allowed = _allowance(plain, matrix, target.rounding)
     if not difference <= allowed:
         row = int(np.abs(ours - exported).max(axis=1).argmax())
         raise ExportError(
@@ -125,13 +125,28 @@ def _checked(
     return replace(report, rows_checked=len(ours), largest_difference=difference)
 
 
-def _allowance(plain: PlainModel, unit: float) -> float:
+def _allowance(plain: PlainModel, matrix: FloatArray, unit: float) -> float:
     """Return the limit of rounding: half a unit of the partial sum for each addition."""
     forest = plain.forest
     total = float(np.abs(forest.base_score).max())
     if forest.n_trees > 0:
-        total += float(np.maximum.reduceat(np.abs(forest.value), forest.tree_start[:-1]).sum())
+        size = np.abs(forest.value)
+        if forest.slopes is not None:
+            size = size + _size_of_terms(plain, matrix)
+        total += float(np.maximum.reduceat(size, forest.tree_start[:-1]).sum())
     return unit * total * (forest.n_trees + 2)
+
+
+def _size_of_terms(plain: PlainModel, matrix: FloatArray) -> FloatArray:
+    """Return the largest sum of magnitudes of the terms of each node, for the rows to check."""
+    slopes, numbers = plain.forest.slopes, plain.inputs_of(matrix)
+    assert slopes is not None
+    reach = np.max(np.abs(numbers), axis=0, initial=0.0, where=np.isfinite(numbers))
+    terms = np.abs(slopes.slope) * (reach[slopes.column] + np.abs(slopes.center))
+    # Each term is rounded twice more than a leaf.
+    before = np.concatenate([[0.0], np.cumsum(3.0 * terms)])
+    size: FloatArray = np.diff(before[slopes.start])
+    return size
 
 
 class ExportError(HedgerowError):

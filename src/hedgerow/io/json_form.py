@@ -17,6 +17,9 @@ the values of the leaves that the row reaches in its trees.  A leaf with ``value
 each output.  A leaf with ``terms`` also adds a linear function: the sum of
 ``slope * (x - center)``, limited to ``low`` and ``high``.  Values of DART and random forest
 trees include their factors in the model.  64-bit integers are exact.
+
+If trees split crosses of columns, ``crosses`` lists their ``first`` and ``second`` column and the
+``operation``.  The crosses follow the columns: ``feature`` of the first is the number of columns.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ def model_document(model: Model, classes: list[Any] | None = None) -> dict[str, 
     Raises
     ------
     ParameterError
-        For a model with target statistics or crosses, whose inputs are not columns of the table.
+        For a model with target statistics, whose inputs are means over the training rows.
 
     Examples
     --------
@@ -59,10 +62,11 @@ def model_document(model: Model, classes: list[Any] | None = None) -> dict[str, 
     >>> root["feature"], root["threshold"], root["left"]["count"]
     (0, 3.0, 2)
     """
-    if model.inputs is not None:
+    inputs, schema = model.inputs, model.schema
+    if inputs is not None and inputs.statistics:
         raise ParameterError(
-            "the trees of this model split values computed from columns, which the JSON form does "
-            "not hold: train with target_statistics=False and feature_crosses=None, or use save."
+            "the trees of this model split statistics of categories, which the JSON form does not "
+            "hold: train with target_statistics=False, or use save."
         )
     forest, training = model.forest, model.training
     found: dict[str, Any] = {
@@ -73,7 +77,8 @@ def model_document(model: Model, classes: list[Any] | None = None) -> dict[str, 
         "n_rounds": forest.n_rounds,
         **({"num_parallel_tree": forest.n_parallel} if forest.n_parallel > 1 else {}),
         "base_score": [_number(value) for value in forest.base_score.tolist()],
-        "features": [_column(column) for column in model.schema.columns],
+        "features": [_column(column) for column in schema.columns],
+        **({} if inputs is None else {"crosses": [cross._asdict() for cross in inputs.crosses]}),
         "unknown_category": model.schema.unknown,
         "zero_as_missing": bool(model.schema.zero_missing),
     }
@@ -82,7 +87,7 @@ def model_document(model: Model, classes: list[Any] | None = None) -> dict[str, 
     for name in ("loss_parameters", "parameters", "best_round", "attributes", "offset_columns"):
         if training.get(name) is not None:
             found[name] = _plain(training[name])
-    nodes = _nodes(forest, model.schema)
+    nodes = _nodes(forest, schema if inputs is None else inputs.schema(schema))
     found["trees"] = [_tree(forest, nodes, tree) for tree in range(forest.n_trees)]
     return found
 

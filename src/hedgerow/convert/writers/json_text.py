@@ -17,14 +17,17 @@ from hedgerow.convert.writers.plain import PlainModel, PlainTree
 from hedgerow.convert.writers.report import Notes
 
 VERSION = 1
+VERSION_WITH_LINES = 2
+"""Version if leaves have terms, or splits use crosses, which a reader of version 1 would miss."""
 
 
 def write_json(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     """Return the text of a model."""
     schema = plain.schema
+    is_plain = plain.forest.slopes is None and not plain.crosses
     document = {
         "format": "hedgerow-json",
-        "version": VERSION,
+        "version": VERSION if is_plain else VERSION_WITH_LINES,
         "objective": plain.objective,
         "link": plain.link or "raw",
         "classes": None if plain.classes is None else plain.classes.tolist(),
@@ -37,6 +40,7 @@ def write_json(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
             else {"name": c.name, "kind": c.kind}
             for c in plain.columns
         ],
+        **({} if is_plain else {"crosses": [cross._asdict() for cross in plain.crosses]}),
         "trees": [_tree(plain, t, tree) for t, tree in enumerate(plain.trees())],
     }
     return (json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n").encode()
@@ -46,7 +50,7 @@ def _tree(plain: PlainModel, number: int, tree: PlainTree) -> dict[str, Any]:
     nodes: list[dict[str, Any]] = []
     for node in range(tree.n_nodes):
         if tree.column[node] < 0:
-            nodes.append({"value": float(tree.value[node])})
+            nodes.append({"value": float(tree.value[node]), **_terms(tree, node)})
             continue
         split: dict[str, Any] = {"column": int(tree.column[node])}
         if node in tree.members:
@@ -60,6 +64,20 @@ def _tree(plain: PlainModel, number: int, tree: PlainTree) -> dict[str, Any]:
     return {"output": number % plain.n_outputs, "nodes": nodes}
 
 
+def _terms(tree: PlainTree, node: int) -> dict[str, Any]:
+    """Return the members of a leaf with terms."""
+    line = tree.lines.get(node)
+    if line is None:
+        return {}
+    terms = [
+        {"column": j, "slope": slope, "center": center if line.is_bounded else 0.0}
+        for j, slope, center in zip(line.columns, line.slopes, line.centers, strict=True)
+    ]
+    if line.is_bounded:
+        return {"terms": terms, "low": line.low, "high": line.high}
+    return {"terms": terms, "if_missing": line.centers[0]}
+
+
 def _number(value: float) -> float | str:
     return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
 
@@ -68,6 +86,9 @@ def predict_json(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArr
     """Compute raw scores from the document, row by row; ``matrix`` has codes of categories."""
     document = json.loads(data)
     sizes = [len(column.get("levels", ())) for column in document["columns"]]
+    matrix = np.column_stack(
+        [matrix, *(_crossed(matrix, cross) for cross in document.get("crosses", ()))]
+    )
     scores = np.tile(np.array(document["base_score"]), (len(matrix), 1))
     for tree in document["trees"]:
         nodes = tree["nodes"]
@@ -85,5 +106,27 @@ def predict_json(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArr
                     known = x < sizes[node["column"]]
                     left = int(x) in sets[place] if known else node["unknown_left"]
                 place = node["left"] if left else node["right"]
-            scores[row, tree["output"]] += nodes[place]["value"]
+            leaf = nodes[place]
+            scores[row, tree["output"]] += leaf["value"] + _sum_of_terms(leaf, values)
     return scores
+
+
+def _crossed(matrix: FloatArray, cross: dict[str, Any]) -> FloatArray:
+    a, b = matrix[:, cross["first"]], matrix[:, cross["second"]]
+    with np.errstate(all="ignore"):
+        if cross["operation"] == "product":
+            return a * b
+        return a - b if cross["operation"] == "difference" else np.where(b == 0.0, np.nan, a / b)
+
+
+def _sum_of_terms(leaf: dict[str, Any], values: list[float]) -> float:
+    bounded, total = "low" in leaf, 0.0
+    for term in leaf.get("terms", ()):
+        x = values[term["column"]]
+        if math.isnan(x) and not bounded:
+            return float(leaf["if_missing"])
+        if math.isfinite(x) or not bounded:
+            total += term["slope"] * (x - term["center"])
+    if not bounded:
+        return total
+    return 0.0 if math.isnan(total) else min(max(total, leaf["low"]), leaf["high"])

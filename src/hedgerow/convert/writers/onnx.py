@@ -12,12 +12,14 @@ becomes -1, and the empty text is the missing value unless it is a level.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.convert.writers.onnx_lines import add_crosses, add_leaves
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
 from hedgerow.convert.writers.report import Notes
 
@@ -48,8 +50,7 @@ def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     if plain.schema.zero_missing:
         raise refuse("zero_as_missing", _TARGET)
     graph = _Graph(plain)
-    features = graph.features()
-    graph.add_trees(features)
+    graph.add_trees(add_crosses(graph, graph.features()))
     graph.add_link()
     model = helper.make_model(
         helper.make_graph(graph.nodes, "hedgerow", graph.inputs, graph.outputs, graph.constants),
@@ -130,18 +131,24 @@ class _Graph:
         """Add the raw scores: the sum of the trees and the base score."""
         from onnx import TensorProto
 
-        k = self.plain.n_outputs
-        trees = _Ensemble(self.plain)
-        for number, tree in enumerate(self.plain.trees()):
-            trees.add(tree, number % k)
-        if self.plain.forest.n_trees == 0:
-            trees.add_nothing()
-        summed = self.node(
-            "TreeEnsemble", [features], "hedgerow_sum", "ai.onnx.ml", **trees.attributes()
-        )
+        k, trees = self.plain.n_outputs, self.plain.trees()
+        if any(tree.lines for tree in trees):
+            reached = self._ensemble(features, "hedgerow_reached", _numbered(trees), len(trees))
+            summed = add_leaves(self, features, reached, trees)
+        else:
+            summed = self._ensemble(features, "hedgerow_sum", trees, k)
         base = self.constant("hedgerow_base", self.plain.forest.base_score.reshape(1, k))
         self.node("Add", [summed, base], "raw")
         self.output("raw", TensorProto.DOUBLE, ["rows", k])
+
+    def _ensemble(self, features: str, out: str, trees: Sequence[PlainTree], n_targets: int) -> str:
+        """Add trees, each to the target of its number, in turn."""
+        ensemble = _Ensemble(self.plain, n_targets)
+        for number, tree in enumerate(trees):
+            ensemble.add(tree, number % n_targets)
+        if not trees:
+            ensemble.add_nothing()
+        return self.node("TreeEnsemble", [features], out, "ai.onnx.ml", **ensemble.attributes())
 
     def add_link(self) -> None:
         """Add the predictions."""
@@ -190,11 +197,22 @@ class _Graph:
         self.output("probability", TensorProto.DOUBLE, ["rows", max(2, k)])
 
 
+def _numbered(trees: Sequence[PlainTree]) -> list[PlainTree]:
+    """Return the trees with the number of each leaf among all leaves as its value."""
+    found, first = [], 0
+    for tree in trees:
+        leaf = tree.is_leaf()
+        found.append(replace(tree, value=np.where(leaf, np.cumsum(leaf) - 1.0 + first, 0.0)))
+        first += int(leaf.sum())
+    return found
+
+
 @dataclass(eq=False)
 class _Ensemble:
     """The attributes of ``TreeEnsemble``, tree after tree."""
 
     plain: PlainModel
+    n_targets: int
     roots: list[int] = field(default_factory=list)
     column: list[int] = field(default_factory=list)
     mode: list[int] = field(default_factory=list)
@@ -274,7 +292,7 @@ class _Ensemble:
             "aggregate_function": _SUM,
             "leaf_targetids": self.leaf_output,
             "leaf_weights": _tensor(np.array(self.leaf_value), "leaf_weights"),
-            "n_targets": self.plain.n_outputs,
+            "n_targets": self.n_targets,
             "nodes_falseleafs": self.child_is_leaf[1],
             "nodes_falsenodeids": self.child[1],
             "nodes_featureids": self.column,
@@ -297,7 +315,12 @@ def _tensor(values: AnyArray, name: str) -> Any:
     if values.dtype == object:
         texts = [str(value).encode() for value in values.tolist()]
         return helper.make_tensor(name, TensorProto.STRING, [len(texts)], cast(Any, texts))
-    kinds = {"f": TensorProto.DOUBLE, "i": TensorProto.INT64, "u": TensorProto.UINT8}
+    kinds = {
+        "f": TensorProto.DOUBLE,
+        "i": TensorProto.INT64,
+        "u": TensorProto.UINT8,
+        "b": TensorProto.BOOL,
+    }
     kind = kinds[values.dtype.kind]
     return helper.make_tensor(name, kind, list(values.shape), values.reshape(-1).tolist())
 

@@ -5,8 +5,10 @@ If a format cannot express a feature, an error names it, here or in the writer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,7 @@ import numpy.typing as npt
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
+from hedgerow.data.crosses import Cross
 from hedgerow.data.reading.table import read_table
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ParameterError
@@ -36,6 +39,34 @@ _LINKS = {
 """Link from raw score to prediction of objectives that other formats know."""
 
 
+_WITH_LINES = ("onnx", "python", "json")
+"""Formats that hold linear leaves and crosses of columns."""
+
+
+class Line(NamedTuple):
+    """The linear terms of a leaf; see :mod:`hedgerow.kernels.prediction.slopes`.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Columns as in :class:`PlainTree`, one for each term.
+    slopes, centers : tuple of float
+    low, high : float
+        Bounds of the sum of the terms; infinite for the lines of LightGBM.
+    """
+
+    columns: tuple[int, ...]
+    slopes: tuple[float, ...]
+    centers: tuple[float, ...]
+    low: float
+    high: float
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the sum of the terms has bounds; if not, a NaN gives the first center."""
+        return math.isfinite(self.low)
+
+
 @dataclass(frozen=True, eq=False)
 class PlainTree:
     """One tree; nodes come after their parents, the root first.
@@ -43,7 +74,8 @@ class PlainTree:
     Attributes
     ----------
     column : int64, one per node
-        Column of the user's table, -1 for a leaf.
+        Column of the user's table, or the number of columns plus the number of a cross; -1
+        for a leaf.
     threshold : float64
         Largest number that goes left; NaN for a leaf and a set.
     missing_left : bool
@@ -54,6 +86,8 @@ class PlainTree:
         Codes (positions of levels) that go left, ascending.
     unknown_left : dict from node to bool
         Whether a value that is not a level goes left.
+    lines : dict from node to Line
+        The terms of leaves that have any.
     """
 
     column: IntArray
@@ -67,6 +101,7 @@ class PlainTree:
     count: IntArray
     members: dict[int, IntArray]
     unknown_left: dict[int, bool]
+    lines: dict[int, Line]
 
     @property
     def n_nodes(self) -> int:
@@ -115,6 +150,16 @@ class PlainModel:
         return self.model.schema.names
 
     @property
+    def crosses(self) -> tuple[Cross, ...]:
+        """Crosses of columns, which follow the columns as inputs of the trees."""
+        return () if self.model.inputs is None else self.model.inputs.crosses
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the columns, then of the crosses."""
+        return (*self.names, *(cross.label(self.schema) for cross in self.crosses))
+
+    @property
     def n_outputs(self) -> int:
         """Number of raw scores."""
         return self.forest.n_outputs
@@ -138,8 +183,9 @@ class PlainModel:
         column = np.where(feature >= 0, kept[feature], -1)
         is_set = forest.has_sets[part]
         threshold = np.full(len(feature), np.nan)
+        kinds = [*self.schema.kinds, *("float" for _ in self.crosses), "leaf"]
         for kind in ("float", "int"):
-            chosen = np.array([c.kind == kind for c in self.columns] + [False])[column]
+            chosen = np.array([each == kind for each in kinds])[column]
             keys = forest.threshold[part][chosen]
             numbers = floats_of_keys(keys) if kind == "float" else self._whole(keys)
             threshold[chosen] = numbers
@@ -158,13 +204,32 @@ class PlainModel:
             count=forest.count[part],
             members=members,
             unknown_left=unknown,
+            lines=self._lines(part.start, part.stop),
         )
 
+    def _lines(self, first: int, stop: int) -> dict[int, Line]:
+        """Return the lines of the leaves ``first .. stop`` of the forest, by place in the tree."""
+        slopes, kept = self.forest.slopes, self._kept()
+        if slopes is None:
+            return {}
+        found = {}
+        for node in (np.flatnonzero(np.diff(slopes.start[first : stop + 1])) + first).tolist():
+            terms = slice(int(slopes.start[node]), int(slopes.start[node + 1]))
+            found[node - first] = Line(
+                tuple(kept[slopes.column[terms]].tolist()),
+                tuple(slopes.slope[terms].tolist()),
+                tuple(slopes.center[terms].tolist()),
+                float(slopes.low[node]),
+                float(slopes.high[node]),
+            )
+        return found
+
     def _kept(self) -> IntArray:
-        """Column of each input."""
-        inputs = self.model.inputs
-        kept = range(self.schema.n_features) if inputs is None else inputs.kept
-        return np.array([*kept, -1], dtype=np.int64)
+        """Return the number of each input in :class:`PlainTree`, and -1 for leaves."""
+        n_columns, inputs = self.schema.n_features, self.model.inputs
+        kept = range(n_columns) if inputs is None else inputs.kept
+        crosses = range(n_columns, n_columns + len(self.crosses))
+        return np.array([*kept, *crosses, -1], dtype=np.int64)
 
     def _whole(self, keys: IntArray) -> FloatArray:
         if (np.abs(keys.astype(np.float64)) > _EXACT).any():
@@ -205,10 +270,14 @@ class PlainModel:
             values[(np.abs(values) <= self.schema.zero_band) & number] = np.nan
         return values
 
+    def inputs_of(self, matrix: FloatArray) -> FloatArray:
+        """Return the columns and crosses of a table of :meth:`matrix`."""
+        inputs = self.model.inputs
+        return matrix if inputs is None else inputs.values(matrix, self.schema)
+
     def scores(self, matrix: FloatArray) -> FloatArray:
         """Return raw scores of a table of :meth:`matrix`, shape (n_rows, n_outputs)."""
-        forest, kept = self.model.forest, self._kept()[:-1]
-        kinds = [self.schema.kinds[j] for j in kept.tolist()]
+        forest, schema, inputs = self.model.forest, self.schema, self.model.inputs
         values: AnyArray = matrix
         if self.schema.has_int:
             values = keys_of_floats(matrix)
@@ -216,7 +285,9 @@ class PlainModel:
                 if kind == "int":
                     known = ~np.isnan(matrix[:, j])
                     values[known, j] = matrix[known, j].astype(np.int64)
-        return Predictor(forest, kinds).raw_scores(values[:, kept]).T
+        if inputs is not None:
+            values, schema = inputs.values(values, schema), inputs.schema(schema)
+        return Predictor(forest, schema.kinds).raw_scores(values).T
 
 
 def plain_model(model: Model, classes: AnyArray | None, raw: bool, target: str) -> PlainModel:
@@ -244,13 +315,13 @@ def plain_model(model: Model, classes: AnyArray | None, raw: bool, target: str) 
 def _check(model: Model, target: str) -> None:
     """Raise for features that only Hedgerow's format has."""
     reasons = []
-    if model.forest.slopes is not None:
+    if model.forest.slopes is not None and target not in _WITH_LINES:
         reasons.append("linear leaves")
     if model.schema.has_categories and model.schema.unknown == "backoff":
         reasons.append("unknown_category='backoff'")
     if model.inputs is not None and model.inputs.statistics:
         reasons.append("target statistics of categories")
-    if model.inputs is not None and model.inputs.crosses:
+    if model.inputs is not None and model.inputs.crosses and target not in _WITH_LINES:
         reasons.append("crosses of columns (feature_crosses)")
     if OFFSET_COLUMNS in model.training:
         reasons.append("offset columns")

@@ -60,19 +60,29 @@ def _head(plain: PlainModel) -> list[str]:
     made = "{level: k for k, level in enumerate(known)} for j, known in LEVELS.items()"
     lines += ["}", f"CODES = {{j: {made}}}"]
     lines.append(f"ROUNDING = {{{', '.join(f'{j}: {c.rounding!r}' for j, c in coded)}}}")
+    if plain.crosses:
+        listed = ", ".join(f"({c.first}, {c.second}, {c.operation!r})" for c in plain.crosses)
+        lines.append(f"CROSSES = [{listed}]")
     lines += ["inf = math.inf", "", "", *_READ]
+    if plain.crosses:
+        lines[lines.index(_READ_ALL)] = _READ_CROSSED[0]
+        lines += _READ_CROSSED[1:]
+    if plain.forest.slopes is not None:
+        bounded = np.isfinite(plain.forest.slopes.low)
+        lines += [*(_LINE if bounded.any() else []), *([] if bounded.all() else _OPEN_LINE)]
     if plain.schema.zero_missing:
         at = lines.index("        x = float(x)")
         lines.insert(at + 1, f"        x = math.nan if abs(x) <= {plain.schema.zero_band!r} else x")
     return lines
 
 
+_READ_ALL = "    return [read_value(j, x) for j, x in enumerate(row)]"
 _READ = [
     "def read(row):",
     '    """Values as numbers: NaN if missing, categories as codes, -1 for an unknown one."""',
     '    if hasattr(row, "keys"):',
     "        row = [row[name] for name in COLUMNS]",
-    "    return [read_value(j, x) for j, x in enumerate(row)]",
+    _READ_ALL,
     "",
     "",
     "def read_value(j, x):",
@@ -84,6 +94,45 @@ _READ = [
     '    if ROUNDING[j] != "none" and math.isfinite(x):',
     '        x = math.floor(x) if ROUNDING[j] == "down" else math.trunc(x)',
     "    return CODES[j].get(x, -1)",
+]
+_READ_CROSSED = [
+    "    return with_crosses([read_value(j, x) for j, x in enumerate(row)])",
+    "",
+    "",
+    "def with_crosses(x):",
+    '    """Values, and the products, differences and ratios of some of them."""',
+    "    return x + [crossed(x[j], x[k], operation) for j, k, operation in CROSSES]",
+    "",
+    "",
+    "def crossed(a, b, operation):",
+    '    if operation == "product":',
+    "        return a * b",
+    '    if operation == "difference":',
+    "        return a - b",
+    "    return a / b if b != 0.0 else math.nan",
+]
+_LINE = [
+    "",
+    "",
+    "def line(x, low, high, terms):",
+    '    """The sum of slope * (x[j] - center) between low and high."""',
+    "    total = 0.0",
+    "    for j, slope, center in terms:",
+    "        if math.isfinite(x[j]):",
+    "            total += slope * (x[j] - center)",
+    "    return min(max(total, low), high) if total == total else 0.0",
+]
+_OPEN_LINE = [
+    "",
+    "",
+    "def open_line(x, instead, terms):",
+    '    """The sum of slope * x[j]; another value if one of them is missing."""',
+    "    total = 0.0",
+    "    for j, slope in terms:",
+    "        if x[j] != x[j]:",
+    "            return instead",
+    "        total += slope * x[j]",
+    "    return total",
 ]
 
 
@@ -99,13 +148,25 @@ def _tree(plain: PlainModel, number: int, tree: PlainTree) -> list[str]:
             lines.append("    " * (depth - 1) + before)
         indent = "    " * depth
         if tree.column[node] < 0:
-            lines.append(f"{indent}return {float(tree.value[node])!r}")
+            lines.append(f"{indent}return {float(tree.value[node])!r}{_line(tree, node)}")
             continue
-        name = ascii(plain.names[int(tree.column[node])])
+        name = ascii(plain.input_names[int(tree.column[node])])
         lines.append(f"{indent}if {_question(plain, tree, node)}:  # {name}")
         waiting.append((int(tree.right[node]), depth + 1, "else:"))
         waiting.append((int(tree.left[node]), depth + 1, ""))
     return lines
+
+
+def _line(tree: PlainTree, node: int) -> str:
+    """Return what a leaf adds to its value; no text if it has no terms."""
+    line = tree.lines.get(node)
+    if line is None:
+        return ""
+    if line.is_bounded:
+        terms = zip(line.columns, line.slopes, line.centers, strict=True)
+        return f" + line(x, {line.low!r}, {line.high!r}, {list(terms)!r})"
+    terms_without = zip(line.columns, line.slopes, strict=True)
+    return f" + open_line(x, {line.centers[0]!r}, {list(terms_without)!r})"
 
 
 def _question(plain: PlainModel, tree: PlainTree, node: int) -> str:
