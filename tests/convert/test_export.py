@@ -266,7 +266,6 @@ def test_what_no_format_has_is_named(mixed, tmp_path) -> None:
     X, y, _ = mixed
     cases = [
         ({}, {"unknown_category": "backoff"}, "backoff"),
-        ({"target_statistics": True}, {}, "target statistics"),
     ]
     for params, data, words in cases:
         booster = train({**PLAIN, **params}, Dataset(X, y, **data))
@@ -339,6 +338,49 @@ def test_crosses_beside_categories_and_integers(mixed, target, tmp_path) -> None
     assert booster.model.inputs is not None
     exported(booster, tmp_path / "model", target, X)
     exported(booster, tmp_path / "model", target, odd.head(300))
+
+
+@pytest.mark.parametrize("target", WITH_LINES)
+@pytest.mark.parametrize("objective", ["logistic", "squared_error", "softmax"])
+def test_target_statistics(mixed, target, objective, tmp_path) -> None:
+    X, _, odd = mixed
+    number = pd.Categorical(np.arange(len(X)) % 40 - 3.5)
+    X, odd = (frame.assign(number=number, hours=np.arange(len(X)) % 7) for frame in (X, odd))
+    odd["number"] = odd["number"].cat.set_categories([0.5, 1.5, 77.25])
+    params = {"target_statistics": True, "min_data_per_group": 5, "objective": objective}
+    if objective == "squared_error":
+        params |= {"linear_leaves": True, "feature_crosses": [("age", "hours", "product")]}
+    score = X["occupation"].cat.codes % 3 + X["number"].cat.codes % 5
+    if objective == "squared_error":
+        target_values = score + X["age"] * X["hours"] / 50
+    else:
+        target_values = np.digitize(score, [2.5] if objective == "logistic" else [1.5, 3.5])
+    booster = train({**PLAIN, **params}, Dataset(X, target_values))
+    found = booster.model.inputs
+    assert found.statistics
+    assert len(found.crosses) == (objective == "squared_error")
+    exported(booster, tmp_path / "model", target, X.head(300))
+    exported(booster, tmp_path / "model", target, odd.head(300))
+    for refused in ("lightgbm", "xgboost", "treelite"):
+        with pytest.raises(ParameterError, match="target statistics"):
+            booster.export(tmp_path / "refused", refused)
+
+
+@pytest.mark.parametrize("target", WITH_LINES)
+def test_statistics_of_two_columns(target, tmp_path) -> None:
+    catboost = pytest.importorskip("catboost")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({name: rng.choice(list("abcdefgh"), 800) for name in "xyz"})
+    y = rng.normal(size=(8, 8))[X["x"].map(ord) - 97, X["y"].map(ord) - 97]
+    pool = catboost.Pool(X, y, cat_features=list("xyz"))
+    model = catboost.CatBoostRegressor(
+        iterations=10, max_ctr_complexity=2, one_hot_max_size=2, verbose=0, thread_count=1
+    ).fit(pool)
+    booster = hedgerow.from_catboost(model, pool)
+    assert any(len(each.columns) == 2 for each in booster.model.inputs.statistics)
+    rows = X.head(300).copy()
+    rows.loc[::7, "x"], rows.loc[::5, "z"] = "never seen", None
+    exported(booster, tmp_path / "model", target, rows)
 
 
 @pytest.mark.parametrize("target", WITH_LINES)

@@ -15,19 +15,19 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.convert.writers.plain import PlainModel, PlainTree
 from hedgerow.convert.writers.report import Notes
+from hedgerow.data.categories.statistics import Statistic
 
 VERSION = 1
-VERSION_WITH_LINES = 2
-"""Version if leaves have terms, or splits use crosses, which a reader of version 1 would miss."""
+VERSION_WITH_MORE = 2
+"""Version if leaves have terms, or inputs of the trees are computed from the columns."""
 
 
 def write_json(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     """Return the text of a model."""
     schema = plain.schema
-    is_plain = plain.forest.slopes is None and not plain.crosses
     document = {
         "format": "hedgerow-json",
-        "version": VERSION if is_plain else VERSION_WITH_LINES,
+        "version": VERSION if plain.is_simple else VERSION_WITH_MORE,
         "objective": plain.objective,
         "link": plain.link or "raw",
         "classes": None if plain.classes is None else plain.classes.tolist(),
@@ -40,7 +40,7 @@ def write_json(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
             else {"name": c.name, "kind": c.kind}
             for c in plain.columns
         ],
-        **({} if is_plain else {"crosses": [cross._asdict() for cross in plain.crosses]}),
+        **({} if plain.is_simple else _computed(plain)),
         "trees": [_tree(plain, t, tree) for t, tree in enumerate(plain.trees())],
     }
     return (json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n").encode()
@@ -62,6 +62,31 @@ def _tree(plain: PlainModel, number: int, tree: PlainTree) -> dict[str, Any]:
         split["left"], split["right"] = int(tree.left[node]), int(tree.right[node])
         nodes.append(split)
     return {"output": number % plain.n_outputs, "nodes": nodes}
+
+
+def _computed(plain: PlainModel) -> dict[str, Any]:
+    """Return the inputs of the trees that are computed from the columns."""
+    statistics = [
+        {
+            "columns": list(statistic.columns),
+            "keys": _codes(plain, statistic),
+            "values": statistic.values.T.tolist(),
+            "other_values": statistic.prior.tolist(),
+        }
+        for statistic in plain.statistics
+    ]
+    crosses = [cross._asdict() for cross in plain.crosses]
+    return {"statistics": statistics, "crosses": crosses}
+
+
+def _codes(plain: PlainModel, statistic: Statistic) -> list[list[int]]:
+    """Return the codes of each key, one for each column."""
+    parts, keys = [], statistic.keys
+    for j in reversed(statistic.columns):
+        n_codes = plain.n_levels(j) + 2
+        parts.append(keys % n_codes)
+        keys = keys // n_codes
+    return [list(key) for key in zip(*(part.tolist() for part in reversed(parts)), strict=True)]
 
 
 def _terms(tree: PlainTree, node: int) -> dict[str, Any]:
@@ -86,9 +111,11 @@ def predict_json(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArr
     """Compute raw scores from the document, row by row; ``matrix`` has codes of categories."""
     document = json.loads(data)
     sizes = [len(column.get("levels", ())) for column in document["columns"]]
-    matrix = np.column_stack(
-        [matrix, *(_crossed(matrix, cross) for cross in document.get("crosses", ()))]
-    )
+    computed = [
+        *(_look_up(matrix, statistic, sizes) for statistic in document.get("statistics", ())),
+        *(_crossed(matrix, cross) for cross in document.get("crosses", ())),
+    ]
+    matrix = np.column_stack([matrix, *computed])
     scores = np.tile(np.array(document["base_score"]), (len(matrix), 1))
     for tree in document["trees"]:
         nodes = tree["nodes"]
@@ -109,6 +136,19 @@ def predict_json(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArr
             leaf = nodes[place]
             scores[row, tree["output"]] += leaf["value"] + _sum_of_terms(leaf, values)
     return scores
+
+
+def _look_up(matrix: FloatArray, statistic: dict[str, Any], sizes: list[int]) -> FloatArray:
+    values = dict(zip(map(tuple, statistic["keys"]), statistic["values"], strict=True))
+    codes = [np.nan_to_num(matrix[:, j], nan=sizes[j] + 1) for j in statistic["columns"]]
+    known = [c != sizes[j] for c, j in zip(codes, statistic["columns"], strict=True)]
+    rows = zip(*(c.astype(int).tolist() for c in codes), strict=True)
+    others = statistic["other_values"]
+    found = [
+        values.get(row, others) if is_known else others
+        for row, is_known in zip(rows, np.all(known, axis=0).tolist(), strict=True)
+    ]
+    return np.array(found)
 
 
 def _crossed(matrix: FloatArray, cross: dict[str, Any]) -> FloatArray:

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.convert.writers.onnx_lines import add_crosses, add_leaves
+from hedgerow.convert.writers.onnx_graph import Graph, tensor
+from hedgerow.convert.writers.onnx_inputs import add_computed, is_text
+from hedgerow.convert.writers.onnx_lines import add_leaves
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
 from hedgerow.convert.writers.report import Notes
 
@@ -50,7 +52,7 @@ def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     if plain.schema.zero_missing:
         raise refuse("zero_as_missing", _TARGET)
     graph = _Graph(plain)
-    graph.add_trees(add_crosses(graph, graph.features()))
+    graph.add_trees(add_computed(graph, graph.features()))
     graph.add_link()
     model = helper.make_model(
         helper.make_graph(graph.nodes, "hedgerow", graph.inputs, graph.outputs, graph.constants),
@@ -63,48 +65,23 @@ def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     return data
 
 
-class _Graph:
-    """Parts of a graph during construction."""
-
-    def __init__(self, plain: PlainModel) -> None:
-        self.plain = plain
-        self.nodes: list[Any] = []
-        self.inputs: list[Any] = []
-        self.outputs: list[Any] = []
-        self.constants: list[Any] = []
-
-    def node(self, kind: str, given: list[str], out: str, domain: str = "", **options: Any) -> str:
-        """Add an operator with one output, and return the output's name."""
-        from onnx import helper
-
-        self.nodes.append(helper.make_node(kind, given, [out], domain=domain, **options))
-        return out
-
-    def constant(self, name: str, values: AnyArray) -> str:
-        """Add a constant."""
-        self.constants.append(_tensor(values, name))
-        return name
-
-    def output(self, name: str, kind: int, shape: list[Any]) -> None:
-        """Declare an output."""
-        from onnx import helper
-
-        self.outputs.append(helper.make_tensor_value_info(name, kind, shape))
+class _Graph(Graph):
+    """The graph of a model."""
 
     def features(self) -> str:
         """Return the name of a table of doubles with all columns."""
         from onnx import TensorProto, helper
 
         columns = self.plain.columns
-        if not any(_is_text(column) for column in columns):
+        if not any(is_text(column) for column in columns):
             shape: list[str | int | None] = ["rows", len(columns)]
             self.inputs.append(helper.make_tensor_value_info("X", TensorProto.DOUBLE, shape))
             return "X"
         parts = []
         for j, column in enumerate(columns):
-            kind = TensorProto.STRING if _is_text(column) else TensorProto.DOUBLE
+            kind = TensorProto.STRING if is_text(column) else TensorProto.DOUBLE
             self.inputs.append(helper.make_tensor_value_info(column.name, kind, ["rows", 1]))
-            parts.append(self._codes(column, j) if _is_text(column) else column.name)
+            parts.append(self._codes(column, j) if is_text(column) else column.name)
         return self.node("Concat", parts, "hedgerow_features", axis=1)
 
     def _codes(self, column: Any, j: int) -> str:
@@ -122,9 +99,9 @@ class _Graph:
             [column.name],
             f"hedgerow_codes_{j}",
             "ai.onnx.ml",
-            keys_tensor=_tensor(np.array(keys, dtype=object), "keys"),
-            values_tensor=_tensor(codes, "values"),
-            default_tensor=_tensor(np.array([unknown]), "default"),
+            keys_tensor=tensor(np.array(keys, dtype=object), "keys"),
+            values_tensor=tensor(codes, "values"),
+            default_tensor=tensor(np.array([unknown]), "default"),
         )
 
     def add_trees(self, features: str) -> None:
@@ -279,7 +256,7 @@ class _Ensemble:
         chosen = tree.members[node]
         if tree.unknown_left[node]:
             chosen = np.setdiff1d(np.arange(len(column.levels)), chosen)
-        if _is_text(column):
+        if is_text(column):
             return [float(code) for code in chosen.tolist()]
         values = [column.levels[code] for code in chosen.tolist()]
         if any(abs(float(value)) > 2.0**53 for value in values):
@@ -291,42 +268,22 @@ class _Ensemble:
         found = {
             "aggregate_function": _SUM,
             "leaf_targetids": self.leaf_output,
-            "leaf_weights": _tensor(np.array(self.leaf_value), "leaf_weights"),
+            "leaf_weights": tensor(np.array(self.leaf_value), "leaf_weights"),
             "n_targets": self.n_targets,
             "nodes_falseleafs": self.child_is_leaf[1],
             "nodes_falsenodeids": self.child[1],
             "nodes_featureids": self.column,
             "nodes_missing_value_tracks_true": self.missing_true,
-            "nodes_modes": _tensor(np.array(self.mode, dtype=np.uint8), "nodes_modes"),
-            "nodes_splits": _tensor(np.array(self.split), "nodes_splits"),
+            "nodes_modes": tensor(np.array(self.mode, dtype=np.uint8), "nodes_modes"),
+            "nodes_splits": tensor(np.array(self.split), "nodes_splits"),
             "nodes_trueleafs": self.child_is_leaf[0],
             "nodes_truenodeids": self.child[0],
             "post_transform": 0,
             "tree_roots": self.roots,
         }
         if self.members:
-            found["membership_values"] = _tensor(np.array(self.members), "membership_values")
+            found["membership_values"] = tensor(np.array(self.members), "membership_values")
         return found
-
-
-def _tensor(values: AnyArray, name: str) -> Any:
-    from onnx import TensorProto, helper
-
-    if values.dtype == object:
-        texts = [str(value).encode() for value in values.tolist()]
-        return helper.make_tensor(name, TensorProto.STRING, [len(texts)], cast(Any, texts))
-    kinds = {
-        "f": TensorProto.DOUBLE,
-        "i": TensorProto.INT64,
-        "u": TensorProto.UINT8,
-        "b": TensorProto.BOOL,
-    }
-    kind = kinds[values.dtype.kind]
-    return helper.make_tensor(name, kind, list(values.shape), values.reshape(-1).tolist())
-
-
-def _is_text(column: Any) -> bool:
-    return column.kind == "category" and (not column.levels or isinstance(column.levels[0], str))
 
 
 def predict_onnx(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
@@ -343,16 +300,16 @@ def inputs_of(plain: PlainModel, matrix: FloatArray) -> dict[str, AnyArray]:
     columns = plain.columns
     values = matrix.copy()
     for j, column in enumerate(columns):
-        if column.kind == "category" and not _is_text(column):
+        if column.kind == "category" and not is_text(column):
             known = np.append(np.array(column.levels, dtype=np.float64), np.inf)
             at = ~np.isnan(values[:, j])
             values[at, j] = known[values[at, j].astype(np.int64)]
-    if not any(_is_text(column) for column in columns):
+    if not any(is_text(column) for column in columns):
         return {"X": values}
     found: dict[str, AnyArray] = {}
     for j, column in enumerate(columns):
         part = values[:, j]
-        if _is_text(column):
+        if is_text(column):
             levels = [*column.levels, "\ufffd unknown", ""]
             codes = np.where(np.isnan(part), len(levels) - 1, part).astype(np.int64)
             part = np.array(levels, dtype=object)[codes]

@@ -1,4 +1,4 @@
-"""Linear leaves and crosses of columns in ONNX, made of ordinary operators.
+"""Linear leaves in ONNX, made of ordinary operators.
 
 ``TreeEnsemble`` has one number for each leaf.  So the ensemble of a model with linear leaves
 returns the number of the leaf that a row reaches in each tree, and tables with one entry for each
@@ -14,59 +14,12 @@ leaf hold the value, the terms and the bounds::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.convert.writers.plain import Line, PlainModel, PlainTree
-
-
-class Graph(Protocol):
-    """A graph during construction."""
-
-    plain: PlainModel
-
-    def node(self, kind: str, given: list[str], out: str, domain: str = "", **options: Any) -> str:
-        """Add an operator with one output, and return the output's name."""
-
-    def constant(self, name: str, values: AnyArray) -> str:
-        """Add a constant."""
-
-
-def add_crosses(graph: Graph, features: str) -> str:
-    """Add the crosses behind the columns; return the name of all inputs of the trees."""
-    parts = [features]
-    columns = {j: _column(graph, features, j) for j in _crossed_columns(graph.plain)}
-    for place, cross in enumerate(graph.plain.crosses):
-        name = f"hedgerow_cross_{place}"
-        a, b = (columns[j] for j in (cross.first, cross.second))
-        if cross.operation == "product":
-            parts.append(graph.node("Mul", [a, b], name))
-        elif cross.operation == "difference":
-            parts.append(graph.node("Sub", [a, b], name))
-        else:
-            zero = number(graph, f"cross_{place}_zero", 0.0)
-            nan = number(graph, f"cross_{place}_nan", np.nan)
-            by_zero = graph.node("Equal", [b, zero], f"{name}_by_zero")
-            ratio = graph.node("Div", [a, b], f"{name}_ratio")
-            parts.append(graph.node("Where", [by_zero, nan, ratio], name))
-    return features if len(parts) == 1 else graph.node("Concat", parts, "hedgerow_inputs", axis=1)
-
-
-def _crossed_columns(plain: PlainModel) -> list[int]:
-    return sorted({j for cross in plain.crosses for j in cross.columns})
-
-
-def _column(graph: Graph, features: str, j: int) -> str:
-    name = f"hedgerow_crossed_{j}"
-    place = graph.constant(f"{name}_place", np.array([j], dtype=np.int64))
-    return graph.node("Gather", [features, place], name, axis=1)
-
-
-def number(graph: Graph, name: str, value: float) -> str:
-    """Add a constant number of shape (1, 1)."""
-    return graph.constant(f"hedgerow_{name}", np.array([[value]]))
+from hedgerow.convert.writers.onnx_graph import INT64, Graph
+from hedgerow.convert.writers.plain import Line, PlainTree
 
 
 def add_leaves(graph: Graph, features: str, reached: str, trees: Sequence[PlainTree]) -> str:
@@ -82,7 +35,7 @@ def add_leaves(graph: Graph, features: str, reached: str, trees: Sequence[PlainT
     trees : sequence of PlainTree
         Leaves are numbered tree after tree, in the order of their nodes.
     """
-    leaves = _Leaves(graph, graph.node("Cast", [reached], "hedgerow_leaf", to=_INT64), trees)
+    leaves = _Leaves(graph, graph.node("Cast", [reached], "hedgerow_leaf", to=INT64), trees)
     terms = [leaves.add_term(features, k) for k in range(leaves.n_terms)]
     total = leaves.add_bounds(graph.node("Sum", terms, "hedgerow_sum_of_terms"))
     total = graph.node("Add", [leaves.look_up("value", leaves.values), total], "hedgerow_leaves")
@@ -151,7 +104,7 @@ class _Leaves:
         distance = graph.node("Sub", [x, self.look_up(f"center_{k}", center)], f"{name}_distance")
         product = [self.look_up(f"slope_{k}", slope), distance]
         term = graph.node("Mul", product, f"{name}_product")
-        return graph.node("Where", [used, term, number(graph, f"none_{k}", 0.0)], name)
+        return graph.node("Where", [used, term, graph.number(f"hedgerow_none_{k}", 0.0)], name)
 
     def add_bounds(self, total: str) -> str:
         """Add the limits of a sum of terms, and what replaces it if a number is missing."""
@@ -159,7 +112,7 @@ class _Leaves:
         is_nan = graph.node("IsNaN", [total], "hedgerow_undefined")
         if self._bounded:
             is_nan = graph.node("And", [is_nan, self._bounded], "hedgerow_undefined_in_bounds")
-        sure = [is_nan, number(graph, "no_sum", 0.0), total]
+        sure = [is_nan, graph.number("hedgerow_no_sum", 0.0), total]
         total = graph.node("Where", sure, "hedgerow_defined")
         low = self.look_up("low", np.array([line.low for line in self._lines]))
         high = self.look_up("high", np.array([line.high for line in self._lines]))
@@ -178,7 +131,5 @@ class _Leaves:
 
 
 _NO_TERMS = Line((), (), (), 0.0, 0.0)
-_INT64 = 7
-"""Number of the type in ONNX."""
 
-__all__ = ["add_crosses", "add_leaves"]
+__all__ = ["add_leaves"]

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
+from hedgerow.data.categories.statistics import Statistic
 from hedgerow.data.crosses import Cross
 from hedgerow.data.reading.table import read_table
 from hedgerow.data.schema import Column, Schema
@@ -39,8 +40,8 @@ _LINKS = {
 """Link from raw score to prediction of objectives that other formats know."""
 
 
-_WITH_LINES = ("onnx", "python", "json")
-"""Formats that hold linear leaves and crosses of columns."""
+_COMPLETE = ("onnx", "python", "json")
+"""Formats that hold linear leaves, target statistics and crosses of columns."""
 
 
 class Line(NamedTuple):
@@ -74,8 +75,8 @@ class PlainTree:
     Attributes
     ----------
     column : int64, one per node
-        Column of the user's table, or the number of columns plus the number of a cross; -1
-        for a leaf.
+        Column of the user's table, or the number of columns plus the number of an input that is
+        computed from them; -1 for a leaf.
     threshold : float64
         Largest number that goes left; NaN for a leaf and a set.
     missing_left : bool
@@ -150,14 +151,27 @@ class PlainModel:
         return self.model.schema.names
 
     @property
+    def statistics(self) -> tuple[Statistic, ...]:
+        """Target statistics, which follow the columns as inputs of the trees."""
+        return () if self.model.inputs is None else self.model.inputs.statistics
+
+    @property
     def crosses(self) -> tuple[Cross, ...]:
-        """Crosses of columns, which follow the columns as inputs of the trees."""
+        """Crosses of columns, which follow the statistics."""
         return () if self.model.inputs is None else self.model.inputs.crosses
 
     @property
-    def input_names(self) -> tuple[str, ...]:
-        """Names of the columns, then of the crosses."""
-        return (*self.names, *(cross.label(self.schema) for cross in self.crosses))
+    def is_simple(self) -> bool:
+        """Whether columns are the only inputs of the trees, and numbers their only leaves."""
+        return self.forest.slopes is None and not self.statistics and not self.crosses
+
+    def name_of(self, column: int) -> str:
+        """Return the name of a column in :class:`PlainTree`."""
+        if column < len(self.names):
+            return self.names[column]
+        inputs = self.model.inputs
+        assert inputs is not None
+        return inputs.schema(self.schema).names[len(inputs.kept) + column - len(self.names)]
 
     @property
     def n_outputs(self) -> int:
@@ -183,7 +197,7 @@ class PlainModel:
         column = np.where(feature >= 0, kept[feature], -1)
         is_set = forest.has_sets[part]
         threshold = np.full(len(feature), np.nan)
-        kinds = [*self.schema.kinds, *("float" for _ in self.crosses), "leaf"]
+        kinds = [*self.schema.kinds, *["float"] * (len(kept) - 1), "leaf"]
         for kind in ("float", "int"):
             chosen = np.array([each == kind for each in kinds])[column]
             keys = forest.threshold[part][chosen]
@@ -228,8 +242,9 @@ class PlainModel:
         """Return the number of each input in :class:`PlainTree`, and -1 for leaves."""
         n_columns, inputs = self.schema.n_features, self.model.inputs
         kept = range(n_columns) if inputs is None else inputs.kept
-        crosses = range(n_columns, n_columns + len(self.crosses))
-        return np.array([*kept, *crosses, -1], dtype=np.int64)
+        n_computed = 0 if inputs is None else inputs.n_inputs - len(kept)
+        computed = range(n_columns, n_columns + n_computed)
+        return np.array([*kept, *computed, -1], dtype=np.int64)
 
     def _whole(self, keys: IntArray) -> FloatArray:
         if (np.abs(keys.astype(np.float64)) > _EXACT).any():
@@ -271,7 +286,7 @@ class PlainModel:
         return values
 
     def inputs_of(self, matrix: FloatArray) -> FloatArray:
-        """Return the columns and crosses of a table of :meth:`matrix`."""
+        """Return the inputs of the trees for a table of :meth:`matrix`."""
         inputs = self.model.inputs
         return matrix if inputs is None else inputs.values(matrix, self.schema)
 
@@ -315,13 +330,14 @@ def plain_model(model: Model, classes: AnyArray | None, raw: bool, target: str) 
 def _check(model: Model, target: str) -> None:
     """Raise for features that only Hedgerow's format has."""
     reasons = []
-    if model.forest.slopes is not None and target not in _WITH_LINES:
+    is_complete = target in _COMPLETE
+    if model.forest.slopes is not None and not is_complete:
         reasons.append("linear leaves")
     if model.schema.has_categories and model.schema.unknown == "backoff":
         reasons.append("unknown_category='backoff'")
-    if model.inputs is not None and model.inputs.statistics:
+    if model.inputs is not None and model.inputs.statistics and not is_complete:
         reasons.append("target statistics of categories")
-    if model.inputs is not None and model.inputs.crosses and target not in _WITH_LINES:
+    if model.inputs is not None and model.inputs.crosses and not is_complete:
         reasons.append("crosses of columns (feature_crosses)")
     if OFFSET_COLUMNS in model.training:
         reasons.append("offset columns")

@@ -17,6 +17,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
 from hedgerow.convert.writers.report import Notes
+from hedgerow.data.categories.statistics import Statistic
 
 _TARGET = "Python"
 _MOST_DEPTH = 80
@@ -60,13 +61,14 @@ def _head(plain: PlainModel) -> list[str]:
     made = "{level: k for k, level in enumerate(known)} for j, known in LEVELS.items()"
     lines += ["}", f"CODES = {{j: {made}}}"]
     lines.append(f"ROUNDING = {{{', '.join(f'{j}: {c.rounding!r}' for j, c in coded)}}}")
+    if plain.statistics:
+        lines += ["STATISTICS = [", *(_statistic(plain, each) for each in plain.statistics), "]"]
     if plain.crosses:
         listed = ", ".join(f"({c.first}, {c.second}, {c.operation!r})" for c in plain.crosses)
         lines.append(f"CROSSES = [{listed}]")
-    lines += ["inf = math.inf", "", "", *_READ]
-    if plain.crosses:
-        lines[lines.index(_READ_ALL)] = _READ_CROSSED[0]
-        lines += _READ_CROSSED[1:]
+    lines += ["inf = math.inf", "", "", *_read(plain), *_READ_VALUE]
+    lines += _ADD_STATISTICS if plain.statistics else []
+    lines += _ADD_CROSSES if plain.crosses else []
     if plain.forest.slopes is not None:
         bounded = np.isfinite(plain.forest.slopes.low)
         lines += [*(_LINE if bounded.any() else []), *([] if bounded.all() else _OPEN_LINE)]
@@ -76,15 +78,29 @@ def _head(plain: PlainModel) -> list[str]:
     return lines
 
 
-_READ_ALL = "    return [read_value(j, x) for j, x in enumerate(row)]"
-_READ = [
-    "def read(row):",
-    '    """Values as numbers: NaN if missing, categories as codes, -1 for an unknown one."""',
-    '    if hasattr(row, "keys"):',
-    "        row = [row[name] for name in COLUMNS]",
-    _READ_ALL,
-    "",
-    "",
+def _statistic(plain: PlainModel, statistic: Statistic) -> str:
+    """Return columns, numbers of levels, values by key, and the values of other keys."""
+    n_levels = tuple(plain.n_levels(j) for j in statistic.columns)
+    values = dict(zip(statistic.keys.tolist(), statistic.values.T.tolist(), strict=True))
+    return f"    ({statistic.columns!r}, {n_levels!r}, {values!r}, {statistic.prior.tolist()!r}),"
+
+
+def _read(plain: PlainModel) -> list[str]:
+    return [
+        "def read(row):",
+        '    """Values as numbers: NaN if missing, categories as codes, -1 for an unknown one."""',
+        '    if hasattr(row, "keys"):',
+        "        row = [row[name] for name in COLUMNS]",
+        "    x = [read_value(j, value) for j, value in enumerate(row)]",
+        *(["    add_statistics(x)"] if plain.statistics else []),
+        *(["    add_crosses(x)"] if plain.crosses else []),
+        "    return x",
+        "",
+        "",
+    ]
+
+
+_READ_VALUE = [
     "def read_value(j, x):",
     "    if x is None or x != x:",
     "        return math.nan",
@@ -95,13 +111,24 @@ _READ = [
     '        x = math.floor(x) if ROUNDING[j] == "down" else math.trunc(x)',
     "    return CODES[j].get(x, -1)",
 ]
-_READ_CROSSED = [
-    "    return with_crosses([read_value(j, x) for j, x in enumerate(row)])",
+_ADD_STATISTICS = [
     "",
     "",
-    "def with_crosses(x):",
-    '    """Values, and the products, differences and ratios of some of them."""',
-    "    return x + [crossed(x[j], x[k], operation) for j, k, operation in CROSSES]",
+    "def add_statistics(x):",
+    '    """Add the statistics of categories; a missing value is a category of its own."""',
+    "    for columns, n_levels, values, others in STATISTICS:",
+    "        key = 0",
+    "        for j, n in zip(columns, n_levels):",
+    "            key = key * (n + 2) + (n + 1 if x[j] != x[j] else x[j])",
+    "        known = all(x[j] != -1 for j in columns)",
+    "        x += values.get(key, others) if known else others",
+]
+_ADD_CROSSES = [
+    "",
+    "",
+    "def add_crosses(x):",
+    '    """Add products, differences and ratios of two values."""',
+    "    x += [crossed(x[j], x[k], operation) for j, k, operation in CROSSES]",
     "",
     "",
     "def crossed(a, b, operation):",
@@ -150,7 +177,7 @@ def _tree(plain: PlainModel, number: int, tree: PlainTree) -> list[str]:
         if tree.column[node] < 0:
             lines.append(f"{indent}return {float(tree.value[node])!r}{_line(tree, node)}")
             continue
-        name = ascii(plain.input_names[int(tree.column[node])])
+        name = ascii(plain.name_of(int(tree.column[node])))
         lines.append(f"{indent}if {_question(plain, tree, node)}:  # {name}")
         waiting.append((int(tree.right[node]), depth + 1, "else:"))
         waiting.append((int(tree.left[node]), depth + 1, ""))
