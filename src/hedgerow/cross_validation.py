@@ -247,7 +247,9 @@ def _splits(
     if stratify and not of_classes:
         _check_values(target)
     shown = row_groups if blocks is not sample.query else dataset.qid
-    return folds_of(folds, dataset.X, dataset.y, target, stratify, seed, blocks, shown)
+    return folds_of(
+        folds, dataset.X, dataset.y, target, stratify, seed, blocks, shown, name="folds"
+    )
 
 
 def _check_values(target: FloatArray) -> None:

@@ -362,7 +362,7 @@ class Team:
     follow : callable
         ``follow(thread)`` runs in each helper and returns when dismissed.
     dismiss : callable
-        Makes every ``follow`` return.
+        Makes every ``follow`` return; a second call changes nothing.
     """
 
     def __init__(
@@ -373,15 +373,23 @@ class Team:
             threading.Thread(target=follow, args=(t,), name=f"hedgerow-{t}", daemon=True)
             for t in range(1, n_threads)
         ]
-        for helper in self._helpers:
-            helper.start()
+        try:
+            for helper in self._helpers:
+                helper.start()
+        except BaseException:  # an interrupt, or no more threads: dismiss those that started
+            self.close()
+            raise
 
     def close(self) -> None:
         """Dismiss the helpers and wait for them; a second call does nothing."""
         if self._helpers:
-            self._dismiss()
+            try:
+                self._dismiss()
+            finally:  # again, if an interrupt came first; a second order changes nothing
+                self._dismiss()
         for helper in self._helpers:
-            helper.join()
+            if helper.ident is not None:  # it has started
+                helper.join()
         self._helpers = []
         # ``dismiss`` refers to the owner of the team.  Without this cycle the memory of a
         # grower is free as soon as its fit ends, not only when Python collects cycles.

@@ -413,6 +413,18 @@ def test_models_of_the_defaults(target, task, tmp_path) -> None:
     assert report.rows_checked == 400
 
 
+def test_rows_that_the_target_refuses_are_a_plain_error(shared_data, tmp_path) -> None:
+    pytest.importorskip("xgboost")
+    X, y = california(shared_data("california"), 500)
+    booster = train(PLAIN, Dataset(X, y))
+    rows = X[:20].copy()
+    rows[3, 0] = np.inf
+    with pytest.raises(ParameterError, match="cannot predict the rows of check: XGBoostError") as e:
+        booster.export(tmp_path / "model", "xgboost", approximate=True, check=rows)
+    assert "\n" not in str(e.value)
+    assert not (tmp_path / "model").exists()
+
+
 def test_zeros_that_are_missing(shared_data, tmp_path) -> None:
     X, y = california(shared_data("california"), 1500)
     booster = train({**PLAIN, "zero_as_missing": True}, Dataset(X, y))

@@ -133,6 +133,23 @@ def test_categories(shared_data, params, tmp_path) -> None:
     np.testing.assert_array_equal(again.predict(odd), booster.predict(odd))
 
 
+def test_trees_without_splits(tmp_path) -> None:
+    """CatBoost writes null instead of a list of splits."""
+    rng, n_null = np.random.default_rng(0), 0
+    for seed in range(6):
+        X = pd.DataFrame({"c": [f"k{v}" for v in rng.integers(0, 20, 60)]})
+        pool = catboost.Pool(X, rng.normal(size=60), cat_features=[0])
+        model = trained(
+            "CatBoostRegressor", pool, rounds=15, depth=2, learning_rate=1.0, random_seed=seed,
+            max_ctr_complexity=1, one_hot_max_size=2, loss_function="MAPE" if seed % 2 else "RMSE",
+        )  # fmt: skip
+        booster = brought(model, tmp_path, pool)
+        np.testing.assert_allclose(booster.predict(X), model.predict(X), rtol=1e-12, atol=1e-12)
+        document = json.loads((tmp_path / "model.json").read_text())
+        n_null += sum(tree["splits"] is None for tree in document["oblivious_trees"])
+    assert n_null > 0
+
+
 def test_ctrs_of_two_columns(tmp_path) -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame({name: rng.integers(0, 12, 4000) for name in "abc"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -101,6 +103,29 @@ def test_linear_leaves(numbers, tmp_path) -> None:
     np.testing.assert_allclose(
         booster.predict(infinite), model.predict(infinite), rtol=1e-12, equal_nan=True
     )
+
+
+def test_trees_without_terms_among_linear_ones(numbers, tmp_path) -> None:
+    """The lines of their leaves are blank, in one tree or in several in a row."""
+    X, y = numbers
+    lines = trained(X, y, linear_tree=True, num_leaves=4).model_to_string().splitlines()
+    starts = [k for k, line in enumerate(lines) if line.startswith("Tree=")] + [len(lines)]
+    zeros, blanks = lines.copy(), lines.copy()
+    for tree in (1, 2, 3, 5):
+        for k in range(starts[tree], starts[tree + 1]):
+            name, _, values = lines[k].partition("=")
+            if name == "num_features":
+                blanks[k] = "num_features=0 0 0 0"
+            elif name in ("leaf_features", "leaf_coeff"):
+                blanks[k] = f"{name}=   "
+            if name == "leaf_coeff":
+                zeros[k] = "leaf_coeff=" + re.sub(r"[^ ]+", "0", values)
+    found = []
+    for text in (zeros, blanks):
+        path = tmp_path / "model.txt"
+        path.write_text("\n".join(text))
+        found.append(hedgerow.load(path).predict(np.nan_to_num(X, posinf=9.0, neginf=-9.0)))
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize(

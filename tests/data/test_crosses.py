@@ -271,6 +271,38 @@ def test_what_crosses_exclude_is_named() -> None:
         fitted.export("nowhere.txt", "lightgbm")
 
 
+@pytest.mark.parametrize("groups", ["no_interactions", [["a"], ["b", "c"]], [["b"]]])
+def test_crosses_keep_to_interaction_constraints(groups: Any) -> None:
+    frame, y = table(60)
+    model = HedgerowRegressor(**PLAIN, interaction_constraints=groups)
+    with pytest.raises(ParameterError, match="'a' and 'b', but interaction_constraints"):
+        model.set_params(feature_crosses=[("a", "b", "ratio")]).fit(frame[["a", "b", "c"]], y)
+
+
+@pytest.mark.parametrize("groups", ["pairwise", [["a", "b"], ["c"]], [["c"]]])
+def test_crosses_of_columns_that_may_interact(groups: Any) -> None:
+    frame = table(300)[0].fillna(1.0)
+    crosses = [("a", "b", "product")]
+    model = HedgerowRegressor(**PLAIN, interaction_constraints=groups, feature_crosses=crosses)
+    model.fit(frame[["a", "b", "c"]], frame["a"] * frame["b"])
+    assert model.booster_.model.inputs is not None
+    # A product of a and b has no interaction with c.
+    rows = np.array([[0.3, 0.4, -1.0], [0.3, 0.4, 1.0], [-0.8, 0.1, -1.0], [-0.8, 0.1, 1.0]])
+    at = model.predict(pd.DataFrame(rows, columns=list("abc")))
+    if groups != "pairwise":
+        assert at[1] - at[0] == pytest.approx(at[3] - at[2], abs=1e-12)
+
+
+def test_a_column_of_weight_zero_is_in_no_cross() -> None:
+    frame = table(300)[0].fillna(1.0)
+    crosses = [("a", "b", "product"), ("b", "c", "product")]
+    model = HedgerowRegressor(
+        **PLAIN, feature_crosses=crosses, feature_weights={"a": 0.0}, colsample_bynode=0.9
+    ).fit(frame[["a", "b", "c"]], frame["a"] * frame["b"] + frame["c"])
+    assert model.feature_importances_[0] == 0.0
+    assert model.feature_importances_[1] > 0.0
+
+
 # -- forged files ------------------------------------------------------------------
 
 

@@ -33,8 +33,52 @@ FRAMES = {
         {name: pd.array(pa.array(column), dtype=None) for name, column in data.items()}
     ).convert_dtypes(dtype_backend="pyarrow"),
     "pandas-nullable": lambda data: pd.DataFrame(data).convert_dtypes(),
+    "record batch": lambda data: pa.RecordBatch.from_pydict(data),
 }
 each_frame = pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES.keys())
+
+
+@pytest.mark.parametrize("n_rows", [1, 64, 65, 300])
+def test_a_record_batch_is_a_table(n_rows):
+    """By name and with exact integers, however many rows it has."""
+    rng = np.random.default_rng(0)
+    data = {"a": rng.normal(size=n_rows), "b": 2**60 + rng.integers(0, 9, n_rows)}
+    data["c"] = rng.choice(["x", "y"], n_rows)
+    plain = read_table(pa.table(data))
+    batch = read_table(pa.RecordBatch.from_pydict(data))
+    assert batch.schema == plain.schema
+    np.testing.assert_array_equal(batch.values, plain.values)
+    turned = pa.RecordBatch.from_pydict({name: data[name] for name in "cba"})
+    np.testing.assert_array_equal(read_table(turned, plain.schema).values, plain.values)
+    with pytest.raises(DataError, match="now missing:\n- b"):
+        read_table(turned.select(["a", "c"]), plain.schema)
+
+
+def test_a_column_that_its_library_cannot_convert_is_named():
+    union = pa.UnionArray.from_sparse(
+        pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array([0.5, 1.5])]
+    )
+    with pytest.raises(DataTypeError, match="column 'u' has type"):
+        read_table(pa.table({"u": union, "v": [1.0, 2.0]}))
+
+
+def test_wide_integers_of_polars():
+    data = pl.DataFrame({"k": pl.Series([2**60, None, 3], dtype=pl.Int128), "x": [1.0, 2.0, 3.0]})
+    found = read_table(data)
+    assert found.schema.kinds == ("int", "float")
+    assert found.values[:, 0].tolist() == [2**60, MISSING_KEY, 3]
+    with pytest.raises(HedgerowError, match="'k'"):
+        read_table(data.with_columns(pl.lit(2**100, dtype=pl.Int128).alias("k")))
+
+
+def test_a_dict_of_columns_of_frames():
+    data = {"a": [1.0, math.nan, 3.0], "b": [1, 2, 3], "c": ["x", None, "y"]}
+    frame = pd.DataFrame(data)
+    expected = read_table(frame)
+    for columns in (dict(frame), dict(pl.DataFrame(data).to_dict())):
+        found = read_table(columns)
+        assert found.schema == expected.schema
+        np.testing.assert_array_equal(found.values, expected.values)
 
 
 # ---- arrays -------------------------------------------------------------------

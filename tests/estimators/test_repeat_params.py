@@ -127,6 +127,16 @@ def test_a_regressor_is_repeated(asked: Mapping[str, Any]) -> None:
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
+def test_statistics_of_rows_outside_of_samples_are_repeated() -> None:
+    X, z = _mixed(500)
+    X["id"] = [f"u{k % 300}" for k in range(500)]
+    asked = {"early_stopping": "oob", "subsample": 0.6}
+    model = HedgerowRegressor(random_state=0, **asked).fit(X, z)
+    assert model.booster_.model.inputs is not None
+    again = _repeats(model, X, z)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
 @pytest.mark.parametrize("objective", ["cox", "aft"])
 def test_a_model_of_times_is_repeated(objective: str) -> None:
     X, z = _mixed(400)

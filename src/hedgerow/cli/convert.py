@@ -6,6 +6,8 @@ import argparse
 from typing import Any
 
 _OURS = "hedgerow"
+_NOT_WRITTEN = (".cbm", ".coreml", ".mlmodel", ".pickle", ".pkl", ".pmml", ".ubj")
+"""Suffixes of formats of models that only other programs write."""
 
 
 def add_command(commands: Any) -> None:
@@ -44,7 +46,13 @@ def run(options: argparse.Namespace) -> None:
 
     if options.out == options.model:
         raise UsageError(f"OUT {options.out} would replace the model; name another file")
-    target = options.to or SUFFIXES.get(os.path.splitext(options.out)[1].lower(), _OURS)
+    suffix = os.path.splitext(options.out)[1].lower()
+    target = options.to or SUFFIXES.get(suffix, _OURS)
+    if options.to is None and suffix in _NOT_WRITTEN:
+        raise UsageError(
+            f"{suffix} is the suffix of a format that hedgerow does not write: name a format "
+            "(--to), or another suffix for a Hedgerow model"
+        )
     booster = load(options.model)
     if target == _OURS:
         for name in ("check", "approximate", "raw"):

@@ -114,6 +114,11 @@ def _checked(
             f"check needs the program for format={report.format!r}: {error}. Install it, "
             "or leave check out."
         ) from None
+    except Exception as error:  # each program has errors of its own
+        raise ParameterError(
+            f"the program for format={report.format!r} cannot predict the rows of check: "
+            f"{_first_line(error)} Give it rows that the program accepts, or leave check out."
+        ) from error
     difference = float(np.max(np.abs(ours - exported), initial=0.0))
     allowed = _allowance(plain, matrix, target.rounding)
     if not difference <= allowed:
@@ -123,6 +128,12 @@ def _checked(
             f"this model predicts {ours[row].tolist()}: nothing was written."
         )
     return replace(report, rows_checked=len(ours), largest_difference=difference)
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of a message, without the traces of other languages behind it."""
+    line = next(iter(str(error).strip().splitlines()), "")
+    return f"{type(error).__name__}: {line.rstrip('.')}."
 
 
 def _allowance(plain: PlainModel, matrix: FloatArray, unit: float) -> float:

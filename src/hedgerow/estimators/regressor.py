@@ -40,6 +40,20 @@ if TYPE_CHECKING:
     from hedgerow.objectives.survival.aft import Distribution as TimeDistribution
 
 
+def _skill_of_quantiles(
+    levels: Sequence[float], prediction: FloatArray, y: Any, sample_weight: Any
+) -> float:
+    """Return the mean D2 of the columns of a prediction, one for each quantile."""
+    from hedgerow.metrics.regression import skill_of_pinball
+
+    target = check_vector(column_or_1d(one_column(y)), len(prediction), "y")
+    weight = check_weight(sample_weight, len(prediction))
+    scores = [
+        skill_of_pinball(level)(target, prediction[:, k], weight) for k, level in enumerate(levels)
+    ]
+    return sum(scores) / len(scores)
+
+
 @shared_texts
 @dataclass(kw_only=True, eq=False, repr=False)
 class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
@@ -303,7 +317,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R2 of :meth:`predict`, or Harrell's concordance for times of events.
 
-        For several targets the score is the mean of their R2, as in scikit-learn.
+        For several targets the score is the mean of their R2, as in scikit-learn.  For several
+        quantiles it is the mean of their D2: 1 minus the pinball loss over that of the best
+        constant.
 
         Parameters
         ----------
@@ -314,9 +330,12 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         float
             1 is perfect.
         """
-        if self.objective not in SURVIVAL:
+        if self.objective in SURVIVAL:
+            return self._concordance(self.predict(X), y, sample_weight)
+        levels = self._fitted_booster(X).model.training.get("quantile")
+        if not isinstance(levels, list):
             return float(super().score(X, y, sample_weight))
-        return self._concordance(self.predict(X), y, sample_weight)
+        return _skill_of_quantiles(levels, self.predict(X), y, sample_weight)
 
     def _concordance(self, prediction: FloatArray, y: Any, sample_weight: Any) -> float:
         assert isinstance(self.objective, str)

@@ -59,7 +59,9 @@ def repeat_params(
 def _stopping(early_stopping: Any, training: Mapping[str, Any], n_rounds: int) -> dict[str, Any]:
     """Turn early stopping off; if it held out rows, hold them out again but never stop."""
     if "folds" in training or early_stopping in (False, "oob") or training["best_round"] is None:
-        return {"early_stopping": False, "patience": "auto", "min_delta": 0.0}
+        # Statistics of categories depend on whether rows outside of samples are scored.
+        scored = {"oob_score": True} if early_stopping == "oob" else {}
+        return {"early_stopping": False, "patience": "auto", "min_delta": 0.0, **scored}
     return {"early_stopping": early_stopping, "patience": n_rounds, "min_delta": 0.0}
 
 

@@ -22,6 +22,7 @@ def folds_of(
     seed: int,
     groups: IntArray | None,
     given_groups: Any,
+    name: str = "cv",
 ) -> list[Fold]:
     """Return the folds of ``cv``.
 
@@ -37,6 +38,8 @@ def folds_of(
     seed : int
     groups : int64 (n_rows,), optional
         Group of each row; a group must not be divided between train and test rows.
+    name : str, default="cv"
+        Name of the parameter, for errors.
 
     Raises
     ------
@@ -47,7 +50,7 @@ def folds_of(
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
         if not 2 <= int(cv) <= n_rows:
             raise ParameterError(
-                f"cv must be at least 2 and at most the number of rows, {n_rows}; got {cv!r}."
+                f"{name} must be at least 2 and at most the number of rows, {n_rows}; got {cv!r}."
             )
         return draw_folds(target, int(cv), stratify, seed, groups)
     text = isinstance(cv, str | bytes)
@@ -58,64 +61,63 @@ def folds_of(
         pairs = cv
     else:
         raise ParameterError(
-            "cv must be a number of folds, a splitter with a method split, or an iterable of "
+            f"{name} must be a number of folds, a splitter with a method split, or an iterable of "
             f"(train, test) row numbers; got {cv!r}."
         )
-    folds = [_fold(pair, number, n_rows) for number, pair in enumerate(pairs)]
+    folds = [_fold(pair, number, n_rows, name) for number, pair in enumerate(pairs)]
     if not folds:
-        raise ParameterError("cv has no splits: it must have at least one pair (train, test).")
+        raise ParameterError(f"{name} has no splits: it needs at least one pair (train, test).")
     if groups is not None:
         for number, fold in enumerate(folds):
-            _check_groups(fold, number, groups)
+            _check_groups(fold, number, groups, name)
     return folds
 
 
-def _fold(pair: Any, number: int, n_rows: int) -> Fold:
+def _fold(pair: Any, number: int, n_rows: int, name: str) -> Fold:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise ParameterError(f"cv: split {number} must be a pair (train, test); got {pair!r}.")
-    names = ("train", "test")
+        raise ParameterError(f"{name}: split {number} must be a pair (train, test); got {pair!r}.")
     train, test = (
-        _rows(rows, f"{name} rows of split {number}", n_rows)
-        for rows, name in zip(pair, names, strict=True)
+        _rows(rows, f"{part} rows of split {number}", n_rows, name)
+        for rows, part in zip(pair, ("train", "test"), strict=True)
     )
     both = np.intersect1d(train, test)
     if len(both):
         raise DataError(
-            f"cv: row {both[0]} is among both the train rows and the test rows of split {number}: "
-            "training rows must not be tested. Remove the row from one of the two."
+            f"{name}: row {both[0]} is among both the train rows and the test rows of split "
+            f"{number}: training rows must not be tested. Remove the row from one of the two."
         )
     return Fold(train, test)
 
 
-def _rows(rows: Any, what: str, n_rows: int) -> IntArray:
+def _rows(rows: Any, what: str, n_rows: int, name: str) -> IntArray:
     array: AnyArray = np.asarray(rows)
     if array.dtype == np.bool_ and array.shape == (n_rows,):
         array = np.flatnonzero(array)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
         raise DataTypeError(
-            f"cv: the {what} must be row numbers, or a boolean for each row; got "
+            f"{name}: the {what} must be row numbers, or a boolean for each row; got "
             f"{array.dtype} of shape {array.shape}."
         )
     if len(array) == 0:
-        raise DataError(f"cv: there are no {what}.")
+        raise DataError(f"{name}: there are no {what}.")
     found: IntArray = array.astype(np.int64)
     wrong = (found < 0) | (found >= n_rows)
     if wrong.any():
         raise DataError(
-            f"cv: the {what} contain row {found[wrong][0]}, but rows are 0 to {n_rows - 1}."
+            f"{name}: the {what} contain row {found[wrong][0]}, but rows are 0 to {n_rows - 1}."
         )
     if len(np.unique(found)) < len(found):
         raise DataError(
-            f"cv: the {what} contain a row twice: use sample_weight to count a row twice."
+            f"{name}: the {what} contain a row twice: use sample_weight to count a row twice."
         )
     return found
 
 
-def _check_groups(fold: Fold, number: int, groups: IntArray) -> None:
+def _check_groups(fold: Fold, number: int, groups: IntArray, name: str) -> None:
     divided = np.intersect1d(groups[fold.train], groups[fold.test])
     if len(divided):
         row = int(np.argmax(groups == divided[0]))
         raise DataError(
-            f"cv: split {number} divides the group or query of row {row} into training and test "
-            "rows: use a splitter for groups (GroupKFold), or a number of folds."
+            f"{name}: split {number} divides the group or query of row {row} into training and "
+            "test rows: use a splitter for groups (GroupKFold), or a number of folds."
         )

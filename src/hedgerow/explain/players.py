@@ -1,8 +1,8 @@
 """The players of a game: the columns behind the inputs of the trees.
 
 All inputs of one column are one player, so a column takes part with all of its inputs.
-Statistics of two columns are a separate player, whose value is divided equally between the two
-columns::
+Statistics and crosses of two columns are separate players, whose value is divided equally between
+the two columns::
 
     inputs      age   mean of city   rows of city   mean of city x job
     players      0         1              1                 2

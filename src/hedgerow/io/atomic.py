@@ -56,8 +56,8 @@ def _replace(target: str, parts: Iterable[bytes | memoryview]) -> None:
     old_mode = _mode_of(target)
     temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(4)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, 0o666)
     try:
+        descriptor = os.open(temporary, flags, 0o666)
         try:
             if old_mode is not None and hasattr(os, "fchmod"):
                 with contextlib.suppress(PermissionError):  # file systems without modes

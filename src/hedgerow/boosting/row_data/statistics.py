@@ -288,7 +288,7 @@ def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostPa
         Monotone constraints apply to numeric columns, which are kept.  A pair may interact
         with the columns that both its columns may interact with.  Its gains are multiplied by
         both factors, it has the smaller number of bins, and its sampling weight is the mean
-        of both weights.  The same holds for a cross of two columns.
+        of both weights, or 0 if one of them is 0.  The same holds for a cross of two columns.
     """
     if inputs is None:
         return params
@@ -314,11 +314,15 @@ def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostPa
         feature_penalties=factors
         and tuple(math.prod(factors[j] for j in source) for source in sources),
         feature_weights=weights
-        and tuple(sum(weights[j] for j in source) / len(source) for source in sources),
+        and tuple(_mean_unless_zero([weights[j] for j in source]) for source in sources),
         forced_splits=params.forced_splits
         and tuple((alone[j], *others) for j, *others in params.forced_splits),
         max_bins_by_feature=bins and tuple(min(bins[j] for j in source) for source in sources),
     )
+
+
+def _mean_unless_zero(weights: Sequence[float]) -> float:
+    return sum(weights) / len(weights) if min(weights) > 0.0 else 0.0
 
 
 def columns_of(groups: Sequence[tuple[int, ...]]) -> list[int]:

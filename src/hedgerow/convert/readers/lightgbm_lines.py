@@ -53,6 +53,4 @@ def read_lines(nodes: Nodes, table: TreeTable, n_features: int) -> Slopes | None
 
 def _flat(trees: list[dict[str, str]], name: str) -> str:
     """Return the numbers of all leaves; leaves without numbers leave extra spaces."""
-    return (
-        " ".join(" ".join(tree.get(name, "").split()) for tree in trees).strip().replace("  ", " ")
-    )
+    return " ".join(number for tree in trees for number in tree.get(name, "").split())

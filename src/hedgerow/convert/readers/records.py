@@ -20,8 +20,10 @@ def member(record: Any, name: str) -> dict[str, Any]:
 
 
 def listed(record: dict[str, Any], name: str, missing: bool = False) -> list[Any]:
-    """Return the list under a name; with ``missing`` it may be absent."""
-    found = record.get(name, [] if missing else None)
+    """Return the list under a name; with ``missing`` it may be absent or null."""
+    found = record.get(name)
+    if found is None and missing:
+        return []
     if isinstance(found, np.ndarray):
         found = found.tolist()
     if not isinstance(found, list):

@@ -439,7 +439,7 @@ def midpoints(below: FloatArray, above: FloatArray) -> FloatArray:
     """
     low = np.maximum(below, -_LARGEST_FLOAT)
     high = np.minimum(above, _LARGEST_FLOAT)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         gap = high - low
         middle = np.where(np.isfinite(gap), low + gap / 2, low / 2 + high / 2)
     # Between adjacent floats the middle rounds to one of the two.

@@ -110,7 +110,7 @@ def check(summary: Summary) -> None:
         return
     # Comparisons with NaN are false.  Sums are compared as real numbers: the float64 `weight`
     # is at most a difference if and only if it is at most the difference rounded down.
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         rules = {
             "value must ascend, without MISSING_KEY": (value[1:] > value[:-1]).all()
             and value[0] != MISSING_KEY,

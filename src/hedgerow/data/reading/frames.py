@@ -26,7 +26,13 @@ from hedgerow.data.categories.columns import (
 from hedgerow.data.reading.columns import plain_numbers, text_message, with_missing
 from hedgerow.data.reading.objects import read_objects
 from hedgerow.data.schema import Schema, check_same_names, default_names
-from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
+from hedgerow.errors import (
+    DataError,
+    DataTypeError,
+    HedgerowError,
+    ParameterError,
+    did_you_mean,
+)
 
 _ROWS_FOR_ARROW = 2000
 """Shorter text columns are encoded by a dict, which is faster than importing Arrow."""
@@ -60,6 +66,7 @@ def as_frame(X: object) -> Frame | None:
     """
     import narwhals.stable.v2 as nw
 
+    X = _as_table(X)
     labels = _labels(X)
     if labels is not None and len(set(labels)) < len(labels):
         twice = sorted({str(label) for label in labels if labels.count(label) > 1})
@@ -87,6 +94,16 @@ def as_frame(X: object) -> Frame | None:
             "convert them, for example by X.columns = X.columns.astype(str)."
         )
     return Frame(frame, default_names(len(texts)), named=False)
+
+
+def _as_table(X: object) -> object:
+    """Return a record batch of Arrow, which narwhals does not know, as a table."""
+    kind = type(X)
+    if kind.__name__ == "RecordBatch" and kind.__module__.partition(".")[0] == "pyarrow":
+        import pyarrow as pa
+
+        return pa.Table.from_batches([X])
+    return X
 
 
 def _labels(X: object) -> list[Any] | None:
@@ -131,7 +148,27 @@ def read_columns(frame: Frame) -> AnyArray | list[PlainOrEncoded]:
 
 
 def read_series(series: Any, name: str) -> PlainOrEncoded:
-    """Read one column of an eager frame."""
+    """Read one column of an eager frame.
+
+    Raises
+    ------
+    DataError
+        If a value cannot be represented, or the library cannot convert the column.
+    DataTypeError
+        If the values are not numbers, dates, booleans or text.
+    """
+    try:
+        return _read_series(series, name)
+    except HedgerowError:
+        raise
+    except Exception as error:  # each library has errors of its own
+        raise DataTypeError(
+            f"column {name!r} has type {series.dtype}, which cannot be read: {error} Convert it to "
+            "a usual type, for example to int64, float64 or text."
+        ) from error
+
+
+def _read_series(series: Any, name: str) -> PlainOrEncoded:
     dtype = series.dtype
     kind = type(dtype).__name__
     if kind in ("List", "Array", "Struct", "Binary"):
@@ -151,6 +188,8 @@ def read_series(series: Any, name: str) -> PlainOrEncoded:
         return read_objects(_as_objects(series), name)
     if kind == "Datetime" and dtype.time_zone is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    if kind in ("Int128", "UInt128"):
+        return read_objects(_as_objects(series), name)
     if kind == "Boolean" or dtype.is_integer():
         missing = series.is_null().to_numpy()
         if missing.any():

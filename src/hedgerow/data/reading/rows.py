@@ -40,6 +40,7 @@ def named_columns(X: Any) -> dict[str, AnyArray]:
     if not isinstance(X, Mapping):
         return _columns_of_rows(X)
     _check_names(X)
+    X = {name: _as_list(values) for name, values in X.items()}
     lists = {name: isinstance(v, list | tuple | np.ndarray) for name, v in X.items()}
     if not any(lists.values()):
         return _columns_of_rows([X])
@@ -59,6 +60,12 @@ def named_columns(X: Any) -> dict[str, AnyArray]:
             f"{other!r} has {lengths[other]}: make the lists equally long."
         )
     return columns
+
+
+def _as_list(values: Any) -> Any:
+    """Return a column of a data frame as an array, anything else unchanged."""
+    is_column = hasattr(values, "__array__") and hasattr(values, "__len__")
+    return np.asarray(values) if is_column and not isinstance(values, np.ndarray) else values
 
 
 def _one_axis(name: str, values: Any) -> AnyArray:

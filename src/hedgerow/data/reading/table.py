@@ -242,7 +242,7 @@ def _read_any(
             if schema is not None:
                 frame = in_order(frame, schema)
                 check_n_features(len(frame.names), schema, reader)
-            check_names(names, len(frame.names))
+            check_names(names, len(frame.names), frame.names if frame.named else None)
             return read_columns(frame), frame.names if frame.named else None
     array = _as_array(X)
     check_shape(array.shape)
@@ -267,12 +267,17 @@ def _read_dict(
             check_same_names(order, schema.names)
             order = schema.names
         check_n_features(len(order), schema, reader)
-    check_names(names, len(order))
+    check_names(names, len(order), order)
     return [read_column(columns[name], name) for name in order], order
 
 
-def check_names(names: Sequence[str] | None, n_columns: int) -> None:
-    """Raise unless there is one distinct string for each column."""
+def check_names(
+    names: Sequence[str] | None, n_columns: int, own: Sequence[str] | None = None
+) -> None:
+    """Raise unless there is one distinct string for each column.
+
+    Names that a table has of its own must be the same.
+    """
     if names is None:
         return
     if len(names) != n_columns:
@@ -282,6 +287,12 @@ def check_names(names: Sequence[str] | None, n_columns: int) -> None:
         )
     if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
         raise DataError("feature_names must be distinct strings, one for each column.")
+    if own is not None and tuple(names) != tuple(own):
+        k = next(k for k in range(n_columns) if names[k] != own[k])
+        raise DataError(
+            f"feature_names names column {k} {names[k]!r}, but the table itself names it "
+            f"{own[k]!r}: leave feature_names out, or rename the columns of the table."
+        )
 
 
 def _as_array(X: Any) -> AnyArray:

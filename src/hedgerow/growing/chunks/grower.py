@@ -274,7 +274,8 @@ class ChunkGrower:
         The histograms of the plan are put together at the end.
         """
         self._n_passes += 1
-        with self._team.leading(plan) as lead:
+
+        def visit(lead: Lead) -> None:
             for chunk in self._store.chunks(numbers, uses):
                 self._addresses.write(chunk, self._team.where)
                 self._nodes.scalars[layout.IS_FIRST_ROW] = chunk.first_row
@@ -284,6 +285,8 @@ class ChunkGrower:
                     lead(order)
             if len(plan.building.nodes) > 0:
                 lead(passes.END_BUILDS)
+
+        self._team.run_pass(plan, visit)
 
     def _start_tree(self, output: int, round_: int) -> int:
         """Gradients of all rows, and the best split of the root; return how many were redone."""

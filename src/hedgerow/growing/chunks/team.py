@@ -3,19 +3,31 @@
 Helpers wait inside compiled code, as those of a fit in memory do.  For the chunks of a pass
 they stay there (:mod:`hedgerow.growing.chunks.passes`); they come out for other stages, as
 these have other arguments.
+
+An order and the part of thread 0 are one call of Python (:func:`_call_in_turn`).  An interrupt
+between them would leave the helpers at a barrier that thread 0 never reaches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import operator
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import starmap
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import aligned_zeros
+from hedgerow.compile import entry_of
 from hedgerow.growing.chunks import passes
-from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam, await_order, give_order
+from hedgerow.kernels.primitives.barrier import (
+    SIGNAL_SIZE,
+    ThreadTeam,
+    await_order,
+    give_order,
+    last_order,
+)
 from hedgerow.threads import Team, wait_addresses
 
 _STOP, _WORK, _PASS = 0, 1, 100
@@ -50,27 +62,37 @@ class ChunkTeam:
         """
         if own is None:
             own = ((),) * self.n_threads
-        if self.n_threads > 1:
-            self._job = (stage, shared, own)
-            give_order(self._threads, _WORK)
-        stage(0, self._threads, *shared, *own[0])
+        part = (0, self._threads, *shared, *own[0])
+        if self.n_threads == 1:
+            stage(*part)
+            return
+        self._job = (stage, shared, own)
+        _call_in_turn((give_order, self._threads, _WORK), (stage, *part))
 
-    @contextmanager
-    def leading(self, plan: passes.Plan) -> Iterator[Lead]:
-        """Begin a pass; what is given calls a stage, for the chunk at :attr:`where`."""
+    def run_pass(self, plan: passes.Plan, visit: Callable[[Lead], None]) -> None:
+        """Call ``visit(lead)``; ``lead(order)`` does a stage for the chunk at :attr:`where`."""
 
         def lead(order: int) -> None:
             passes.take_part(0, self._threads, order, plan, self.where)
 
-        if self.n_threads > 1:
-            self._plan = plan
-            give_order(self._threads, _PASS)
-            lead(passes.BEGIN)
+        if self.n_threads == 1:
+            visit(lead)
+            return
+        self._plan = plan
+        begin = (passes.take_part, 0, self._threads, passes.BEGIN, plan, self.where)
         try:
-            yield lead
+            _call_in_turn((give_order, self._threads, _PASS), begin)
+            visit(lead)
         finally:
-            if self.n_threads > 1:
-                lead(passes.END)
+            try:
+                self._end_pass(lead)
+            finally:  # again, if an interrupt came before the last order
+                self._end_pass(lead)
+
+    def _end_pass(self, lead: Lead) -> None:
+        """Call the helpers out of a pass, if they are in one."""
+        if last_order(self._threads) not in (_STOP, _WORK, passes.END):
+            lead(passes.END)
 
     def close(self) -> None:
         """End the helpers."""
@@ -87,3 +109,13 @@ class ChunkTeam:
             assert self._job is not None
             stage, shared, own = self._job
             stage(thread, self._threads, *shared, *own[thread])
+
+
+def _call_in_turn(*calls: tuple[Any, ...]) -> None:
+    """Call kernels, each a tuple of the kernel and its arguments.
+
+    Python handles signals between its own instructions.  Here C code makes the calls, so no
+    handler runs between them.
+    """
+    ready = [(entry_of(kernel, *given), *given) for kernel, *given in calls]
+    deque(starmap(operator.call, ready), maxlen=0)

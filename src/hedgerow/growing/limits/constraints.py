@@ -314,6 +314,7 @@ def _crosses(params: BoostParams, schema: Schema) -> tuple[tuple[str, str, str],
                 f"{name} crosses columns {first!r} and {second!r}, but monotone_constraints has a "
                 "direction for one of them, which a cross may break: leave one of the two out."
             )
+    _check_interactions(crosses, params, schema)
     if crosses and params.zero_as_missing:
         raise ParameterError(
             f"{name} needs zeros as numbers, but zero_as_missing=True makes them missing: leave "
@@ -342,6 +343,22 @@ def _cross(given: Any, where: str, schema: Schema) -> tuple[str, str, str]:
     if first.name == second.name:
         raise ParameterError(f"{where} crosses column {first.name!r} with itself: name two.")
     return first.name, second.name, operation
+
+
+def _check_interactions(
+    crosses: Iterable[tuple[str, str, str]], params: BoostParams, schema: Schema
+) -> None:
+    """Raise for a cross of columns that may not interact."""
+    groups = _interactions(params.interaction_constraints, schema)
+    if groups is None or groups == PAIRWISE:
+        return
+    for first, second, _ in crosses:
+        pair = {schema.names.index(first), schema.names.index(second)}
+        if groups == NO_INTERACTIONS or not any(pair <= set(group) for group in groups):
+            raise ParameterError(
+                f"feature_crosses crosses columns {first!r} and {second!r}, but "
+                "interaction_constraints does not let them interact: leave one of the two out."
+            )
 
 
 def _monotone_columns(params: BoostParams, schema: Schema) -> set[str]:
