@@ -44,7 +44,7 @@ def versions() -> dict[str, str]:
 
 
 def show_versions() -> None:
-    """Print :func:`versions`, for a bug report.
+    """Print :func:`versions`, for a bug report; nothing in a process without standard output.
 
     Examples
     --------
@@ -53,6 +53,8 @@ def show_versions() -> None:
     hedgerow          0.1.0
     python            3...
     """
+    if sys.stdout is None:
+        return
     for name, text in versions().items():
         sys.stdout.write(f"{name:18s}{text}\n")
 

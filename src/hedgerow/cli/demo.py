@@ -71,8 +71,12 @@ def run(options: argparse.Namespace) -> None:
         "a single tree": lambda X: tree.booster_.predict(X, kind="probability")[:, 1],
         "hedgerow": lambda X: forest.booster_.predict(X, kind="probability")[:, 1],
     }
+    written = _write(forest, folder)
     _print_scores(rows, (pima.X[train], pima.y[train]), (pima.X[test], pima.y[test]))
-    _write(forest, folder)
+    say("\nWritten:")
+    for path in written:
+        say(f"  {path}")
+    say(f"Next: hedgerow inspect {written[0]}")
 
 
 def _folder(path: str) -> Path:
@@ -116,7 +120,8 @@ def _scores(y: Any, probability: Any) -> tuple[float, float]:
     return float(np.mean((p > 0.5) == (y == 1))), float(loss)
 
 
-def _write(estimator: Any, folder: Path) -> None:
+def _write(estimator: Any, folder: Path) -> list[Path]:
+    """Write the model and its first tree; return the paths, the model first."""
     from hedgerow.cli import engine, tables
 
     model = folder / "model.hedgerow"
@@ -128,7 +133,4 @@ def _write(estimator: Any, folder: Path) -> None:
         written.append(folder / "tree.png")
         with tables.replacing(written[2]) as temporary:
             engine.save_picture(estimator.booster_, 0, temporary)
-    say("\nWritten:")
-    for path in written:
-        say(f"  {path}")
-    say(f"Next: hedgerow inspect {model}")
+    return written

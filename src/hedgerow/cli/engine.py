@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from hedgerow.arrays import AnyArray
 from hedgerow.booster import Booster, load, objective_of
 from hedgerow.boosting.automatic.defaults import AUTO, AUTOMATIC, chosen_names
 from hedgerow.boosting.row_data.classes import n_classes_of
-from hedgerow.cli.usage import UsageError, one_line
+from hedgerow.cli.usage import UsageError, one_line, shows_progress
 from hedgerow.convert.reading import load_any
 from hedgerow.data import Column
 from hedgerow.errors import HedgerowError
@@ -84,7 +83,7 @@ def fit(job: Job) -> Estimator:
 
     The model file does not depend on the terminal.
     """
-    estimator = estimator_class(job.task)(**job.settings, progress=sys.stderr.isatty())
+    estimator = estimator_class(job.task)(**job.settings, progress=shows_progress())
     X_val, y_val = job.valid if job.valid is not None else (None, None)
     try:
         estimator.fit(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 BATCH_BYTES = 1 << 27
@@ -72,7 +71,7 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from hedgerow.cli import engine
-    from hedgerow.cli.usage import UsageError, say
+    from hedgerow.cli.usage import UsageError, say, shows_progress
     from hedgerow.io.file_predictions import make_job, write_predictions
     from hedgerow.io.table_files import check_output
 
@@ -90,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
         if n_rows is None
         else n_rows,
         columns=options.columns.split(",") if options.columns else (),
-        progress=sys.stderr.isatty(),
+        progress=shows_progress(),
     )
     background = (
         None if options.background is None else read_background(booster, options.background)

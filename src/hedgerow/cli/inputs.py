@@ -1,7 +1,8 @@
 """Inputs of commands: ``-`` for standard input, and text files of any dialect.
 
 Files that every reader can read stay in place.  Standard input and text files in an unusual
-dialect are copied to a temporary folder, which is deleted when the command ends.
+dialect are copied to a temporary folder, which is deleted when the command ends, or by the next
+command if it is killed.
 """
 
 from __future__ import annotations
@@ -11,17 +12,16 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.cli.usage import UsageError, remark, say
+from hedgerow.cli.usage import UsageError, copy_to_output, has_output, remark, say
 from hedgerow.errors import HedgerowError
 
 if TYPE_CHECKING:
     from hedgerow.cli.dialects import DialectOptions
+    from hedgerow.data.external.scratch import ScratchFolder
 
 STANDARD = "-"
 
@@ -45,24 +45,29 @@ def readable(options: argparse.Namespace, *names: str) -> Iterator[None]:
     from hedgerow.cli.dialects import dialect_options  # this import loads NumPy
 
     dialect = dialect_options(options.encoding, options.separator, options.decimal)
-    with tempfile.TemporaryDirectory(prefix="hedgerow-") as folder:
-        copies = _Copies(folder, dialect)
+    copies = _Copies(dialect)
+    try:
         for name in names:
             setattr(options, name, copies.of(getattr(options, name)))
-        try:
-            yield
-        except HedgerowError as error:
-            text = copies.shown(str(error))
-            if text == str(error):
-                raise
-            raise type(error)(text) from error
+        yield
+    except HedgerowError as error:
+        text = copies.shown(str(error))
+        if text == str(error):
+            raise
+        raise type(error)(text) from error
+    finally:
+        copies.close()
 
 
 class _Copies:
-    """Copies of files in a folder, with the names of the originals."""
+    """Copies of files in a folder, with the names of the originals.
 
-    def __init__(self, folder: str, dialect: DialectOptions) -> None:
-        self._folder, self._dialect = Path(folder), dialect
+    The folder is created for the first copy: most commands need none.
+    """
+
+    def __init__(self, dialect: DialectOptions) -> None:
+        self._folder: ScratchFolder | None = None
+        self._dialect = dialect
         self._originals: dict[str, str] = {}
 
     def of(self, given: Any) -> Any:
@@ -80,6 +85,11 @@ class _Copies:
             text = text.replace(copy, original)
         return text
 
+    def close(self) -> None:
+        """Delete the copies."""
+        if self._folder is not None:
+            self._folder.close()
+
     def _each(self, given: str) -> list[str]:
         if given == STANDARD:
             if any(original == "standard input" for original in self._originals.values()):
@@ -90,6 +100,8 @@ class _Copies:
         return [given] if plain == paths else plain
 
     def _from_input(self) -> str:
+        if sys.stdin is None or sys.stdin.closed:
+            raise UsageError("standard input is closed: name a file instead of -")
         raw = self._new("standard-input")
         with open(raw, "wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
@@ -117,9 +129,17 @@ class _Copies:
 
     def _new(self, name: str) -> str:
         """Return a path in a new folder, so that the file keeps its name."""
-        place = self._folder / str(len(list(self._folder.iterdir())))
+        if self._folder is None:
+            self._folder = _scratch_folder()
+        place = self._folder.path / str(len(list(self._folder.path.iterdir())))
         place.mkdir()
         return str(place / name)
+
+
+def _scratch_folder() -> ScratchFolder:
+    from hedgerow.data.external.scratch import ScratchFolder, temporary_folder
+
+    return ScratchFolder(temporary_folder("set TMPDIR to a folder in which you may write"))
 
 
 def _files(given: str) -> list[str]:
@@ -153,12 +173,16 @@ def writable(path: str, suffix: str = ".csv") -> Iterator[str]:
     if path != STANDARD:
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="hedgerow-") as folder:
-        place = os.path.join(folder, f"output{suffix}")
+    if not has_output():
+        raise UsageError("standard output is closed: name a file instead of -")
+    folder = _scratch_folder()
+    try:
+        place = str(folder.path / f"output{suffix}")
         yield place
         with open(place, "rb") as file:
-            shutil.copyfileobj(file, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+            copy_to_output(file)
+    finally:
+        folder.close()
 
 
 def announce(text: object, output: str) -> None:

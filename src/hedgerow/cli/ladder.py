@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.cli.inputs import add_input_options, readable
-from hedgerow.cli.usage import UsageError, say
+from hedgerow.cli.usage import UsageError, has_output, say
 
 
 def add_command(commands: Any) -> None:
@@ -73,6 +73,8 @@ def _climb(options: argparse.Namespace) -> None:
     for result in climb(split):
         results.append(result)
         say(ladder_row(result))
+        if options.report is None and not has_output():
+            return
     if options.report is not None:
         from hedgerow.report import ladder_page
 

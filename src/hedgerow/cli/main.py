@@ -1,6 +1,7 @@
 """Entry point of ``hedgerow``: commands, errors, exit codes.
 
-Exit codes: 0 done; 1 a bug in Hedgerow; 2 the command, its files or its parameters must change;
+Exit codes: 0 done, even if the reader of standard output has closed it; 1 a bug in Hedgerow; 2 the
+command, its files or its parameters must change, or standard output fails after the work is done;
 130 interrupted, even if `train` has written the model of the completed rounds, because a script
 should not continue as if the model were complete.
 """
@@ -26,7 +27,14 @@ from hedgerow.cli import (
     training,
     warmup,
 )
-from hedgerow.cli.usage import Parser, UsageError, one_line, printable_warnings
+from hedgerow.cli.usage import (
+    Parser,
+    UsageError,
+    complete_output,
+    one_line,
+    printable_warnings,
+    remark,
+)
 from hedgerow.errors import HedgerowError
 
 _COMMANDS = (
@@ -75,16 +83,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     try:
-        options = build_parser().parse_args(arguments)
-        with printable_warnings():
+        with complete_output(), printable_warnings():
+            options = build_parser().parse_args(arguments)
             options.run(options)
-        sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
         return _fail(str(interrupt) or "interrupted", 130)
-    except BrokenPipeError:
-        # The reader has closed the output (`hedgerow inspect ... | head`).
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except HedgerowError as error:
         return _fail(error, 2)
     except OSError as error:
@@ -105,7 +108,7 @@ def _system_message(error: OSError) -> str:
 
 
 def _fail(message: object, code: int) -> int:
-    print(f"hedgerow: {one_line(message)}", file=sys.stderr, flush=True)
+    remark(f"hedgerow: {one_line(message)}")
     return code
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from hedgerow.cli.inputs import STANDARD, add_input_options, announce, readable, writable
+from hedgerow.cli.usage import UsageError, has_output, shows_progress
 
 
 def add_command(commands: Any) -> None:
@@ -54,18 +54,21 @@ def add_command(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from hedgerow.cli.usage import UsageError
     from hedgerow.io.table_files import check_output
 
     if options.out != STANDARD:
         check_output(options.out)
     if options.out != STANDARD and options.out in (options.model, *options.data):
         raise UsageError(f"-o {options.out} would replace an input; name another file")
-    with readable(options, "data"), writable(options.out) as path:
-        _predict(options, path)
+    with readable(options, "data"):
+        with writable(options.out) as path:
+            lines = _predict(options, path)
+        for line in lines if has_output() else []:
+            announce(line, options.out)
 
 
-def _predict(options: argparse.Namespace, path: str) -> None:
+def _predict(options: argparse.Namespace, path: str) -> list[str]:
+    """Write the table; return the lines to print."""
     from hedgerow.cli import engine
     from hedgerow.io.file_predictions import make_job, write_predictions
     from hedgerow.io.streaming import BATCH_ROWS
@@ -77,11 +80,12 @@ def _predict(options: argparse.Namespace, path: str) -> None:
         path,
         batch_rows=BATCH_ROWS if options.batch_rows is None else options.batch_rows,
         columns=options.columns.split(",") if options.columns else (),
-        progress=sys.stderr.isatty(),
+        progress=shows_progress(),
     )
     n_rows = write_predictions(job, lambda X: engine.prediction_columns(model, X, options.kind))
     out = "standard output" if options.out == STANDARD else options.out
-    announce(f"{n_rows} predictions written to {out}", options.out)
-    for name, count in model.booster.unseen_categories.items():
-        text = f"column {name!r}: {count} row(s) with a category that no training row had"
-        announce(text, options.out)
+    unseen = [
+        f"column {name!r}: {count} row(s) with a category that no training row had"
+        for name, count in model.booster.unseen_categories.items()
+    ]
+    return [f"{n_rows} predictions written to {out}", *unseen]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from hedgerow.cli.inputs import add_input_options, readable
-from hedgerow.cli.usage import UsageError, say
+from hedgerow.cli.usage import UsageError, say, shows_progress
 from hedgerow.errors import InterruptedFitWarning
 
 LIMIT_HELP = (
@@ -133,10 +132,10 @@ def _train(options: argparse.Namespace) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InterruptedFitWarning)  # reported below
         start, estimator, job = train(options, way)
-    trees = estimator.booster_.num_trees
-    say(f"trained {trees} trees in {time.perf_counter() - start:.2f} s")
-    interrupted = estimator.stopped_by_ == "interrupt"
+    seconds = time.perf_counter() - start
     estimator.save(options.model)
+    say(f"trained {estimator.booster_.num_trees} trees in {seconds:.2f} s")
+    interrupted = estimator.stopped_by_ == "interrupt"
     lines = engine.score_lines(estimator)
     if not lines and job is not None and not (options.no_score or interrupted):
         lines = engine.fold_lines(estimator, job)
@@ -283,7 +282,7 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     elif task == "auto":
         task, why = batches.guess_task(facts)
     settings = parse_settings(options.set, engine.estimator_class(task))
-    estimator = engine.estimator_class(task)(**settings, progress=sys.stderr.isatty())
+    estimator = engine.estimator_class(task)(**settings, progress=shows_progress())
     valid = None
     names = data.feature_names
     if options.valid is not None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NoReturn
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO, NoReturn, TextIO
 
 from hedgerow.errors import HedgerowError, printable
 
@@ -22,20 +24,107 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see `{self.prog} --help`)")
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        _record(_write(sys.stdout, message))  # only help and version are printed
+
 
 def one_line(message: object) -> str:
     """Return the text of an error without line breaks and terminal control characters."""
     return printable(" ".join(str(message).split()))
 
 
+_failures: list[OSError] = []
+"""Failures of standard output since the command began."""
+
+
 def say(text: object) -> None:
-    """Print a text at once; nothing else in the command line prints to standard output."""
-    print(printable(str(text)), flush=True)
+    """Print a text at once; nothing else in the command line prints to standard output.
+
+    A failure does not interrupt the command, which may still have a file to write:
+    :func:`complete_output` reports it at the end.
+    """
+    _record(_write(sys.stdout, f"{printable(str(text))}\n"))
 
 
 def remark(text: object) -> None:
     """Print a text to standard error, to keep it apart from the program's output."""
-    print(printable(str(text)), file=sys.stderr, flush=True)
+    _write(sys.stderr, f"{printable(str(text))}\n")
+
+
+def copy_to_output(file: BinaryIO) -> None:
+    """Copy the bytes of a file to standard output."""
+    try:
+        shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        _discard(sys.stdout)
+        _record(error)
+
+
+def has_output() -> bool:
+    """Return whether standard output is open, and has taken everything so far."""
+    return sys.stdout is not None and not sys.stdout.closed and not _failures
+
+
+def shows_progress() -> bool:
+    """Return whether standard error is a terminal; it is None if the process has none."""
+    return sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty()
+
+
+@contextmanager
+def complete_output() -> Iterator[None]:
+    """Raise an error at the end of the block if standard output failed within it.
+
+    A broken pipe is no error: its reader has read all that it wants (`hedgerow inspect | head`).
+    """
+    _failures.clear()
+    try:
+        yield
+    except SystemExit:  # `--help` and `--version`
+        _report_failure()
+        raise
+    _report_failure()
+
+
+def _report_failure() -> None:
+    _write(sys.stderr, "")  # warnings may be left in its buffer
+    _record(_write(sys.stdout, ""))
+    for error in _failures:
+        if not isinstance(error, BrokenPipeError):
+            raise OSError(error.errno, error.strerror or str(error), "standard output") from error
+
+
+def _record(error: OSError | None) -> None:
+    if error is not None:
+        _failures.append(error)
+
+
+def _write(stream: TextIO | None, text: str) -> OSError | None:
+    """Write a text to a stream, which may be closed; return the error if this fails."""
+    if stream is None or stream.closed:
+        return None
+    try:
+        stream.write(_encodable(text, stream.encoding))
+        stream.flush()
+    except OSError as error:
+        _discard(stream)
+        return error
+    return None
+
+
+def _encodable(text: str, encoding: str | None) -> str:
+    """Return the text with escapes for characters that the encoding lacks."""
+    return text.encode(encoding, "backslashreplace").decode(encoding) if encoding else text
+
+
+def _discard(stream: TextIO) -> None:
+    """Redirect a failed stream to the null device, because Python flushes it again at exit."""
+    with suppress(OSError, ValueError):  # a stream without a descriptor
+        null = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(null, stream.fileno())
+        finally:
+            os.close(null)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +66,9 @@ def _rewrites_lines() -> bool:
 
 def _write(text: str) -> None:
     if os.environ.get("HEDGEROW_QUIET", "") in ("", "0") and sys.stderr is not None:
-        sys.stderr.write(text)
-        sys.stderr.flush()
+        with suppress(OSError, ValueError):  # a closed stream or pipe must not stop the work
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
 
 PROGRESS = Progress()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.file_rows import ReadTarget, numeric_target
 from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
 from hedgerow.data.external.memory import memory_bytes
+from hedgerow.data.external.scratch import temporary_folder
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.data.sources import BatchFunction, ReadRequest, Roles, open_files, open_function
 from hedgerow.data.sources.paths import PathLike
@@ -42,10 +42,10 @@ def cache_folders(cache_dir: Any) -> tuple[str, ...]:
     ParameterError
         If ``cache_dir`` is neither a path nor a list of paths.
     StorageError
-        If a folder cannot be created, or is not writable.
+        If a folder cannot be created or is not writable, or without ``cache_dir`` none is.
     """
     if cache_dir is None:
-        return (tempfile.gettempdir(),)
+        return (temporary_folder(),)
     single = isinstance(cache_dir, (str, os.PathLike))
     if not single and not (isinstance(cache_dir, Sequence) and len(cache_dir) > 0):
         raise ParameterError(f"cache_dir must be a folder, or a list of them; got {cache_dir!r}.")

@@ -21,6 +21,7 @@ import re
 import secrets
 import shutil
 import socket
+import tempfile
 import time
 import weakref
 from collections.abc import Iterator
@@ -100,6 +101,20 @@ class ScratchFolder:
     def close(self) -> None:
         """Delete the folder and its contents; a second call does nothing."""
         self._remove()
+
+
+def temporary_folder(advice: str = "name a folder in cache_dir") -> str:
+    """Return the system's folder for temporary files.
+
+    Raises
+    ------
+    StorageError
+        If none is writable; the message ends with ``advice``.
+    """
+    try:
+        return tempfile.gettempdir()
+    except OSError as error:
+        raise StorageError(f"no folder for temporary files is writable: {advice}.") from error
 
 
 def remove_leftovers(parent: str | os.PathLike[str]) -> list[Path]:
