@@ -13,7 +13,8 @@ from hedgerow.cli.tables import infer_integers
 from hedgerow.cli.usage import UsageError, one_line
 from hedgerow.data.reading.encodings import check_encoding
 from hedgerow.data.reading.files import check_names
-from hedgerow.data.sources.text_files import MISSING_TEXT
+from hedgerow.data.sources.arrow_files import open_native
+from hedgerow.data.sources.text_files import MISSING_TEXT, open_text
 
 
 def _pyarrow(path: str) -> Any:
@@ -35,12 +36,13 @@ def read_arrow(path: str) -> dict[str, AnyArray]:
 
             # A ParquetFile is this one file; read_table would add columns from
             # folder names such as year=2020.
-            with pyarrow.parquet.ParquetFile(path) as file:
+            with open_native(path) as source, pyarrow.parquet.ParquetFile(source) as file:
                 table = file.read()
         else:
             import pyarrow.feather
 
-            table = pyarrow.feather.read_table(path)
+            with open_native(path) as source:
+                table = pyarrow.feather.read_table(source)
     except (pa.ArrowException, OSError) as error:
         kind = "Parquet" if path.lower().endswith((".parquet", ".pq")) else "Feather"
         raise UsageError(f"{path} is not a {kind} file: {one_line(error)}") from error
@@ -57,7 +59,7 @@ def read_csv_with_arrow(path: str, text: Collection[str] = ()) -> dict[str, AnyA
 
     def read(types: dict[str, Any]) -> Any:
         return arrow_csv.read_csv(
-            path,
+            open_text(path),
             parse_options=arrow_csv.ParseOptions(
                 delimiter="\t" if ".tsv" in path.lower()[-7:] else ",",
                 newlines_in_values=True,

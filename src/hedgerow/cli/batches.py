@@ -26,6 +26,7 @@ from hedgerow.cli.tables import NamedColumns
 from hedgerow.data.categories.columns import Encoded
 from hedgerow.data.external.memory import memory_bytes, shown_bytes
 from hedgerow.data.sources import Roles, Source, find_text_types, open_files, set_text_types
+from hedgerow.data.sources.arrow_files import open_native
 from hedgerow.data.sources.base import make_roles
 from hedgerow.data.sources.columns import floats_of
 from hedgerow.data.sources.facts import ColumnFacts
@@ -81,7 +82,7 @@ def _bytes_in_memory(path: str, kind: str) -> int:
         try:
             import pyarrow.parquet
 
-            with pyarrow.parquet.ParquetFile(path) as file:
+            with open_native(path) as source, pyarrow.parquet.ParquetFile(source) as file:
                 return _COPIES * 8 * file.metadata.num_rows * file.metadata.num_columns
         except (ImportError, OSError, ValueError):
             return _COPIES * _PACKED_TO_TEXT * size  # the reader reports the error

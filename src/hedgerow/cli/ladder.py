@@ -9,6 +9,7 @@ from typing import Any
 
 from hedgerow.cli.inputs import add_input_options, readable
 from hedgerow.cli.usage import UsageError, has_output, say
+from hedgerow.errors import printable
 
 
 def add_command(commands: Any) -> None:
@@ -131,7 +132,7 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
             f"{n_text} text column(s): levels are ordered by the mean target of their training "
             "rows, so that every step can split them"
         )
-    return Path(options.data).name, replace(split, X_train=X[train], X_test=X[test])
+    return printable(Path(options.data).name), replace(split, X_train=X[train], X_test=X[test])
 
 
 def _compile_first(split: Any) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.cli.usage import UsageError, say
+from hedgerow.errors import printable
 
 
 def add_command(commands: Any) -> None:
@@ -53,7 +54,8 @@ def run(options: argparse.Namespace) -> None:
         sample_weight=weight,
         qid=None if options.qid is None else table.column(options.qid),
     )
-    page = model_page(found, Path(options.model).name, rows_name=Path(options.data).name)
+    model_name, rows_name = (printable(Path(p).name) for p in (options.model, options.data))
+    page = model_page(found, model_name, rows_name=rows_name)
     with tables.replacing(options.out) as temporary:
         Path(temporary).write_text(page, encoding="utf-8")
     for score in found.scores:

@@ -6,6 +6,7 @@ groups and record batches are split.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -46,6 +47,13 @@ def arrow(what: str) -> Any:
             f"{what}: this needs pyarrow, which is not installed: pip install 'hedgerow[files]'."
         ) from error
     return pa
+
+
+def open_native(path: str) -> Any:
+    """Open a file for pyarrow, which itself opens only files whose names are UTF-8."""
+    import pyarrow as pa
+
+    return pa.OSFile(path if os.name == "nt" else os.fsencode(path))
 
 
 @contextmanager
@@ -230,8 +238,9 @@ class ArrowPart:
             # Each column has its own buffer, so all buffers together are as large as a batch.
             width = max(1, len(self._names if columns is None else columns))
             buffer = min(_MOST_BUFFER, max(_LEAST_BUFFER, int(rows * self._width / width)))
+            source = stack.enter_context(open_native(self.name))
             file = stack.enter_context(
-                pyarrow.parquet.ParquetFile(self.name, pre_buffer=False, buffer_size=buffer)
+                pyarrow.parquet.ParquetFile(source, pre_buffer=False, buffer_size=buffer)
             )
             if columns is not None and not columns:
                 return file.schema_arrow, lambda: _empty_rows(file.metadata.num_rows, rows), None
@@ -247,7 +256,7 @@ class ArrowPart:
     ) -> tuple[Any, Callable[[], Iterator[Any]], int | None]:
         import pyarrow as pa
 
-        source = stack.enter_context(pa.OSFile(self.name))
+        source = stack.enter_context(open_native(self.name))
         is_file = source.read(6) == b"ARROW1"
         source.seek(0)
         if not is_file:

@@ -19,7 +19,7 @@ from typing import Any
 
 from hedgerow.data.reading.dates import PLAIN, ZONED, microseconds
 from hedgerow.data.reading.encodings import check_encoding
-from hedgerow.data.sources.arrow_files import arrow, storage_errors
+from hedgerow.data.sources.arrow_files import arrow, open_native, storage_errors
 from hedgerow.data.sources.base import Batch
 from hedgerow.data.sources.columns import read_columns
 from hedgerow.data.sources.paths import DataFile, check_unchanged, fingerprint
@@ -222,6 +222,14 @@ def _next(reader: Any) -> Any:
         return None
 
 
+def open_text(path: str) -> Any:
+    """Open a CSV file for pyarrow, which reads it decompressed."""
+    import pyarrow as pa
+
+    packed = path.lower().endswith(".gz")
+    return pa.input_stream(open_native(path), compression="gzip" if packed else None)
+
+
 def _reader(
     path: str,
     block_size: int,
@@ -236,7 +244,7 @@ def _reader(
     while True:
         try:
             return arrow_csv.open_csv(
-                pa.input_stream(path, compression="detect"),
+                open_text(path),
                 read_options=arrow_csv.ReadOptions(block_size=block_size, use_threads=False),
                 parse_options=arrow_csv.ParseOptions(
                     delimiter="\t" if ".tsv" in path.lower()[-7:] else ",", newlines_in_values=True
