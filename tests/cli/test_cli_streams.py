@@ -41,13 +41,12 @@ PRINTS = {
     "inspect": ("inspect", "m"),
     "evaluate": ("evaluate", "m", "t.csv", "--target", "price"),
     "ladder": ("ladder", "t.csv", "--target", "price"),
-    "warmup": ("warmup",),
 }
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Return a table with names of two scripts, and a model of it."""
+    """Return a table with text of several scripts, and a model of it."""
     folder = tmp_path_factory.mktemp("files")
     rng = np.random.default_rng(0)
     size = rng.normal(size=80).round(3)
@@ -114,6 +113,7 @@ def check_output_of(
     assert capsys.readouterr().err == (FULL if kind == "full" else "")
 
 
+@pytest.mark.filterwarnings("ignore:Glyph:UserWarning")
 @pytest.mark.parametrize(
     ("command", "kind"),
     [
@@ -309,7 +309,7 @@ def test_a_folder_for_copies_is_made_only_if_needed(
 @pytest.mark.usefixtures("no_temporary")
 def test_a_dataset_in_files_names_cache_dir() -> None:
     pytest.importorskip("pyarrow")
-    with pytest.raises(StorageError, match="no folder for temporary files .* in cache_dir"):
+    with pytest.raises(StorageError, match=r"no folder for temporary files .* in cache_dir"):
         Dataset.from_files("t.csv", target="price")
     Dataset.from_files("t.csv", target="price", cache_dir="cache")
 
