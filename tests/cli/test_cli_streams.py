@@ -226,6 +226,26 @@ def test_standard_input_is_closed(
     assert "standard input is closed" in capsys.readouterr().err
 
 
+class LostTerminal(io.StringIO):
+    """A terminal whose window was closed: reading and writing fail."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        raise OSError(5, "Input/output error")
+
+
+@pytest.mark.parametrize("command", ["train", "predict", "explain"])
+def test_a_terminal_is_lost(
+    command: str, here: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes]
+) -> None:
+    monkeypatch.setattr(sys, "stderr", LostTerminal())
+    assert main(list(WRITES[command])) == 0
+    if command == "train":
+        assert (here / "OUT").read_bytes() == files["m"]
+
+
 def test_versions_without_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     hedgerow.show_versions()

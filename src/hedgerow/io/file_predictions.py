@@ -17,6 +17,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TextIO, TypeAlias
 
@@ -163,8 +164,7 @@ class ProgressLine:
         """Draw the final state and end the line."""
         if self._shown and self._last >= 0.0:
             self._draw(time.monotonic())
-            self._stream.write("\n")
-            self._stream.flush()
+            self._put("\n")
 
     def _draw(self, now: float) -> None:
         parts = [f"{self.n_rows:,} rows"]
@@ -172,5 +172,9 @@ class ProgressLine:
             parts += [f"{len(self._files)}/{self._n_files} files", os.path.basename(self._path)]
         line = "  ".join([*parts, f"{now - self._start:.1f} s"])
         width = shutil.get_terminal_size().columns - 1
-        self._stream.write(f"\r\x1b[2K{line[:width]}")
-        self._stream.flush()
+        self._put(f"\r\x1b[2K{line[:width]}")
+
+    def _put(self, text: str) -> None:
+        with suppress(OSError):  # a terminal that was closed must not stop the work
+            self._stream.write(text)
+            self._stream.flush()

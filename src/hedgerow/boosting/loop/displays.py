@@ -10,6 +10,7 @@ import html
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Protocol, TextIO
 
 CELLS = 24
@@ -44,12 +45,15 @@ class TerminalLine:
         filled = CELLS * done // total
         line = "  ".join([f"[{'#' * filled}{'.' * (CELLS - filled)}] {done}/{total}", *words])
         width = shutil.get_terminal_size().columns - 1
-        self._stream.write(f"\r\x1b[2K{line[:width]}")
-        self._stream.flush()
+        self._put(f"\r\x1b[2K{line[:width]}")
 
     def close(self) -> None:
-        self._stream.write("\n")
-        self._stream.flush()
+        self._put("\n")
+
+    def _put(self, text: str) -> None:
+        with suppress(OSError):  # a terminal that was closed must not stop the work
+            self._stream.write(text)
+            self._stream.flush()
 
 
 class NotebookBar:
