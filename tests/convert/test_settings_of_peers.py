@@ -276,7 +276,11 @@ def test_parameters_of_other_losses_are_left_out(data) -> None:
     for function, given, name in (
         (from_xgboost_params, {"quantile_alpha": 0.3}, "quantile_alpha"),
         (from_xgboost_params, {"tweedie_variance_power": 1.2}, "tweedie_variance_power"),
-        (from_lightgbm_params, {"lambdarank_norm": True}, "lambdarank_norm"),
+        (
+            from_lightgbm_params,
+            {"lambdarank_norm": True, "objective": "regression"},
+            "lambdarank_norm",
+        ),
     ):
         found = function({**given, "n_estimators": 2})
         assert any(line.startswith(f"{name}: it has no effect") for line in found.differences)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hedgerow import from_xgboost_params
-from hedgerow.convert.settings.rules import as_list
+from hedgerow.convert.settings.values import as_list
 from hedgerow.convert.settings.xgboost import XGBOOST
 
 _DEFAULT_METRICS = {

@@ -5,61 +5,51 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hedgerow.convert.settings.rules import Library, Rule, Translation, choice, device, limit
+from hedgerow.convert.settings.catboost_others import OTHERS
+from hedgerow.convert.settings.metrics import catboost_metrics
+from hedgerow.convert.settings.options import LOSS_NOTES, catboost_loss, read_options
+from hedgerow.convert.settings.rules import (
+    OFF,
+    Library,
+    Rule,
+    Translation,
+    Values,
+    by_canonical_name,
+    united,
+)
 from hedgerow.convert.settings.rules import translate as _translate
+from hedgerow.convert.settings.values import (
+    MOST_LEVELS,
+    above,
+    at_most,
+    bins,
+    choice,
+    class_weights,
+    columns,
+    device,
+    directions,
+    limit,
+    patience,
+    whole,
+)
 from hedgerow.errors import ParameterError
-from hedgerow.peer_words import CATBOOST_METRICS, CATBOOST_OBJECTIVES
-
-_PARAMETERS = {
-    "quantile": ("alpha", "quantile"),
-    "expectile": ("alpha", "expectile"),
-    "huber": ("delta", "delta"),
-    "tweedie": ("variance_power", "tweedie_power"),
-}
-
-
-def _objective(value: Any) -> Any:
-    """Convert an objective with parameters, such as ``Quantile:alpha=0.9``."""
-    if not isinstance(value, str):
-        raise ParameterError(f"loss_function must be text; got {value!r}.")
-    name, _, rest = value.partition(":")
-    ours = choice("loss_function", CATBOOST_OBJECTIVES)(name)
-    found: dict[str, Any] = {"objective": ours}
-    given = dict(part.split("=", 1) for part in rest.replace(";", ",").split(",") if "=" in part)
-    if ours in _PARAMETERS and _PARAMETERS[ours][0] in given:
-        peer_name, here = _PARAMETERS[ours]
-        try:
-            found[here] = float(given[peer_name])
-        except ValueError:
-            raise ParameterError(f"{value!r}: {peer_name} must be a number.") from None
-    return found
-
-
-def _metric(value: Any) -> Any:
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list | tuple):
-        raise ParameterError(f"eval_metric must be a name, or names; got {value!r}.")
-    found = [choice("eval_metric", CATBOOST_METRICS)(str(name).partition(":")[0]) for name in names]
-    return found[0] if len(found) == 1 else found
-
-
-def _stopping(value: Any) -> Any:
-    if not value:
-        return {"early_stopping": False}
-    return {"early_stopping": True, "patience": int(value)}
 
 
 def _detector(value: Any) -> Any:
-    if value != "Iter":
+    if str(value).lower() != "iter":
         raise ParameterError(f"od_type={value!r} is not supported: use 'Iter', a number of rounds.")
-    return {}
+    return {"early_stopping": True, "patience": 20}
 
 
 _GROW = {"symmetrictree": "symmetric", "depthwise": "depthwise", "lossguide": "leafwise"}
 _SAMPLING = {"bernoulli": "uniform", "mvs": "mvs", "no": "uniform"}
-_SPEED = Rule(note="it affects only speed, memory or messages, so it has no counterpart.")
+_BALANCED = {"balanced": "balanced", "none": None}
+_WEIGHTS = (
+    "probabilities stay calibrated, while those of CatBoost follow the weights; for hedgerow.train "
+    "use weight of Dataset."
+)
 _RULES: dict[str, Rule] = {
-    "loss_function": Rule(convert=_objective),
+    "loss_function": Rule(convert=catboost_loss),
     "iterations": Rule("n_estimators", 1000),
     "learning_rate": Rule(
         "learning_rate", note="without a value, CatBoost and Hedgerow choose a rate from the data."
@@ -80,18 +70,29 @@ _RULES: dict[str, Rule] = {
         note="gains get no noise; target statistics of a training row come from other rows."
     ),
     "rsm": Rule("colsample_bylevel", 1.0),
-    "border_count": Rule("max_bins", 254, convert=lambda value: max(2, min(255, int(value) + 1))),
+    "border_count": Rule(
+        "max_bins",
+        254,
+        "a column has at most 254 borders.",
+        lambda value: bins(whole(value) + 1),
+        when=above(254),
+    ),
     "feature_border_type": Rule(note="bins are quantiles of the column."),
-    "one_hot_max_size": Rule("max_cat_to_onehot", convert=lambda v: max(1, min(254, int(v)))),
+    "one_hot_max_size": Rule(
+        "max_cat_to_onehot", 2, "it is at most 254.", at_most(MOST_LEVELS), when=above(MOST_LEVELS)
+    ),
     "max_ctr_complexity": Rule(
         "statistics_order",
-        convert=lambda value: max(1, min(2, int(value))),
+        convert=at_most(2),
         note="target statistics use one column or two.",
+        when=above(2),
     ),
     "simple_ctr": Rule(note="Hedgerow has one kind of target statistic."),
     "combinations_ctr": Rule(note="Hedgerow has one kind of target statistic."),
     "cat_features": Rule(
-        "categorical_features", note="for hedgerow.train it is a parameter of Dataset."
+        "categorical_features",
+        note="for hedgerow.train it is a parameter of Dataset.",
+        convert=columns,
     ),
     "nan_mode": Rule(
         harmless=("Min", "Max", "Forbidden"),
@@ -110,41 +111,35 @@ _RULES: dict[str, Rule] = {
         "hold its own target."
     ),
     "boost_from_average": Rule(harmless=(True,), note="the model starts from the best constant."),
-    "class_weights": Rule("class_weight"),
+    "class_weights": Rule(
+        "class_weight",
+        convert=class_weights,
+        note="a list has the weights of the classes 0, 1, ...: use a mapping for others; "
+        f"{_WEIGHTS}",
+    ),
     "auto_class_weights": Rule(
-        "class_weight", convert=choice("auto_class_weights", {"balanced": "balanced"})
+        "class_weight", convert=choice("auto_class_weights", _BALANCED), note=_WEIGHTS
     ),
     "scale_pos_weight": Rule(
         harmless=(1, 1.0), note="use class_weight, which keeps probabilities calibrated."
     ),
-    "monotone_constraints": Rule("monotone_constraints"),
+    "monotone_constraints": Rule("monotone_constraints", convert=directions),
     "feature_weights": Rule(harmless=(None,), note="use feature_penalties."),
     "random_seed": Rule(
         "random_state", note="the random numbers differ, so models differ in detail."
     ),
     "thread_count": Rule("n_jobs", convert=limit),
     "task_type": Rule("device", convert=device),
-    "early_stopping_rounds": Rule(convert=_stopping),
     "od_type": Rule(convert=_detector),
-    "eval_metric": Rule("eval_metric", convert=_metric),
+    "early_stopping_rounds": Rule(convert=patience),
+    "eval_metric": Rule("eval_metric", convert=catboost_metrics),
     "classes_count": Rule(note="the number of classes comes from y."),
-    "use_best_model": Rule(note="a model ends at its best round with early stopping."),
+    "use_best_model": Rule(note="a model ends at its best round only with early stopping."),
     "model_shrink_rate": Rule(harmless=(0, 0.0), note="Hedgerow does not shrink earlier trees."),
     "langevin": Rule(harmless=(False,), note="gradients get no noise."),
     "posterior_sampling": Rule(harmless=(False,), note="gradients get no noise."),
     "text_features": Rule(harmless=(None, []), note="turn texts into numbers first."),
     "embedding_features": Rule(harmless=(None, []), note="make a column for each number."),
-    **dict.fromkeys(
-        (
-            *("verbose", "logging_level", "devices", "allow_writing_files"),
-            *("train_dir", "metric_period", "used_ram_limit", "gpu_ram_part", "save_snapshot"),
-            *("snapshot_file", "snapshot_interval", "model_size_reg", "score_function"),
-            *("has_time", "name", "custom_metric", "sampling_frequency", "sampling_unit"),
-            *("leaf_estimation_backtracking", "approx_on_full_history", "fold_permutation_block"),
-            *("fold_len_multiplier", "per_float_feature_quantization", "penalties_coefficient"),
-        ),
-        _SPEED,
-    ),
 }
 _ALIASES: dict[str, str] = {
     "objective": "loss_function",
@@ -161,7 +156,7 @@ _ALIASES: dict[str, str] = {
     "silent": "verbose",
     "verbose_eval": "verbose",
 }
-CATBOOST = Library("CatBoost", _RULES, _ALIASES)
+CATBOOST = Library("CatBoost", united(_RULES, OTHERS), _ALIASES)
 
 
 def from_catboost_params(params: Mapping[str, Any], *, defaults: bool = True) -> Translation:
@@ -192,10 +187,56 @@ def from_catboost_params(params: Mapping[str, Any], *, defaults: bool = True) ->
     >>> from_catboost_params({"depth": 4, "l2_leaf_reg": 5}, defaults=False).params
     {'max_depth': 4, 'reg_lambda': 5}
     """
-    found = _translate(CATBOOST, params, defaults)
-    said = dict(found.params)
+    given = by_canonical_name(CATBOOST, params)
+    if "early_stopping_rounds" in given:
+        _detector(given.pop("od_type", "Iter"))
+    found = _translate(CATBOOST, given, defaults)
+    said, notes = dict(found.params), list(found.differences)
+    if defaults:
+        said = {**_defaults_of(said, given), **said}
+    if said.get("sampling") == "mvs" and said.get("subsample", 0.0) >= 1.0:
+        del said["sampling"]  # all rows are in the sample
     if said.get("grow_policy") == "symmetric":
         said.pop("max_leaves", None)
+        if said.get("min_samples_leaf", 1) != 1:
+            said["min_samples_leaf"] = 1
+            notes.append("min_data_in_leaf: it has no effect on symmetric trees and is left out.")
     elif said.get("grow_policy") == "depthwise":
         said["max_leaves"] = None
-    return Translation(said, found.differences)
+    return Translation(said, (*notes, *_notes_of(given)))
+
+
+_OF_GAINS = (
+    "eval_metric: gains of CatBoost's NDCG are the labels unless type=Exp; here they are "
+    "2**label - 1 unless label_gain is set."
+)
+_OF_CLASSES = ("softmax", "one_vs_all")
+
+
+def _defaults_of(said: Values, given: Mapping[str, Any]) -> Values:
+    """Return CatBoost's defaults that have no rule of their own."""
+    found = {**OFF, "colsample_bynode": 1.0, "min_child_weight": 0.0}
+    if said.get("categorical_features"):
+        found["target_statistics"] = True
+    if said.get("grow_policy") == "leafwise":
+        found["max_leaves"] = 31
+    several = said.get("objective") in _OF_CLASSES
+    if several:
+        found["multi_strategy"] = "multi_output_tree"
+    # The bootstrap of several classes is Bayesian, which Hedgerow does not have.
+    takes_all = str(given.get("bootstrap_type", "no" if several else "mvs")).lower() == "no"
+    if takes_all:
+        return found | {"subsample": 1.0}
+    return found | {"subsample": 0.8, "sampling": "mvs"}
+
+
+def _notes_of(given: Mapping[str, Any]) -> list[str]:
+    """Return the differences of the loss and of the metric."""
+    notes = []
+    name, _ = read_options("loss_function", str(given.get("loss_function", "")))
+    if name.lower() in LOSS_NOTES:
+        notes.append(f"loss_function: {LOSS_NOTES[name.lower()]}")
+    name, options = read_options("eval_metric", str(given.get("eval_metric", "")))
+    if name.lower() == "ndcg" and options.get("type", "Base").lower() != "exp":
+        notes.append(_OF_GAINS)
+    return notes

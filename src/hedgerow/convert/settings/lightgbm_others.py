@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hedgerow.convert.settings.rules import Rule
+from hedgerow.convert.settings.values import flag
 
 _OF_FILES = Rule(note="it concerns files: use Dataset.from_files or the command line.")
 _OF_MODELS = Rule(note="it concerns model files: use save and load.")
@@ -12,13 +13,13 @@ _OF_DEVICES = Rule(note="it affects only speed or memory, so it has no counterpa
 _QUANTIZED = Rule(note="gradients are always quantised to integers.")
 
 OTHERS: dict[str, Rule] = {
-    "lambdarank_norm": Rule("normalize_pairs", convert=bool),
+    "lambdarank_norm": Rule("normalize_pairs", convert=flag),
     "lambdarank_position_bias_regularization": Rule("position_bias_regularization"),
-    "is_provide_training_metric": Rule("train_scores", convert=bool),
-    "eval_at": Rule(note="the name of the metric has the number: eval_metric='ndcg@5'."),
+    "is_provide_training_metric": Rule("train_scores", convert=flag),
+    "eval_at": Rule(note="the names of 'ndcg' and 'map' have it: eval_metric='ndcg@5'."),
     "multi_error_top_k": Rule(harmless=(1,), note="use eval_metric='top_k_error@2'."),
     "auc_mu_weights": Rule(harmless=(None, "", [], ()), note="pairs of classes weigh the same."),
-    "bagging_by_query": Rule(note="sampling draws rows, not queries."),
+    "bagging_by_query": Rule(harmless=(False,), note="sampling draws rows, not queries."),
     "pos_bagging_fraction": Rule(harmless=(1, 1.0), note="sampling treats all classes alike."),
     "neg_bagging_fraction": Rule(harmless=(1, 1.0), note="sampling treats all classes alike."),
     "cegb_tradeoff": Rule(harmless=(1, 1.0), note="use gamma and feature_penalties."),
@@ -26,7 +27,9 @@ OTHERS: dict[str, Rule] = {
         ("cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled"),
         Rule(harmless=(None, "", [], ()), note="use feature_penalties."),
     ),
-    "poisson_max_delta_step": Rule(note="use max_delta_step."),
+    "poisson_max_delta_step": Rule(
+        note="second derivatives of 'poisson' are not enlarged; use a smaller learning_rate."
+    ),
     "forcedbins_filename": Rule(harmless=(None, ""), note="use forced_bins."),
     "uniform_drop": Rule(note="trees are dropped uniformly."),
     "xgboost_dart_mode": Rule(harmless=(False,), note="dropped trees are scaled as in DART."),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from hedgerow.advanced import grouped
+from hedgerow.convert.settings.values import flag, number
 from hedgerow.errors import ParameterError, did_you_mean
-from hedgerow.objectives import PARAMETERS
+from hedgerow.objectives import PARAMETERS, RANKING
 
 Values = dict[str, Any]
 Value = TypeVar("Value")
+
+OFF: Values = {"early_stopping": False, "linear_leaves": False, "feature_crosses": None}
+"""What no other library does unless asked to, and Hedgerow does if it is ``"auto"``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +33,13 @@ class Rule:
         Difference to the library, or reason why Hedgerow has no such parameter.
     convert : callable, optional
         ``convert(value)`` returns the value for Hedgerow, or a mapping of several parameters.
+        It raises a ``ValueError`` that says what it takes.  Without it, a parameter with a
+        counterpart is a number.
     harmless : object
         Values without effect, for a parameter that Hedgerow does not have; other values are an
         error.  None: no value changes the model.
+    when : callable, optional
+        ``when(value)`` tells whether the note applies to a value.  Without it, it applies to all.
     """
 
     ours: str = ""
@@ -39,6 +47,18 @@ class Rule:
     note: str = ""
     convert: Callable[[Any], Any] | None = None
     harmless: tuple[Any, ...] | None = None
+    when: Callable[[Any], bool] | None = None
+
+    def ignores(self, value: Any) -> bool:
+        """Return whether a value has no effect; text counts as the value that it spells."""
+        if self.harmless is None:
+            return True
+        spelled = [value]
+        for read in (number, flag):
+            with suppress(ValueError):
+                spelled.append(read(value))
+        texts = [each.lower() for each in self.harmless if isinstance(each, str)]
+        return str(value).lower() in texts or any(each in self.harmless for each in spelled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +117,7 @@ def united(*tables: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def translate(library: Library, params: Mapping[str, Any], defaults: bool) -> Translation:
-    """Translate the parameters of another library.
+    """Translate the parameters of another library; None means that a parameter is not given.
 
     Raises
     ------
@@ -105,7 +125,7 @@ def translate(library: Library, params: Mapping[str, Any], defaults: bool) -> Tr
         For an unknown name, two names of one parameter with different values, or a value that
         Hedgerow does not support.
     """
-    given = _by_canonical_name(library, params)
+    given = by_canonical_name(library, params)
     found: Values = {}
     notes: list[str] = []
     for name, value in given.items():
@@ -120,13 +140,22 @@ def translate(library: Library, params: Mapping[str, Any], defaults: bool) -> Tr
     return Translation(grouped(found), tuple(notes))
 
 
-def _by_canonical_name(library: Library, params: Mapping[str, Any]) -> Values:
+def by_canonical_name(library: Library, params: Mapping[str, Any]) -> Values:
+    """Return the given parameters by the names of the rules, without those that are None.
+
+    Raises
+    ------
+    ParameterError
+        For an unknown name, or two names of one parameter with different values.
+    """
     given: Values = {}
     for name, value in params.items():
         known = library.canonical(name)
         if known is None:
             hint = did_you_mean(str(name), [*library.rules, *library.aliases])
             raise ParameterError(f"{library.name} has no parameter {name!r}.{hint}")
+        if value is None:
+            continue
         if known in given and given[known] != value:
             raise ParameterError(
                 f"{name!r} and another name of {known!r} have different values: leave one out."
@@ -138,89 +167,48 @@ def _by_canonical_name(library: Library, params: Mapping[str, Any]) -> Values:
 def _say(library: Library, name: str, value: Any, found: Values, notes: list[str]) -> None:
     """Add one parameter."""
     rule = library.rules[name]
-    if not rule.ours and rule.convert is None:
-        if rule.harmless is not None and value not in rule.harmless:
-            raise ParameterError(f"{library.name}'s {name}={value!r} is not supported: {rule.note}")
-        if rule.note:
-            notes.append(f"{name}: {rule.note}")
-        return
-    said = value
-    if rule.convert is not None and value is not None:
-        said = rule.convert(value)
+    if not rule.ignores(value):
+        raise ParameterError(f"{library.name}'s {name}={value!r} is not supported: {rule.note}")
+    convert = rule.convert or (number if rule.ours else None)
+    try:
+        said = value if convert is None else convert(value)
+        applies = bool(rule.note) and (rule.when is None or rule.when(value))
+    except ParameterError:
+        raise
+    except (TypeError, ValueError) as fault:
+        raise ParameterError(f"{library.name}'s {name}={value!r}: {fault}.") from None
     if rule.ours:
         found[rule.ours] = said
-    elif isinstance(said, Mapping):
+    elif convert is not None and isinstance(said, Mapping):
         found.update(said)
-    if rule.note:
+    if applies:
         notes.append(f"{name}: {rule.note}")
 
 
-def choice(name: str, known: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return a converter for named values; an unknown name is an error."""
-
-    def convert(value: Any) -> Any:
-        key = str(value).lower()
-        if key not in known:
-            hint = did_you_mean(key, known)
-            raise ParameterError(f"{name}={value!r} is not supported.{hint}")
-        return known[key]
-
-    return convert
-
-
-def device(value: Any) -> str:
-    """Translate a device: everything but the processor is the first GPU."""
-    name, _, number = str(value).lower().partition(":")
-    if number not in ("", "0"):
-        raise ParameterError(
-            f"device {value!r} is not the first GPU: set CUDA_VISIBLE_DEVICES={number} in the "
-            "environment, and use device='cuda'."
-        )
-    return "cpu" if name == "cpu" else "cuda"
-
-
-def limit(value: Any) -> Any:
-    """Return a limit; 0 and -1 mean no limit."""
-    return None if value in (0, -1) else value
-
-
-def as_list(value: Any) -> Any:
-    """Return a list of numbers from text with commas, with or without brackets."""
-    if not isinstance(value, str):
-        return value
-    inside = value.strip().strip("()[]")
-    try:
-        return [int(part) for part in inside.split(",") if part.strip()]
-    except ValueError:
-        raise ParameterError(f"{value!r} is not a list of whole numbers.") from None
-
-
-def as_lists(value: Any) -> Any:
-    """Return lists of columns, also from text: ``"[[0, 1], [2]]"`` or ``"[0, 1], [2]"``."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    if not text:
-        return None
-    try:
-        return json.loads(text if text.startswith("[[") or text == "[]" else f"[{text}]")
-    except json.JSONDecodeError:
-        raise ParameterError(
-            f"{value!r} is not a list of lists of columns, such as '[[0, 1], [2, 3]]'."
-        ) from None
-
-
-def of_the_loss(library: Library, said: Values, differences: tuple[str, ...]) -> Translation:
+def of_the_loss(library: Library, said: Values, differences: Iterable[str]) -> Translation:
     """Return the translation without parameters of other objectives.
 
-    The library ignores them; Hedgerow would raise an error.
+    The library ignores them; Hedgerow would raise an error.  Without an objective, parameters of
+    rankings are kept: the libraries' rankers have an objective of their own.
     """
     objective = said.get("objective", "squared_error")
-    unused = [name for name in said if objective not in PARAMETERS.get(name, (objective,))]
+    others = [name for name in said if objective not in PARAMETERS.get(name, (objective,))]
+    of_rankers = [
+        name for name in others if "objective" not in said and set(PARAMETERS[name]) <= {*RANKING}
+    ]
+    unused = [name for name in others if name not in of_rankers]
     name_of = {rule.ours: name for name, rule in library.rules.items() if rule.ours}
-    notes = tuple(
-        f"{name_of.get(name, name)}: it has no effect with objective {objective!r} and is left out."
-        for name in unused
+    notes = (
+        *(
+            f"{name_of.get(name, name)}: it has no effect with objective {objective!r} and is left "
+            "out."
+            for name in unused
+        ),
+        *(
+            f"{name_of.get(name, name)}: it is for a HedgerowRanker; {library.name} ignores it for "
+            "other objectives, and Hedgerow refuses it."
+            for name in of_rankers
+        ),
     )
     kept = {name: value for name, value in said.items() if name not in unused}
     return Translation(kept, (*differences, *notes))

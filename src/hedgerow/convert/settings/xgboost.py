@@ -5,34 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hedgerow.convert.settings.rules import (
-    Library,
-    Rule,
-    Translation,
-    as_list,
+from hedgerow.convert.settings.metrics import xgboost_metrics
+from hedgerow.convert.settings.rules import OFF, Library, Rule, Translation, Values, of_the_loss
+from hedgerow.convert.settings.rules import translate as _translate
+from hedgerow.convert.settings.values import (
+    MOST_BINS,
+    MOST_LEVELS,
+    above,
     as_lists,
+    as_numbers,
+    at_most,
+    bins,
     choice,
     device,
+    directions,
+    flag,
+    half,
+    is_nan,
     limit,
-    of_the_loss,
+    number,
+    patience,
 )
-from hedgerow.convert.settings.rules import translate as _translate
 from hedgerow.errors import ParameterError
-from hedgerow.peer_words import XGBOOST_METRICS, XGBOOST_OBJECTIVES
-
-
-def _metric(value: Any) -> Any:
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list | tuple):
-        raise ParameterError(f"eval_metric must be a name, or names; got {value!r}.")
-    found = [_one_metric(str(name)) for name in names]
-    return found[0] if len(found) == 1 else found
-
-
-def _one_metric(name: str) -> Any:
-    base, at, k = name.partition("@")
-    known = choice("eval_metric", XGBOOST_METRICS)(base)
-    return f"{known}@{k}" if at and known in ("ndcg", "map", "precision") else known
+from hedgerow.peer_words import XGBOOST_OBJECTIVES
 
 
 def _booster(value: Any) -> Any:
@@ -44,27 +39,55 @@ def _booster(value: Any) -> Any:
     return choice("booster", known)(value)
 
 
-def _stopping(value: Any) -> Any:
-    if not value:
-        return {"early_stopping": False}
-    return {"early_stopping": True, "patience": int(value)}
+def _missing(value: Any) -> dict[str, Any]:
+    """Translate the value that stands for missing; NaN always does."""
+    if is_nan(value):
+        return {}
+    if number(value) == 0:
+        return {"zero_as_missing": True}
+    raise ValueError("replace this value by NaN in the data; only NaN and 0 can be missing")
 
 
-_SPEED = Rule(note="it affects only speed or memory, so it has no counterpart.")
+def _levels(value: Any) -> Any:
+    """Return one level, or several as a list."""
+    if not isinstance(value, str):
+        return value
+    listed = as_numbers(value)
+    return listed[0] if len(listed) == 1 else listed
+
+
+_SPEED = Rule(note="it affects only speed, memory or messages, so it has no counterpart.")
+_OF_LINEAR = Rule(note="it concerns linear models, which Hedgerow does not have.")
+_UNLIKE = Rule(note="the random numbers differ, so models differ in detail.")
+_OF_GOALS = {"one_output_per_tree": "one_output_per_tree", "multi_output_tree": "multi_output_tree"}
+_OF_AFT = {name: name for name in ("normal", "logistic", "extreme")}
+_NO_LIMIT = 10_000_000
 _RULES: dict[str, Rule] = {
     "objective": Rule("objective", convert=choice("objective", XGBOOST_OBJECTIVES)),
     "booster": Rule("boosting", "gbtree", convert=_booster),
     "n_estimators": Rule("n_estimators", 100),
     "learning_rate": Rule("learning_rate", 0.3),
     "max_depth": Rule("max_depth", 6, convert=limit),
-    "max_leaves": Rule("max_leaves", convert=limit),
+    "max_leaves": Rule(
+        "max_leaves",
+        convert=limit,
+        note="with grow_policy 'depthwise' the last level may split other nodes.",
+        when=above(0),
+    ),
     "grow_policy": Rule(
         "grow_policy",
         "depthwise",
         convert=choice("grow_policy", {"depthwise": "depthwise", "lossguide": "leafwise"}),
     ),
     "min_child_weight": Rule("min_child_weight", 1.0),
-    "gamma": Rule("gamma", 0.0, "XGBoost prunes such splits; Hedgerow does not make them."),
+    "gamma": Rule(
+        "gamma",
+        0.0,
+        "half the value: XGBoost's gain is twice the reduction of the loss. XGBoost prunes splits "
+        "with less gain; Hedgerow does not make them.",
+        half,
+        when=above(0),
+    ),
     "reg_lambda": Rule("reg_lambda", 1.0),
     "reg_alpha": Rule("reg_alpha", 0.0),
     "max_delta_step": Rule("max_delta_step", 0.0),
@@ -83,13 +106,22 @@ _RULES: dict[str, Rule] = {
             "tree_method", {"auto": "hist", "hist": "hist", "approx": "approx", "exact": "exact"}
         ),
     ),
-    "max_bin": Rule("max_bins", 255, convert=lambda value: max(2, min(255, int(value)))),
-    "max_cat_to_onehot": Rule("max_cat_to_onehot", 4, convert=lambda v: min(254, int(v))),
-    "max_cat_threshold": Rule("max_cat_threshold", 64, convert=lambda v: min(254, int(v))),
-    "monotone_constraints": Rule("monotone_constraints", convert=as_list),
-    "interaction_constraints": Rule("interaction_constraints", convert=as_lists),
-    "feature_weights": Rule("feature_weights", convert=as_list),
-    "multi_strategy": Rule("multi_strategy"),
+    "max_bin": Rule("max_bins", 255, "a column has at most 255 bins.", bins, when=above(MOST_BINS)),
+    "max_cat_to_onehot": Rule(
+        "max_cat_to_onehot", 4, "it is at most 254.", at_most(MOST_LEVELS), when=above(MOST_LEVELS)
+    ),
+    "max_cat_threshold": Rule(
+        "max_cat_threshold", 64, "it is at most 254.", at_most(MOST_LEVELS), when=above(MOST_LEVELS)
+    ),
+    "monotone_constraints": Rule("monotone_constraints", convert=directions),
+    "interaction_constraints": Rule(
+        "interaction_constraints",
+        convert=as_lists,
+        note="in XGBoost columns in no list interact with no other column; Hedgerow lets them "
+        "interact with each other: add a list for each, such as [2].",
+    ),
+    "feature_weights": Rule("feature_weights", convert=as_numbers),
+    "multi_strategy": Rule("multi_strategy", convert=choice("multi_strategy", _OF_GOALS)),
     "rate_drop": Rule("drop_rate"),
     "skip_drop": Rule("skip_drop"),
     "one_drop": Rule(harmless=(0, False), note="a round may drop no trees."),
@@ -107,45 +139,52 @@ _RULES: dict[str, Rule] = {
     ),
     "n_jobs": Rule("n_jobs", convert=limit),
     "device": Rule("device", convert=device),
-    "early_stopping_rounds": Rule(convert=_stopping),
-    "eval_metric": Rule("eval_metric", convert=_metric),
+    "early_stopping_rounds": Rule(convert=patience),
+    "eval_metric": Rule(
+        "eval_metric",
+        convert=xgboost_metrics,
+        note="XGBoost stops by the last metric and Hedgerow by the first, so the last comes first.",
+        when=lambda value: not isinstance(value, str) and len(value) > 1,
+    ),
     "num_class": Rule(note="the number of classes comes from y."),
     "enable_categorical": Rule(
         note="columns of categories are found by type, or use categorical_features."
     ),
     "feature_types": Rule(harmless=(None,), note="use categorical_features."),
-    "missing": Rule(note="NaN is missing; replace other values, or set zero_as_missing for 0."),
+    "missing": Rule(
+        convert=_missing,
+        note="NaN and 0 can be missing (0: zero_as_missing=True); replace other values by NaN.",
+        when=lambda value: not is_nan(value),
+    ),
     "process_type": Rule(harmless=("default",), note="to update leaves, use refit."),
     "updater": Rule(harmless=(None,), note="use tree_method and grow_policy."),
     "callbacks": Rule(harmless=(None,), note="callbacks receive a Round (training-control.md)."),
     "tweedie_variance_power": Rule("tweedie_power"),
     "huber_slope": Rule("delta"),
-    "quantile_alpha": Rule("quantile"),
-    "aft_loss_distribution": Rule("aft_distribution"),
+    "quantile_alpha": Rule("quantile", convert=_levels),
+    "expectile_alpha": Rule("expectile"),
+    "aft_loss_distribution": Rule(
+        "aft_distribution", convert=choice("aft_loss_distribution", _OF_AFT)
+    ),
     "aft_loss_distribution_scale": Rule("aft_scale"),
-    "lambdarank_pair_method": Rule("pair_method"),
+    "lambdarank_pair_method": Rule(
+        "pair_method",
+        convert=choice("lambdarank_pair_method", {"topk": "topk", "mean": "mean"}),
+    ),
     "lambdarank_num_pair_per_sample": Rule("pairs_per_row"),
-    "lambdarank_normalization": Rule("normalize_pairs", convert=bool),
+    "lambdarank_normalization": Rule("normalize_pairs", convert=flag),
     "lambdarank_score_normalization": Rule(note="use normalize_pairs."),
     "lambdarank_unbiased": Rule(harmless=(False,), note="use position of the Dataset."),
     "lambdarank_bias_norm": Rule(note="use position_bias_regularization."),
     "ndcg_exp_gain": Rule(harmless=(True,), note="use label_gain."),
-    "feature_selector": Rule(note="it concerns linear models, which Hedgerow does not have."),
-    "top_k": Rule(note="it concerns linear models, which Hedgerow does not have."),
+    "refresh_leaf": Rule(note="it concerns updater='refresh': use refit of the booster."),
+    "seed_per_iteration": _UNLIKE,
+    **dict.fromkeys(("feature_selector", "top_k"), _OF_LINEAR),
     **dict.fromkeys(
         (
             *("verbosity", "disable_default_eval_metric", "importance_type"),
-            *(
-                "validate_parameters",
-                "seed_per_iteration",
-                "refresh_leaf",
-            ),
-            *(
-                "max_cached_hist_node",
-                "use_rmm",
-                "use_cuda_async_pool",
-                "predictor",
-            ),
+            *("validate_parameters", "max_cached_hist_node", "use_rmm", "use_cuda_async_pool"),
+            "predictor",
         ),
         _SPEED,
     ),
@@ -192,12 +231,52 @@ def from_xgboost_params(params: Mapping[str, Any], *, defaults: bool = True) -> 
     {'learning_rate': 0.1, 'reg_lambda': 2.0}
     """
     found = _translate(XGBOOST, params, defaults)
-    said = dict(found.params)
+    said, notes = dict(found.params), list(found.differences)
     if defaults:
-        said.setdefault("max_leaves", None)  # only the depth limits a tree
-        said.setdefault("min_samples_leaf", 1)
-        # Splits may use categories with few rows, and do not regularise them.
-        said |= {"min_data_per_group": 1, "cat_smooth": 0.0, "cat_l2": 0.0}
+        said = {**_defaults_of(said), **said}
+        if said.get("objective") == "poisson" and not _is_given(params, "max_delta_step"):
+            said["max_delta_step"] = 0.7
     if said.get("pair_method") != "mean" and "pairs_per_row" in said:
         said["truncation_level"] = said.pop("pairs_per_row")  # its name with "topk"
-    return of_the_loss(XGBOOST, said, found.differences)
+    if said.get("sampling") == "mvs" and said.get("subsample", 0.0) >= 1.0:
+        del said["sampling"]  # all rows are in the sample
+    if said.get("tree_method") in ("approx", "exact") and "max_bins" in said:
+        del said["max_bins"]
+        if _is_given(params, "max_bin"):
+            notes.append(_OF_BINS)
+    if said.get("objective") == "poisson":
+        notes.append(_OF_POISSON)
+    return of_the_loss(XGBOOST, said, notes)
+
+
+_OF_BINS = "max_bin: only tree_method 'hist' has bins; with 'approx' use sketch_eps=1/max_bin."
+_OF_POISSON = (
+    "objective: XGBoost multiplies second derivatives of 'count:poisson' by exp(max_delta_step), "
+    "2.01 by default, so its steps are shorter; divide learning_rate by it for about such steps."
+)
+_RANKING_BY_PAIRS = ("lambdarank", "rank_map", "rank_pairwise")
+
+
+def _is_given(params: Mapping[str, Any], name: str) -> bool:
+    return any(
+        value is not None and XGBOOST.canonical(given) == name for given, value in params.items()
+    )
+
+
+def _defaults_of(said: Values) -> Values:
+    """Return XGBoost's defaults that have no rule of their own."""
+    found = {
+        **OFF,
+        "target_statistics": False,
+        "max_leaves": None,  # only the depth limits a tree
+        "min_samples_leaf": 1,
+        # Splits may use categories with few rows, and do not regularise them.
+        "min_data_per_group": 1,
+        "cat_smooth": 0.0,
+        "cat_l2": 0.0,
+    }
+    if said.get("boosting") == "dart":
+        found |= {"drop_rate": 0.0, "skip_drop": 0.0, "max_drop": _NO_LIMIT}
+    if said.get("objective") in _RANKING_BY_PAIRS and said.get("pair_method") != "mean":
+        found["pairs_per_row"] = 32
+    return found

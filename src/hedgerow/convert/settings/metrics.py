@@ -1,0 +1,156 @@
+"""Metrics of other libraries, with their options in the name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from hedgerow.convert.settings.options import read_options
+from hedgerow.convert.settings.values import as_list, choice, flag, number, whole
+from hedgerow.errors import ParameterError
+from hedgerow.peer_words import CATBOOST_METRICS, LIGHTGBM_METRICS, XGBOOST_METRICS
+
+OF_RANKS = ("ndcg", "map", "precision", "recall", "mrr", "err")
+"""Metrics whose number after ``@`` is a number of ranks."""
+
+_WITH_NUMBER = ("pinball", "expectile", "tweedie_nloglik")
+_AT_OF_LIGHTGBM = (1, 2, 3, 4, 5)
+_OPTIONS = {
+    "pinball": "alpha",
+    "expectile": "alpha",
+    "huber": "delta",
+    "tweedie_nloglik": "variance_power",
+    **dict.fromkeys(OF_RANKS, "top"),
+}
+"""Option of CatBoost that Hedgerow writes after ``@``."""
+_ONLY_AT = ("precisionat", "recallat")
+_KINDS_OF_AUC = {"classic": "auc", "mu": "auc_mu"}
+
+
+def _names(parameter: str, value: Any) -> Sequence[Any]:
+    """Return one name or several as a list."""
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple | set):
+        raise ParameterError(f"{parameter} must be a name, or names; got {value!r}.")
+    return list(names)
+
+
+def _one_or_all(found: Collection[Any]) -> Any:
+    """Return the only metric, several different ones, or None."""
+    different = list(dict.fromkeys(found))
+    return None if not different else different[0] if len(different) == 1 else different
+
+
+def lightgbm_metrics(value: Any, given: Mapping[str, Any]) -> Any:
+    """Translate LightGBM's ``metric``.
+
+    Parameters
+    ----------
+    value : str or sequence of str
+        Names may have a number of ranks, as in ``"ndcg@3"``.
+    given : mapping
+        All parameters: ``eval_at`` and ``alpha`` belong to metrics.
+
+    Examples
+    --------
+    >>> lightgbm_metrics("ndcg,auc", {"eval_at": "1,3"})
+    ['ndcg@1', 'ndcg@3', 'auc']
+    """
+    listed = value.split(",") if isinstance(value, str) else value
+    found: list[str] = []
+    for each in _names("metric", listed):
+        base, at, rank = str(each).strip().partition("@")
+        known = choice("metric", LIGHTGBM_METRICS)(base)
+        if known in ("ndcg", "map"):
+            ranks = [whole(rank)] if at else _ranks(given)
+            found += [f"{known}@{k}" for k in ranks]
+        elif at:
+            raise ParameterError(f"metric={each!r} is not supported: {base!r} has no ranks.")
+        elif known is not None:
+            found.append(_at_alpha(known, given))
+    return _one_or_all(found)
+
+
+def _ranks(given: Mapping[str, Any]) -> Sequence[int]:
+    ranks = as_list(given.get("eval_at", _AT_OF_LIGHTGBM))
+    return [ranks] if isinstance(ranks, int) else list(ranks)
+
+
+def _at_alpha(known: str, given: Mapping[str, Any]) -> str:
+    """Return a metric with LightGBM's ``alpha``, unless the objective has the same one."""
+    of_loss = {"pinball": "quantile", "huber": "huber"}.get(known)
+    if of_loss is None or given.get("objective") == of_loss:
+        return known
+    return f"{known}@{number(given.get('alpha', 0.9))}"
+
+
+def xgboost_metrics(value: Any) -> Any:
+    """Translate XGBoost's ``eval_metric``: its last metric decides early stopping, here the first.
+
+    Examples
+    --------
+    >>> xgboost_metrics(["error@0.7", "ndcg@5-", "auc"])
+    ['auc', 'error_at@0.7', 'ndcg@5-']
+    """
+    found = [_xgboost_metric(str(name)) for name in _names("eval_metric", value)]
+    return _one_or_all([*found[-1:], *found[:-1]])
+
+
+def _xgboost_metric(name: str) -> str:
+    base, at, rest = name.partition("@")
+    minus = "-" if base.endswith("-") and base[:-1] in ("ndcg", "map") else ""
+    known = choice("eval_metric", XGBOOST_METRICS)(base.removesuffix("-") if minus else base)
+    if not at:
+        return f"{known}{minus}"
+    if known == "error" and base == "error":
+        return f"error_at@{number(rest)}"
+    if known in OF_RANKS or known in _WITH_NUMBER:
+        return f"{known}@{rest}"
+    raise ParameterError(f"eval_metric={name!r} is not supported: leave '@{rest}' out.")
+
+
+def catboost_metrics(value: Any) -> Any:
+    """Translate CatBoost's ``eval_metric``.
+
+    Examples
+    --------
+    >>> catboost_metrics("NDCG:top=5;type=Exp"), catboost_metrics("Quantile:alpha=0.9")
+    ('ndcg@5', 'pinball@0.9')
+    """
+    return _one_or_all([_catboost_metric(str(each)) for each in _names("eval_metric", value)])
+
+
+def _catboost_metric(text: str) -> str:
+    name, options = read_options("eval_metric", text)
+    known = choice("eval_metric", CATBOOST_METRICS)(name)
+    needs_ranks = name.lower() in _ONLY_AT
+    _drop_harmless(text, known, options)
+    if known == "auc":
+        return str(choice("eval_metric", _KINDS_OF_AUC)(options.pop("type", "classic")))
+    option = _OPTIONS.get(known)
+    if known in ("precision", "recall") and not needs_ranks:
+        option = None
+    at = options.pop(option, None) if option else None
+    if options:
+        raise ParameterError(
+            f"eval_metric={text!r}: the option {next(iter(options))!r} is not supported: leave it "
+            "out, or give a function (docs/metrics.md)."
+        )
+    if needs_ranks and at is None:
+        raise ParameterError(f"eval_metric={text!r}: give the number of ranks, '{name}:top=10'.")
+    if at is None and known in ("pinball", "expectile"):
+        at = "0.5"
+    return f"{known}@{number(at)}" if at not in (None, "-1") else str(known)
+
+
+def _drop_harmless(text: str, known: str, options: dict[str, str]) -> None:
+    """Remove options that change no value; raise for weights that are not used."""
+    options.pop("hints", None)
+    if not flag(options.pop("use_weights", "true")):
+        raise ParameterError(
+            f"eval_metric={text!r}: weights of rows always count here: leave use_weights out."
+        )
+    if known == "ndcg":
+        options.pop("type", None)  # a note tells of the gains
+    if known == "pinball":
+        options.pop("delta", None)

@@ -1,0 +1,222 @@
+"""Values of other libraries' parameters, which may be text.
+
+A converter raises a ``ValueError`` that says what it takes; the caller adds the name of the
+parameter and the value.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import numbers
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hedgerow.errors import ParameterError, did_you_mean
+
+_WORDS = {
+    **dict.fromkeys(("true", "+", "1"), True),
+    **dict.fromkeys(("false", "-", "0"), False),
+}
+MOST_BINS = 255
+MOST_LEVELS = 254
+
+
+def number(value: Any) -> Any:
+    """Return a number, also from text; values of other types are unchanged.
+
+    Examples
+    --------
+    >>> number("31"), number("0.5"), number(3)
+    (31, 0.5, 3)
+    """
+    if not isinstance(value, str):
+        return value
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    raise ValueError("it must be a number")
+
+
+def whole(value: Any) -> int:
+    """Return a whole number, also from text or a float."""
+    found = number(value)
+    if isinstance(found, bool) or not isinstance(found, numbers.Real) or found % 1 != 0:
+        raise ValueError("it must be a whole number")
+    return int(found)  # type: ignore[call-overload]
+
+
+def flag(value: Any) -> bool:
+    """Return a truth value from a boolean, 0, 1 or text.
+
+    Examples
+    --------
+    >>> flag("false"), flag("+"), flag(1)
+    (False, True, True)
+    """
+    key = str(value).strip().lower()
+    if key not in _WORDS:
+        raise ValueError("it must be true or false")
+    return _WORDS[key]
+
+
+def unchanged(value: Any) -> Any:
+    """Return a value that Hedgerow itself checks."""
+    return value
+
+
+def at_most(limit: int) -> Callable[[Any], int]:
+    """Return a converter for whole numbers from 1 to ``limit``; others become the nearest."""
+    return lambda value: max(1, min(limit, whole(value)))
+
+
+def bins(value: Any) -> int:
+    """Return a number of bins, at most 255."""
+    return max(2, min(MOST_BINS, whole(value)))
+
+
+def above(limit: int) -> Callable[[Any], bool]:
+    """Return a function that tells whether a number exceeds ``limit``."""
+    return lambda value: bool(number(value) > limit)
+
+
+def half(value: Any) -> float:
+    """Return half a number: other libraries' gains are twice the reduction of the loss."""
+    return float(number(value)) / 2.0
+
+
+def limit(value: Any) -> Any:
+    """Return a limit; numbers below 1 mean no limit."""
+    found = number(value)
+    return None if found <= 0 else found
+
+
+def choice(name: str, known: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Return a converter for named values; an unknown name is an error."""
+
+    def convert(value: Any) -> Any:
+        key = str(value).lower()
+        if key not in known:
+            hint = did_you_mean(key, known)
+            listed = ", ".join(map(repr, known))
+            use = f" Use one of {listed}." if len(known) <= 6 else ""
+            raise ParameterError(f"{name}={value!r} is not supported.{hint}{use}")
+        return known[key]
+
+    return convert
+
+
+def device(value: Any) -> str:
+    """Translate a device: everything but the processor is the first GPU."""
+    kind, _, position = str(value).lower().partition(":")
+    if position not in ("", "0"):
+        raise ParameterError(
+            f"device {value!r} is not the first GPU: set CUDA_VISIBLE_DEVICES={position} in the "
+            "environment, and use device='cuda'."
+        )
+    return "cpu" if kind == "cpu" else "cuda"
+
+
+def _parts(text: str) -> list[str]:
+    inside = text.strip().strip("()[]")
+    return [part.strip() for part in inside.split(",") if part.strip()]
+
+
+def as_list(value: Any) -> Any:
+    """Return a list of whole numbers from text with commas, with or without brackets."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return [int(part) for part in _parts(value)]
+    except ValueError:
+        raise ValueError("it must be a list of whole numbers") from None
+
+
+def as_numbers(value: Any) -> Any:
+    """Return a list of numbers from text with commas, with or without brackets."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return [float(part) for part in _parts(value)]
+    except ValueError:
+        raise ValueError("it must be a list of numbers") from None
+
+
+def directions(value: Any) -> Any:
+    """Return monotone directions, from text for all columns or for some.
+
+    Examples
+    --------
+    >>> directions("(1,0,-1)"), directions("0:1,age:-1"), directions("")
+    ([1, 0, -1], {0: 1, 'age': -1}, None)
+    """
+    if not isinstance(value, str):
+        return value
+    if ":" not in value:
+        return as_list(value) or None
+    pairs = (part.rpartition(":") for part in _parts(value))
+    try:
+        return {_column(column): int(sign) for column, _, sign in pairs}
+    except ValueError:
+        raise ValueError("its directions must be -1, 0 or 1") from None
+
+
+def _column(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
+def columns(value: Any) -> Any:
+    """Return columns, from text with positions, or with names after ``name:``.
+
+    Examples
+    --------
+    >>> columns("0,2"), columns("name:age,sex"), columns("auto")
+    ([0, 2], ['age', 'sex'], 'auto')
+    """
+    if not isinstance(value, str) or value == "auto":
+        return value
+    if value.startswith("name:"):
+        return _parts(value.removeprefix("name:"))
+    try:
+        return as_list(value) or None
+    except ValueError:
+        raise ValueError("it must be a list of columns, '0,1' or 'name:a,b'") from None
+
+
+def as_lists(value: Any) -> Any:
+    """Return lists of columns, also from text: ``"[[0, 1], [2]]"`` or ``"[0, 1], [2]"``."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if not text:
+        return None
+    try:
+        return json.loads(text if text.startswith("[[") or text == "[]" else f"[{text}]")
+    except json.JSONDecodeError:
+        raise ValueError(
+            "it must be a list of lists of columns, such as '[[0, 1], [2, 3]]'"
+        ) from None
+
+
+def class_weights(value: Any) -> Any:
+    """Return weights of classes; a list or text has those of the classes 0, 1, ..."""
+    listed = as_numbers(value) if value != "balanced" else value
+    return dict(enumerate(listed)) if isinstance(listed, list | tuple) else listed
+
+
+def patience(value: Any) -> dict[str, Any]:
+    """Translate the number of rounds without improvement; 0 means no early stopping."""
+    rounds = whole(value)
+    if rounds <= 0:
+        return {"early_stopping": False}
+    return {"early_stopping": True, "patience": rounds}
+
+
+def is_nan(value: Any) -> bool:
+    """Return whether a value is NaN, also as text."""
+    try:
+        return math.isnan(float(value))
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,199 @@
+"""Units, defaults and estimators of LightGBM, XGBoost and CatBoost: a name keeps its meaning."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import hedgerow
+from hedgerow import (
+    Dataset,
+    HedgerowClassifier,
+    HedgerowRegressor,
+    from_catboost_params,
+    from_lightgbm_params,
+    from_xgboost_params,
+    train,
+)
+from hedgerow.convert.settings.catboost import CATBOOST
+from hedgerow.convert.settings.xgboost import XGBOOST
+
+FUNCTIONS = [from_lightgbm_params, from_xgboost_params, from_catboost_params]
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 4))
+    return X, X[:, 0] + X[:, 1] ** 2
+
+
+# -- units and defaults ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("penalty", [90.0, 110.0])
+@pytest.mark.parametrize("peer", ["lightgbm", "xgboost"])
+def test_the_penalty_of_splits_has_the_unit_of_the_peer(peer, penalty) -> None:
+    library = pytest.importorskip(peer)
+    X = np.repeat([0.0, 1.0], 50).reshape(-1, 1)
+    y = 2.0 * X[:, 0]  # the only split has a gain of 100 in both libraries
+    if peer == "lightgbm":
+        given = {"min_gain_to_split": penalty, "learning_rate": 1.0, "num_iterations": 1}
+        rows = library.Dataset(X, y)
+        theirs = library.train({**given, "verbosity": -1}, rows).predict(X)
+        ours = from_lightgbm_params(given)
+    else:
+        given = {"gamma": penalty, "lambda": 0.0, "eta": 1.0}
+        theirs = library.train(given, library.DMatrix(X, y), 1).predict(library.DMatrix(X))
+        ours = from_xgboost_params({**given, "n_estimators": 1})
+    found = train(ours.params, Dataset(X, y)).predict(X)
+    assert len(np.unique(found)) == len(np.unique(theirs)) == (2 if penalty < 100 else 1)
+    assert ours.params["gamma"] == penalty / 2
+    assert any("half the value" in line for line in ours.differences)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_defaults_switch_off_what_the_library_does_not_have(function) -> None:
+    found = function({}).params
+    assert found["early_stopping"] is False
+    assert found["linear_leaves"] is False
+    assert found["feature_crosses"] is None
+    asked = function({"early_stopping_rounds": "7"}).params
+    assert (asked["early_stopping"], asked["patience"]) == (True, 7)
+    assert "early_stopping" not in function({}, defaults=False).params
+
+
+def test_defaults_of_losses() -> None:
+    assert from_lightgbm_params({"objective": "quantile"}).params["quantile"] == 0.9
+    assert from_lightgbm_params({"objective": "huber"}).params["delta"] == 0.9
+    assert from_lightgbm_params({"linear_tree": "true"}).params["linear_lambda"] == 0.0
+    for objective in ("rank:ndcg", "rank:map", "rank:pairwise"):
+        assert from_xgboost_params({"objective": objective}).params["truncation_level"] == 32
+    assert from_xgboost_params({"objective": "count:poisson"}).params["max_delta_step"] == 0.7
+    given = {"objective": "count:poisson", "max_delta_step": 2}
+    assert from_xgboost_params(given).params["max_delta_step"] == 2
+    for function, name in (
+        (from_lightgbm_params, "poisson"),
+        (from_xgboost_params, "count:poisson"),
+    ):
+        differences = function({"objective": name}).differences
+        assert any("second derivatives" in line for line in differences)
+    assert from_xgboost_params({"booster": "dart"}).params["drop_rate"] == 0.0
+
+
+def test_poisson_steps_are_longer_than_those_of_lightgbm_by_the_factor_of_the_note() -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (300, 1)).astype(float)
+    y = rng.poisson(2.0 + X[:, 0]).astype(float)
+    given = {"objective": "poisson", "num_iterations": 1, "learning_rate": 0.1}
+    theirs = lightgbm.train({**given, "verbosity": -1}, lightgbm.Dataset(X, y))
+    ours = train(from_lightgbm_params(given).params, Dataset(X, y))
+    start = np.log(y.mean())
+    ratio = (ours.predict(X, kind="raw") - start) / (theirs.predict(X, raw_score=True) - start)
+    np.testing.assert_allclose(ratio, np.exp(0.7), rtol=1e-3)
+
+
+@pytest.mark.parametrize("given", [{"loss_function": "RMSE"}, {"loss_function": "MultiClass"}])
+def test_catboost_rows_of_a_tree(data, given) -> None:
+    X, y = data
+    found = from_catboost_params({**given, "iterations": 2}).params
+    if given["loss_function"] == "RMSE":
+        assert (found["sampling"], found["subsample"]) == ("mvs", 0.8)
+        HedgerowRegressor(**found).fit(X, y)
+    else:
+        assert found["subsample"] == 1.0
+        assert found["multi_strategy"] == "multi_output_tree"
+        HedgerowClassifier(**found).fit(X, np.digitize(y, [0.0, 1.0]))
+        HedgerowClassifier(**found).fit(X, y > 0)
+    assert from_catboost_params({"bootstrap_type": "No"}).params["subsample"] == 1.0
+    assert from_catboost_params({"cat_features": [0]}).params["target_statistics"] is True
+    assert from_catboost_params({"od_type": "Iter"}).params["patience"] == 20
+
+
+def test_rows_are_sampled_only_if_lightgbm_does(data) -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    X, y = data
+    whole = {"num_iterations": 3, "verbosity": -1}
+    given = {**whole, "bagging_fraction": 0.5}
+    theirs = [lightgbm.train(each, lightgbm.Dataset(X, y)).predict(X) for each in (whole, given)]
+    assert (theirs[0] == theirs[1]).all()
+    assert from_lightgbm_params(given).params == from_lightgbm_params(whole).params
+    drawn = from_lightgbm_params({**given, "bagging_freq": 5}).params
+    assert drawn["subsample"] == 0.5
+
+
+def test_columns_in_no_list_are_used_as_the_notes_say(data) -> None:
+    lightgbm, xgboost = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
+    X, _ = data
+    y = X[:, 0] + X[:, 2] * X[:, 3]
+    given = {"interaction_constraints": [[0, 1]], "verbosity": -1}
+    theirs = lightgbm.train(given, lightgbm.Dataset(X, y), 5)
+    assert not theirs.feature_importance()[2:].any()
+    rows = xgboost.DMatrix(X, y)
+    model = xgboost.train({"interaction_constraints": "[[0, 1]]"}, rows, 5)
+    table = model.trees_to_dataframe()
+    for _, tree in table.groupby("Tree"):
+        split = set(tree["Feature"]) - {"Leaf"}
+        assert split <= {"f0", "f1"} or len(split) == 1
+
+
+# -- parameters of the libraries' estimators -------------------------------------------------
+
+
+def test_parameters_of_peer_estimators(data) -> None:
+    X, y = data
+    lightgbm, xgboost = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
+    catboost = pytest.importorskip("catboost")
+    for function, estimator, model in (
+        (from_lightgbm_params, lightgbm.LGBMClassifier(n_estimators=2), HedgerowClassifier),
+        (from_xgboost_params, xgboost.XGBClassifier(n_estimators=2), HedgerowClassifier),
+        (from_catboost_params, catboost.CatBoostClassifier(iterations=2), HedgerowClassifier),
+        (from_lightgbm_params, lightgbm.LGBMRegressor(n_estimators=2), HedgerowRegressor),
+        (from_xgboost_params, xgboost.XGBRegressor(n_estimators=2), HedgerowRegressor),
+    ):
+        given = estimator.get_params()
+        target = y > 0 if model is HedgerowClassifier else y
+        fitted = model(**function(given).params).fit(X, target)
+        assert fitted.n_iter_ == 2
+    assert from_xgboost_params(xgboost.XGBRFRegressor().get_params()).params["subsample"] == 0.8
+    found = from_lightgbm_params({"class_weight": {0: 1, 1: 5}}).params
+    assert found["class_weight"] == {0: 1, 1: 5}
+
+
+def test_none_is_not_given() -> None:
+    for function, name in (
+        (from_lightgbm_params, "num_leaves"),
+        (from_xgboost_params, "scale_pos_weight"),
+        (from_catboost_params, "depth"),
+    ):
+        assert function({name: None}) == function({})
+
+
+def test_every_parameter_of_catboost_and_xgboost_is_known() -> None:
+    catboost, xgboost = pytest.importorskip("catboost"), pytest.importorskip("xgboost")
+    for name in list(inspect.signature(catboost.CatBoostClassifier.__init__).parameters)[1:]:
+        assert CATBOOST.canonical(name), name
+    for name in xgboost.XGBRanker().get_params():
+        assert XGBOOST.canonical(name), name
+
+
+def test_parameters_of_rankers_are_kept_without_an_objective() -> None:
+    found = from_lightgbm_params({"label_gain": "0,1,3", "lambdarank_truncation_level": 5})
+    assert found.params["label_gain"] == [0.0, 1.0, 3.0]
+    assert found.params["truncation_level"] == 5
+    assert not any("left out" in line for line in found.differences)
+    rng = np.random.default_rng(0)
+    X, query = rng.normal(size=(60, 2)), np.repeat(np.arange(6), 10)
+    ranker = hedgerow.HedgerowRanker(**{**found.params, "n_estimators": 2})
+    ranker.fit(X, rng.integers(0, 3, 60), qid=query)
+    assert from_lightgbm_params({"boost": "goss"}).params["sampling"] == "goss"
+
+
+def test_a_sample_of_all_rows_is_no_sample() -> None:
+    found = from_xgboost_params({"sampling_method": "gradient_based"}).params
+    assert "sampling" not in found
+    sampled = from_xgboost_params({"sampling_method": "gradient_based", "subsample": 0.5}).params
+    assert sampled["sampling"] == "mvs"
