@@ -180,6 +180,19 @@ def test_every_parameter_of_catboost_and_xgboost_is_known() -> None:
         assert XGBOOST.canonical(name), name
 
 
+def test_parameters_of_other_kinds_of_models_are_left_out(data) -> None:
+    X, y = data
+    for function, given in (
+        (from_lightgbm_params, {"linear_lambda": 1.5, "drop_rate": 0.3, "top_rate": 0.3}),
+        (from_xgboost_params, {"rate_drop": 0.3}),
+        (from_xgboost_params, {"max_depth": 0}),
+    ):
+        found = function({**given, "n_estimators": 2})
+        train(found.params, Dataset(X, y))
+        said = [line for line in found.differences if "no effect without" in line]
+        assert {line.partition(":")[0] for line in said} == set(given) - {"max_depth"}
+
+
 def test_parameters_of_rankers_are_kept_without_an_objective() -> None:
     found = from_lightgbm_params({"label_gain": "0,1,3", "lambdarank_truncation_level": 5})
     assert found.params["label_gain"] == [0.0, 1.0, 3.0]

@@ -14,6 +14,7 @@ from hedgerow.convert.settings.rules import (
     Translation,
     Values,
     by_canonical_name,
+    of_the_kind,
     of_the_loss,
     united,
 )
@@ -289,7 +290,8 @@ def from_lightgbm_params(params: Mapping[str, Any], *, defaults: bool = True) ->
         notes.append(_OF_POISSON)
     if isinstance(said.get("eval_metric"), list) and said.get("early_stopping"):
         notes.append(_OF_METRICS)
-    return of_the_loss(LIGHTGBM, said, (*found.differences, *notes))
+    said, unused = of_the_kind(LIGHTGBM, said)
+    return of_the_loss(LIGHTGBM, said, (*found.differences, *notes, *unused))
 
 
 _DEFAULTS_OF_LOSSES: dict[str, Values] = {

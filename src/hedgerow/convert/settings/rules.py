@@ -185,6 +185,32 @@ def _say(library: Library, name: str, value: Any, found: Values, notes: list[str
         notes.append(f"{name}: {rule.note}")
 
 
+_USED_WITH: dict[str, tuple[str, Any]] = {
+    **dict.fromkeys(("drop_rate", "skip_drop", "max_drop"), ("boosting", "dart")),
+    **dict.fromkeys(("goss_top_rate", "goss_other_rate"), ("sampling", "goss")),
+    "linear_lambda": ("linear_leaves", True),
+}
+"""Parameters that have an effect only with a value of another one, here and in the libraries."""
+
+
+def of_the_kind(library: Library, said: Values) -> tuple[Values, list[str]]:
+    """Return the parameters without those of other kinds of models, and notes on these.
+
+    The library ignores them; Hedgerow would raise an error.
+    """
+    name_of = {rule.ours: name for name, rule in library.rules.items() if rule.ours}
+    unused = {
+        name: f"{other}={value!r}"
+        for name, (other, value) in _USED_WITH.items()
+        if name in said and said.get(other) != value
+    }
+    notes = [
+        f"{name_of.get(name, name)}: it has no effect without {other} and is left out."
+        for name, other in unused.items()
+    ]
+    return {name: value for name, value in said.items() if name not in unused}, notes
+
+
 def of_the_loss(library: Library, said: Values, differences: Iterable[str]) -> Translation:
     """Return the translation without parameters of other objectives.
 

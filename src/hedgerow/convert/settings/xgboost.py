@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from hedgerow.convert.settings.metrics import xgboost_metrics
-from hedgerow.convert.settings.rules import OFF, Library, Rule, Translation, Values, of_the_loss
+from hedgerow.convert.settings.rules import (
+    OFF,
+    Library,
+    Rule,
+    Translation,
+    Values,
+    of_the_kind,
+    of_the_loss,
+)
 from hedgerow.convert.settings.rules import translate as _translate
 from hedgerow.convert.settings.values import (
     MOST_BINS,
@@ -62,6 +70,7 @@ _UNLIKE = Rule(note="the random numbers differ, so models differ in detail.")
 _OF_GOALS = {"one_output_per_tree": "one_output_per_tree", "multi_output_tree": "multi_output_tree"}
 _OF_AFT = {name: name for name in ("normal", "logistic", "extreme")}
 _NO_LIMIT = 10_000_000
+_MOST_LEAVES = 65_535
 _RULES: dict[str, Rule] = {
     "objective": Rule("objective", convert=choice("objective", XGBOOST_OBJECTIVES)),
     "booster": Rule("boosting", "gbtree", convert=_booster),
@@ -236,6 +245,8 @@ def from_xgboost_params(params: Mapping[str, Any], *, defaults: bool = True) -> 
         said = {**_defaults_of(said), **said}
         if said.get("objective") == "poisson" and not _is_given(params, "max_delta_step"):
             said["max_delta_step"] = 0.7
+        if said["max_depth"] is None and said["max_leaves"] is None:
+            said["max_leaves"] = _MOST_LEAVES
     if said.get("pair_method") != "mean" and "pairs_per_row" in said:
         said["truncation_level"] = said.pop("pairs_per_row")  # its name with "topk"
     if said.get("sampling") == "mvs" and said.get("subsample", 0.0) >= 1.0:
@@ -246,7 +257,8 @@ def from_xgboost_params(params: Mapping[str, Any], *, defaults: bool = True) -> 
             notes.append(_OF_BINS)
     if said.get("objective") == "poisson":
         notes.append(_OF_POISSON)
-    return of_the_loss(XGBOOST, said, notes)
+    said, unused = of_the_kind(XGBOOST, said)
+    return of_the_loss(XGBOOST, said, [*notes, *unused])
 
 
 _OF_BINS = "max_bin: only tree_method 'hist' has bins; with 'approx' use sketch_eps=1/max_bin."
