@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from hedgerow import (
@@ -10,6 +13,11 @@ from hedgerow import (
     from_lightgbm_params,
     from_xgboost_params,
 )
+from hedgerow.convert.settings.catboost import CATBOOST
+from hedgerow.convert.settings.lightgbm import LIGHTGBM
+from hedgerow.convert.settings.xgboost import XGBOOST
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 # -- text ------------------------------------------------------------------------------------
 
@@ -48,6 +56,9 @@ from hedgerow import (
         ),
         (from_catboost_params, {"depth": "4", "langevin": "false"}, {"max_depth": 4}),
         (from_catboost_params, {"class_weights": [1, 5]}, {"class_weight": {0: 1, 1: 5}}),
+        (from_catboost_params, {"class_weights": {"a": 5}}, {"class_weight": {"a": 5}}),
+        (from_lightgbm_params, {"class_weight": "balanced"}, {"class_weight": "balanced"}),
+        (from_lightgbm_params, {"feature_contri": np.array([]), "alpha": "0.5"}, {}),
         (
             from_catboost_params,
             {"monotone_constraints": "(1,0,0,-1)"},
@@ -76,6 +87,7 @@ def test_text_has_the_meaning_that_it_has_in_the_library(function, given, ours) 
         (from_lightgbm_params, {"label_gain": "0,one"}),
         (from_lightgbm_params, {"categorical_feature": "a,b"}),
         (from_lightgbm_params, {"max_bin": [3]}),
+        (from_lightgbm_params, {"feature_contri": np.ones(2)}),
         (from_lightgbm_params, {"tree_learner": "voting"}),
         (from_xgboost_params, {"lambdarank_normalization": "yes"}),
         (from_xgboost_params, {"gamma": "small"}),
@@ -214,3 +226,13 @@ def test_metrics_with_options_that_do_not_exist_are_refused() -> None:
 )
 def test_differences_are_told(function, given, words) -> None:
     assert any(words in line for line in function(given).differences)
+
+
+@pytest.mark.skipif(not DOCS.exists(), reason="runs in a checkout only")
+@pytest.mark.parametrize("library", [LIGHTGBM, XGBOOST, CATBOOST], ids=lambda each: each.name)
+def test_the_page_has_every_parameter_with_its_remark(library) -> None:
+    lines = (DOCS / f"from-{library.name.lower()}.md").read_text("utf-8").splitlines()
+    table = [line for line in lines if line.startswith("| `")]
+    for name, rule in library.rules.items():
+        rows = [line for line in table if f"`{name}`" in line and rule.note in line]
+        assert rows, (name, rule.note)

@@ -133,7 +133,7 @@ def _catboost_metric(text: str) -> str:
     at = options.pop(option, None) if option else None
     if options:
         raise ParameterError(
-            f"eval_metric={text!r}: the option {next(iter(options))!r} is not supported: leave it "
+            f"eval_metric={text!r}: option {next(iter(options))!r} is not supported: leave it "
             "out, or give a function (docs/metrics.md)."
         )
     if needs_ranks and at is None:

@@ -107,7 +107,7 @@ def catboost_loss(value: Any) -> Mapping[str, Any]:
             found[ours] = _read(value, option, read, text)
         elif _read(value, option, _plain, text) not in _HARMLESS.get(option, ()):
             raise ParameterError(
-                f"loss_function={value!r}: the option {option!r} is not supported: leave it out."
+                f"loss_function={value!r}: option {option!r} is not supported: leave it out."
             )
     if found.get("truncation_level") == -1:  # all ranks
         found["truncation_level"] = 2**31 - 1

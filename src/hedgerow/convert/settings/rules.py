@@ -53,6 +53,7 @@ class Rule:
         """Return whether a value has no effect; text counts as the value that it spells."""
         if self.harmless is None:
             return True
+        value = value.tolist() if hasattr(value, "tolist") else value
         spelled = [value]
         for read in (number, flag):
             with suppress(ValueError):

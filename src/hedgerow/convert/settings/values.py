@@ -202,8 +202,9 @@ def as_lists(value: Any) -> Any:
 
 def class_weights(value: Any) -> Any:
     """Return weights of classes; a list or text has those of the classes 0, 1, ..."""
-    listed = as_numbers(value) if value != "balanced" else value
-    return dict(enumerate(listed)) if isinstance(listed, list | tuple) else listed
+    if isinstance(value, Mapping) or (isinstance(value, str) and value == "balanced"):
+        return value
+    return dict(enumerate(as_numbers(value)))
 
 
 def patience(value: Any) -> dict[str, Any]:
