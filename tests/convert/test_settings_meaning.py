@@ -83,17 +83,95 @@ def test_defaults_of_losses() -> None:
     assert from_xgboost_params({"booster": "dart"}).params["drop_rate"] == 0.0
 
 
-def test_poisson_steps_are_longer_than_those_of_lightgbm_by_the_factor_of_the_note() -> None:
-    lightgbm = pytest.importorskip("lightgbm")
+RATIO_OF_SECOND_DERIVATIVES = {
+    "poisson": np.exp(0.7),
+    "count:poisson": np.exp(0.7),
+    "multi:softprob": 4 / 3,
+}
+
+
+def _difference_of_levels(raw, level):
+    return raw[level == 1].mean(axis=0) - raw[level == 0].mean(axis=0)
+
+
+@pytest.fixture(scope="module")
+def two_levels():
+    """A column of two values, and a target by kind of loss."""
     rng = np.random.default_rng(0)
-    X = rng.integers(0, 2, (300, 1)).astype(float)
-    y = rng.poisson(2.0 + X[:, 0]).astype(float)
-    given = {"objective": "poisson", "num_iterations": 1, "learning_rate": 0.1}
-    theirs = lightgbm.train({**given, "verbosity": -1}, lightgbm.Dataset(X, y))
-    ours = train(from_lightgbm_params(given).params, Dataset(X, y))
-    start = np.log(y.mean())
-    ratio = (ours.predict(X, kind="raw") - start) / (theirs.predict(X, raw_score=True) - start)
-    np.testing.assert_allclose(ratio, np.exp(0.7), rtol=1e-3)
+    level = rng.integers(0, 2, 600).astype(float)
+    positive = np.exp(0.3 * rng.normal(size=600) + 0.2 * level)
+    classes = np.clip(rng.integers(0, 3, 600) + level, 0, 2)
+    return level, {"positive": positive, "share": positive / 10.0, "classes": classes}
+
+
+@pytest.mark.parametrize(
+    ("objective", "target"),
+    [
+        *((name, "positive") for name in ("regression", "l1", "poisson", "gamma", "tweedie")),
+        ("cross_entropy", "share"),
+        ("multiclass", "classes"),
+        ("multiclassova", "classes"),
+    ],
+)
+def test_a_first_step_is_that_of_lightgbm(two_levels, objective, target) -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    level, targets = two_levels
+    X, y = level.reshape(-1, 1), targets[target]
+    given = {"objective": objective, "num_iterations": 1}
+    classes = {"num_class": 3} if target == "classes" else {}
+    rows = lightgbm.Dataset(X, y)
+    theirs = lightgbm.train({**given, **classes, "verbosity": -1}, rows).predict(X, raw_score=True)
+    _compare_steps(from_lightgbm_params(given), objective, level, y, theirs)
+
+
+@pytest.mark.parametrize(
+    ("objective", "target"),
+    [
+        *((f"reg:{name}", "positive") for name in ("squarederror", "absoluteerror", "gamma")),
+        ("reg:tweedie", "positive"),
+        ("count:poisson", "positive"),
+        ("reg:logistic", "share"),
+        ("multi:softprob", "classes"),
+    ],
+)
+def test_a_first_step_is_that_of_xgboost(two_levels, objective, target) -> None:
+    xgboost = pytest.importorskip("xgboost")
+    level, targets = two_levels
+    X, y = level.reshape(-1, 1), targets[target]
+    given = {"objective": objective, "eta": 0.1, "lambda": 0.0}
+    rows = xgboost.DMatrix(X, y)
+    classes = {"num_class": 3} if target == "classes" else {}
+    theirs = xgboost.train({**given, **classes}, rows, 1).predict(rows, output_margin=True)
+    ours = from_xgboost_params({**given, "n_estimators": 1})
+    _compare_steps(ours, objective, level, y, theirs)
+
+
+def _compare_steps(translated, objective, level, y, theirs) -> None:
+    """Compare the difference that the first tree makes; where it differs, a note says so."""
+    X = level.reshape(-1, 1)
+    several = np.ndim(theirs) == 2
+    estimator = HedgerowClassifier if several else HedgerowRegressor
+    ours = estimator(**translated.params).fit(X, y).booster_.predict(X, kind="raw")
+    ratio = _difference_of_levels(ours, level) / _difference_of_levels(theirs, level)
+    wanted = RATIO_OF_SECOND_DERIVATIVES.get(objective, 1.0)
+    np.testing.assert_allclose(ratio, wanted, rtol=1e-3)
+    noted = any("second derivatives" in line for line in translated.differences)
+    assert noted == (wanted != 1.0)
+
+
+@pytest.mark.parametrize(
+    ("function", "objective"),
+    [
+        (from_lightgbm_params, "fair"),
+        (from_lightgbm_params, "mape"),
+        (from_xgboost_params, "reg:pseudohubererror"),
+        (from_xgboost_params, "reg:squaredlogerror"),
+        (from_xgboost_params, "binary:hinge"),
+    ],
+)
+def test_losses_that_differ_have_a_note(function, objective) -> None:
+    differences = function({"objective": objective}).differences
+    assert any(line.startswith("objective: ") for line in differences)
 
 
 @pytest.mark.parametrize("given", [{"loss_function": "RMSE"}, {"loss_function": "MultiClass"}])

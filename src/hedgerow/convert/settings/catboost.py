@@ -194,6 +194,8 @@ def from_catboost_params(params: Mapping[str, Any], *, defaults: bool = True) ->
     said, notes = dict(found.params), list(found.differences)
     if defaults:
         said = {**_defaults_of(said, given), **said}
+        if said.get("objective") in _OF_CLASSES and "bootstrap_type" not in given:
+            notes.append(_OF_BOOTSTRAP)
     if said.get("sampling") == "mvs" and said.get("subsample", 0.0) >= 1.0:
         del said["sampling"]  # all rows are in the sample
     if said.get("grow_policy") == "symmetric":
@@ -209,6 +211,10 @@ def from_catboost_params(params: Mapping[str, Any], *, defaults: bool = True) ->
 _OF_GAINS = (
     "eval_metric: gains of CatBoost's NDCG are the labels unless type=Exp; here they are "
     "2**label - 1 unless label_gain is set."
+)
+_OF_BOOTSTRAP = (
+    "bootstrap_type: CatBoost's default for several classes is 'Bayesian', which Hedgerow does not "
+    "have: each tree takes all rows, unless subsample is given."
 )
 _OF_CLASSES = ("softmax", "one_vs_all")
 

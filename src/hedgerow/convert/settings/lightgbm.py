@@ -286,8 +286,8 @@ def from_lightgbm_params(params: Mapping[str, Any], *, defaults: bool = True) ->
         said.pop("subsample", None)
     if said.get("boosting") == "rf":
         said.pop("learning_rate", None)
-    if said.get("objective") == "poisson":
-        notes.append(_OF_POISSON)
+    if said.get("objective") in _OF_LOSSES:
+        notes.append(f"objective: {_OF_LOSSES[said['objective']]}")
     if isinstance(said.get("eval_metric"), list) and said.get("early_stopping"):
         notes.append(_OF_METRICS)
     said, unused = of_the_kind(LIGHTGBM, said)
@@ -299,10 +299,14 @@ _DEFAULTS_OF_LOSSES: dict[str, Values] = {
     "huber": {"delta": 0.9},
     "lambdarank": {"truncation_level": 30},
 }
-_OF_POISSON = (
-    "objective: LightGBM multiplies second derivatives of 'poisson' by exp(poisson_max_delta_step),"
-    " 2.01 by default, so its steps are shorter; divide learning_rate by it for such steps."
-)
+_OF_LOSSES = {
+    "poisson": "LightGBM multiplies second derivatives of 'poisson' by exp(poisson_max_delta_step),"
+    " 2.01 by default, so its steps are shorter; divide learning_rate by it for such steps.",
+    "fair": "second derivatives of 'fair' are larger than LightGBM's far from the target, so steps "
+    "are shorter.",
+    "mape": "LightGBM divides errors by max(1, |y|), Hedgerow by |y|.",
+}
+"""Differences of losses with the same name."""
 _OF_METRICS = (
     "metric: LightGBM stops when any metric no longer improves, unless first_metric_only is set; "
     "Hedgerow uses the first one."

@@ -255,17 +255,26 @@ def from_xgboost_params(params: Mapping[str, Any], *, defaults: bool = True) -> 
         del said["max_bins"]
         if _is_given(params, "max_bin"):
             notes.append(_OF_BINS)
-    if said.get("objective") == "poisson":
-        notes.append(_OF_POISSON)
+    if said.get("objective") in _OF_LOSSES:
+        notes.append(f"objective: {_OF_LOSSES[said['objective']]}")
     said, unused = of_the_kind(XGBOOST, said)
     return of_the_loss(XGBOOST, said, [*notes, *unused])
 
 
 _OF_BINS = "max_bin: only tree_method 'hist' has bins; with 'approx' use sketch_eps=1/max_bin."
-_OF_POISSON = (
-    "objective: XGBoost multiplies second derivatives of 'count:poisson' by exp(max_delta_step), "
-    "2.01 by default, so its steps are shorter; divide learning_rate by it for about such steps."
-)
+_OF_LOSSES = {
+    "poisson": "XGBoost multiplies second derivatives of 'count:poisson' by exp(max_delta_step), "
+    "2.01 by default, so its steps are shorter; divide learning_rate by it for about such steps.",
+    "softmax": "XGBoost multiplies second derivatives of several classes by 2, Hedgerow by "
+    "K / (K - 1) for K classes, so XGBoost's steps are shorter.",
+    "pseudo_huber": "second derivatives of 'pseudo_huber' are larger than XGBoost's far from the "
+    "target, so steps are shorter.",
+    "squared_log_error": "Hedgerow fits log(1 + y) by least squares; XGBoost minimises the same "
+    "loss with y as raw score.",
+    "hinge": "leaves of 'hinge' have the values with the least loss; XGBoost's are Newton steps "
+    "with second derivatives of 1.",
+}
+"""Differences of losses with the same name."""
 _RANKING_BY_PAIRS = ("lambdarank", "rank_map", "rank_pairwise")
 
 
