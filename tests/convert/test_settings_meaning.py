@@ -146,6 +146,30 @@ def test_a_first_step_is_that_of_xgboost(two_levels, objective, target) -> None:
     _compare_steps(ours, objective, level, y, theirs)
 
 
+@pytest.mark.parametrize(("objective", "factor"), [("rank:ndcg", 2.0), ("rank:map", 2.0)])
+def test_a_first_step_of_a_ranking(objective, factor) -> None:
+    xgboost, lightgbm = pytest.importorskip("xgboost"), pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, 2, 300).astype(float)
+    X, y, query = level.reshape(-1, 1), rng.integers(0, 2, 300), np.repeat(np.arange(30), 10)
+
+    def step(translated):
+        ranker = hedgerow.HedgerowRanker(**translated.params).fit(X, y, qid=query)
+        return _difference_of_levels(ranker.predict(X), level)
+
+    given = {"objective": objective, "lambda": 0.0}
+    rows = xgboost.DMatrix(X, y, qid=query)
+    theirs = _difference_of_levels(xgboost.train(given, rows, 1).predict(rows), level)
+    translated = from_xgboost_params({**given, "n_estimators": 1})
+    np.testing.assert_allclose(step(translated) / theirs, factor, rtol=1e-3)
+    assert any("second derivatives" in line for line in translated.differences)
+    given = {"objective": "lambdarank", "num_iterations": 1}
+    groups = lightgbm.Dataset(X, y, group=[10] * 30)
+    theirs = lightgbm.train({**given, "verbosity": -1}, groups).predict(X)
+    step_here = step(from_lightgbm_params(given))
+    np.testing.assert_allclose(step_here, _difference_of_levels(theirs, level), rtol=1e-3)
+
+
 def _compare_steps(translated, objective, level, y, theirs) -> None:
     """Compare the difference that the first tree makes; where it differs, a note says so."""
     X = level.reshape(-1, 1)
@@ -167,6 +191,7 @@ def _compare_steps(translated, objective, level, y, theirs) -> None:
         (from_xgboost_params, "reg:pseudohubererror"),
         (from_xgboost_params, "reg:squaredlogerror"),
         (from_xgboost_params, "binary:hinge"),
+        (from_xgboost_params, "survival:cox"),
     ],
 )
 def test_losses_that_differ_have_a_note(function, objective) -> None:

@@ -42,8 +42,17 @@ _HARMLESS: dict[str, tuple[float, ...]] = {"border": (0.5,), "delta": (1e-6,), "
 _OF_MESSAGES = ("hints",)
 _OF_SAMPLES = ("permutations", "decay")
 
+_FROM_ZERO = "CatBoost starts at 0 unless boost_from_average is set, Hedgerow at the best constant."
 _FEW_PAIRS = "pairs of all rows of a query with different labels count; CatBoost also takes yours."
 LOSS_NOTES: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            *("logloss", "crossentropy", "focal", "multiclass", "multiclassonevsall"),
+            *("poisson", "tweedie", "huber", "expectile", "logcosh"),
+        ),
+        _FROM_ZERO,
+    ),
+    "mape": "CatBoost divides errors by max(1, |y|), Hedgerow by |y|.",
     "yetirank": "Hedgerow has LambdaRank, which compares rows in the order of their scores; "
     "YetiRank compares them in random orders.",
     "lambdamart": "gains are 2**label - 1 unless label_gain is set.",
@@ -52,7 +61,7 @@ LOSS_NOTES: dict[str, str] = {
     "querycrossentropy": "Hedgerow has no cross-entropy within a query; rank_xendcg is a "
     "cross-entropy of the ranking.",
 }
-"""Differences of losses that Hedgerow replaces by the nearest one."""
+"""Differences of losses, of which some stand in for a loss that Hedgerow does not have."""
 
 
 def _one_or_all(levels: list[float]) -> Any:

@@ -262,6 +262,7 @@ def from_xgboost_params(params: Mapping[str, Any], *, defaults: bool = True) -> 
 
 
 _OF_BINS = "max_bin: only tree_method 'hist' has bins; with 'approx' use sketch_eps=1/max_bin."
+_RANKING_BY_PAIRS = ("lambdarank", "rank_map", "rank_pairwise")
 _OF_LOSSES = {
     "poisson": "XGBoost multiplies second derivatives of 'count:poisson' by exp(max_delta_step), "
     "2.01 by default, so its steps are shorter; divide learning_rate by it for about such steps.",
@@ -271,11 +272,16 @@ _OF_LOSSES = {
     "target, so steps are shorter.",
     "squared_log_error": "Hedgerow fits log(1 + y) by least squares; XGBoost minimises the same "
     "loss with y as raw score.",
+    **dict.fromkeys(
+        _RANKING_BY_PAIRS,
+        "XGBoost multiplies second derivatives of rankings by 2, so its steps are shorter; divide "
+        "learning_rate by 2 for about such steps.",
+    ),
+    "cox": "events at the same time count by Efron's method; XGBoost uses Breslow's.",
     "hinge": "leaves of 'hinge' have the values with the least loss; XGBoost's are Newton steps "
     "with second derivatives of 1.",
 }
 """Differences of losses with the same name."""
-_RANKING_BY_PAIRS = ("lambdarank", "rank_map", "rank_pairwise")
 
 
 def _is_given(params: Mapping[str, Any], name: str) -> bool:
