@@ -456,11 +456,8 @@ def initial_model(init_model: Any, name: str = "init_model") -> tuple[Model, Any
     booster = getattr(init_model, "booster_", None)
     if isinstance(booster, Booster):
         return booster.model, init_model
-    state = repr(init_model)
-    if hasattr(init_model, "get_params"):
-        of_hedgerow = type(init_model).__module__.partition(".")[0] == "hedgerow"
-        known = "that is not fitted" if of_hedgerow else "of another library"
-        state = f"an estimator {known}, {type(init_model).__name__}"
+    is_estimator = hasattr(init_model, "get_params")
+    state = "an estimator of another library, or not fitted" if is_estimator else repr(init_model)
     raise ParameterError(
         f"{name} must be a Booster, a fitted estimator or the path of a model file; got {state}."
     )

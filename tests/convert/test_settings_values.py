@@ -19,6 +19,12 @@ from hedgerow.convert.settings.xgboost import XGBOOST
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
+
+def _named(value: object) -> str:
+    """The text of an argument, the same in every process."""
+    return str(getattr(value, "__name__", value))
+
+
 # -- text ------------------------------------------------------------------------------------
 
 
@@ -70,7 +76,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
             {"monotone_constraints": {0: 1, "age": -1}},
         ),
     ],
-    ids=str,
+    ids=_named,
 )
 def test_text_has_the_meaning_that_it_has_in_the_library(function, given, ours) -> None:
     assert dict(function(given, defaults=False).params) == ours
@@ -106,7 +112,7 @@ def test_text_has_the_meaning_that_it_has_in_the_library(function, given, ours) 
         (from_catboost_params, {"penalties_coefficient": 3.0}),
         (from_catboost_params, {"per_float_feature_quantization": "0:border_count=2"}),
     ],
-    ids=str,
+    ids=_named,
 )
 def test_values_without_a_counterpart_are_refused_by_name(function, given) -> None:
     (name,) = given
@@ -179,7 +185,7 @@ def test_other_options_of_catboost_are_refused(name, text, words) -> None:
         (from_lightgbm_params, {"metric": "quantile", "objective": "quantile"}, "pinball"),
         (from_lightgbm_params, {"metric": "tweedie"}, "tweedie_nloglik"),
     ],
-    ids=str,
+    ids=_named,
 )
 def test_options_of_metrics(function, given, ours) -> None:
     assert function(given).params["eval_metric"] == ours
@@ -225,7 +231,7 @@ def test_metrics_with_options_that_do_not_exist_are_refused() -> None:
             "any metric",
         ),
     ],
-    ids=str,
+    ids=_named,
 )
 def test_differences_are_told(function, given, words) -> None:
     assert any(words in line for line in function(given).differences)

@@ -118,7 +118,7 @@ _RULES: dict[str, Rule] = {
     "interaction_constraints": Rule(
         "interaction_constraints",
         convert=as_lists,
-        note="LightGBM never uses columns in no list; Hedgerow lets them interact with each other: "
+        note="LightGBM never uses columns in no list; Hedgerow lets them interact: "
         "set their feature_penalties to 0.",
     ),
     "zero_as_missing": Rule("zero_as_missing", convert=flag),

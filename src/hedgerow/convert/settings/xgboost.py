@@ -127,7 +127,7 @@ _RULES: dict[str, Rule] = {
         "interaction_constraints",
         convert=as_lists,
         note="in XGBoost columns in no list interact with no other column; Hedgerow lets them "
-        "interact with each other: add a list for each, such as [2].",
+        "interact: add a list for each, such as [2].",
     ),
     "feature_weights": Rule("feature_weights", convert=as_numbers),
     "multi_strategy": Rule("multi_strategy", convert=choice("multi_strategy", _OF_GOALS)),
