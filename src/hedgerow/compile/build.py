@@ -361,6 +361,7 @@ def main() -> None:
     if system not in SYSTEMS:
         parser.error(f"kernels are built for {', '.join(SYSTEMS)}, not for {system}")
     levels = options.levels.split(",") if options.levels else SYSTEMS[system].levels
+    os.environ["HEDGEROW_COMPILE"] = "auto"  # the variable is for run time: a build compiles
     build(options.folder, system, levels, read_variants(), options.workers)
 
 
