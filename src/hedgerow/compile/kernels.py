@@ -93,18 +93,25 @@ class Kernel:
             raise TypeError(f"{self.name} is an inner kernel: only other kernels call it.")
         is_ours = self.name.startswith("hedgerow.")
         _check_may_compile(self.name, could_be_built=is_ours and not self.inner)
-        from hedgerow.compile import just_in_time
-
-        return just_in_time.make_dispatcher(self, inner=False)
+        return self._entry_dispatcher
 
     @functools.cached_property
     def inner_dispatcher(self) -> Any:
-        """Numba's dispatcher of this kernel, for calls from other kernels."""
+        """Numba's dispatcher of this kernel, for calls from other kernels.
+
+        Whether kernels may be compiled was checked for the kernel that calls this one.
+        """
+        if not self.inner:
+            return self._entry_dispatcher
         from hedgerow.compile import just_in_time
 
-        return (
-            just_in_time.make_dispatcher(self, inner=self.inner) if self.inner else self.dispatcher
-        )
+        return just_in_time.make_dispatcher(self, inner=True)
+
+    @functools.cached_property
+    def _entry_dispatcher(self) -> Any:
+        from hedgerow.compile import just_in_time
+
+        return just_in_time.make_dispatcher(self, inner=False)
 
     @property
     def _numba_type_(self) -> Any:
