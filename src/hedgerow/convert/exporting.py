@@ -114,6 +114,8 @@ def _checked(
             f"check needs the program for format={report.format!r}: {error}. Install it, "
             "or leave check out."
         ) from None
+    except MemoryError:
+        raise
     except Exception as error:  # each program has errors of its own
         raise ParameterError(
             f"the program for format={report.format!r} cannot predict the rows of check: "

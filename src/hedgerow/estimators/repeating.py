@@ -27,6 +27,7 @@ def repeat_params(
     automatic: frozenset[str],
     training: Mapping[str, Any],
     n_rounds: int,
+    has_statistics: bool,
 ) -> dict[str, Any]:
     """Return the parameters of an estimator that grows the same trees.
 
@@ -42,6 +43,8 @@ def repeat_params(
         Training record of the model.
     n_rounds : int
         Number of rounds in the model.
+    has_statistics : bool
+        Whether the model has target statistics.
     """
     values, resolved = dict(params), training["parameters"]
     values |= {name: defaults[name] for name in _OF_THE_RUN}
@@ -53,15 +56,16 @@ def repeat_params(
     values["learning_rate"] = rate[:n_rounds] if isinstance(rate, list) and n_rounds else rate
     values["random_state"] = resolved["seed"]
     values |= _stopping(params["early_stopping"], training, max(n_rounds, 1))
+    if has_statistics and params["early_stopping"] == "oob":
+        # Statistics depend on whether rows outside of the samples are scored.
+        values["oob_score"] = True
     return {name: value for name, value in values.items() if not _same(value, defaults[name])}
 
 
 def _stopping(early_stopping: Any, training: Mapping[str, Any], n_rounds: int) -> dict[str, Any]:
     """Turn early stopping off; if it held out rows, hold them out again but never stop."""
     if "folds" in training or early_stopping in (False, "oob") or training["best_round"] is None:
-        # Statistics of categories depend on whether rows outside of samples are scored.
-        scored = {"oob_score": True} if early_stopping == "oob" else {}
-        return {"early_stopping": False, "patience": "auto", "min_delta": 0.0, **scored}
+        return {"early_stopping": False, "patience": "auto", "min_delta": 0.0}
     return {"early_stopping": early_stopping, "patience": n_rounds, "min_delta": 0.0}
 
 

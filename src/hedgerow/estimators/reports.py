@@ -76,7 +76,11 @@ class FittedReports(BaseEstimator, ABC):
         defaults = {
             name: parameter.default for name, parameter in signature(type(self)).parameters.items()
         }
-        return repeat_params(params, defaults, self._automatic(), training, self.n_iter_)
+        inputs = self.booster_.model.inputs
+        has_statistics = inputs is not None and bool(inputs.statistics)
+        return repeat_params(
+            params, defaults, self._automatic(), training, self.n_iter_, has_statistics
+        )
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
         """Return the HTML table of scikit-learn 1.9 and later, with a row per chosen value.

@@ -26,6 +26,7 @@ from hedgerow.model.forest import UNKNOWN_BIN, Forest, without_vectors
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import CUSTOM, SeveralTargets, objective_of_record
+from hedgerow.once import once
 
 _EXACT = 2**53
 _LINKS = {
@@ -165,13 +166,13 @@ class PlainModel:
         """Whether columns are the only inputs of the trees, and numbers their only leaves."""
         return self.forest.slopes is None and not self.statistics and not self.crosses
 
-    def name_of(self, column: int) -> str:
-        """Return the name of a column in :class:`PlainTree`."""
-        if column < len(self.names):
-            return self.names[column]
+    @once
+    def names_in_trees(self) -> tuple[str, ...]:
+        """Names of the columns of :class:`PlainTree`, computed inputs after those of the table."""
         inputs = self.model.inputs
-        assert inputs is not None
-        return inputs.schema(self.schema).names[len(inputs.kept) + column - len(self.names)]
+        if inputs is None:
+            return self.names
+        return (*self.names, *inputs.schema(self.schema).names[len(inputs.kept) :])
 
     @property
     def n_outputs(self) -> int:

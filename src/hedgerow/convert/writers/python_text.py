@@ -70,7 +70,8 @@ def _head(plain: PlainModel) -> list[str]:
     lines += _ADD_STATISTICS if plain.statistics else []
     lines += _ADD_CROSSES if plain.crosses else []
     if plain.forest.slopes is not None:
-        bounded = np.isfinite(plain.forest.slopes.low)
+        slopes = plain.forest.slopes
+        bounded = np.isfinite(slopes.low[np.diff(slopes.start) > 0])
         lines += [*(_LINE if bounded.any() else []), *([] if bounded.all() else _OPEN_LINE)]
     if plain.schema.zero_missing:
         at = lines.index("        x = float(x)")
@@ -177,7 +178,7 @@ def _tree(plain: PlainModel, number: int, tree: PlainTree) -> list[str]:
         if tree.column[node] < 0:
             lines.append(f"{indent}return {float(tree.value[node])!r}{_line(tree, node)}")
             continue
-        name = ascii(plain.name_of(int(tree.column[node])))
+        name = ascii(plain.names_in_trees[int(tree.column[node])])
         lines.append(f"{indent}if {_question(plain, tree, node)}:  # {name}")
         waiting.append((int(tree.right[node]), depth + 1, "else:"))
         waiting.append((int(tree.left[node]), depth + 1, ""))

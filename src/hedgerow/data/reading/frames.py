@@ -159,7 +159,7 @@ def read_series(series: Any, name: str) -> PlainOrEncoded:
     """
     try:
         return _read_series(series, name)
-    except HedgerowError:
+    except (HedgerowError, MemoryError):
         raise
     except Exception as error:  # each library has errors of its own
         raise DataTypeError(
