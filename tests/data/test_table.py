@@ -71,6 +71,15 @@ def test_wide_integers_of_polars():
         read_table(data.with_columns(pl.lit(2**100, dtype=pl.Int128).alias("k")))
 
 
+def test_a_dict_of_scalars_of_numpy_is_a_row():
+    expected = read_table({"a": 1.0, "b": 2, "c": "x", "d": True})
+    row = {"a": np.float64(1.0), "b": np.int64(2), "c": np.str_("x"), "d": np.bool_(True)}
+    for name in row:
+        found = read_table({"a": 1.0, "b": 2, "c": "x", "d": True, name: row[name]})
+        assert found.schema == expected.schema
+        np.testing.assert_array_equal(found.values, expected.values)
+
+
 def test_a_dict_of_columns_of_frames():
     data = {"a": [1.0, math.nan, 3.0], "b": [1, 2, 3], "c": ["x", None, "y"]}
     frame = pd.DataFrame(data)

@@ -40,10 +40,12 @@ def named_columns(X: Any) -> dict[str, AnyArray]:
     if not isinstance(X, Mapping):
         return _columns_of_rows(X)
     _check_names(X)
-    X = {name: _as_list(values) for name, values in X.items()}
     lists = {name: isinstance(v, list | tuple | np.ndarray) for name, v in X.items()}
-    if not any(lists.values()):
+    # The first value tells a row from columns of data frames: a check of all would be slower.
+    if not any(lists.values()) and not _is_series(next(iter(X.values()), None)):
         return _columns_of_rows([X])
+    X = {name: np.asarray(v) if _is_series(v) else v for name, v in X.items()}
+    lists = {name: isinstance(v, list | tuple | np.ndarray) for name, v in X.items()}
     for name, is_list in lists.items():
         if not is_list:
             raise DataTypeError(
@@ -62,10 +64,14 @@ def named_columns(X: Any) -> dict[str, AnyArray]:
     return columns
 
 
-def _as_list(values: Any) -> Any:
-    """Return a column of a data frame as an array, anything else unchanged."""
-    is_column = hasattr(values, "__array__") and hasattr(values, "__len__")
-    return np.asarray(values) if is_column and not isinstance(values, np.ndarray) else values
+def _is_series(values: Any) -> bool:
+    """Return whether this is a column of a data frame.
+
+    Scalars of NumPy convert to arrays, too; its text even has a length.
+    """
+    if isinstance(values, np.ndarray | np.generic) or not hasattr(values, "__array__"):
+        return False
+    return hasattr(values, "__len__")
 
 
 def _one_axis(name: str, values: Any) -> AnyArray:
