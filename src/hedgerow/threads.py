@@ -128,10 +128,10 @@ def run_blocks(
     two blocks of ``smallest_block`` items, it does all items in one call.
     An exception in any block is raised here after all blocks have ended.
     """
-    n_blocks = max(1, min(n_threads, n_items // max(1, smallest_block)))
-    if n_blocks == 1:
+    if n_threads == 1 or n_items < 2 * smallest_block:
         task(0, n_items)
         return
+    n_blocks = max(1, min(n_threads, n_items // max(1, smallest_block)))
     edges = [n_items * i // n_blocks for i in range(n_blocks + 1)]
     blocks = list(itertools.pairwise(edges))
     futures = _pool.submit(task, blocks[1:])

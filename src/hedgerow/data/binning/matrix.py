@@ -111,7 +111,7 @@ class BinnedMatrix:
     def bytes_per_tile(self) -> int:
         """Bytes used by a row of each tile; the last may use fewer."""
         n_bytes = (self.n_columns + 1) // 2 if self.paired else self.n_columns
-        return -(-n_bytes // self.n_tiles)
+        return -(-n_bytes // self.by_row.shape[0])
 
     @property
     def tile_width(self) -> int:

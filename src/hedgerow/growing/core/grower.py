@@ -122,8 +122,10 @@ class TreeGrower(CompiledGrower):
         if self._sums is None:
             super()._run()
             return
-        histograms = self._sums.take(len(self._state.histograms.g), self._filled)
-        self._state = self._state._replace(histograms=histograms)
+        before = self._state.histograms
+        histograms = self._sums.take(len(before.g), self._filled)
+        if histograms is not before:
+            self._state = self._state._replace(histograms=histograms)
         try:
             super()._run()
         finally:

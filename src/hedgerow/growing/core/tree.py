@@ -222,22 +222,13 @@ def _add_values(
     column, sets, left, right = steps
     if matrix.paired:
         column, sets = column >> 1, left_bytes(column, sets)
-    nodes = (column, sets, left, right, value)
-    run_blocks(
-        lambda start, stop: add_tree_scores(
-            matrix.by_row,
-            matrix.bytes_per_tile,
-            nodes,
-            rows,
-            start,
-            stop,
-            walk_space(len(value)),
-            scores,
-        ),
-        len(rows) or matrix.n_rows,
-        n_threads,
-        _ROWS_PER_WALK,
-    )
+    by_row, width, nodes = matrix.by_row, matrix.bytes_per_tile, (column, sets, left, right, value)
+
+    def walk(start: int, stop: int) -> None:
+        space = walk_space(len(value))
+        add_tree_scores(by_row, width, nodes, rows, start, stop, space, scores)
+
+    run_blocks(walk, len(rows) or matrix.n_rows, n_threads, _ROWS_PER_WALK)
 
 
 def add_vectors(
