@@ -80,7 +80,7 @@ class OnCluster(HedgerowEstimator):
         except AllRowsNeededError as reason:
             alone = FitAlone(self.to_local())
             fitted = run_alone(client, alone, tables, reason, resilience)
-            self.__dict__.update(vars(fitted))
+            self.__dict__ = dict(vars(fitted))
         return self
 
     def _check_parts(self, tables: Tables) -> None:
@@ -249,11 +249,12 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         """
         if not is_collection(X):
             return super().predict(X, offset)
-        method, dtype = self._predictor().predict, self.classes_.dtype
-        if self._has_labels:
-            names = self.classes_.tolist()
-            return predict_lazily(method, X, np.dtype(np.int64), names, offset=offset)
-        return predict_lazily(method, X, dtype, offset=offset)
+        local = self._predictor()
+        classes: AnyArray = local.classes_
+        if local.booster_.target_names is not None:
+            dtype, names = np.dtype(np.int64), classes.tolist()
+            return predict_lazily(local.predict, X, dtype, names, offset=offset)
+        return predict_lazily(local.predict, X, classes.dtype, offset=offset)
 
     def predict_proba(self, X: Any, offset: Any = None) -> Any:
         """Return the probability of each class in the order of ``classes_``: lazily for Dask.
@@ -265,8 +266,9 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         """
         if not is_collection(X):
             return super().predict_proba(X, offset)
-        columns, method = self.classes_.tolist(), self._predictor().predict_proba
-        return predict_lazily(method, X, np.dtype(np.float64), columns, offset=offset)
+        local, dtype = self._predictor(), np.dtype(np.float64)
+        columns = local.classes_.tolist()
+        return predict_lazily(local.predict_proba, X, dtype, columns, offset=offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy."""
@@ -343,10 +345,10 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
         """
         if not is_collection(X):
             return super().predict(X, offset)
-        levels = self.booster_.model.training.get("quantile")
-        columns = levels if isinstance(levels, list) else self.booster_.target_names
-        method = self._predictor().predict
-        return predict_lazily(method, X, np.dtype(np.float64), columns, offset=offset)
+        local, dtype = self._predictor(), np.dtype(np.float64)
+        levels = local.booster_.model.training.get("quantile")
+        columns = levels if isinstance(levels, list) else local.booster_.target_names
+        return predict_lazily(local.predict, X, dtype, columns, offset=offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the R2 of the predictions, or Harrell's concordance for survival times."""

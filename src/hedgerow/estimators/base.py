@@ -29,6 +29,7 @@ from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.estimators.reports import FittedReports
 from hedgerow.estimators.single_rows import SingleRowEstimator
+from hedgerow.estimators.snapshots import snapshot
 from hedgerow.inspection.views import Inspected
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
@@ -261,7 +262,8 @@ class HedgerowEstimator(
         if init_model is None:
             if not fitted:
                 return None, None
-            return Start(self.booster_.model, total=True, name="the fitted model"), self
+            known = snapshot(self)
+            return Start(known.booster_.model, total=True, name="the fitted model"), known
         if fitted:
             raise ParameterError(
                 "init_model and warm_start=True both name a model to continue: leave init_model "
@@ -372,16 +374,14 @@ class HedgerowEstimator(
             booster = self.booster_
         schema = booster.model.schema
         if type(X) is not np.ndarray or schema.named:
-            warn_about_names(X, schema, type(self).__name__)
+            warn_about_names(X, schema, type(self).__name__, stacklevel=3)
         return booster
 
-    def _raw(self, X: Any, offset: Any = None) -> FloatArray:
-        booster = self._fitted_booster(X)
+    def _raw(self, booster: Booster, X: Any, offset: Any) -> FloatArray:
         reader = type(self).__name__
         return booster.raw_scores(X, n_jobs=self.n_jobs, reader=reader, offset=offset)
 
-    def _staged_raw(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
-        booster = self._fitted_booster(X)
+    def _staged_raw(self, booster: Booster, X: Any, offset: Any) -> Iterator[FloatArray]:
         reader = type(self).__name__
         return booster.staged_raw_scores(X, n_jobs=self.n_jobs, reader=reader, offset=offset)
 

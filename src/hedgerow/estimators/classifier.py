@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -28,6 +28,9 @@ from hedgerow.objectives import Objective, Task, objective_for
 from hedgerow.params import (
     CHECKPOINT_SECONDS,
 )
+
+if TYPE_CHECKING:
+    from hedgerow.booster import Booster
 
 ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
 
@@ -216,7 +219,8 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
             Labels, of the type of ``classes_``.  For several labels per row an int64
             array of shape (n_rows, n_labels), 1 where the label is more probable than not.
         """
-        return self._classes_of(self._raw(X, offset))
+        booster = self._fitted_booster(X)
+        return _classes_of(booster, self._raw(booster, X, offset))
 
     def predict_proba(self, X: Any, offset: Any = None) -> FloatArray:
         """Predict the probability of each class, corrected for class weights.
@@ -234,9 +238,7 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
             shape is (n_rows, n_labels), and rows do not sum to 1.
         """
         booster = self._fitted_booster(X)
-        reader = type(self).__name__
-        raw = booster.raw_scores(X, n_jobs=self.n_jobs, reader=reader, offset=offset)
-        return booster.link(raw)
+        return booster.link(self._raw(booster, X, offset))
 
     def predict_log_proba(self, X: Any, offset: Any = None) -> FloatArray:
         """Return the logarithm of :meth:`predict_proba`."""
@@ -261,40 +263,26 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
             One-dimensional for two classes.  For several labels per row one column with
             the log-odds of each label.
         """
-        return self._decision(self._raw(X, offset))
+        booster = self._fitted_booster(X)
+        return _decision(booster, self._raw(booster, X, offset))
 
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[AnyArray]:
         """Yield the result of :meth:`predict` after each round."""
-        return (self._classes_of(raw) for raw in self._staged_raw(X, offset))
+        booster = self._fitted_booster(X)
+        return (_classes_of(booster, raw) for raw in self._staged_raw(booster, X, offset))
 
     def staged_predict_proba(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
         """Yield the result of :meth:`predict_proba` after each round."""
-        return (self.booster_.link(raw) for raw in self._staged_raw(X, offset))
+        booster = self._fitted_booster(X)
+        return map(booster.link, self._staged_raw(booster, X, offset))
 
     def staged_decision_function(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
         """Yield the result of :meth:`decision_function` after each round."""
-        return (self._decision(raw) for raw in self._staged_raw(X, offset))
-
-    @property
-    def _has_labels(self) -> bool:
-        """Whether a row may have several labels."""
-        return self.booster_.target_names is not None
-
-    def _decision(self, raw: FloatArray) -> FloatArray:
-        if self._has_labels:
-            return np.ascontiguousarray(raw.T)
-        if len(raw) == 2 and self.booster_.objective == "one_vs_all":
-            # Log-odds of the two probabilities divided by their sum.
-            return np.logaddexp(0.0, -raw[0]) - np.logaddexp(0.0, -raw[1])
-        return _decision(raw)
-
-    def _classes_of(self, raw: FloatArray) -> AnyArray:
-        if self._has_labels:
-            return multilabel.indicators_of(raw)
-        return self.classes_[self.booster_.from_raw(raw, "value")]
+        booster = self._fitted_booster(X)
+        return (_decision(booster, raw) for raw in self._staged_raw(booster, X, offset))
 
     def _to_record(self) -> dict[str, Any]:
-        if self._has_labels:  # the model's record has the names of the labels
+        if self.booster_.target_names is not None:  # the model's record has the names of the labels
             return super()._to_record()
         return super()._to_record() | {"classes": labels_to_record(self.classes_)}
 
@@ -318,9 +306,18 @@ def _sample(
     return Sample(table, codes, labels.weights_by_class(weight, codes, by_class))
 
 
-def _decision(raw: FloatArray) -> FloatArray:
+def _classes_of(booster: Booster, raw: FloatArray) -> AnyArray:
+    """Return the predicted class of each row, or the indicators of several labels."""
+    found, classes = booster.from_raw(raw, "value"), booster.classes
+    return found if classes is None else classes[found]
+
+
+def _decision(booster: Booster, raw: FloatArray) -> FloatArray:
+    if booster.target_names is not None or len(raw) > 2:
+        return np.ascontiguousarray(raw.T)
     if len(raw) == 1:
         return raw[0]
-    if len(raw) == 2:
-        return raw[1] - raw[0]
-    return np.ascontiguousarray(raw.T)
+    if booster.objective == "one_vs_all":
+        # Log-odds of the two probabilities divided by their sum.
+        return np.logaddexp(0.0, -raw[0]) - np.logaddexp(0.0, -raw[1])
+    return raw[1] - raw[0]

@@ -37,10 +37,11 @@ def seed_of(random_state: int | np.random.RandomState | None) -> int:
     return int(random_state)
 
 
-def warn_about_names(X: Any, schema: Schema, name: str) -> None:
+def warn_about_names(X: Any, schema: Schema, name: str, stacklevel: int) -> None:
     """Warn, like scikit-learn, if only one of the training table and X has column names.
 
-    The warning points to the call of the public method, three frames up.
+    ``stacklevel`` counts the frames from the caller of this function to the caller of the
+    public method, to which the warning points.
     """
     named = _has_names(X)
     if named and not schema.named:
@@ -49,7 +50,7 @@ def warn_about_names(X: Any, schema: Schema, name: str) -> None:
         text = f"X does not have valid feature names, but {name} was fitted with feature names"
     else:
         return
-    warnings.warn(text, HedgerowWarning, stacklevel=5)
+    warnings.warn(text, HedgerowWarning, stacklevel=stacklevel + 1)
 
 
 def _has_names(X: Any) -> bool:

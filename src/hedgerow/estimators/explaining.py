@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.data import Table
+from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.explain.explanation import Explanation
 from hedgerow.explain.outputs import Outputs, read_outputs
 from hedgerow.explain.views import Request, explain_rows, named
@@ -171,6 +172,7 @@ class TreeExplanations(ABC):
         """Return Shapley values of rows, for importances."""
         return self._shapley(X, None, False, None, None, self.n_jobs if n_jobs is None else n_jobs)
 
+    @of_one_fit
     def _shapley(
         self,
         X: Any,

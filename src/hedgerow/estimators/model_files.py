@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.convert.writers.report import ExportFormat, ExportReport
 from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError, UnknownNameError
 from hedgerow.estimators.arguments import NamedArguments
+from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.io import load_model, save_model
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM
@@ -63,6 +64,7 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
         super().set_params(**params)
         return self
 
+    @of_one_fit
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a model file.
 

@@ -243,13 +243,12 @@ class HedgerowRanker(HedgerowEstimator):
             Scores have no unit and cannot be compared between queries.
         """
         booster = self._fitted_booster(X)
-        reader = type(self).__name__
-        raw = booster.raw_scores(X, n_jobs=self.n_jobs, reader=reader, offset=offset)
-        return booster.link(raw)
+        return booster.link(self._raw(booster, X, offset))
 
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
         """Yield the result of :meth:`predict` after each round."""
-        return (self.booster_.link(raw) for raw in self._staged_raw(X, offset))
+        booster = self._fitted_booster(X)
+        return map(booster.link, self._staged_raw(booster, X, offset))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, qid: Any = None) -> float:
         """Return the mean NDCG over the queries, without truncation.

@@ -30,6 +30,7 @@ from hedgerow.errors import DataError
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
+from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.objectives import Objective, make_objective, objective_for
 from hedgerow.params import (
     CHECKPOINT_SECONDS,
@@ -255,9 +256,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             quantiles, which ascend in each row.
         """
         booster = self._fitted_booster(X)
-        reader = type(self).__name__
-        raw = booster.raw_scores(X, n_jobs=self.n_jobs, reader=reader, offset=offset)
-        return booster.link(raw)
+        return booster.link(self._raw(booster, X, offset))
 
     def predict_distribution(self, X: Any) -> Distribution:
         """Predict the distribution of the target of each row.
@@ -314,6 +313,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         booster = self._fitted_booster(X)
         return booster.predict_survival_function(X, times, n_jobs=self.n_jobs, offset=offset)
 
+    @of_one_fit
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R2 of :meth:`predict`, or Harrell's concordance for times of events.
 
@@ -348,4 +348,5 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
 
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
         """Yield the result of :meth:`predict` after each round."""
-        return (self.booster_.link(raw) for raw in self._staged_raw(X, offset))
+        booster = self._fitted_booster(X)
+        return map(booster.link, self._staged_raw(booster, X, offset))

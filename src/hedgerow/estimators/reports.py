@@ -32,8 +32,6 @@ class FittedReports(BaseEstimator, ABC):
     """Mixin of the boosted estimators: attributes and reports that the booster provides."""
 
     booster_: Booster
-    n_iter_: int
-    evals_result_: dict[str, dict[str, list[float]]]
 
     @abstractmethod
     def _automatic(self) -> frozenset[str]:
@@ -65,7 +63,8 @@ class FittedReports(BaseEstimator, ABC):
             If the fit continued an ``init_model``, which parameters cannot describe.
         """
         check_is_fitted(self)
-        training = self.booster_.model.training
+        booster = self.booster_
+        training = booster.model.training
         params = self.get_params(deep=False)
         if training.get("init_rounds") and not params["warm_start"]:
             raise AttributeError(
@@ -76,10 +75,10 @@ class FittedReports(BaseEstimator, ABC):
         defaults = {
             name: parameter.default for name, parameter in signature(type(self)).parameters.items()
         }
-        inputs = self.booster_.model.inputs
+        inputs = booster.model.inputs
         has_statistics = inputs is not None and bool(inputs.statistics)
         return repeat_params(
-            params, defaults, self._automatic(), training, self.n_iter_, has_statistics
+            params, defaults, self._automatic(), training, booster.num_rounds, has_statistics
         )
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
@@ -104,14 +103,15 @@ class FittedReports(BaseEstimator, ABC):
     def oob_improvement_(self) -> FloatArray:
         """Reduction of the loss by each round, on the rows that the round left out."""
         check_is_fitted(self)
-        curves = self.evals_result_.get("out_of_bag")
+        booster = self.booster_
+        curves = booster.evals_result.get("out_of_bag")
         if curves is None:
             raise AttributeError(
                 "oob_improvement_ needs rows that rounds leave out: fit with oob_score=True, "
                 "subsample below 1 and boosting='gbdt'."
             )
-        first = self.booster_.model.training.get("init_rounds", 0)
-        return np.array(curves["improvement"][: self.n_iter_ - first])
+        first = booster.model.training.get("init_rounds", 0)
+        return np.array(curves["improvement"][: booster.num_rounds - first])
 
     @property
     def oob_score_(self) -> float:

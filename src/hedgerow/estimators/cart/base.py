@@ -35,6 +35,7 @@ from hedgerow.estimators.cart.training import (
 from hedgerow.estimators.cart.views import CartViews
 from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.explaining import TreeExplanations
+from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.growing.limits.constraints import read_signs
 from hedgerow.inspection.views import Inspected
 from hedgerow.kernels.cart.impurity import GINI, POISSON, SQUARED_ERROR
@@ -99,6 +100,7 @@ class CartEstimator(
         tags.target_tags.required = True
         return tags
 
+    @of_one_fit
     def _inspected(self) -> Inspected:
         """Return the tree as a model whose raw scores are predictions or probabilities."""
         check_is_fitted(self)
@@ -302,9 +304,10 @@ class CartEstimator(
         check_is_fitted(self, "tree_")
         schema = self.tree_.schema
         if type(X) is not np.ndarray or schema.named:
-            warn_about_names(X, schema, type(self).__name__)
+            warn_about_names(X, schema, type(self).__name__, stacklevel=5)
         return dense_table(read_any(X, schema, reader=type(self).__name__))
 
+    @of_one_fit
     def apply(self, X: Any) -> IntArray:
         """Return the leaf that each row reaches.
 
@@ -323,6 +326,7 @@ class CartEstimator(
         table = self._read(X)
         return self.tree_.apply(table, resolve_threads(self.n_jobs))
 
+    @of_one_fit
     def decision_path(self, X: Any) -> csr_matrix:
         """Return the nodes on the path of each row.
 
@@ -374,6 +378,7 @@ class CartEstimator(
         check_is_fitted(self, "tree_")
         return self.tree_.feature_importances()
 
+    @of_one_fit
     def split_table(
         self,
         node: int,

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.boosting.row_data.classes import labels_from_record, labels_to_record
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators.model_files import from_json, to_json
+from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.io.training_record import is_count
 from hedgerow.model.cart_tree import CartTree
 from hedgerow.threads import resolve_threads
@@ -26,6 +27,7 @@ class CartFiles(BaseEstimator):
     max_features_: int
     n_jobs: int | None
 
+    @of_one_fit
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a file, which is safe to load (docs/trees.md).
 

@@ -19,6 +19,7 @@ from hedgerow.estimators import labels
 from hedgerow.estimators.cart.base import CartEstimator, columns_of, dense_table
 from hedgerow.estimators.cart.training import CartSample
 from hedgerow.estimators.classifier import ClassWeight
+from hedgerow.estimators.snapshots import of_one_fit
 
 LARGEST_SPREAD = 1e100
 """Largest difference of regression targets, because impurities contain their squares."""
@@ -196,6 +197,7 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
         ends = np.cumsum(self.n_classes_)[:-1]
         return np.split(self.tree_.value, ends, axis=1)
 
+    @of_one_fit
     def predict(self, X: Any) -> AnyArray:
         """Predict the most probable class of each row; ties go to the first class.
 
@@ -214,6 +216,7 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
         parts = zip(self.classes_, self._shares(), strict=True)
         return np.stack([known[share.argmax(axis=1)[leaf]] for known, share in parts], axis=1)
 
+    @of_one_fit
     def predict_proba(self, X: Any) -> Any:
         """Predict the probability of each class: its fraction of the weight of the leaf.
 
@@ -250,7 +253,7 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
         """Return the logarithm of :meth:`predict_proba`."""
         found = self.predict_proba(X)
         with np.errstate(divide="ignore"):
-            return [np.log(part) for part in found] if self.n_outputs_ > 1 else np.log(found)
+            return [np.log(part) for part in found] if isinstance(found, list) else np.log(found)
 
     def _target(self, y: Any, n_rows: int) -> tuple[FloatArray, int]:
         check_is_fitted(self, "tree_")
@@ -389,6 +392,7 @@ class CARTRegressor(RegressorMixin, CartEstimator):
         n_columns = 1 if target.ndim == 1 else target.shape[1]
         return self._adopt(CartSample(table, target, weight, n_columns), 0)
 
+    @of_one_fit
     def predict(self, X: Any) -> FloatArray:
         """Predict the mean of the leaf of each row; with ``"absolute_error"`` the median.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.model.cart_tree import CartTree
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class CartViews:
     tree_: CartTree
     n_outputs_: int
 
+    @of_one_fit
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the tree as JSON, with the keys of :mod:`hedgerow.io.json_form`.
 
@@ -34,6 +36,7 @@ class CartViews:
         check_is_fitted(self, "tree_")
         return document_text(tree_document(self.tree_, vars(self).get("classes_")), indent)
 
+    @of_one_fit
     def to_text(self, max_depth: int | None = None) -> str:
         """Draw the tree with characters (:func:`hedgerow.plot.tree_text`).
 
@@ -43,6 +46,7 @@ class CartViews:
 
         return tree_text(self._drawing(), max_depth=max_depth, schema=self.tree_.schema)
 
+    @of_one_fit
     def to_rules(self) -> list[str]:
         """Write the tree as rules, one for each leaf (:func:`hedgerow.plot.tree_rules`).
 
@@ -53,12 +57,14 @@ class CartViews:
 
         return tree_rules(self._drawing(), schema=self.tree_.schema)
 
+    @of_one_fit
     def to_dot(self, max_depth: int | None = None) -> str:
         """Write the tree in the language of Graphviz (:func:`hedgerow.plot.tree_dot`)."""
         from hedgerow.plot import tree_dot
 
         return tree_dot(self._drawing(), max_depth=max_depth, schema=self.tree_.schema)
 
+    @of_one_fit
     def plot_tree(self, ax: Axes | None = None, *, max_depth: int | None = None) -> Axes:
         """Draw the tree with matplotlib (:func:`hedgerow.plot.plot_tree`)."""
         from hedgerow.plot import plot_tree

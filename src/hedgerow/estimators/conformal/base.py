@@ -26,6 +26,7 @@ from hedgerow.boosting.row_data.targets import has_columns, one_column
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.estimators.common import seed_of
 from hedgerow.estimators.conformal.scores import Calibration, check_enough, read_groups
+from hedgerow.estimators.snapshots import in_one_assignment
 from hedgerow.objectives.distributions.predicted import check_level
 
 Rows = npt.NDArray[np.intp]
@@ -213,6 +214,7 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
             validate_data(self, X, skip_check_array=True, reset=False)
         return int(_num_samples(X))
 
+    @in_one_assignment
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None) -> Self:
         """Train the model and calibrate it.
 
@@ -260,6 +262,7 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
     def _fit_model(self, data: LabelledRows) -> None:
         self.estimator_ = self._fitted(own(self._inner()), data)
 
+    @in_one_assignment
     def calibrate(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None) -> Self:
         """Calibrate a fitted model on rows that it was not trained on.
 

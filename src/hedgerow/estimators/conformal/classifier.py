@@ -36,6 +36,7 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.classifier import HedgerowClassifier
 from hedgerow.estimators.conformal.base import ConformalEstimator
+from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.params import Interval
 
 ClassMethod = Literal["lac", "aps", "raps"]
@@ -184,18 +185,21 @@ class ConformalClassifier(ClassifierMixin, ConformalEstimator):
         np.put_along_axis(scores, order, found, axis=1)
         return scores
 
+    @of_one_fit
     def predict(self, X: Any) -> AnyArray:
         """Return the most probable class of each row, shape (n_rows,)."""
         self._ready(X)
         found: AnyArray = self.estimator_.predict(X)
         return found
 
+    @of_one_fit
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of ``estimator_``, float64 (n_rows, n_classes)."""
         self._ready(X)
         found: FloatArray = self.estimator_.predict_proba(X)
         return found
 
+    @of_one_fit
     def predict_set(
         self,
         X: Any,

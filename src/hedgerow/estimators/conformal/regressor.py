@@ -45,6 +45,7 @@ from hedgerow.estimators.conformal.scores import (
 )
 from hedgerow.estimators.cross import cross_fit
 from hedgerow.estimators.regressor import HedgerowRegressor
+from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.objectives.catalogue import DISTRIBUTIONAL
 
 RegressionMethod = Literal["split", "normalized", "cqr", "cv_plus"]
@@ -292,6 +293,7 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
         low, high, unit = self._band(X)
         return np.maximum(low - y, y - high) / unit
 
+    @of_one_fit
     def predict(self, X: Any) -> FloatArray:
         """Return the predictions of ``estimator_``; for ``"cqr"`` the median.
 
@@ -310,6 +312,7 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
             return found[:, middle] if found.shape[1] % 2 else 0.5 * found[:, [0, -1]].sum(axis=1)
         return self._predicted(self.estimator_, X)
 
+    @of_one_fit
     def predict_interval(
         self,
         X: Any,

@@ -1,0 +1,54 @@
+"""Fitted attributes of one fit, also while another thread fits the same estimator.
+
+A fit replaces all attributes of its estimator in one assignment (:func:`in_one_assignment`
+makes it so).  A method that reads several of them reads a copy of the estimator
+(:func:`of_one_fit`), because a fit may end between two reads.  The methods of boosted
+estimators that predict need no copy: they read one attribute, ``booster_``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Estimator = TypeVar("_Estimator")
+
+
+def snapshot(estimator: _Estimator) -> _Estimator:
+    """Return a shallow copy: it keeps its attributes when the estimator is fitted again."""
+    found = object.__new__(type(estimator))
+    found.__dict__ = dict(vars(estimator))
+    return found
+
+
+def of_one_fit(
+    method: Callable[Concatenate[_Estimator, _P], _T],
+) -> Callable[Concatenate[_Estimator, _P], _T]:
+    """Decorate a method that reads several fitted attributes: it reads those of one fit."""
+
+    @functools.wraps(method)
+    def on_snapshot(estimator: _Estimator, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return method(snapshot(estimator), *args, **kwargs)
+
+    return cast(Callable[Concatenate[_Estimator, _P], _T], on_snapshot)
+
+
+def in_one_assignment(
+    fit: Callable[Concatenate[_Estimator, _P], _T],
+) -> Callable[Concatenate[_Estimator, _P], _T]:
+    """Decorate a ``fit`` method: fitted attributes appear together, or not at all if it fails."""
+
+    @functools.wraps(fit)
+    def fit_copy(estimator: Any, *args: _P.args, **kwargs: _P.kwargs) -> Any:
+        made = snapshot(estimator)
+        fit(made, *args, **kwargs)
+        estimator.__dict__ = vars(made) | estimator.get_params(deep=False)
+        return estimator
+
+    return cast(Callable[Concatenate[_Estimator, _P], _T], fit_copy)
+
+
+__all__ = ["in_one_assignment", "of_one_fit", "snapshot"]
