@@ -24,7 +24,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.usage import UsageError
-from hedgerow.data.sources.facts import LARGEST_EXACT
+from hedgerow.data.reading.columns import LARGEST_EXACT
 from hedgerow.errors import DataError, StorageError, did_you_mean
 
 CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")

@@ -19,6 +19,7 @@ rounded up, an integer to the next float64 and a float to the next integer, so t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,11 @@ from hedgerow.kernels.tables.keys import keys_of_floats
 
 _FEW_ROWS = 64
 """Up to this many rows, :func:`stack` converts columns of the same type together."""
-_LARGEST_INT = np.iinfo(np.int64).max
+LARGEST_INT = int(np.iinfo(np.int64).max)
+"""Largest integer that an int64 key holds; the smallest is ``MISSING_KEY + 1``."""
+
+LARGEST_EXACT = 2**53
+"""Largest magnitude up to which float64 represents every integer exactly."""
 
 
 def plain_numbers(values: AnyArray, names: Sequence[str]) -> AnyArray:
@@ -81,7 +86,7 @@ def text_message(name: str, type_name: object, *, named: bool = False) -> str:
 
 def _int64(values: AnyArray, names: Sequence[str]) -> IntArray:
     if values.dtype.kind == "u":
-        _refuse(values > np.uint64(_LARGEST_INT), values, names)
+        _refuse(values > np.uint64(LARGEST_INT), values, names)
     else:
         _refuse_lowest(values, names)
     return np.require(values, dtype=np.int64, requirements="A")
@@ -95,10 +100,30 @@ def _refuse_lowest(values: AnyArray, names: Sequence[str]) -> None:
 def _refuse(bad: AnyArray, values: AnyArray, names: Sequence[str]) -> None:
     if bad.any():
         row, column = (int(index) for index in np.argwhere(bad)[0])
-        raise DataError(
-            f"column {names[column]!r} holds {values[row, column]} (row {row}); integers must "
-            f"lie from {MISSING_KEY + 1} to {_LARGEST_INT}: convert the column to float64."
-        )
+        raise out_of_range(names[column], values[row, column], row)
+
+
+def is_exact(number: int | np.integer[Any]) -> bool:
+    """Whether float64 holds an integer exactly."""
+    try:
+        return int(float(number)) == int(number)
+    except OverflowError:
+        return False
+
+
+def shown(number: int | np.integer[Any]) -> str:
+    """Return an integer for an error message; Python writes only 4300 digits."""
+    if isinstance(number, int) and number.bit_length() > 200:
+        return f"an integer of {number.bit_length()} bits"
+    return str(number)
+
+
+def out_of_range(name: str, value: int | np.integer[Any], row: int) -> DataError:
+    """Return the error for an integer that no int64 key can hold."""
+    return DataError(
+        f"column {name!r} holds {shown(value)} (row {row}); integers must lie from "
+        f"{MISSING_KEY + 1} to {LARGEST_INT}: convert the column to float64."
+    )
 
 
 def with_missing(column: AnyArray, missing: AnyArray) -> AnyArray:
@@ -176,7 +201,7 @@ def _as_ints(column: AnyArray) -> IntArray:
     whole = np.ceil(column.astype(np.float64))
     inside = (whole < 2.0**63) & (whole > -(2.0**63))
     keys = np.where(inside, whole, 0.0).astype(np.int64)
-    keys[whole >= 2.0**63] = _LARGEST_INT
+    keys[whole >= 2.0**63] = LARGEST_INT
     keys[whole <= -(2.0**63)] = MISSING_KEY + 1
     keys[np.isnan(whole)] = MISSING_KEY
     return keys

@@ -7,16 +7,24 @@ next table might read them differently.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray
+from hedgerow.arrays import MISSING_KEY, AnyArray
 from hedgerow.data.categories.columns import PlainOrEncoded, encode_texts
-from hedgerow.data.reading.columns import plain_numbers, with_missing
+from hedgerow.data.reading.columns import (
+    LARGEST_EXACT,
+    LARGEST_INT,
+    is_exact,
+    out_of_range,
+    plain_numbers,
+    shown,
+    with_missing,
+)
 from hedgerow.errors import DataError, DataTypeError
 
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")  # None, pandas.NA, pandas.NaT
@@ -54,7 +62,11 @@ def read_objects(column: AnyArray, name: str) -> PlainOrEncoded:
     present = items if missing is None else _present(items, missing)
     if not present:
         return np.full(len(items), np.nan)
-    values = _array(present, sort, name)
+    if sort == "numbers":
+        rows = range(len(items)) if missing is None else np.flatnonzero(~missing).tolist()
+        values = _numbers(present, rows, name)
+    else:
+        values = _moments(present, sort)
     if missing is None:
         return plain_numbers(values[:, None], [name])[:, 0]
     all_rows = np.zeros((len(items), 1), dtype=values.dtype)
@@ -135,20 +147,46 @@ def _cure(item: Any) -> str:
     return "Convert the column to numbers or text, or drop it."
 
 
-def _array(items: Sequence[Any], sort: str, name: str) -> AnyArray:
-    """Convert items of one sort to a typed array."""
+def _moments(items: Sequence[Any], sort: str) -> AnyArray:
+    """Convert dates, durations or times to an array."""
     if sort == "dates":
         return np.array([_utc(item) for item in items], dtype="M8[us]")
     if sort == "durations":
         return np.array(items, dtype="m8[us]")
-    if sort == "times":
-        return np.array([_microseconds(item) for item in items])
+    return np.array([_microseconds(item) for item in items])
+
+
+def _numbers(items: Sequence[Any], rows: Sequence[int], name: str) -> AnyArray:
+    """Convert numbers to an array; ``rows`` holds their row numbers, for error messages.
+
+    Raises
+    ------
+    DataError
+        If neither int64 nor float64 holds every integer exactly.
+    """
     found: AnyArray = np.array([float(x) if isinstance(x, Decimal) else x for x in items])
-    if found.dtype.kind == "O":
-        raise DataError(
-            f"column {name!r} holds integers of more than 64 bits: convert it to float64."
-        )
-    return found
+    if found.dtype.kind in "biu":
+        return found
+    whole = [isinstance(x, int | np.integer) for x in items]  # bool is an int
+    if all(whole):
+        for row, item in zip(rows, items, strict=True):
+            if not MISSING_KEY < item <= LARGEST_INT:
+                raise out_of_range(name, item, row)
+        return np.array(items, dtype=np.int64)
+    if found.dtype.kind == "O":  # integers beyond 64 bits
+        large: Iterable[int] = range(len(items))
+    else:
+        large = np.flatnonzero(np.abs(found) >= LARGEST_EXACT).tolist()
+    for k in large:
+        if whole[k] and not is_exact(items[k]):
+            other = whole.index(False)
+            raise DataError(
+                f"column {name!r} holds {shown(items[k])} (row {rows[k]}), which "
+                f"float64 cannot hold, but also {items[other]!r} (row {rows[other]}), a "
+                f"{type(items[other]).__name__}: convert the column to float64, which rounds, or "
+                "to text."
+            )
+    return found.astype(np.float64) if found.dtype.kind == "O" else found
 
 
 def _utc(item: Any) -> Any:

@@ -33,7 +33,9 @@ from hedgerow.data.categories.columns import (
 )
 from hedgerow.data.categories.levels import UNKNOWN_CODE
 from hedgerow.data.reading.columns import (
+    LARGEST_EXACT,
     as_floats,
+    is_exact,
     plain_numbers,
     stack,
     text_message,
@@ -304,6 +306,8 @@ def _as_array(X: Any) -> AnyArray:
         if array.dtype.kind == "U" and not isinstance(X, np.ndarray):
             # NumPy converts numbers beside text to text: keep their types.
             return np.asarray(X, dtype=object)
+        if isinstance(X, list | tuple) and _has_rounded(X, array):
+            return np.asarray(X, dtype=object)
         return array
     except (ValueError, TypeError) as error:
         _refuse_nested(X)
@@ -311,6 +315,15 @@ def _as_array(X: Any) -> AnyArray:
             f"X cannot be read as a table ({error}): give an array, a data frame, or a list "
             "of rows of one length."
         ) from error
+
+
+def _has_rounded(X: Any, array: AnyArray) -> bool:
+    """Whether NumPy has rounded an integer in a list of rows: it does beside floats."""
+    if array.dtype != _FLOAT64 or array.ndim != 2:
+        return False
+    large = np.argwhere(np.abs(array) >= LARGEST_EXACT).tolist()
+    cells = (X[row][column] for row, column in large)
+    return any(isinstance(cell, int | np.integer) and not is_exact(cell) for cell in cells)
 
 
 def _refuse_nested(X: Any) -> None:

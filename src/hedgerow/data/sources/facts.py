@@ -17,12 +17,10 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.data.categories.columns import Encoded
 from hedgerow.data.categories.levels import is_missing
+from hedgerow.data.reading.columns import LARGEST_EXACT
 from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError, DataTypeError
-
-LARGEST_EXACT = 2**53
-"""Largest magnitude up to which float64 represents every integer exactly."""
 
 _CATEGORIES = "categories of numbers"
 
