@@ -9,6 +9,7 @@ Categorical columns are encoded by the values of their dictionary, whatever its 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
@@ -30,6 +31,7 @@ from hedgerow.errors import (
     DataError,
     DataTypeError,
     HedgerowError,
+    HedgerowWarning,
     ParameterError,
     did_you_mean,
 )
@@ -111,6 +113,24 @@ def _labels(X: object) -> list[Any] | None:
     if hasattr(X, "column_names"):  # pyarrow
         return list(X.column_names)
     return list(X.columns) if hasattr(X, "iloc") and hasattr(X, "columns") else None
+
+
+def warn_of_labels(frame: Frame) -> None:
+    """Warn if labels that are no text suggest an order of the columns, which has no effect.
+
+    The labels 0, 1, 2, ... are those of a frame made from an array.
+    """
+    labels = list(frame.native.columns)
+    if frame.named or labels == list(range(len(labels))):
+        return
+    shown = ", ".join(map(repr, labels[:3])) + ", ..." * (len(labels) > 3)
+    warnings.warn(
+        f"the labels of the columns of X are no text ({shown}): columns are matched by position, "
+        "whatever their labels. To match them by name, make the labels text: "
+        "X.columns = list(map(str, X.columns)).",
+        HedgerowWarning,
+        stacklevel=2,
+    )
 
 
 def in_order(frame: Frame, schema: Schema) -> Frame:

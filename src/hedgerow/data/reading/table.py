@@ -236,11 +236,12 @@ def _read_any(
     if not isinstance(X, (np.ndarray, list, tuple)):
         if schema is not None and schema.named and (found := read_short(X, schema.names)):
             return found, schema.names
-        from hedgerow.data.reading.frames import as_frame, in_order, read_columns
+        from hedgerow.data.reading.frames import as_frame, in_order, read_columns, warn_of_labels
 
         frame = as_frame(X)
         if frame is not None:
             check_shape(frame.native.shape)
+            warn_of_labels(frame)
             if schema is not None:
                 frame = in_order(frame, schema)
                 check_n_features(len(frame.names), schema, reader)

@@ -30,7 +30,7 @@ from hedgerow.arrays import AnyArray
 from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, plain_of
 from hedgerow.data.categories.levels import is_missing
 from hedgerow.data.reading.columns import with_missing
-from hedgerow.data.reading.frames import as_frame, read_series
+from hedgerow.data.reading.frames import as_frame, read_series, warn_of_labels
 from hedgerow.data.reading.objects import sort_of
 from hedgerow.data.reading.rows import is_named, named_columns, read_column
 from hedgerow.data.schema import default_names
@@ -136,6 +136,7 @@ def read_columns(X: Any, wanted: Sequence[str] | None = None) -> Columns:
     if not isinstance(X, np.ndarray | list | tuple):
         frame = as_frame(X)
         if frame is not None:
+            warn_of_labels(frame)
             # Look up by label: pandas labels may be numbers.
             series = zip(frame.native.iter_columns(), frame.names, strict=True)
             read = {name: _of_series(s, name) for s, name in series if _is_wanted(name, wanted)}
