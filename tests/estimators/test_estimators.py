@@ -192,7 +192,7 @@ def test_balanced_classes_weigh_the_same() -> None:
         ({1: 0.0}, "class 1 has 0.0"),
         ({0: -1.0}, "class 0 has -1.0"),
         ({1: np.nan}, "class 1 has nan"),
-        ({1: "much"}, "class_weight must map classes to numbers"),
+        ({1: "much"}, "class_weight must be a number greater"),
     ],
 )
 def test_wrong_class_weight_is_named(class_weight, words) -> None:

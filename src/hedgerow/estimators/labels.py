@@ -10,12 +10,14 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_finite, check_length, check_weight
 from hedgerow.boosting.row_data.classes import indices_of, labels_from_record
-from hedgerow.boosting.row_data.targets import one_column
+from hedgerow.boosting.row_data.targets import one_column, target_column
 from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.params import Interval
 
 if TYPE_CHECKING:
     from hedgerow.boosting.resume.continuing import Start
 
+_CLASS_WEIGHT = Interval(0.0, np.inf, low_open=True, high_open=True)
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 
 
@@ -32,25 +34,46 @@ def read_labels(y: Any, n_rows: int, name: str, reader: str) -> AnyArray:
 
     Raises
     ------
-    DataError, DataTypeError, ValueError
-        For missing or continuous labels, or a wrong number of them; scikit-learn's
-        ``ValueError`` for a wrong shape.
+    DataError, DataTypeError
+        For missing or continuous labels, a wrong number of them, or a wrong shape.
     """
-    from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import column_or_1d
-
     if y is None:
         raise DataError(
             f"This {reader} estimator requires {name} to be passed, but the target {name} is None."
         )
-    labels: AnyArray = column_or_1d(_plain(one_column(y)), warn=True)
+    labels = target_column(_plain(one_column(y)), name)
     check_length(len(labels), n_rows, name)
     if labels.dtype.kind == "f":
         check_finite(labels, name)
     if labels.dtype.kind == "O":
         _refuse_missing(labels, name)
-    check_classification_targets(labels)
+    _check_classes(labels, name, reader)
     return labels
+
+
+def _check_classes(labels: AnyArray, name: str, reader: str) -> None:
+    """Raise ``DataError`` for labels that are no classes, beginning like scikit-learn."""
+    from sklearn.utils.multiclass import type_of_target
+
+    try:
+        kind = type_of_target(labels, input_name=name)
+    except TypeError:
+        kind = "bytes"
+    if kind in ("binary", "multiclass"):
+        return
+    if kind != "continuous":
+        raise DataError(
+            f"Unknown label type: {kind}. {name} of a {reader} must hold classes: text, integers, "
+            f"booleans, or floats that are integers; row 0 has {labels[0]!r}, an object of type "
+            f"{type(labels[0]).__name__}. Convert it, for example by {name}.astype(str)."
+        )
+    row = int(np.argmax(labels != np.floor(labels)))
+    other = reader.replace("Classifier", "Regressor")
+    raise DataError(
+        f"Unknown label type: {kind}. {name} of a {reader} must hold classes: text, integers, "
+        f"booleans, or floats that are integers; row {row} has {labels[row]:g}. Use a {other} to "
+        "predict numbers, or convert the values to classes."
+    )
 
 
 def _plain(y: Any) -> Any:
@@ -211,14 +234,11 @@ def class_weights(
         raise ParameterError(
             f"class_weight names {unknown[0]!r}, which is not in y; classes: {labels[:20]}."
         )
-    try:
-        weights = np.array([float(class_weight.get(label, 1.0)) for label in labels])
-    except (TypeError, ValueError) as error:
-        raise ParameterError(f"class_weight must map classes to numbers: {error}.") from None
-    if not (np.isfinite(weights).all() and (weights > 0.0).all()):
-        wrong = labels[int(np.argmin(np.where(np.isfinite(weights), weights, -1.0)))]
-        raise ParameterError(
-            f"class_weight must be greater than 0 and finite, but class {wrong!r} "
-            f"has {class_weight[wrong]!r}. To ignore a class, leave its rows out."
-        )
-    return weights
+    for label in labels:
+        value = class_weight.get(label, 1.0)
+        if value not in _CLASS_WEIGHT:
+            raise ParameterError(
+                f"class_weight must be a number greater than 0 and finite, but class {label!r} "
+                f"has {value!r}. To ignore a class, leave its rows out."
+            )
+    return np.array([float(class_weight.get(label, 1.0)) for label in labels])

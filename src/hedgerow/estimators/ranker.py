@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Sample, check_vector, check_weight
 from hedgerow.boosting.row_data.offsets import Offsets
 from hedgerow.boosting.row_data.positions import read_position
 from hedgerow.boosting.row_data.queries import read_qid, require_queries, weight_of_rows
-from hedgerow.boosting.row_data.targets import one_column
+from hedgerow.boosting.row_data.targets import target_column
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
 from hedgerow.data import AnyTable, read_any
 from hedgerow.errors import DataError
@@ -209,7 +209,7 @@ class HedgerowRanker(HedgerowEstimator):
         n_rows, weight = table.n_rows, called("sample_weight")
         return Sample(
             table,
-            check_vector(column_or_1d(one_column(rows.y), warn=True), n_rows, called("y")),
+            check_vector(target_column(rows.y, called("y")), n_rows, called("y")),
             check_weight(weight_of_rows(rows.weight, rows.qid, n_rows, weight), n_rows, weight),
             query=_queries(rows.qid, n_rows, called("qid"), "fit"),
         )
@@ -275,7 +275,7 @@ class HedgerowRanker(HedgerowEstimator):
     def _score_of(self, prediction: FloatArray, y: Any, sample_weight: Any, qid: Any) -> float:
         """Return the mean NDCG of rows with these scores."""
         n_rows = len(prediction)
-        target = check_vector(column_or_1d(one_column(y), warn=True), n_rows, "y")
+        target = check_vector(target_column(y), n_rows, "y")
         weight = check_weight(weight_of_rows(sample_weight, qid, n_rows), n_rows)
         query = _queries(qid, n_rows, "qid", "score")
         if weight is not None and not weight.all():

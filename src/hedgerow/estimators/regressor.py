@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import column_or_1d
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.sample import Sample, check_vector, check_weight
@@ -19,10 +18,10 @@ from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import (
     Targets,
     has_columns,
-    one_column,
     read_targets,
     refuse_for_several,
     same_targets,
+    target_column,
 )
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
 from hedgerow.data import Schema, read_any
@@ -47,7 +46,7 @@ def _skill_of_quantiles(
     """Return the mean D2 of the columns of a prediction, one for each quantile."""
     from hedgerow.metrics.regression import skill_of_pinball
 
-    target = check_vector(column_or_1d(one_column(y)), len(prediction), "y")
+    target = check_vector(target_column(y), len(prediction), "y")
     weight = check_weight(sample_weight, len(prediction))
     scores = [
         skill_of_pinball(level)(target, prediction[:, k], weight) for k, level in enumerate(levels)
@@ -238,7 +237,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             return Targets(times, None)
         if has_columns(y):
             return read_targets(y, n_rows, name)
-        return Targets(check_vector(column_or_1d(one_column(y), warn=True), n_rows, name), None)
+        return Targets(check_vector(target_column(y, name), n_rows, name), None)
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
         """Predict the target of each row.

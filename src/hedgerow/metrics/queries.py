@@ -85,7 +85,7 @@ def query_weights(queries: QueryRows, weight: FloatArray | None) -> FloatArray |
 def checked_gains(given: Any) -> tuple[float, ...]:
     """Return ``label_gain`` as non-decreasing numbers, or raise ``ParameterError``."""
     try:
-        gains = tuple(float(gain) for gain in given if not isinstance(gain, bool))
+        gains = tuple(float(gain) for gain in given if not isinstance(gain, bool | str | bytes))
         right = len(gains) == len(given) > 0 and not isinstance(given, str)
     except (TypeError, ValueError):
         right, gains = False, ()

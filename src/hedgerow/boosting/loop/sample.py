@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,9 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data import AnyTable, SparseTable, Table, UnknownPolicy, drop_unused_levels, recode
 from hedgerow.errors import DataError, DataTypeError
+
+_MISSING_TYPES = ("NoneType", "NAType", "NaTType")
+_COMPLEX = (complex, np.complexfloating)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,7 +169,7 @@ def check_vector(values: Any, n_rows: int, name: str) -> FloatArray:
     DataError
         If the length differs from ``n_rows``, or values are NaN or infinite.
     """
-    array = _numbers(values, name)
+    array = numbers_of_rows(values, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -207,7 +211,7 @@ def check_weight(weight: Any, n_rows: int, name: str = "sample_weight") -> Float
     """
     if weight is None:
         return None
-    array = _numbers(weight, name)
+    array = numbers_of_rows(weight, name)
     if array.ndim != 1:
         raise DataError(f"{name} must be 1D with one weight for each row, got {array.ndim}D.")
     check_length(len(array), n_rows, name)
@@ -248,7 +252,7 @@ def check_offset(
     """
     if offset is None:
         return None
-    array = _numbers(offset, name)
+    array = numbers_of_rows(offset, name)
     table = array[:, None] if array.ndim == 1 else array
     if table.shape != (n_rows, n_outputs):
         raise DataError(
@@ -263,13 +267,80 @@ def check_offset(
     return np.ascontiguousarray(table.T)
 
 
-def _numbers(values: Any, name: str) -> FloatArray:
-    array: AnyArray = np.asarray(values)
-    if array.dtype.kind == "c":
-        raise DataError(f"Complex data not supported: {name} is {array.dtype}.")
+def values_of_rows(values: Any, name: str) -> AnyArray:
+    """Convert ``values`` to an array of any type with an axis for the rows.
+
+    Raises
+    ------
+    DataTypeError
+        If they are no sequence: a name, a number, a dict.
+    DataError
+        If they are complex, or rows differ in length.
+    """
+    if not isinstance(values, str | bytes | Mapping):
+        try:
+            array: AnyArray = np.asarray(values)
+        except ValueError as error:
+            raise DataError(
+                f"{name} must hold one value for each row, but its entries differ in length "
+                f"({error})."
+            ) from error
+        if array.dtype.kind == "c" or any(issubclass(kind, _COMPLEX) for kind in _types(array)):
+            raise DataError(f"Complex data not supported: {name} is {array.dtype}.")
+        if array.ndim > 0:
+            return array
+    hint = ""
+    if isinstance(values, str):
+        hint = f" To use a column of X, pass its values, such as X[{values[:60]!r}]."
+    raise DataTypeError(
+        f"{name} must be an array, a column of a frame, or a list with one value for each row; "
+        f"got {_brief(values)}.{hint}"
+    )
+
+
+def _brief(values: Any) -> str:
+    shown = repr(values)
+    return f"{shown[:60]}{'...' * (len(shown) > 60)} ({type(values).__name__})"
+
+
+def _types(array: AnyArray) -> set[type]:
+    """Return the types of the items of an array of objects; of other arrays none."""
+    return set(map(type, array.ravel().tolist())) if array.dtype.kind == "O" else set()
+
+
+def numbers_of_rows(values: Any, name: str) -> FloatArray:
+    """Convert ``values`` to float64 of any shape with an axis for the rows.
+
+    Missing values become NaN.
+
+    Raises
+    ------
+    DataTypeError
+        If they are not numbers; the message names the first row.
+    """
+    array = values_of_rows(values, name)
     if array.dtype.kind not in "biufO":
         raise DataTypeError(f"{name} must hold numbers, got {array.dtype}.")
-    try:
-        return np.ascontiguousarray(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataTypeError(f"{name} must hold numbers: {error}.") from error
+    if not any(issubclass(kind, str | bytes) for kind in _types(array)):
+        try:
+            return np.ascontiguousarray(array, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            pass  # the loop below finds the item, or only missing values
+    items = array.ravel().tolist()
+    found = np.empty(len(items))
+    width = len(items) // max(len(array), 1)
+    for k, item in enumerate(items):
+        try:
+            found[k] = np.nan if type(item).__name__ in _MISSING_TYPES else _number(item)
+        except (TypeError, ValueError, OverflowError):
+            raise DataTypeError(
+                f"{name} must hold numbers, but row {k // width} has {_brief(item)}: convert it."
+            ) from None
+    return found.reshape(array.shape)
+
+
+def _number(item: Any) -> float:
+    """Convert a number, which text is not, even if Python could parse it."""
+    if isinstance(item, str | bytes):
+        raise TypeError
+    return float(item)

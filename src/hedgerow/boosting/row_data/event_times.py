@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.loop.sample import check_length, check_vector
+from hedgerow.boosting.loop.sample import check_length, check_vector, numbers_of_rows
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.errors import DataError, DataTypeError
 
@@ -235,10 +235,9 @@ def _intervals(lower: _Column, upper: _Column, name: str) -> FloatArray:
             raise DataTypeError(
                 f"{name} ({end.name}) is an end of intervals, but holds booleans: give numbers."
             )
-    try:
-        ends = np.column_stack([lower.values, upper.values]).astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataTypeError(f"{name} must hold numbers: {error}.") from error
+    ends = np.column_stack(
+        [numbers_of_rows(end.values, f"{name} ({end.name})") for end in (lower, upper)]
+    )
     if np.isnan(ends).any():
         row = int(np.argmax(np.isnan(ends).any(axis=1)))
         raise DataError(

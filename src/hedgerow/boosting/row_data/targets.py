@@ -6,8 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.sample import check_finite, check_length, check_vector
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.loop.sample import (
+    check_finite,
+    check_length,
+    check_vector,
+    values_of_rows,
+)
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, ParameterError
@@ -42,6 +47,25 @@ def has_columns(y: Any) -> bool:
 def one_column(y: Any) -> Any:
     """Return a sparse target of one column as an array; other targets unchanged."""
     return y.toarray().reshape(-1) if is_sparse(y) and y.shape[-1] == 1 else y
+
+
+def target_column(y: Any, name: str = "y") -> AnyArray:
+    """Return one target as an array of one axis.
+
+    Like scikit-learn, this warns of a table of one column.
+
+    Raises
+    ------
+    DataTypeError, DataError
+        If y is no array, column or list, or has several columns.
+    """
+    from sklearn.utils.validation import column_or_1d
+
+    array = values_of_rows(one_column(y), name)
+    if array.ndim > 2 or (array.ndim == 2 and array.shape[1] != 1):
+        raise DataError(f"{name} should be a 1d array, got an array of shape {array.shape}.")
+    found: AnyArray = column_or_1d(array, warn=True)
+    return found
 
 
 def read_targets(y: Any, n_rows: int, name: str = "y") -> Targets:

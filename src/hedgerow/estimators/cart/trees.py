@@ -7,12 +7,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_vector, check_weight
 from hedgerow.boosting.row_data.classes import indices_of
-from hedgerow.boosting.row_data.targets import has_columns, one_column, read_targets
+from hedgerow.boosting.row_data.targets import has_columns, read_targets, target_column
 from hedgerow.data import Table, read_any
 from hedgerow.errors import DataError, ParameterError, shown_name
 from hedgerow.estimators import labels
@@ -416,7 +416,7 @@ class CARTRegressor(RegressorMixin, CartEstimator):
         if has_columns(y):
             target = read_targets(y, n_rows, "y").values
             return np.stack([self._checked(target[:, t]) for t in range(target.shape[1])], 1), 0
-        return self._checked(check_vector(column_or_1d(one_column(y), warn=True), n_rows, "y")), 0
+        return self._checked(check_vector(target_column(y), n_rows, "y")), 0
 
     def _checked(self, target: FloatArray) -> FloatArray:
         """Check the range of a target, and its sign for ``"poisson"``; return the target."""

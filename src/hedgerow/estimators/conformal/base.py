@@ -15,14 +15,13 @@ from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.validation import (
     _num_samples,
     check_is_fitted,
-    column_or_1d,
     has_fit_parameter,
     validate_data,
 )
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_length, check_weight
-from hedgerow.boosting.row_data.targets import has_columns, one_column
+from hedgerow.boosting.row_data.targets import has_columns, target_column
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.estimators.common import seed_of
 from hedgerow.estimators.conformal.scores import Calibration, check_enough, read_groups
@@ -121,7 +120,7 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
                 f"{type(self).__name__} takes one target, but y has several columns: fit one for "
                 "each column, y[:, k]."
             )
-        found: AnyArray = column_or_1d(one_column(y), warn=True)
+        found: AnyArray = target_column(y)
         check_length(len(found), n_rows, "y")
         return found
 

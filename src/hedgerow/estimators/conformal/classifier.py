@@ -30,10 +30,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils.multiclass import check_classification_targets
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import DataError, ParameterError
+from hedgerow.estimators import labels
 from hedgerow.estimators.classifier import HedgerowClassifier
 from hedgerow.estimators.conformal.base import ConformalEstimator
 from hedgerow.estimators.snapshots import of_one_fit
@@ -150,9 +150,7 @@ class ConformalClassifier(ClassifierMixin, ConformalEstimator):
             raise ParameterError(f"allow_empty must be True or False; got {self.allow_empty!r}.")
 
     def _target(self, y: Any, n_rows: int) -> AnyArray:
-        labels = super()._target(y, n_rows)
-        check_classification_targets(labels)
-        return labels
+        return labels.read_labels(super()._target(y, n_rows), n_rows, "y", type(self).__name__)
 
     def _scores(self, X: Any, y: AnyArray) -> FloatArray:
         """Return the scores of the true classes; infinite for classes unknown to the model."""

@@ -1,0 +1,138 @@
+"""Targets and weights that cannot be used: errors name the argument and what was given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hedgerow import (
+    CARTClassifier,
+    CARTRegressor,
+    ConformalClassifier,
+    ConformalRegressor,
+    Dataset,
+    HedgerowClassifier,
+    HedgerowRanker,
+    HedgerowRegressor,
+    train,
+)
+from hedgerow.errors import DataError, DataTypeError, HedgerowError, ParameterError
+
+N = 30
+X = np.random.default_rng(0).normal(size=(N, 3))
+LABELS = np.where(X[:, 0] > 0, "hi", "lo")
+FEW: dict[str, Any] = {"n_estimators": 2, "learning_rate": 0.3, "early_stopping": False}
+
+REGRESSORS: dict[str, Any] = {
+    "regressor": lambda y: HedgerowRegressor(**FEW).fit(X, y),
+    "ranker": lambda y: HedgerowRanker(**FEW).fit(X, y, qid=[0] * N),
+    "tree": lambda y: CARTRegressor().fit(X, y),
+    "conformal": lambda y: ConformalRegressor(HedgerowRegressor(**FEW)).fit(X, y),
+    "train": lambda y: train(FEW, Dataset(X, y)),
+}
+CLASSIFIERS: dict[str, Any] = {
+    "classifier": lambda y: HedgerowClassifier(**FEW).fit(X, y),
+    "tree of classes": lambda y: CARTClassifier().fit(X, y),
+    "sets": lambda y: ConformalClassifier(HedgerowClassifier(**FEW)).fit(X, y),
+}
+
+NO_TARGETS: dict[str, tuple[Any, str]] = {
+    "name": ("target", r"^y must be an array.*got 'target' \(str\).*X\['target'\]"),
+    "bytes": (b"ab", r"^y must be an array.*got b'ab' \(bytes\)"),
+    "dict": ({"a": 1}, r"^y must be an array.*got {'a': 1} \(dict\)"),
+    "set": ({1}, r"^y must be an array.*got \{1\} \(set\)"),
+    "number": (3, r"^y must be an array.*got 3 \(int\)"),
+    "function": (len, r"^y must be an array.*got <built-in function len>"),
+    "complex": (np.ones(N) * 1j, "^Complex data not supported: y is complex128"),
+    "complex objects": (np.array([1j] * N, dtype=object), "^Complex data not supported: y"),
+    "ragged": ([[1], [1, 2]] * (N // 2), "^y must hold one value for each row.*length"),
+    "cube": (np.zeros((N, 2, 2)), r"^y should be a 1d array, got an array of shape \(30, 2, 2\)"),
+    "infinite": ([np.inf] * N, "^Input y contains infinity"),
+    "no rows": ([], "^y has 0 values for 30 rows"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_TARGETS)
+def test_what_is_no_target_is_named(kind) -> None:
+    y, words = NO_TARGETS[kind]
+    for fit in (REGRESSORS | CLASSIFIERS).values():
+        with pytest.raises((DataError, DataTypeError), match=words):
+            fit(y)
+
+
+@pytest.mark.parametrize("fit", REGRESSORS.values(), ids=REGRESSORS.keys())
+def test_text_is_never_read_as_a_number(fit) -> None:
+    numbers: list[Any] = [0.0, 1.0] * (N // 2)
+    for y in (
+        [*numbers[:-1], "1"],
+        np.array([*numbers[:-1], "1"], dtype=object),
+        pd.Series([*numbers[:-1], b"1"]),
+        np.array(["1"] * N),
+    ):
+        with pytest.raises(DataTypeError, match=r"^y must hold numbers, "):
+            fit(y)
+    with pytest.raises(DataTypeError, match=r"row 29 has '1' \(str\)"):
+        fit(np.array([*numbers[:-1], "1"], dtype=object))
+    with pytest.raises(DataError, match=r"^Input y contains NaN .1 of 30 values, the first in row"):
+        fit(pd.Series([*numbers[:-1], pd.NA], dtype=object))
+
+
+@pytest.mark.parametrize("fit", CLASSIFIERS.values(), ids=CLASSIFIERS.keys())
+def test_labels_that_are_no_classes_are_named(fit) -> None:
+    continuous = np.array([1.0, 0.0] * (N // 2))
+    continuous[7] = 0.25
+    words = r"^Unknown label type: continuous\. y of a \w+ must .* row 7 has 0\.25\. Use a \w+Regr"
+    with pytest.raises(DataError, match=words):
+        fit(continuous)
+    for y, words in (
+        ([{"a": 1}] * N, "^Unknown label type: .*{'a': 1}.*type dict"),
+        ([b"a", b"b"] * (N // 2), "^Unknown label type: bytes.*b'a'"),
+        ([None] * N, r"^y has no label in row 0 \(None\)"),
+    ):
+        with pytest.raises(DataError, match=words):
+            fit(y)
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [
+        (["1"] * N, "sample_weight must hold numbers, got <U1"),
+        (np.array([1.0] * (N - 1) + ["2"], dtype=object), r"row 29 has '2' \(str\)"),
+        (pd.Series(["1"] * N), "sample_weight must hold numbers"),
+        ("weight", r"sample_weight must be an array.*X\['weight'\]"),
+        (np.array([pd.Timestamp("2020")] * N, dtype=object), "row 0 has Timestamp"),
+        ({"a": 1.0}, "sample_weight must be an array"),
+    ],
+)
+def test_weights_that_are_no_numbers(weight, words) -> None:
+    for fit in (HedgerowClassifier(**FEW).fit, CARTClassifier().fit):
+        with pytest.raises(DataTypeError, match=words):
+            fit(X, LABELS, weight)
+
+
+@pytest.mark.parametrize("value", ["2", b"2", True, None, np.nan, np.inf, 0, -1.0, 1j])
+def test_class_weights_are_numbers(value) -> None:
+    for kind in (HedgerowClassifier, CARTClassifier):
+        with pytest.raises(ParameterError, match=r"class_weight .* 'lo' has .*leave its rows out"):
+            kind(class_weight={"lo": value}).fit(X, LABELS)
+    weighted = HedgerowClassifier(**FEW, class_weight={"lo": np.float32(2)}).fit(X, LABELS)
+    plain = HedgerowClassifier(**FEW, class_weight={"lo": 2}).fit(X, LABELS)
+    np.testing.assert_array_equal(weighted.predict_proba(X), plain.predict_proba(X))
+
+
+def test_other_arguments_of_text_are_no_numbers() -> None:
+    text = np.array(["1"] * N, dtype=object)
+    relevance = (X[:, 0] > 0).astype(int)
+    times = {"lower": text, "upper": np.full(N, 2.0)}
+    calls: list[Any] = [
+        lambda: HedgerowRegressor(**FEW).fit(X, relevance, offset=text),
+        lambda: HedgerowRanker(**FEW, label_gain=["0", "1"]).fit(X, relevance, qid=[0] * N),
+        lambda: HedgerowRanker(**FEW).fit(X, relevance, {0: "1"}, qid=[0] * N),
+        lambda: HedgerowRegressor(**FEW, objective="aft").fit(X, times),
+    ]
+    for call in calls:
+        with pytest.raises(HedgerowError, match="number"):
+            call()
