@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hedgerow.cli import tables
+from hedgerow.cli import batches, tables
 from hedgerow.cli.main import main
 from hedgerow.io.table_files import write_table
 
@@ -258,6 +258,39 @@ def test_numbers_are_categories_where_named(run: Run, people: Path) -> None:
     assert [column["kind"] for column in columns] == ["category", "float"]
     assert columns[0]["first_levels"] == [18, 19, 20, 21, 22]
     assert run("predict", "m.hedgerow", str(people), "-o", "p.csv")[0] == 0
+
+
+@pytest.mark.parametrize("size", [1, 1 << 50])
+def test_classes_of_a_continuous_target_are_refused(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(batches, "_bytes_in_memory", lambda *_: size)
+    arguments = ("--target", "value", "--task", "classification", "--drop", "city")
+    code, _, err = run("train", str(people), *arguments)
+    assert code == 2
+    assert re.search(
+        r"people.csv: target 'value' holds \d.*, which is no class; .*--task regr", err
+    )
+
+
+def test_columns_named_in_utf8_where_the_locale_is_ascii(people: Path, tmp_path: Path) -> None:
+    people.write_text(people.read_text().replace("value", "größe"), encoding="utf-8")
+    # Python reads arguments as UTF-8 in the C locale, unless it is told not to.
+    ascii_locale = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    called = [sys.executable, "-m", "hedgerow"]
+    settings = ["--set", "n_estimators=2", "--set", "early_stopping=false", "--no-score"]
+    model = tmp_path / "größe.hedgerow"
+    for command in (
+        ["train", people, "--target", "größe", "--drop", "city", "--model", model, *settings],
+        ["evaluate", model, people, "--target", "größe"],
+        ["predict", model, people, "--columns", "größe,age", "--out", tmp_path / "out.csv"],
+    ):
+        ended = subprocess.run(
+            [*called, *command], env=ascii_locale, capture_output=True, text=True, cwd=tmp_path
+        )
+        assert ended.returncode == 0, ended.stderr
+    first = (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith("größe,age,")
 
 
 def test_weight_column_is_no_feature(run: Run, people: Path) -> None:

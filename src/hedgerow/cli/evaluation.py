@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from hedgerow.cli.inputs import add_input_options, readable
-from hedgerow.cli.usage import UsageError, say
+from hedgerow.cli.usage import UsageError, say, utf8
 
 _USUAL = {
     "classification": ("accuracy", "loss"),
@@ -32,7 +32,10 @@ def add_command(commands: Any) -> None:
         "for standard input",
     )
     parser.add_argument(
-        "--target", metavar="COL", help="column with the targets (LibSVM files contain them)"
+        "--target",
+        type=utf8,
+        metavar="COL",
+        help="column with the targets (LibSVM files contain them)",
     )
     parser.add_argument(
         "--metric",
@@ -40,8 +43,12 @@ def add_command(commands: Any) -> None:
         metavar="NAME",
         help="metric to print, by its name in docs/metrics.md; may be repeated",
     )
-    parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
-    parser.add_argument("--qid", metavar="COL", help="for rankings: column with the queries")
+    parser.add_argument(
+        "--weight", type=utf8, metavar="COL", help="column with the weights of the rows"
+    )
+    parser.add_argument(
+        "--qid", type=utf8, metavar="COL", help="for rankings: column with the queries"
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
     add_input_options(parser)
     parser.set_defaults(run=run)

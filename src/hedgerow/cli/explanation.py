@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from hedgerow.cli.usage import utf8
+
 BATCH_BYTES = 1 << 27
 """Bytes of values in memory at a time, unless ``--batch-rows`` sets the number of rows."""
 
@@ -51,11 +53,13 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument(
         "--outputs",
+        type=utf8,
         metavar="NAMES",
         help="raw scores to explain, by name or number, separated by commas (default: all)",
     )
     parser.add_argument(
         "--columns",
+        type=utf8,
         metavar="COLS",
         help="columns of the tables to copy to the output, separated by commas",
     )

@@ -128,8 +128,20 @@ def class_labels(column: AnyArray, task: str, path: str, name: str) -> AnyArray:
         return column.astype(np.float64)
     if column.dtype == object:
         return column.astype(str)
+    if task == "classification":
+        refuse_fractions(column, path, name)
     integers = column.astype(np.int64)
     return integers if np.array_equal(integers, column) else column
+
+
+def refuse_fractions(values: AnyArray, path: str, name: str) -> None:
+    """Raise ``UsageError`` if numbers of a target are no classes."""
+    broken = values != np.floor(values)
+    if broken.any():
+        raise UsageError(
+            f"{path}: target {name!r} holds {values[int(np.argmax(broken))]:g}, which is no class; "
+            "classification needs text or whole numbers: use --task regression, or another --target"
+        )
 
 
 def weights(table: NamedColumns, name: str) -> AnyArray:

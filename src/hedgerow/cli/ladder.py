@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.cli.inputs import add_input_options, readable
-from hedgerow.cli.usage import UsageError, has_output, say
+from hedgerow.cli.usage import UsageError, has_output, say, utf8
 from hedgerow.errors import printable
 
 
@@ -27,7 +27,7 @@ def add_command(commands: Any) -> None:
         metavar="DATA",
         help="table (.csv, .parquet, ...), or - for standard input",
     )
-    parser.add_argument("--target", metavar="COL", help="column to predict")
+    parser.add_argument("--target", type=utf8, metavar="COL", help="column to predict")
     parser.add_argument(
         "--task",
         choices=("auto", "classification", "regression"),
@@ -46,7 +46,7 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument("--report", metavar="FILE", help="also write a page (.html)")
     parser.add_argument(
-        "--drop", action="append", default=[], metavar="COL", help="column to leave out"
+        "--drop", action="append", default=[], type=utf8, metavar="COL", help="column to leave out"
     )
     add_input_options(parser)
     parser.set_defaults(run=run)

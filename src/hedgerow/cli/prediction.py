@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from hedgerow.cli.inputs import STANDARD, add_input_options, announce, readable, writable
-from hedgerow.cli.usage import UsageError, has_output, shows_progress
+from hedgerow.cli.usage import UsageError, has_output, shows_progress, utf8
 
 
 def add_command(commands: Any) -> None:
@@ -42,6 +42,7 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument(
         "--columns",
+        type=utf8,
         metavar="COLS",
         help="columns of the tables to copy to the output, separated by commas",
     )

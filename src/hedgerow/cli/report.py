@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from hedgerow.cli.usage import UsageError, say
+from hedgerow.cli.usage import UsageError, say, utf8
 from hedgerow.errors import printable
 
 
@@ -24,11 +24,15 @@ def add_command(commands: Any) -> None:
     parser.add_argument("model", metavar="MODEL", help="model file")
     parser.add_argument("data", metavar="DATA", help="table (.csv, .parquet, ...) with the target")
     parser.add_argument(
-        "--target", metavar="COL", help="target column (default: the only column "
+        "--target", type=utf8, metavar="COL", help="target column (default: the only column "
         "that the model does not know)"
     )  # fmt: skip
-    parser.add_argument("--qid", metavar="COL", help="for rankings: column with the queries")
-    parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
+    parser.add_argument(
+        "--qid", type=utf8, metavar="COL", help="for rankings: column with the queries"
+    )
+    parser.add_argument(
+        "--weight", type=utf8, metavar="COL", help="column with the weights of the rows"
+    )
     parser.add_argument("-o", "--out", required=True, metavar="OUT", help="page to write (.html)")
     parser.set_defaults(run=run)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hedgerow.cli.inputs import add_input_options, readable
-from hedgerow.cli.usage import UsageError, say, shows_progress
+from hedgerow.cli.usage import UsageError, say, shows_progress, utf8
 from hedgerow.errors import InterruptedFitWarning
 
 LIMIT_HELP = (
@@ -35,7 +35,7 @@ def add_command(commands: Any) -> None:
         "for standard input",
     )
     parser.add_argument(
-        "--target", metavar="COL", help="column to predict (LibSVM files contain it)"
+        "--target", type=utf8, metavar="COL", help="column to predict (LibSVM files contain it)"
     )
     parser.add_argument(
         "--model",
@@ -59,7 +59,7 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument("--valid", metavar="FILE", help="validation table for early stopping")
     parser.add_argument(
-        "--drop", action="append", default=[], metavar="COL", help="column to leave out"
+        "--drop", action="append", default=[], type=utf8, metavar="COL", help="column to leave out"
     )
     parser.add_argument(
         "--no-score",
@@ -70,7 +70,6 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--init-model", metavar="FILE", help="model to continue: n_estimators rounds are added"
     )
-    parser.add_argument("--position", metavar="COL", help="with --qid: column with positions")
     parser.add_argument(
         "--checkpoint",
         metavar="DIR",
@@ -95,20 +94,30 @@ def _add_memory(parser: Any) -> None:
 
 def _add_columns(parser: Any) -> None:
     """Add the options for columns that are not features."""
-    parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
+    parser.add_argument(
+        "--weight", type=utf8, metavar="COL", help="column with the weights of the rows"
+    )
     parser.add_argument(
         "--offset",
+        type=utf8,
         metavar="COL",
         help="column of initial raw scores, not a feature; prediction reads it from the "
         "tables as well",
     )
     parser.add_argument(
         "--groups",
+        type=utf8,
         metavar="COL",
         help="column of groups: rows with equal values are held out together; not a feature",
     )
     parser.add_argument(
-        "--qid", metavar="COL", help="column with the queries of the rows: train a ranking model"
+        "--qid",
+        type=utf8,
+        metavar="COL",
+        help="column with the queries of the rows: train a ranking model",
+    )
+    parser.add_argument(
+        "--position", type=utf8, metavar="COL", help="with --qid: column with positions"
     )
 
 
@@ -263,12 +272,13 @@ def _queries(options: argparse.Namespace, table: Any) -> dict[str, Any]:
 
 def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, Any, Any]:
     """Fit with rows in files; like :func:`_train_in_memory`, without a job."""
-    from hedgerow.cli import batches, engine
+    from hedgerow.cli import batches, engine, features
     from hedgerow.cli.settings import parse_settings
     from hedgerow.data.sources import Roles
     from hedgerow.estimators.file_fit import summarize_targets
 
     say(way)
+    shown = batches.shown(options.data)
     if options.position is not None:
         raise UsageError(
             "--position needs the rows in memory, but these are in files: leave it out, or raise "
@@ -281,6 +291,8 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
         task, why = _ranking(options, _is_libsvm(options.data)), "by --qid"
     elif task == "auto":
         task, why = batches.guess_task(facts)
+    if task == "classification" and not facts.is_text:
+        features.refuse_fractions(facts.values, shown, options.target or "y")
     settings = parse_settings(options.set, engine.estimator_class(task))
     estimator = engine.estimator_class(task)(**settings, progress=shows_progress())
     valid = None

@@ -28,6 +28,20 @@ class Parser(argparse.ArgumentParser):
         _record(_write(sys.stdout, message))  # only help and version are printed
 
 
+def utf8(argument: str) -> str:
+    """Return an argument that is text, such as the name of a column.
+
+    Where the locale lacks the characters of UTF-8, Python passes their bytes as surrogates.
+    Paths stay as they are, because files are opened by their bytes.
+    """
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        with suppress(UnicodeError):
+            return os.fsencode(argument).decode()
+    return argument
+
+
 def one_line(message: object) -> str:
     """Return the text of an error without line breaks and terminal control characters."""
     return printable(" ".join(str(message).split()))
