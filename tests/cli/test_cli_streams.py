@@ -142,6 +142,19 @@ def test_a_failure_to_print_costs_no_file(
         assert out.stat().st_size > 0
 
 
+def test_a_failure_is_none_of_the_next_command(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = list(next(iter(PRINTS.values())))
+    with monkeypatch.context() as patch:
+        broken = opened("full")
+        patch.setattr(sys, "stdout", broken)
+        assert main(command) == 2
+        assert sys.stdout is broken  # not the object that keeps its failures
+    assert main(command) == 0
+    capsys.readouterr()
+
+
 @pytest.mark.parametrize("kind", ["none", "closed", "broken", "full"])
 @pytest.mark.parametrize("command", PRINTS)
 def test_commands_that_only_print(

@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO, NoReturn, TextIO
+from typing import Any, BinaryIO, NoReturn, TextIO, cast
 
 from hedgerow.errors import HedgerowError, printable
 
@@ -47,8 +47,15 @@ def one_line(message: object) -> str:
     return printable(" ".join(str(message).split()))
 
 
-_failures: list[OSError] = []
-"""Failures of standard output since the command began."""
+class Output:
+    """Standard output while a command runs; it keeps its failures until the end."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.failures: list[OSError] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 def say(text: object) -> None:
@@ -77,7 +84,10 @@ def copy_to_output(file: BinaryIO) -> None:
 
 def has_output() -> bool:
     """Return whether standard output is open, and has taken everything so far."""
-    return sys.stdout is not None and not sys.stdout.closed and not _failures
+    output = sys.stdout
+    if output is None or output.closed:
+        return False
+    return not (isinstance(output, Output) and output.failures)
 
 
 def shows_progress() -> bool:
@@ -91,26 +101,36 @@ def complete_output() -> Iterator[None]:
 
     A broken pipe is no error: its reader has read all that it wants (`hedgerow inspect | head`).
     """
-    _failures.clear()
+    before = sys.stdout
+    if before is None:
+        yield
+        return
+    output = Output(before)
+    sys.stdout = cast(TextIO, output)
     try:
         yield
     except SystemExit:  # `--help` and `--version`
-        _report_failure()
+        _report_failure(output)
         raise
-    _report_failure()
+    else:
+        _report_failure(output)
+    finally:
+        sys.stdout = before
 
 
-def _report_failure() -> None:
+def _report_failure(output: Output) -> None:
     _write(sys.stderr, "")  # warnings may be left in its buffer
-    _record(_write(sys.stdout, ""))
-    for error in _failures:
+    _record(_write(cast(TextIO, output), ""))
+    for error in output.failures:
         if not isinstance(error, BrokenPipeError):
             raise OSError(error.errno, error.strerror or str(error), "standard output") from error
 
 
 def _record(error: OSError | None) -> None:
-    if error is not None:
-        _failures.append(error)
+    """Keep a failure of standard output, if a command is running."""
+    output: object = sys.stdout
+    if error is not None and isinstance(output, Output):
+        output.failures.append(error)
 
 
 def _write(stream: TextIO | None, text: str) -> OSError | None:

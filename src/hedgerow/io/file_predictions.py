@@ -13,11 +13,9 @@ does not depend on the batch size.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TextIO, TypeAlias
 
@@ -30,6 +28,7 @@ from hedgerow.errors import DataError, DataTypeError, ParameterError, StorageErr
 from hedgerow.io.streaming import BATCH_ROWS, check_batch_rows
 from hedgerow.io.table_files import check_output, write_table
 from hedgerow.model.model import Model
+from hedgerow.terminal import RewrittenLine
 
 Named: TypeAlias = Mapping[str, AnyArray]
 
@@ -141,8 +140,9 @@ class ProgressLine:
     SECONDS_BETWEEN = 0.1
 
     def __init__(self, n_files: int, *, shown: bool, stream: TextIO | None = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._shown = shown and self._stream is not None and self._stream.isatty()
+        stream = sys.stderr if stream is None else stream
+        self._shown = shown and stream is not None and stream.isatty()
+        self._line = RewrittenLine(stream)
         self._n_files = n_files
         self._files: set[str] = set()
         self._path = ""
@@ -164,17 +164,10 @@ class ProgressLine:
         """Draw the final state and end the line."""
         if self._shown and self._last >= 0.0:
             self._draw(time.monotonic())
-            self._put("\n")
+            self._line.end()
 
     def _draw(self, now: float) -> None:
         parts = [f"{self.n_rows:,} rows"]
         if self._n_files > 1:
             parts += [f"{len(self._files)}/{self._n_files} files", os.path.basename(self._path)]
-        line = "  ".join([*parts, f"{now - self._start:.1f} s"])
-        width = shutil.get_terminal_size().columns - 1
-        self._put(f"\r\x1b[2K{line[:width]}")
-
-    def _put(self, text: str) -> None:
-        with suppress(OSError):  # a terminal that was closed must not stop the work
-            self._stream.write(text)
-            self._stream.flush()
+        self._line.show("  ".join([*parts, f"{now - self._start:.1f} s"]))

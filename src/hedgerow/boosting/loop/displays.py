@@ -7,11 +7,11 @@ it.  If standard error is not a terminal (a file, a pipe, a log), nothing is dra
 from __future__ import annotations
 
 import html
-import shutil
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, Protocol, TextIO
+
+from hedgerow.terminal import RewrittenLine
 
 CELLS = 24
 
@@ -39,21 +39,15 @@ class TerminalLine:
     """
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+        self._line = RewrittenLine(stream)
 
     def show(self, done: int, total: int, words: Sequence[str]) -> None:
         filled = CELLS * done // total
-        line = "  ".join([f"[{'#' * filled}{'.' * (CELLS - filled)}] {done}/{total}", *words])
-        width = shutil.get_terminal_size().columns - 1
-        self._put(f"\r\x1b[2K{line[:width]}")
+        bar = f"[{'#' * filled}{'.' * (CELLS - filled)}] {done}/{total}"
+        self._line.show("  ".join([bar, *words]))
 
     def close(self) -> None:
-        self._put("\n")
-
-    def _put(self, text: str) -> None:
-        with suppress(OSError):  # a terminal that was closed must not stop the work
-            self._stream.write(text)
-            self._stream.flush()
+        self._line.end()
 
 
 class NotebookBar:
