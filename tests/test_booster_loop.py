@@ -450,7 +450,7 @@ def test_json_holds_all_that_predictions_take(params: dict[str, Any]) -> None:
         {"n_estimators": 4, "max_leaves": 5, "early_stopping": False, **params}, Dataset(X, y)
     )
     document = json.loads(booster.to_json())
-    assert document["format"] == "hedgerow-json"
+    assert document["format"] == "hedgerow-trees"
     assert len(document["trees"]) == booster.num_trees
     expected = booster.predict(X, kind="raw").reshape(len(X), -1)
     np.testing.assert_allclose(raw_of_document(document, X.tolist()), expected, rtol=1e-12)

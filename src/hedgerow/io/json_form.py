@@ -2,7 +2,7 @@
 
 ``trees`` has one entry for each tree, in the order of the rounds::
 
-    {"format": "hedgerow-json", "version": 1,
+    {"format": "hedgerow-trees", "version": 1,
      "objective": "logistic", "n_outputs": 1, "base_score": [-0.62],
      "features": [{"name": "age", "kind": "float"},
                   {"name": "city", "kind": "category", "levels": ["Bonn", "Ulm"]}],
@@ -16,7 +16,8 @@ A row goes left if its value is ``<= threshold``, or its category is in ``left_l
 the values of the leaves that the row reaches in its trees.  A leaf with ``values`` adds one to
 each output.  A leaf with ``terms`` also adds a linear function: the sum of
 ``slope * (x - center)``, limited to ``low`` and ``high``.  Values of DART and random forest
-trees include their factors in the model.  64-bit integers are exact.
+trees include their factors in the model.  64-bit integers are exact.  (``export`` writes
+another form, ``"hedgerow-json"``: its nodes are a list, for programs that predict.)
 
 If trees split crosses of columns, ``crosses`` lists their ``first`` and ``second`` column and the
 ``operation``.  The crosses follow the columns: ``feature`` of the first is the number of columns.
@@ -36,7 +37,7 @@ from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 
-FORMAT, VERSION = "hedgerow-json", 1
+FORMAT, VERSION = "hedgerow-trees", 1
 
 
 def model_document(model: Model, classes: list[Any] | None = None) -> dict[str, Any]:
