@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,12 @@ NAMES = ["add", "add", "add_twice", "add_twice", "first_of", "sum_of_rows", "tot
 
 
 def run(
-    folder: Path, cache: Path, code: str = RUN, module: str = MODULE, **variables: str
+    folder: Path,
+    cache: Path,
+    code: str = RUN,
+    module: str = MODULE,
+    options: Sequence[str] = (),
+    **variables: str,
 ) -> subprocess.CompletedProcess[str]:
     (folder / "kernels_of_test.py").write_text(module)
     environment = {
@@ -87,7 +93,11 @@ def run(
         **variables,
     }
     return subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, *options, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -103,6 +113,46 @@ def test_second_process_compiles_nothing(tmp_path, opened) -> None:
     assert first[2].split() == NAMES
     again = lines(run(tmp_path, tmp_path / "cache", HEDGEROW_OPEN_KERNELS=opened))
     assert again == [*first[:2], ""]
+
+
+WITH_DOCSTRINGS = """
+from hedgerow.compile import kernel
+
+LIMIT = 3
+
+def plus(a, b):
+    '''Return a sum.'''
+    assert a < LIMIT
+    return a + b
+
+@kernel
+def add(a, b):
+    '''Add two numbers.'''
+    total = plus(a, b)
+    return None if total > 100 else total
+"""
+PRINT_DIGEST = """
+from hedgerow.compile.digests import digest_of
+from kernels_of_test import add
+print(digest_of(add), add.py_func.__doc__ is None)
+"""
+
+
+def test_digests_do_not_depend_on_the_options_of_python(tmp_path) -> None:
+    def digest(module: str, *options: str) -> list[str]:
+        done = run(tmp_path, tmp_path / "cache", PRINT_DIGEST, module, options=options)
+        return lines(done)[0].split()
+
+    expected, _ = digest(WITH_DOCSTRINGS)
+    assert digest(WITH_DOCSTRINGS, "-O") == [expected, "False"]
+    assert digest(WITH_DOCSTRINGS, "-OO") == [expected, "True"]
+    other_text = WITH_DOCSTRINGS.replace("Add two", "Sum up two")
+    assert digest(other_text, "-OO") == [expected, "True"]
+    for old, new in (("LIMIT = 3", "LIMIT = 4"), ("> 100", "> 101"), ("a < LIMIT", "b < LIMIT")):
+        edited = WITH_DOCSTRINGS.replace(old, new)
+        found, _ = digest(edited)
+        assert found != expected
+        assert digest(edited, "-OO") == [found, "True"]
 
 
 def test_an_edit_compiles_what_depends_on_it(tmp_path) -> None:
