@@ -13,7 +13,7 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.convert.writers import json_text, lightgbm, onnx, python_text, treelite, xgboost
 from hedgerow.convert.writers.plain import PlainModel, plain_model
 from hedgerow.convert.writers.report import ExportFormat, ExportReport, Notes
-from hedgerow.errors import HedgerowError, ParameterError, did_you_mean
+from hedgerow.errors import HedgerowError, ParameterError, StorageError, did_you_mean
 from hedgerow.io.atomic import write_atomically
 from hedgerow.model.model import Model
 
@@ -114,7 +114,7 @@ def _checked(
             f"check needs the program for format={report.format!r}: {error}. Install it, "
             "or leave check out."
         ) from None
-    except MemoryError:
+    except (MemoryError, StorageError):
         raise
     except Exception as error:  # each program has errors of its own
         raise ParameterError(

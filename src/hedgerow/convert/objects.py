@@ -77,15 +77,13 @@ def read_xgboost_model(model: Any, n_rounds: int | None = None) -> Imported:
 
 def read_catboost_model(model: Any, pool: Any = None) -> Imported:
     """Read a fitted model of CatBoost; ``pool`` has the categories, if there are any."""
-    import os
-    import tempfile
-
     from hedgerow.convert.readers.json_files import read_json
+    from hedgerow.data.external.scratch import scratch_folder
 
     if not hasattr(model, "save_model") or not hasattr(model, "get_scale_and_bias"):
         raise ParameterError(f"model must be a model of CatBoost; got a {type(model).__name__}.")
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.json")
+    with scratch_folder() as folder:
+        path = str(folder / "model.json")
         model.save_model(path, format="json", pool=pool)
         with open(path, "rb") as file:
             data = file.read()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -27,6 +26,7 @@ from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.data.categories.columns import CategoricalFeatures
+from hedgerow.data.external.scratch import scratch_folder
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.data.sources import ReadRequest, Roles, Source
 from hedgerow.distributed.checkpoints import ClusterStore
@@ -107,9 +107,7 @@ class TrainWork:
         n_threads = self.n_jobs or shard.n_threads
         self._check_unchanged(shard)
         with ExitStack() as stack:
-            folder = stack.enter_context(
-                tempfile.TemporaryDirectory(prefix="hedgerow-", dir=shard.scratch or None)
-            )
+            folder = str(stack.enter_context(scratch_folder(shard.scratch or None)))
 
             def dataset(partitions: Sequence[Any], numbers: Sequence[int]) -> FileDataset:
                 found = self._dataset(partitions, numbers, others, folder, shard.memory)

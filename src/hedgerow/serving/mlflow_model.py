@@ -11,7 +11,6 @@ The flavour contains the model file, which is checked when it is loaded, and no 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import numpy.typing as npt
 
 from hedgerow import __version__
 from hedgerow.booster import Booster, load
+from hedgerow.data.external.scratch import scratch_folder
 from hedgerow.errors import ParameterError
 
 FILE = "model.hedgerow"
@@ -101,7 +101,7 @@ def save_model(model: Any, path: str, **more: Any) -> None:
     """
     import mlflow.pyfunc
 
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         mlflow.pyfunc.save_model(path, **_described(model, folder), **more)
 
 
@@ -114,18 +114,18 @@ def log_model(model: Any, name: str, **more: Any) -> Any:
     """
     import mlflow.pyfunc
 
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         return mlflow.pyfunc.log_model(name=name, **_described(model, folder), **more)
 
 
-def _described(model: Any, folder: str) -> dict[str, Any]:
+def _described(model: Any, folder: Path) -> dict[str, Any]:
     """Write the model file to a folder, and return its description for MLflow."""
     booster = model if isinstance(model, Booster) else getattr(model, "booster_", None)
     if not isinstance(booster, Booster):
         raise ParameterError(
             f"model must be a Booster or a fitted estimator; got a {type(model).__name__}."
         )
-    file = Path(folder) / FILE
+    file = folder / FILE
     booster.save(file)
     return {
         "loader_module": __name__,

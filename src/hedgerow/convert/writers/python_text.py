@@ -7,9 +7,7 @@ from column to value, or a sequence in the order of ``COLUMNS``.
 from __future__ import annotations
 
 import math
-import os
 import runpy
-import tempfile
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
 from hedgerow.convert.writers.report import Notes
 from hedgerow.data.categories.statistics import Statistic
+from hedgerow.data.external.scratch import scratch_folder
 
 _TARGET = "Python"
 _MOST_DEPTH = 80
@@ -276,8 +275,8 @@ _PREDICT: dict[str, list[str]] = {
 
 def predict_python(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
     """Compute raw scores with the module, row by row."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.py")
+    with scratch_folder() as folder:
+        path = str(folder / "model.py")
         with open(path, "wb") as file:
             file.write(data)
         module = runpy.run_path(path)

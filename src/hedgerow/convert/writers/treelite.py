@@ -6,8 +6,6 @@ lists the codes of one side, and unknown categories go to the other side.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
 from hedgerow.convert.writers.report import Notes
+from hedgerow.data.external.scratch import scratch_folder
 
 _TARGET = "treelite"
 _POSTPROCESSORS = {
@@ -45,8 +44,8 @@ def write_treelite(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     model: Any = builder.commit()
     if plain.schema.has_categories:
         notes.add("categories are codes: positions among the levels of the model, ascending.")
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.tl")
+    with scratch_folder() as folder:
+        path = str(folder / "model.tl")
         model.serialize(path)
         with open(path, "rb") as file:
             return file.read()
@@ -123,8 +122,8 @@ def predict_treelite(data: bytes, plain: PlainModel, matrix: FloatArray) -> Floa
     """Predict raw scores with treelite's own interpreter, shape (n_rows, n_outputs)."""
     import treelite
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.tl")
+    with scratch_folder() as folder:
+        path = str(folder / "model.tl")
         with open(path, "wb") as file:
             file.write(data)
         model = treelite.Model.deserialize(path)

@@ -117,6 +117,26 @@ def temporary_folder(advice: str = "name a folder in cache_dir") -> str:
         raise StorageError(f"no folder for temporary files is writable: {advice}.") from error
 
 
+@contextlib.contextmanager
+def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Path]:
+    """Yield a new scratch folder, which is deleted at the end of the block.
+
+    Parameters
+    ----------
+    parent : path, optional
+        By default the system's folder for temporary files.
+
+    Raises
+    ------
+    StorageError
+        If no folder can be created.
+    """
+    if parent is None:
+        parent = temporary_folder("set TMPDIR to a folder in which you may write")
+    with contextlib.closing(ScratchFolder(parent)) as folder:
+        yield folder.path
+
+
 def remove_leftovers(parent: str | os.PathLike[str]) -> list[Path]:
     """Delete the scratch folders in ``parent`` whose owners are gone; return their paths."""
     removed = []
