@@ -57,6 +57,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+if type(globals().get("__loader__")).__name__ == "zipimporter":
+    raise ImportError(
+        f"hedgerow cannot run from a zip file, as here from {__file__}: it opens its kernels and "
+        "their sources as files. Unpack the zip file, or install it with pip."
+    )
+
 __all__ = [
     "Booster",
     "CARTClassifier",
