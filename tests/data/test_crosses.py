@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hedgerow import (
     Booster,
     HedgerowClassifier,
+    HedgerowRanker,
     HedgerowRegressor,
     cross_fit,
     load,
@@ -25,6 +26,7 @@ from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.kernels.tables.keys import keys_of_floats
+from hedgerow.objectives.catalogue import OBJECTIVES, RANKING
 from tests.io.test_model_file import reseal, take_apart
 
 CROSSES = [("a", "b", "ratio"), ("b", "c", "product"), (2, 0, "difference")]
@@ -122,6 +124,31 @@ def test_trees_are_those_of_columns_that_the_user_computes(kind: str) -> None:
     new = new[frame.columns]
     np.testing.assert_array_equal(crossed.predict(new), plain.predict(widened(new)))
     assert crossed.n_features_in_ == frame.shape[1]
+
+
+TWO_CLASSES = ("logistic", "exponential", "focal", "hinge")
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_objective_takes_crosses(objective: str) -> None:
+    frame, y = table()
+    params = {**PLAIN, "objective": objective}
+    kind: Any = HedgerowRegressor
+    target, queries = np.ceil(np.exp(y)), {}
+    if objective in RANKING:
+        kind, queries = HedgerowRanker, {"qid": np.repeat(np.arange(40), 10)}
+        target = np.digitize(y, [0, 1])
+    elif objective in (*TWO_CLASSES, "softmax", "one_vs_all"):
+        kind, target = (
+            HedgerowClassifier,
+            np.digitize(y, [0] if objective in TWO_CLASSES else [-1, 1]),
+        )
+    elif objective == "cross_entropy":
+        target = 1.0 / (1.0 + np.exp(-y))
+    crossed = kind(**params, feature_crosses=CROSSES).fit(frame, target, **queries).booster_
+    plain = kind(**params).fit(widened(frame), target, **queries).booster_
+    np.testing.assert_array_equal(crossed.raw_scores(frame), plain.raw_scores(widened(frame)))
+    assert crossed.model.training.get("baseline") == plain.model.training.get("baseline")
 
 
 def test_classes_targets_offsets_and_float32() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hedgerow import Dataset, HedgerowRegressor, load, train
+from hedgerow import Dataset, HedgerowRegressor, cross_fit, load, train
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
@@ -182,6 +182,30 @@ def test_offsets_have_a_part_in_the_baseline() -> None:
     plain = train({"objective": "cox", **SHORT}, Dataset(X, SIGNED))
     hazards = [np.array(m.model.training["baseline"]["hazard"]) for m in (with_offset, plain)]
     np.testing.assert_allclose(hazards[0] * np.exp(2.0), hazards[1], rtol=1e-6)
+
+
+def test_crosses_have_a_part_in_the_baseline() -> None:
+    settings = {"early_stopping": False, "feature_crosses": [("x0", "x1", "product")]}
+    regressor = HedgerowRegressor(objective="cox", **SHORT, **settings)
+    fitted = cross_fit(regressor, X, SIGNED, cv=3)
+    by_folds = HedgerowRegressor(objective="cox", **SHORT, **{**settings, "early_stopping": "cv"})
+    for booster in (regressor.fit(X, SIGNED).booster_, fitted.model.booster_,
+                    by_folds.fit(X, SIGNED).booster_):  # fmt: skip
+        expected = COX.fit_record(SIGNED, booster.raw_scores(X), None)["baseline"]
+        assert booster.model.training["baseline"] == expected
+    for booster in fitted.boosters:
+        assert len(booster.event_times) > 0
+
+
+def test_cox_is_fitted_with_all_defaults() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(240, 3))
+    time = np.exp(rows[:, 0] * rows[:, 1] + 0.3 * rng.normal(size=240))
+    model = HedgerowRegressor(objective="cox").fit(
+        rows, np.where(rng.random(240) < 0.7, time, -time)
+    )
+    assert model.chosen_params_["feature_crosses"]  # or this test proves nothing
+    assert np.isfinite(model.predict_survival_function(rows[:5])).all()
 
 
 # -- accelerated failure times -----------------------------------------------------------

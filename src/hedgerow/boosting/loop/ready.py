@@ -300,7 +300,7 @@ def _assemble(
     if chosen is not None:
         record["best_round"] = min(chosen.n_rounds, watch.n_kept)
         record["folds"] = chosen.record_with(record["parameters"]["learning_rate"])
-    record |= found_by_loss(train, watch.objective, forest, n_threads)
+    record |= found_by_loss(train, encoded.inputs, watch.objective, forest, n_threads)
     record |= bias_record(watch.objective, forest.n_rounds - watch.n_first)
     inputs, schema = encoded.inputs, train.table.schema
     if inputs is not None:

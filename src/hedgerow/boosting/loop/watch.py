@@ -29,7 +29,8 @@ from hedgerow.boosting.resume.checkpoint import Rounds, one_round
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, Rising, StoppingParams
-from hedgerow.data import numbers_of
+from hedgerow.data import SparseTable, numbers_of
+from hedgerow.data.inputs import Inputs
 from hedgerow.errors import LossError, ParameterError, StorageError
 from hedgerow.metrics import (
     Metric,
@@ -352,14 +353,20 @@ def _sets_of(watch: Watch) -> list[str]:
 
 
 def found_by_loss(
-    train: Sample, objective: Objective, forest: Forest, n_threads: int
+    train: Sample, inputs: Inputs | None, objective: Objective, forest: Forest, n_threads: int
 ) -> dict[str, Any]:
-    """Return what a loss adds to the record after training, such as a baseline hazard."""
+    """Return what a loss adds to the record after training, such as a baseline hazard.
+
+    ``train`` holds the user's columns, from which ``inputs`` computes those of the trees.
+    """
     describe: Callable[..., dict[str, Any]] | None = getattr(objective, "fit_record", None)
     if describe is None:
         return {}
-    predictor = Predictor(forest, train.table.schema.kinds)
-    raw = predictor.raw_scores(numbers_of(train.table), n_threads)
+    values, schema = numbers_of(train.table), train.table.schema
+    if inputs is not None:
+        assert not isinstance(values, SparseTable)  # they have no computed inputs
+        values, schema = inputs.values(values, schema, n_threads), inputs.schema(schema)
+    raw = Predictor(forest, schema.kinds).raw_scores(values, n_threads)
     if train.offset is not None:
         raw = raw + train.offset
     return describe(train.target, raw, train.weight)

@@ -37,7 +37,7 @@ def _of_loss(rows: FoldRows, fold: Fold, grown: GrownFold, n_threads: int) -> di
     objective = grown.watch.objective
     if not hasattr(objective, "fit_record"):
         return {}
-    return found_by_loss(rows.take(fold.train), objective, grown.forest, n_threads)
+    return found_by_loss(rows.take(fold.train), grown.inputs, objective, grown.forest, n_threads)
 
 
 def average_model(rows: FoldRows, folds: GrownFolds, params: BoostParams, n_threads: int) -> Model:
@@ -54,7 +54,7 @@ def average_model(rows: FoldRows, folds: GrownFolds, params: BoostParams, n_thre
     record |= {"history": {"cv": folds.curves}, "best_round": None, AVERAGED: len(grown)}
     record["stopped_by"] = _stopped_by(grown)
     record.pop("out_of_bag", None)
-    record |= found_by_loss(rows.sample, watch.objective, forest, n_threads)
+    record |= found_by_loss(rows.sample, joined, watch.objective, forest, n_threads)
     if joined is not None:
         if joined.statistics:
             record["copies"] = grown[0].n_copies
