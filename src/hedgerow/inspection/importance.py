@@ -23,8 +23,8 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.row_data.class_weights import true_probabilities, weights_of
 from hedgerow.boosting.row_data.classes import column_of, indices_of
+from hedgerow.boosting.row_data.known_targets import targets_of_rows
 from hedgerow.boosting.row_data.queries import read_qid
-from hedgerow.boosting.row_data.targets import read_targets
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.inspection.background import Background, read_background
@@ -290,7 +290,7 @@ class _Judge:
             if len(labels) != n_rows:
                 raise DataError(f"y has {len(labels)} rows, but X has {n_rows}.")
             return indices_of(labels, np.asarray(classes), "y", "the model")
-        return read_targets(y, n_rows).values
+        return targets_of_rows(objective, y, n_rows)
 
     def score(self, raw: FloatArray) -> float:
         """Return the score of the rows."""

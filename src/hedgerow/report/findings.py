@@ -20,13 +20,14 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.booster import Booster, objective_of
 from hedgerow.boosting.loop.sample import check_weight
 from hedgerow.boosting.row_data.classes import column_of, indices_of
+from hedgerow.boosting.row_data.known_targets import targets_of_rows
 from hedgerow.boosting.row_data.offsets import features_of_rows
 from hedgerow.boosting.row_data.queries import read_qid
-from hedgerow.boosting.row_data.targets import read_targets
+from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.inspection import Importances, PartialDependence
 from hedgerow.metrics import scored_as
-from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.objectives import Objective
 from hedgerow.plot.classifier import calibration_of
 from hedgerow.report.scores import Rows, Score, scores_of
 
@@ -146,7 +147,7 @@ def find(
     X : mapping from str to array
         Columns by name, including offset columns if the model has them.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
-        For survival: times, where censored rows have a minus sign.
+        For survival: times, where censored rows have a minus sign, or event and time.
     classes : ndarray, optional
         Labels by index, if the booster does not know them.
     sample_weight : array-like of shape (n_rows,), optional
@@ -166,14 +167,11 @@ def find(
     task = scored_as(objective)
     known = classes if classes is not None else booster.classes
     known = known if task in ("two classes", "classes") else None
-    labels, target = _read_targets(y, known)
-    _check_columns(objective, target)
     columns = {name: np.asarray(column) for name, column in X.items()}
-    n_rows = len(labels)
     booster.reset_unseen_categories()
     raw = booster.raw_scores(columns, n_jobs=n_jobs)
-    if raw.shape[1] != n_rows:
-        raise DataError(f"y has {n_rows} rows, but X has {raw.shape[1]}.")
+    n_rows = raw.shape[1]
+    labels, target = _read_targets(objective, y, known, n_rows)
     weight, query = check_weight(sample_weight, n_rows), _query(task, qid, n_rows)
     unseen = booster.unseen_categories
     has_chances = known is not None or task == "labels"
@@ -197,13 +195,6 @@ def find(
         effects, shifts, unseen, surprises, (), explanation, overview,
     )  # fmt: skip
     return _with_warnings(found)
-
-
-def _check_columns(objective: Objective, target: FloatArray) -> None:
-    n_columns = target.shape[1] if target.ndim == 2 else 1
-    expected = objective.n_outputs if isinstance(objective, SeveralTargets) else 1
-    if n_columns != expected:
-        raise DataError(f"y has {n_columns} column(s), but the model predicts {expected}.")
 
 
 def _part(values: AnyArray | None, rows: IntArray) -> AnyArray | None:
@@ -243,13 +234,22 @@ def _plain(value: Any) -> Any:
     return tuple(value.tolist()) if np.ndim(value) > 0 else value
 
 
-def _read_targets(y: Any, classes: AnyArray | None) -> tuple[AnyArray, FloatArray]:
-    """Return the targets unchanged, and in the form of the objective."""
-    if classes is None:
-        values = read_targets(y, len(y)).values
-        return values, values
-    labels = column_of(y, "y")
-    return labels, indices_of(labels, classes, "y", "the model")
+def _read_targets(
+    objective: Objective, y: Any, classes: AnyArray | None, n_rows: int
+) -> tuple[AnyArray, FloatArray]:
+    """Return the targets as the user names them, and in the form of the objective."""
+    if classes is not None:
+        labels = column_of(y, "y")
+        if len(labels) != n_rows:
+            raise DataError(f"y has {len(labels)} rows, but X has {n_rows}.")
+        return labels, indices_of(labels, classes, "y", "the model")
+    values = targets_of_rows(objective, y, n_rows)
+    if values.ndim == 2 and objective.name in SURVIVAL:
+        raise DataError(
+            "y holds intervals. A report on times needs the time of each row, with a minus sign "
+            "where it is censored, or the columns event and time."
+        )
+    return values, values
 
 
 def sampled(n_rows: int, query: IntArray | None = None) -> IntArray:

@@ -14,15 +14,15 @@ from hedgerow.boosting.external.external_sample import ExternalData, StorePlan
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.known_targets import in_order
 from hedgerow.boosting.row_data.positions import bound_to_part
-from hedgerow.boosting.row_data.targets import Targets, same_targets
 from hedgerow.data import AnyTable, SparseTable, Table, numbers_of
 from hedgerow.data.schema import Schema
 from hedgerow.errors import DataTypeError
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
-from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -114,11 +114,8 @@ class Evaluation(ABC):
         if self._classes is not None and dataset.y is not None:
             labels = column_of(dataset.y, "y")
             dataset = dataset.with_target(indices_of(labels, self._classes, "y", "the model"))
-        targets = dataset.targets(table.n_rows, objective.name)
-        if isinstance(objective, SeveralTargets):
-            like = Targets(np.empty((0, objective.n_outputs)), objective.names)
-            targets = Targets(same_targets(targets, like, "y"), None)
-        sample = dataset.sample(table, targets.values, objective.n_outputs)
+        target = in_order(objective, dataset.targets(table.n_rows, objective.name))
+        sample = dataset.sample(table, target, objective.n_outputs)
         return sample, self._raw_of(table, sample.offset, n_threads)
 
     def _of_files(self, dataset: ExternalData, n_threads: int) -> tuple[Sample, FloatArray]:

@@ -8,6 +8,7 @@ from typing import Any, Self
 from hedgerow.arrays import AnyArray
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.known_targets import in_order
 from hedgerow.boosting.row_data.offsets import offset_of_rows
 from hedgerow.boosting.row_data.queries import queries_without_effect
 from hedgerow.data.schema import Schema
@@ -98,7 +99,7 @@ class Refitting(ABC):
         if self.offset_columns and offset is not None:
             offset_of_rows(self.model, X, offset)  # raises an error that explains why
         table = given.table(self._schema)
-        target = given.target(table.n_rows, self.model.objective)
+        target = in_order(self._objective, given.targets(table.n_rows, self.model.objective))
         sample = given.sample(table, target, self._objective.n_outputs)
         if sample.query is not None and scored_as(self._objective) != "ranking":
             raise queries_without_effect(self._objective)

@@ -132,7 +132,7 @@ def same_targets(seen: Targets, trained: Targets, name: str) -> FloatArray:
         return seen.values
     missing = [target for target in trained.names if target not in seen.names]
     if missing:
-        raise DataError(f"{name} lacks the column {missing[0]!r}, which y has.")
+        raise DataError(f"{name} lacks the column {missing[0]!r}, a target of the training rows.")
     order = [seen.names.index(target) for target in trained.names]
     return np.asfortranarray(seen.values[:, order])
 
