@@ -246,6 +246,24 @@ def test_page_of_several_classes(n_classes: int) -> None:
     assert len(page.captions) >= 4
 
 
+@pytest.mark.parametrize("objective", ["logistic", "exponential", "focal", "softmax", "one_vs_all"])
+def test_scores_are_those_of_probabilities_without_class_weights(objective: str) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 2))
+    signal = X[:, 0] + rng.normal(size=400)
+    y = np.digitize(signal, [0.5, 1.5] if objective in ("softmax", "one_vs_all") else [1.0])
+    settings = {"n_estimators": 10, "early_stopping": False, "class_weight": "balanced"}
+    model = HedgerowClassifier(objective=objective, **settings).fit(X, y)
+    found = find(model.booster_, {"x0": X[:, 0], "x1": X[:, 1]}, y)
+    (score,) = (score for score in found.scores if score.name == "logloss")
+    assert score.value == pytest.approx(log_loss(y, model.predict_proba(X)))
+    assert score.value == pytest.approx(log_loss(y, found.probability))
+    assert score.low < score.value < score.high
+    shares = np.tile(np.bincount(y) / len(y), (len(y), 1))
+    if objective != "focal":  # whose best constant is not the share
+        assert score.constant == pytest.approx(log_loss(y, shares), abs=0.02)
+
+
 def test_model_without_splits() -> None:
     X = {"a": np.zeros(50), "b": np.zeros(50)}
     model = HedgerowRegressor(**PLAIN).fit(X, np.arange(50.0))

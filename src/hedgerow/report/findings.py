@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.booster import Booster, objective_of
 from hedgerow.boosting.loop.sample import check_weight
+from hedgerow.boosting.row_data.class_weights import true_probabilities
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.known_targets import targets_of_rows
 from hedgerow.boosting.row_data.offsets import features_of_rows
@@ -185,7 +187,9 @@ def find(
     kind: Any = "probability" if has_chances else "value"
     kind = "raw" if task in ("ranking", "survival") else kind
     effects = booster.partial_dependence(part, kind=kind, n_points=_POINTS, n_jobs=n_jobs)
-    scores = tuple(scores_of(objective, _SCORES[task], Rows(target, weight, query), raw))
+    corrected = partial(true_probabilities, booster.model)
+    scored = Rows(target, weight, query)
+    scores = tuple(scores_of(objective, _SCORES[task], scored, raw, corrected))
     surprises = _surprising(objective, target, raw, (labels, predicted), n_surprises)
     shifts = shifts_of(booster, part)
     order = np.array([surprise.row for surprise in surprises], dtype=np.int64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from hedgerow.metrics.queries import query_rows
 from hedgerow.objectives import Objective
 
 RESAMPLES = 200
+
+Link: TypeAlias = "Callable[[FloatArray], FloatArray]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,11 @@ class _Draw:
 
 
 def scores_of(
-    objective: Objective, names: Sequence[str], rows: Rows, raw: FloatArray
+    objective: Objective,
+    names: Sequence[str],
+    rows: Rows,
+    raw: FloatArray,
+    corrected: Link | None = None,
 ) -> list[Score]:
     """Return scores of some names, and the loss if it is not among them.
 
@@ -79,15 +86,18 @@ def scores_of(
     names : sequence of str
     rows : Rows
     raw : float64 (n_outputs, n_rows)
+    corrected : callable, optional
+        Correction of the model's predictions, for class weights; the best constant needs none.
     """
     metrics = make_metrics(list(names), objective) if names else ()
     if not _is_among(objective, names):
         metrics = (*metrics, *make_metrics(None, objective))
     start = _constant(objective, rows)
     constant = np.repeat(start[:, None], len(rows.target), axis=1)
+    models = (raw, corrected or _unchanged), (constant, _unchanged)
     rng = np.random.default_rng(0)
     draws = [_draw(rows, rng) for _ in range(RESAMPLES)]
-    found = [_score(metric, objective, rows, (raw, constant), draws) for metric in metrics]
+    found = [_score(metric, objective, rows, models, draws) for metric in metrics]
     return [score for score in found if score is not None]
 
 
@@ -119,14 +129,15 @@ def _score(
     metric: Metric,
     objective: Objective,
     rows: Rows,
-    raws: tuple[FloatArray, FloatArray],
+    models: tuple[tuple[FloatArray, Link], tuple[FloatArray, Link]],
     draws: Sequence[_Draw],
 ) -> Score | None:
     every = _Draw(np.arange(len(rows.target)), rows.query)
 
-    def score(raw: FloatArray, draw: _Draw) -> float:
+    def score(model: tuple[FloatArray, Link], draw: _Draw) -> float:
+        raw, corrected = model
         own = np.ascontiguousarray(raw[:, draw.rows])
-        given = own if metric.from_raw else objective.predict(own)
+        given = own if metric.from_raw else corrected(objective.predict(own))
         some = None if rows.weight is None else rows.weight[draw.rows]
         if some is not None and not some.any():
             return float("nan")
@@ -137,10 +148,10 @@ def _score(
         return float(bound.function(rows.target[draw.rows], given, some))
 
     try:
-        value, constant = score(raws[0], every), score(raws[1], every)
+        value, constant = score(models[0], every), score(models[1], every)
     except DataError:  # rows of one class only
         return None
-    values = np.array([_score_or_nan(score, raws[0], draw) for draw in draws])
+    values = np.array([_score_or_nan(lambda draw: score(models[0], draw), draw) for draw in draws])
     values = values[np.isfinite(values)]
     low, high = np.percentile(values, [2.5, 97.5]) if len(values) else (np.nan, np.nan)
     return Score(
@@ -148,11 +159,13 @@ def _score(
     )  # fmt: skip
 
 
-def _score_or_nan(
-    score: Callable[[FloatArray, _Draw], float], raw: FloatArray, draw: _Draw
-) -> float:
+def _score_or_nan(score: Callable[[_Draw], float], draw: _Draw) -> float:
     """Return the score of drawn rows; NaN if it is undefined for them."""
     try:
-        return score(raw, draw)
+        return score(draw)
     except DataError:
         return float("nan")
+
+
+def _unchanged(prediction: FloatArray) -> FloatArray:
+    return prediction
