@@ -405,6 +405,27 @@ def test_calibration_is_that_of_its_rows() -> None:
         calibration_of([True], [0.5, 0.5])
 
 
+def test_calibration_of_weighted_rows_is_that_of_repeated_rows() -> None:
+    rng = np.random.default_rng(0)
+    p, weight = rng.random(400).round(1), rng.integers(0, 4, 400)
+    y = rng.random(400) < p
+    found = calibration_of(y, p, sample_weight=weight)
+    repeated = calibration_of(np.repeat(y, weight), np.repeat(p, weight))
+    np.testing.assert_allclose(found.predicted, repeated.predicted)
+    np.testing.assert_allclose(found.observed, repeated.observed)
+    np.testing.assert_array_equal(found.weights, repeated.rows)
+    assert found.error == pytest.approx(repeated.error)
+    assert found.rows.sum() == (weight > 0).sum()
+    # Unequal weights say less than equal ones, and a common factor says nothing.
+    assert (found.high - found.low > repeated.high - repeated.low).all()
+    equal = calibration_of(y, p, sample_weight=np.full(400, 7.0))
+    np.testing.assert_allclose(equal.low, calibration_of(y, p).low)
+    axes = plot_calibration(y, p, sample_weight=weight)
+    assert axes.get_legend().get_texts()[0].get_text() == f"True: off by {found.error:.3f}"
+    with pytest.raises(DataError, match="sample_weight must not be negative"):
+        calibration_of(y, p, sample_weight=-np.ones(400))
+
+
 def test_wilson_interval_of_known_values() -> None:
     low, high = wilson_interval(np.array([0.5]), np.array([10]))
     assert low[0] == pytest.approx(0.2366, abs=1e-4)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.loop.sample import check_weight
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.plot.importance import checked_most
 from hedgerow.plot.style import (
@@ -45,6 +46,8 @@ class Calibration:
     low, high : float64 (n_bins,)
         95% interval of the observed share (Wilson 1927).
     rows : int64 (n_bins,)
+    weights : float64 (n_bins,)
+        Sums of the weights of the rows.
     """
 
     predicted: FloatArray
@@ -52,15 +55,18 @@ class Calibration:
     low: FloatArray
     high: FloatArray
     rows: Any
+    weights: FloatArray
 
     @property
     def error(self) -> float:
         """Mean difference of predicted and observed shares over the rows (ECE)."""
         gaps = np.abs(self.predicted - self.observed)
-        return float(np.average(gaps, weights=self.rows))
+        return float(np.average(gaps, weights=self.weights))
 
 
-def calibration_of(is_class: Any, probability: Any, n_bins: int = 10) -> Calibration:
+def calibration_of(
+    is_class: Any, probability: Any, n_bins: int = 10, sample_weight: Any = None
+) -> Calibration:
     """Compare probabilities of a class with the observed shares.
 
     Parameters
@@ -69,11 +75,13 @@ def calibration_of(is_class: Any, probability: Any, n_bins: int = 10) -> Calibra
     probability : array-like of shape (n_rows,)
     n_bins : int, default=10
         Maximum number of bins; rows with equal probabilities share a bin.
+    sample_weight : array-like of shape (n_rows,), optional
+        Rows of weight 0 are left out.
 
     Raises
     ------
     DataError
-        If there are no rows, or the lengths differ.
+        If there are no rows, or the lengths differ, or weights are negative or not finite.
 
     Examples
     --------
@@ -84,15 +92,19 @@ def calibration_of(is_class: Any, probability: Any, n_bins: int = 10) -> Calibra
     truth, p = np.asarray(is_class, dtype=np.float64), np.asarray(probability, dtype=np.float64)
     if len(truth) != len(p) or len(p) == 0:
         raise DataError(f"there are {len(truth)} targets for {len(p)} probabilities.")
+    weight = check_weight(sample_weight, len(p))
+    weight = np.ones(len(p)) if weight is None else weight
+    truth, p, weight = truth[weight > 0.0], p[weight > 0.0], weight[weight > 0.0]
     inner = np.quantile(p, np.linspace(0, 1, checked_most(n_bins, "n_bins") + 1)[1:-1])
     place = np.searchsorted(np.unique(inner), p, side="left")
     rows = np.bincount(place)
     used = rows > 0
-    rows = rows[used]
-    predicted = np.bincount(place, weights=p)[used] / rows
-    observed = np.bincount(place, weights=truth)[used] / rows
-    low, high = wilson_interval(observed, rows)
-    return Calibration(predicted, observed, low, high, rows)
+    mass = np.bincount(place, weights=weight)[used].astype(np.float64)
+    predicted = np.bincount(place, weights=weight * p)[used] / mass
+    observed = np.bincount(place, weights=weight * truth)[used] / mass
+    counted = mass**2 / np.bincount(place, weights=weight**2)[used]
+    low, high = wilson_interval(observed, counted)
+    return Calibration(predicted, observed, low, high, rows[used], mass)
 
 
 def wilson_interval(share: FloatArray, rows: Any) -> tuple[FloatArray, FloatArray]:
@@ -110,6 +122,7 @@ def plot_calibration(
     ax: Axes | None = None,
     *,
     n_bins: int = 10,
+    sample_weight: Any = None,
 ) -> Axes:
     """Draw observed shares against predicted probabilities.
 
@@ -124,6 +137,8 @@ def plot_calibration(
     ax : matplotlib Axes, optional
     n_bins : int, default=10
         Maximum number of points, each of about equally many rows.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows in the shares and in the distribution.
 
     Returns
     -------
@@ -152,7 +167,7 @@ def plot_calibration(
     ax = new_axes("plot_calibration", ax, 4.4, 4.2)
     ax.plot([0, 1], [0, 1], color=LINE, lw=0.9, ls=(0, (2, 2)), zorder=1)
     for line, k in enumerate(shown):
-        found = calibration_of(labels == known[k], table[:, k], n_bins)
+        found = calibration_of(labels == known[k], table[:, k], n_bins, sample_weight)
         label = f"{short(known[k], 20)}: off by {found.error:.3f}"
         spans = [found.observed - found.low, found.high - found.observed]
         ax.errorbar(
@@ -160,8 +175,10 @@ def plot_calibration(
             ls=DASHES[line], marker=MARKS[line], ms=4.5, lw=1.2, elinewidth=0.8, capsize=2,
             label=label, zorder=3,
         )  # fmt: skip
-    counts, edges = np.histogram(table[:, shown].reshape(-1), bins=20, range=(0.0, 1.0))
-    heights = 0.12 * counts / max(1, counts.max())
+    mass = None if sample_weight is None else np.repeat(np.asarray(sample_weight), len(shown))
+    drawn = table[:, shown].reshape(-1)
+    counts, edges = np.histogram(drawn, bins=20, range=(0.0, 1.0), weights=mass)
+    heights = 0.12 * counts / counts.max()
     ax.bar(edges[:-1], heights, np.diff(edges), align="edge", color=PALE, lw=0, zorder=0.5)
     finish(ax, "y")
     ax.set(xlim=(-0.02, 1.02), ylim=(0.0, 1.02), aspect="equal")

@@ -92,6 +92,7 @@ class Findings:
     probability : float64 (n_rows, n_classes) or (n_rows, n_labels), or None
     predicted : ndarray
         Labels or numbers; for several targets or quantiles, shape (n_rows, n_outputs).
+    weight : float64 (n_rows,), or None
     query : int64 (n_rows,), or None
         For rankings, the query number of each row.
     scores : tuple of Score
@@ -118,6 +119,7 @@ class Findings:
     classes: AnyArray | None
     probability: FloatArray | None
     predicted: AnyArray
+    weight: FloatArray | None
     query: IntArray | None
     scores: tuple[Score, ...]
     permutation: Importances
@@ -186,7 +188,9 @@ def find(
     importance = _permutation(booster, part, labels[rows], known, some, n_jobs)
     kind: Any = "probability" if has_chances else "value"
     kind = "raw" if task in ("ranking", "survival") else kind
-    effects = booster.partial_dependence(part, kind=kind, n_points=_POINTS, n_jobs=n_jobs)
+    effects = booster.partial_dependence(
+        part, kind=kind, n_points=_POINTS, n_jobs=n_jobs, sample_weight=some.weight
+    )
     corrected = partial(true_probabilities, booster.model)
     scored = Rows(target, weight, query)
     scores = tuple(scores_of(objective, _SCORES[task], scored, raw, corrected))
@@ -195,8 +199,8 @@ def find(
     order = np.array([surprise.row for surprise in surprises], dtype=np.int64)
     explanation, overview = _explained(booster, columns, part, order)
     found = Findings(
-        booster, task, columns, labels, known, probability, predicted, query, scores, importance,
-        effects, shifts, unseen, surprises, (), explanation, overview,
+        booster, task, columns, labels, known, probability, predicted, weight, query, scores,
+        importance, effects, shifts, unseen, surprises, (), explanation, overview,
     )  # fmt: skip
     return _with_warnings(found)
 
@@ -404,7 +408,12 @@ def _miscalibrated(found: Findings) -> list[str]:
         return []
     labels = list(enumerate(found.classes.tolist()))
     errors = [
-        (label, calibration_of(found.y == label, found.probability[:, k]).error)
+        (
+            label,
+            calibration_of(
+                found.y == label, found.probability[:, k], sample_weight=found.weight
+            ).error,
+        )
         for k, label in (labels[1:] if len(labels) == 2 else labels)
     ]
     return [

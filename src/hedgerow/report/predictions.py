@@ -57,7 +57,8 @@ def _of_classes(found: Findings) -> list[str]:
     assert found.classes is not None
     labels = found.classes.tolist()
     calibration = new_figure(4.6, 4.4)
-    plot_calibration(found.y, found.probability, labels, calibration.add_subplot())
+    axes = calibration.add_subplot()
+    plot_calibration(found.y, found.probability, labels, axes, sample_weight=found.weight)
     n = min(len(labels), 20)
     confusion = new_figure(max(4.6, 1.9 + 0.5 * n), max(4.4, 1.5 + 0.46 * n))
     plot_confusion(found.y, found.predicted, labels, confusion.add_subplot())
@@ -75,7 +76,10 @@ def _of_labels(found: Findings) -> list[str]:
     drawn = []
     for k, name in list(enumerate(found.booster.output_names))[:_MOST_PANELS]:
         figure = new_figure(4.6, 4.4)
-        plot_calibration(found.y[:, k], found.probability[:, k], [0.0, 1.0], figure.add_subplot())
+        plot_calibration(
+            found.y[:, k], found.probability[:, k], [0.0, 1.0], figure.add_subplot(),
+            sample_weight=found.weight,
+        )  # fmt: skip
         caption = f"Label {short(name, 40)}: share that came true by predicted probability."
         drawn.append(inline_figure(figure, caption))
     return ["<h2>Calibration</h2>", _panels(drawn)]
@@ -98,7 +102,7 @@ def _of_quantiles(found: Findings) -> list[str]:
     caption = f"True values against predictions of level {names[middle]}"
     drawn = _agreement(found.y, found.predicted[:, middle], caption)
     below = found.y[:, None] <= found.predicted
-    rows = [(name, *_share(below[:, k])) for k, name in enumerate(names)]
+    rows = [(name, *_share(below[:, k], found.weight)) for k, name in enumerate(names)]
     table = table_html(("level", "share of rows not above", "95% interval"), rows)
     return ["<h2>Predictions</h2>", _panels([drawn]), table]
 
@@ -108,15 +112,28 @@ def _of_intervals(found: Findings) -> list[str]:
     for level in _LEVELS:
         ends = found.booster.predict_interval(found.X, level)
         inside = (ends[:, 0] <= found.y) & (found.y <= ends[:, 1])
-        rows.append((f"{level:.0%}", *_share(inside)))
+        rows.append((f"{level:.0%}", *_share(inside, found.weight)))
     return [table_html(("central interval", "share of rows in it", "95% interval"), rows)]
 
 
-def _share(is_so: AnyArray) -> tuple[str, str]:
+def _share(is_so: AnyArray, weight: FloatArray | None) -> tuple[str, str]:
     """Return a share of rows, and its interval."""
-    share = float(is_so.mean())
-    low, high = wilson_interval(np.array(share), len(is_so))
+    share = float(np.average(is_so, weights=weight))
+    low, high = wilson_interval(np.array(share), effective_rows(weight, len(is_so)))
     return f"{share:.1%}", f"{float(low):.1%} … {float(high):.1%}"
+
+
+def effective_rows(weight: FloatArray | None, n_rows: int) -> float:
+    """Return how many rows of equal weight say as much about a share (Kish 1965).
+
+    Examples
+    --------
+    >>> effective_rows(None, 3), effective_rows(np.array([2.0, 2.0, 0.0]), 3)
+    (3.0, 2.0)
+    """
+    if weight is None:
+        return float(n_rows)
+    return float(weight.sum() ** 2 / (weight**2).sum())
 
 
 def _agreement(true: FloatArray, predicted: AnyArray, caption: str) -> str:
@@ -156,7 +173,7 @@ def _of_times(found: Findings) -> list[str]:
     for k, name in enumerate(_GROUPS):
         own = third == k
         if own.any():
-            at, share = survivors(times[own], happened[own])
+            at, share = survivors(times[own], happened[own], _part(found.weight, own))
             style = {"color": COLOURS[k], "ls": DASHES[k]}
             ax.plot(at, share, drawstyle="steps-post", lw=1.8, label=name, **style)
     finish(ax, "y")
@@ -171,7 +188,9 @@ def _of_times(found: Findings) -> list[str]:
     return ["<h2>Predicted risk and events</h2>", inline_figure(figure, caption)]
 
 
-def survivors(times: FloatArray, happened: AnyArray) -> tuple[FloatArray, FloatArray]:
+def survivors(
+    times: FloatArray, happened: AnyArray, weight: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
     """Return the share of rows without an event after each time (Kaplan and Meier 1958).
 
     Examples
@@ -180,11 +199,18 @@ def survivors(times: FloatArray, happened: AnyArray) -> tuple[FloatArray, FloatA
     >>> at.tolist(), share.round(3).tolist()
     ([0.0, 1.0, 2.0, 3.0], [1.0, 0.667, 0.667, 0.0])
     """
-    at, place, count = np.unique(times, return_inverse=True, return_counts=True)
-    events = np.bincount(place, weights=happened, minlength=len(at))
-    waiting = len(times) - np.concatenate(([0], np.cumsum(count)[:-1]))
-    share = np.cumprod(1.0 - events / waiting)
+    mass = np.ones(len(times)) if weight is None else weight
+    times, happened, mass = times[mass > 0.0], happened[mass > 0.0], mass[mass > 0.0]
+    at, place = np.unique(times, return_inverse=True)
+    events = np.bincount(place, weights=happened * mass, minlength=len(at))
+    leaving = np.bincount(place, weights=mass, minlength=len(at))
+    waiting = np.cumsum(leaving[::-1])[::-1]
+    share = np.cumprod(1.0 - np.minimum(events / waiting, 1.0))
     return np.concatenate(([0.0], at)), np.concatenate(([1.0], share))
+
+
+def _part(values: FloatArray | None, rows: AnyArray) -> FloatArray | None:
+    return None if values is None else values[rows]
 
 
 def _of_ranking(found: Findings) -> list[str]:
@@ -196,11 +222,12 @@ def _of_ranking(found: Findings) -> list[str]:
     for k, (name, keys) in enumerate(
         (("by the model", found.predicted), ("best possible", grades))
     ):
-        mean = _by_place(found.query, keys, grades, tie)
+        mean = _by_place(found, keys, tie)
         at = np.arange(1, len(mean) + 1)
         style = {"color": COLOURS[k], "ls": DASHES[k]}
         ax.plot(at, mean, "o", ms=4, lw=1.8, label=name, **style)
-    ax.axhline(float(grades.mean()), color=LINE, lw=0.9, ls=(0, (2, 2)), label="mean of all rows")
+    every = float(np.average(grades, weights=found.weight))
+    ax.axhline(every, color=LINE, lw=0.9, ls=(0, (2, 2)), label="mean of all rows")
     finish(ax, "y")
     ax.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
     _name_axes(ax, "position in the query", "mean grade")
@@ -208,11 +235,14 @@ def _of_ranking(found: Findings) -> list[str]:
     return ["<h2>Order of the rows</h2>", inline_figure(figure, caption)]
 
 
-def _by_place(query: AnyArray, keys: AnyArray, grades: FloatArray, tie: FloatArray) -> FloatArray:
+def _by_place(found: Findings, keys: AnyArray, tie: FloatArray) -> FloatArray:
     """Return the mean grade at the first positions of all queries."""
+    query = found.query
+    assert query is not None
+    weight = np.ones(len(query)) if found.weight is None else found.weight
     order = np.lexsort((tie, -np.asarray(keys, dtype=np.float64), query))
     _, start = np.unique(query[order], return_index=True)
     place = np.arange(len(order)) - np.repeat(start, np.diff(np.append(start, len(order))))
-    count = np.bincount(place)[:_PLACES]
-    total: FloatArray = np.bincount(place, weights=grades[order])[:_PLACES] / count
-    return total
+    mass = np.bincount(place, weights=weight[order])[:_PLACES]
+    total = np.bincount(place, weights=(weight * found.y)[order])[:_PLACES]
+    return np.divide(total, mass, out=np.full(len(mass), np.nan), where=mass > 0.0)
