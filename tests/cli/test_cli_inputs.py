@@ -5,14 +5,16 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import mean_absolute_error, roc_auc_score
 
-from hedgerow import HedgerowClassifier, load
+from hedgerow import HedgerowClassifier, HedgerowRegressor, cross_fit, load
 from hedgerow.cli.dialects import Dialect, DialectOptions, decimal_columns, dialect_of
 from hedgerow.cli.main import main
 
@@ -221,6 +223,28 @@ def test_train_prints_a_score_unasked(
     assert (tmp_path / "m").read_bytes() == before
     assert main(command) == 0  # folds have told when to stop
     assert "loss of rows not trained on, by 5 folds" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("objective", ["cox", "aft"])
+def test_times_of_events_are_scored_by_concordance(
+    tmp_path: Path, objective: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    X, file = rng.normal(size=(300, 2)), tmp_path / "rows.csv"
+    time = rng.exponential(np.exp(-X[:, 0]))
+    y = np.where(rng.random(300) < 0.7, time, -time)
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "time": y}).to_csv(file, index=False)
+    command = ["train", str(file), "--target", "time", "--model", str(tmp_path / "m")]
+    settings = [f"objective={objective}", "n_estimators=10"]
+    assert main([*command, *(part for text in settings for part in ("--set", text))]) == 0
+    out = capsys.readouterr().out
+    assert "R2" not in out
+    (score,) = re.findall(r"concordance of rows not trained on, by 5 folds: (\S+) ±", out)
+    model = HedgerowRegressor(
+        objective=objective, n_estimators=10, eval_metric=["loss", "concordance"]
+    )
+    folds = cross_fit(model, pd.DataFrame({"a": X[:, 0], "b": X[:, 1]}), y)
+    assert float(score) == pytest.approx(folds.scores["concordance"].mean(), abs=1e-4)
 
 
 def test_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from hedgerow.arrays import AnyArray
 from hedgerow.booster import Booster, load, objective_of
 from hedgerow.boosting.automatic.defaults import AUTO, AUTOMATIC, chosen_names
 from hedgerow.boosting.row_data.classes import n_classes_of
+from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.cli.usage import UsageError, one_line, shows_progress
 from hedgerow.convert.reading import load_any
 from hedgerow.data import Column
@@ -157,7 +158,7 @@ def fold_lines(estimator: Estimator, job: Job) -> list[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = cross_fit(
-                clone(estimator),
+                _with_concordance(clone(estimator)),
                 job.X,
                 y,
                 5,
@@ -172,8 +173,17 @@ def fold_lines(estimator: Estimator, job: Job) -> list[str]:
         f"{name} of rows not trained on, by 5 folds: {np.mean(scores):.5g} ± {np.std(scores):.2g}"
         for name, scores in found.scores.items()
     ]
+    if estimator.objective in SURVIVAL:
+        return lines
     described = _usual_score(found.oof_prediction, y, job)
     return lines if described is None else [*lines, described]
+
+
+def _with_concordance(estimator: Estimator) -> Estimator:
+    """Add concordance to the scores of times of events, which have no R2."""
+    if estimator.objective in SURVIVAL and estimator.eval_metric is None:
+        estimator.set_params(eval_metric=["loss", "concordance"])
+    return estimator
 
 
 def _usual_score(prediction: AnyArray, y: AnyArray, job: Job) -> str | None:
