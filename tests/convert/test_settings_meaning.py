@@ -54,6 +54,31 @@ def test_the_penalty_of_splits_has_the_unit_of_the_peer(peer, penalty) -> None:
     assert any("half the value" in line for line in ours.differences)
 
 
+@pytest.mark.parametrize("slope", [0.0, 10.0])
+@pytest.mark.parametrize("penalty", [0.0, 2.0, 5.0, 10.0, 120.0, 250.0])
+@pytest.mark.parametrize("peer", ["lightgbm", "xgboost"])
+def test_penalties_of_absolute_errors_have_the_unit_of_the_peer(peer, penalty, slope) -> None:
+    library = pytest.importorskip(peer)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 1)).round(1)
+    y = np.floor(2.0 * X[:, 0]) + 0.5 * rng.normal(size=600)
+    if peer == "lightgbm":
+        given = {"objective": "l1", "min_gain_to_split": penalty, "lambda_l1": slope}
+        given |= {"num_leaves": 15, "min_data_in_leaf": 10, "num_iterations": 1}
+        fitted = library.train({**given, "verbosity": -1}, library.Dataset(X, y))
+        n_leaves = fitted.dump_model()["tree_info"][0]["num_leaves"]
+        ours = from_lightgbm_params(given)
+    else:
+        given = {"objective": "reg:absoluteerror", "gamma": penalty, "alpha": slope, "max_depth": 4}
+        fitted = library.train(given, library.DMatrix(X, y), 1)
+        n_leaves = (fitted.trees_to_dataframe()["Feature"] == "Leaf").sum()
+        ours = from_xgboost_params({**given, "n_estimators": 1})
+    found = train(ours.params, Dataset(X, y)).model.forest
+    assert (found.feature < 0).sum() == n_leaves
+    assert ours.params["gamma"] == penalty / 8
+    assert ours.params["reg_alpha"] == slope / 2
+
+
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_defaults_switch_off_what_the_library_does_not_have(function) -> None:
     found = function({}).params

@@ -238,4 +238,15 @@ def of_the_loss(library: Library, said: Values, differences: Iterable[str]) -> T
         ),
     )
     kept = {name: value for name, value in said.items() if name not in unused}
-    return Translation(kept, (*differences, *notes))
+    return Translation(kept | _in_its_units(kept), (*differences, *notes))
+
+
+def _in_its_units(said: Values) -> Values:
+    """Return penalties on gains and gradients in the units of the objective.
+
+    Hedgerow's gradients of the absolute error are -1/2 and 1/2, those of the libraries -1 and 1.
+    """
+    if said.get("objective") != "absolute_error":
+        return {}
+    factors = {"gamma": 0.25, "reg_alpha": 0.5}
+    return {name: said[name] * factor for name, factor in factors.items() if name in said}
