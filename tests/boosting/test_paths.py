@@ -18,6 +18,8 @@ from scipy.sparse import csr_array
 
 import hedgerow
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
+from hedgerow.boosting.external import resident
+from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.errors import AllRowsNeededError
 
 N_ROWS = 600
@@ -235,6 +237,31 @@ FEATURES: dict[str, dict[str, Any]] = {
         "position": "place",
     },
 }
+NOT_IN_CHUNKS = {
+    "symmetric trees with bundles",
+    "symmetric trees with conflicts in bundles",
+    "symmetric trees of vectors",
+    "vector leaves of classes",
+    "vector leaves of classes by GOSS",
+    "vector leaves of random cuts",
+    "several targets",
+    "exact with target statistics",
+    "exact rankings",
+    "target statistics",
+    "bundles",
+    "bundles with conflicts",
+    "linear leaves",
+    "crosses",
+    "boosted forests of vectors",
+    "forced splits",
+    "line search",
+    "early stopping by folds",
+    "groups",
+    "linear leaves with constraints",
+    "rankings with positions",
+}
+"""Features that need all rows as one chunk or as a table; docs/out-of-core.md gives the reasons."""
+
 OTHER_ROLES = ("weight", "qid", "position", "groups")
 
 
@@ -272,6 +299,30 @@ def test_files_give_the_bytes_of_memory(name: str, paths: list[Path]) -> None:
     params = parts_of(feature)[0]
     found = train(params, from_files(paths, feature)).to_bytes()
     assert found == train(params, in_memory(feature)).to_bytes()
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make chunks of 64 rows that are never joined, and tables of them an error."""
+
+    def refused(rows: Any, params: Any, reason: AllRowsNeededError) -> Dataset:
+        raise reason
+
+    monkeypatch.setattr(memory_plan, "FEWEST_ROWS", 64)
+    monkeypatch.setattr(memory_plan, "MOST_ROWS", 64)
+    monkeypatch.setattr(disk_store, "fits_in_one_chunk", lambda limit, shape, sizes: False)
+    monkeypatch.setattr(resident, "in_memory", refused)
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_chunks_give_the_bytes_of_memory(name: str, paths: list[Path], small_chunks: None) -> None:
+    feature = FEATURES[name]
+    params, rows = parts_of(feature)[0], from_files(paths, feature)
+    if name in NOT_IN_CHUNKS:
+        with pytest.raises(AllRowsNeededError):
+            train(params, rows)
+        return
+    assert train(params, rows).to_bytes() == train(params, in_memory(feature)).to_bytes()
 
 
 @pytest.mark.parametrize("name", FEATURES)
