@@ -15,9 +15,9 @@ from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, distribution_metric
 from hedgerow.metrics.groups import grouped
 from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
 from hedgerow.metrics.scorers import is_scorer, name_of, scorer_metric, scorer_names
-from hedgerow.metrics.scores import Mean
+from hedgerow.metrics.scores import Mean, RowSums
 from hedgerow.metrics.survival import Concordance
-from hedgerow.metrics.targets import of_targets
+from hedgerow.metrics.targets import SumsOfTargets, of_targets
 from hedgerow.metrics.tasks import scored_as
 from hedgerow.objectives.targets import SeveralTargets
 from hedgerow.peer_words import metric_hint
@@ -84,9 +84,7 @@ def _make_metric(item: object, objective: Objective) -> Metric:
     if isinstance(item, GroupedMetric):
         return _grouped(item, objective, task)
     if isinstance(item, str) and item == _LOSS:
-        return Metric(
-            _LOSS, objective.loss, from_raw=True, sums=Mean(objective.losses), built_in=True
-        )
+        return loss_metric(objective)
     own_function = callable(item) and not is_scorer(item)
     if isinstance(objective, SeveralTargets) and not own_function:
         return of_targets(_make_metric(item, objective.single), objective)
@@ -100,6 +98,14 @@ def _make_metric(item: object, objective: Objective) -> Metric:
         if found is not None:
             return Metric(item, found, True, ("ranking",), built_in=True)
     return _by_name(item, objective, task)
+
+
+def loss_metric(objective: Objective) -> Metric:
+    """Return the loss of the objective as a metric."""
+    sums: RowSums = Mean(objective.losses)
+    if isinstance(objective, SeveralTargets):
+        sums = SumsOfTargets(Mean(objective.single.losses), objective, from_raw=True)
+    return Metric(_LOSS, objective.loss, from_raw=True, sums=sums, built_in=True)
 
 
 def _grouped(item: GroupedMetric, objective: Objective, task: Task) -> Metric:

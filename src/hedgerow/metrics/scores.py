@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -17,19 +17,36 @@ from hedgerow.arrays import FloatArray
 from hedgerow.kernels.primitives.exact_sum import ExactSum, weighted_mean, weighted_sums
 from hedgerow.objectives.global_sums import AllRows
 
+Center: TypeAlias = "float | FloatArray"
+"""The mean of all targets, or of each of several targets."""
+
 
 class RowSums(Protocol):
-    """A score from two sums, to which rows in several parts contribute.
+    """A score from sums over rows, to which rows in several parts contribute.
 
-    The score of all rows is ``finish(above, below)`` with the totals over the parts.
+    The score of all rows is ``finish(*totals)`` with the totals over the parts.
+
+    Attributes
+    ----------
+    n_sums : int
+    uses_center : bool
+        Whether the sums depend on ``center``.
     """
 
+    @property
+    def n_sums(self) -> int:
+        """Number of sums."""
+
+    @property
+    def uses_center(self) -> bool:
+        """Whether the sums depend on the mean of all targets."""
+
     def sums(
-        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None, center: float
-    ) -> tuple[ExactSum, ExactSum]:
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None, center: Center
+    ) -> tuple[ExactSum, ...]:
         """Return the contribution of some rows; ``center`` is the mean of all targets."""
 
-    def finish(self, above: ExactSum, below: ExactSum) -> float:
+    def finish(self, *totals: ExactSum) -> float:
         """Return the score."""
 
 
@@ -39,13 +56,16 @@ class Mean:
 
     values: Callable[[FloatArray, FloatArray], FloatArray]
     then: Callable[[float], float] = float
+    n_sums: ClassVar[int] = 2
+    uses_center: ClassVar[bool] = False
 
     def sums(
-        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None, center: float
-    ) -> tuple[ExactSum, ExactSum]:
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None, center: Center
+    ) -> tuple[ExactSum, ...]:
         return weighted_sums(self.values(y_true, prediction), weight)
 
-    def finish(self, above: ExactSum, below: ExactSum) -> float:
+    def finish(self, *totals: ExactSum) -> float:
+        above, below = totals
         return self.then(above.over(below))
 
 
@@ -53,16 +73,20 @@ class Mean:
 class Explained:
     """Squared errors of the prediction, and of the mean."""
 
+    n_sums: ClassVar[int] = 2
+    uses_center: ClassVar[bool] = True
+
     def sums(
-        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None, center: float
-    ) -> tuple[ExactSum, ExactSum]:
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None, center: Center
+    ) -> tuple[ExactSum, ...]:
         of_mean = (y_true - center) ** 2
         return (
             weighted_sums(squared_errors(y_true, prediction), weight)[0],
             weighted_sums(of_mean, weight)[0],
         )
 
-    def finish(self, above: ExactSum, below: ExactSum) -> float:
+    def finish(self, *totals: ExactSum) -> float:
+        above, below = totals
         if below.is_finite and below.units == 0:  # all targets are equal: as in scikit-learn
             return 1.0 if above == below else 0.0
         return 1.0 - above.over(below)

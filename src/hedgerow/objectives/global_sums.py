@@ -62,16 +62,24 @@ class AllRows:
         """Make an object for rows in memory."""
         return AllRows(lambda: [(target, weight)], Alone())
 
+    def of_target(self, column: int) -> AllRows:
+        """Return the rows with one of several targets."""
+
+        def batches() -> Iterable[Batch]:
+            for target, weight in self.batches():
+                yield np.ascontiguousarray(target[:, column]), weight
+
+        return AllRows(batches, self.communicator)
+
     def gathered(self) -> Batch:
         """Return the targets and weights of the rows of all ranks."""
-        targets, weights = [np.zeros(0)], [np.zeros(0)]
+        targets, weights = [], [np.zeros(0)]
         for target, weight in self.batches():  # the next batch may take over the arrays
             targets.append(target.copy())
             if weight is not None:
                 weights.append(weight.copy())
-        target = gather_numbers(np.concatenate(targets), self.communicator)
         weight = gather_numbers(np.concatenate(weights), self.communicator)
-        return target, weight if len(weight) > 0 else None
+        return gather_targets(targets, self.communicator), weight if len(weight) > 0 else None
 
     def mean(self, values: Callable[[FloatArray], FloatArray] | None = None) -> float:
         """Return the weighted mean of ``values(target)``, by default of the targets."""
@@ -181,6 +189,19 @@ class AllRows:
             return communicator.allreduce(counts)[None], (0,)
         limbs = tuple(np.flatnonzero(present[:MOST_LIMBS]).tolist())
         return communicator.allreduce(sums.to_array(limbs).reshape(-1)).reshape(-1, n_groups), limbs
+
+
+def gather_targets(parts: Sequence[FloatArray], communicator: Communicator) -> FloatArray:
+    """Concatenate the targets of all ranks: (n_rows,), or (n_rows, n_targets) in Fortran order.
+
+    A rank without parts does not know the number of targets.
+    """
+    n_targets = max((part.shape[1] for part in parts if part.ndim == 2), default=0)
+    n_targets = int(communicator.allreduce(np.array([n_targets], np.int64), "max")[0])
+    empty = np.zeros((0, n_targets)) if n_targets > 0 else np.zeros(0)
+    own = np.ascontiguousarray(np.concatenate([empty, *parts]))
+    found = gather_numbers(own.reshape(-1), communicator)
+    return np.asfortranarray(found.reshape(-1, n_targets)) if n_targets > 0 else found
 
 
 def merged(sums: Sequence[ExactSum], communicator: Communicator) -> list[ExactSum]:

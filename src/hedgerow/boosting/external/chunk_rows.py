@@ -34,8 +34,9 @@ from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.growing.chunks.gradients import CrossRowGradients
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree
-from hedgerow.kernels.primitives.exact_sum import ExactSum, weighted_sums
+from hedgerow.kernels.primitives.exact_sum import ExactSum
 from hedgerow.metrics import Metric
+from hedgerow.metrics.making import loss_metric
 from hedgerow.objectives import Objective
 from hedgerow.objectives.beside import start_beside, start_of
 from hedgerow.objectives.global_sums import merged
@@ -230,33 +231,36 @@ class LeftOut:
     """Loss of the rows left out of a round, before and after the round."""
 
     def __init__(self, grower: ChunkGrower, objective: Objective, others: Communicator) -> None:
-        self._grower, self._objective, self._others = grower, objective, others
-        self._sums = [ExactSum()] * 4
+        self._grower, self._others = grower, others
+        sums = loss_metric(objective).sums
+        assert sums is not None
+        self._loss = sums
+        self._before = [ExactSum()] * sums.n_sums
+        self._after = [ExactSum()] * sums.n_sums
 
     def before(self, chunk: Chunk) -> None:
         """Add the losses of a chunk before the trees are added to its scores."""
-        self._note(chunk, 0)
+        self._before = self._with(chunk, self._before)
 
     def after(self, chunk: Chunk) -> None:
         """Add the losses of a chunk after the trees are added to its scores."""
-        self._note(chunk, 2)
+        self._after = self._with(chunk, self._after)
 
     def improvement(self) -> float:
         """Return the loss before minus the loss after; 0 if no row was left out."""
-        sums = merged(self._sums, self._others)
-        if sums[1] == ExactSum():
+        n_sums, sums = self._loss.n_sums, merged([*self._before, *self._after], self._others)
+        if all(total == ExactSum() for total in sums):
             return 0.0
-        return sums[0].over(sums[1]) - sums[2].over(sums[3])
+        return self._loss.finish(*sums[:n_sums]) - self._loss.finish(*sums[n_sums:])
 
-    def _note(self, chunk: Chunk, place: int) -> None:
+    def _with(self, chunk: Chunk, totals: list[ExactSum]) -> list[ExactSum]:
+        """Return the totals with the losses of the rows of a chunk that were left out."""
         rows: Any = self._grower.rows_outside(chunk)
         if len(rows) == 0:
-            return
-        losses = self._objective.losses(chunk.target[rows], chunk.work.raw[:, rows])
+            return totals
         weight = None if chunk.weight is None else chunk.weight[rows]
-        above, below = weighted_sums(losses, weight)
-        self._sums[place] += above
-        self._sums[place + 1] += below
+        more = self._loss.sums(chunk.target[rows], chunk.work.raw[:, rows], weight, 0.0)
+        return [total + part for total, part in zip(totals, more, strict=True)]
 
 
 __all__ = ["ChunkRows"]

@@ -14,6 +14,7 @@ is not a sum (the area under the ROC curve, a user's function) gets all rows on 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -26,8 +27,8 @@ from hedgerow.errors import ParameterError
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_scores, add_vectors
 from hedgerow.kernels.primitives.exact_sum import ExactSum
 from hedgerow.metrics import METRICS, Metric, evaluate, not_nan
-from hedgerow.metrics.scores import Explained
-from hedgerow.objectives import Objective
+from hedgerow.metrics.scores import Center
+from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.objectives.beside import OffsetBatch, OffsetRows
 from hedgerow.objectives.global_sums import AllRows, Batch, merged
 
@@ -118,20 +119,21 @@ class Tally:
         self._objective, self._rows = objective, rows
         self._predicts = not all(metric.from_raw for metric in self._summed)
         self._check(n_rows)
-        explains = any(isinstance(metric.sums, Explained) for metric in metrics)
-        self._center = rows.center() if explains else 0.0
+        centered = any(metric.sums is not None and metric.sums.uses_center for metric in metrics)
+        self._center = center_of(rows, objective) if centered else 0.0
         self._known: tuple[FloatArray, FloatArray | None] | None = None
+        self._sums: list[ExactSum] = []
         self._begin()
 
     def add(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> None:
         """Add the next rows; ``raw`` has shape (n_outputs, n_rows)."""
         prediction = self._objective.predict(raw) if self._predicts else raw
-        for place, metric in enumerate(self._summed):
+        more: list[ExactSum] = []
+        for metric in self._summed:
             assert metric.sums is not None
             given = raw if metric.from_raw else prediction
-            above, below = metric.sums.sums(target, given, weight, self._center)
-            self._sums[2 * place] += above
-            self._sums[2 * place + 1] += below
+            more += metric.sums.sums(target, given, weight, self._center)
+        self._sums = [total + part for total, part in zip(self._sums, more, strict=True)]
         if self._gathered:
             self._parts.append(raw.copy())
 
@@ -139,10 +141,10 @@ class Tally:
         """Return the scores of all rows added since the last call, by name."""
         found = {}
         if self._summed:
-            sums = merged(self._sums, self._rows.communicator)
-            for place, metric in enumerate(self._summed):
+            sums = iter(merged(self._sums, self._rows.communicator))
+            for metric in self._summed:
                 assert metric.sums is not None
-                score = metric.sums.finish(*sums[2 * place : 2 * place + 2])
+                score = metric.sums.finish(*islice(sums, metric.sums.n_sums))
                 found[metric.name] = not_nan(metric.name, score)
         if self._gathered:
             if self._known is None:  # targets and weights do not change
@@ -155,7 +157,8 @@ class Tally:
         return {name: found[name] for name in self._order}
 
     def _begin(self) -> None:
-        self._sums = [ExactSum()] * (2 * len(self._summed))
+        n_sums = sum(metric.sums.n_sums for metric in self._summed if metric.sums is not None)
+        self._sums = [ExactSum()] * n_sums
         self._parts: list[FloatArray] = []
 
     def _check(self, n_rows: int) -> None:
@@ -228,6 +231,13 @@ class WatchedRows:
             for chunk, raw in scores.visit():
                 self._tallies[name].add(chunk.target, raw, chunk.weight)
         return {name: tally.finish() for name, tally in self._tallies.items()}
+
+
+def center_of(rows: AllRows, objective: Objective) -> Center:
+    """Return the mean of all targets, or of each of several targets."""
+    if not isinstance(objective, SeveralTargets):
+        return rows.center()
+    return np.array([rows.of_target(k).center() for k in range(objective.n_outputs)])
 
 
 def base_beside(sample: ExternalSample, base: FloatArray) -> FloatArray:
