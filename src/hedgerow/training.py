@@ -15,7 +15,7 @@ from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.external.external_sample import ExternalData, ValidRows, named_valid
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.loss_spec import LossSpec, count_classes
+from hedgerow.boosting.loop.loss_spec import LossSpec, count_classes, not_for_several
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.resume.continuing import Start, check_reading
@@ -365,7 +365,7 @@ def _train_stored(
     with claiming(checkpoint):
         model = fit_data(
             dataset,
-            loss_of(settings, dataset.has_queries),
+            loss_of(settings, dataset.has_queries, dataset.n_targets),
             trees,
             valid=sets,
             stopping=stopping,
@@ -386,10 +386,10 @@ def _with_offset_of(rows: Dataset | ExternalData, names: tuple[str, ...]) -> Dat
     return rows.with_offset(list(names))
 
 
-def loss_of(settings: Mapping[str, Any], has_queries: bool = False) -> LossSpec:
+def loss_of(settings: Mapping[str, Any], has_queries: bool = False, n_targets: int = 1) -> LossSpec:
     """Return the loss among the parameters of :func:`train`, for rows in batches."""
-    objective = settings.get("objective", "squared_error")
-    return LossSpec(objective, _loss_values(settings), has_queries=has_queries)
+    objective, values = settings.get("objective", "squared_error"), _loss_values(settings)
+    return LossSpec(objective, values, has_queries=has_queries, n_targets=n_targets)
 
 
 def stopping_of(settings: Mapping[str, Any]) -> StoppingParams:
@@ -434,9 +434,6 @@ def _objective_for(
     if name not in ("softmax", "one_vs_all"):
         return objective_for(name, target, parameters=parameters, names=names)
     if target.ndim == 2:
-        raise ParameterError(
-            f"objective {name!r} has one target, but y has several columns: for labels use "
-            "'logistic', or train a model for each column."
-        )
+        raise not_for_several(name)
     n_classes = count_classes(name, float(target.max(initial=-np.inf)), len(target))
     return objective_for(name, target, n_classes, parameters)

@@ -47,6 +47,8 @@ def table() -> pd.DataFrame:
     rows["y2"] = rows.b - rows.a
     rows["class"] = np.clip(rows.y // 3, 0, 2).astype(int)
     rows["time"] = np.exp(rows.a)
+    rows["lower"], rows["upper"] = rows.time, rows.time + 1.0 + rows.b
+    rows["high"], rows["low"] = (rows.y > 3.0).astype(int), (rows.y2 < 4.0).astype(int)
     return rows
 
 
@@ -128,7 +130,69 @@ FEATURES: dict[str, dict[str, Any]] = {
         },
         "target": "class",
     },
-    "several targets": {"target": ["y", "y2"]},
+    "several targets of vectors": {"target": ["y", "y2"]},
+    "several targets": {
+        "params": {"multi_strategy": "one_output_per_tree"},
+        "target": ["y", "y2"],
+    },
+    "several targets with weights, rows left out and scores": {
+        "params": {
+            "multi_strategy": "one_output_per_tree",
+            "subsample": 0.6,
+            "oob_score": True,
+            "train_scores": True,
+            "eval_metric": ["loss", "r2", "median_error"],
+        },
+        "target": ["y", "y2"],
+        "weight": "w",
+    },
+    "several targets of medians": {
+        "params": {
+            "multi_strategy": "one_output_per_tree",
+            "objective": "mape",
+            "early_stopping": True,
+            "patience": 2,
+        },
+        "target": ["y", "y2"],
+        "weight": "w",
+    },
+    "several targets in a random forest": {
+        "params": {
+            "multi_strategy": "one_output_per_tree",
+            "boosting": "rf",
+            "subsample": 0.6,
+            "oob_score": True,
+        },
+        "target": ["y", "y2"],
+    },
+    "several targets of a loss of all rows": {
+        "params": {"multi_strategy": "one_output_per_tree", "objective": of_all},
+        "target": ["y", "y2"],
+    },
+    "several targets, symmetric trees by GOSS": {
+        "params": {"grow_policy": "symmetric", "sampling": "goss", "objective": "fair"},
+        "target": ["y", "y2"],
+    },
+    "several targets, exact": {
+        "params": {"tree_method": "exact"},
+        "target": ["y", "y2"],
+        "columns": NUMBERS,
+    },
+    "labels": {
+        "params": {
+            "multi_strategy": "one_output_per_tree",
+            "objective": "logistic",
+            "early_stopping": True,
+            "patience": 2,
+            "eval_metric": ["accuracy", "auc"],
+        },
+        "target": ["high", "low"],
+        "groups": "q",
+    },
+    "intervals of times": {
+        "params": {"objective": "aft"},
+        "target": ["lower", "upper"],
+    },
     "exact": {"params": {"tree_method": "exact"}, "columns": NUMBERS},
     "exact with constraints": {
         "params": {"tree_method": "exact", "monotone_constraints": {"a": 1}},
@@ -241,10 +305,11 @@ NOT_IN_CHUNKS = {
     "symmetric trees with bundles",
     "symmetric trees with conflicts in bundles",
     "symmetric trees of vectors",
+    "several targets of vectors",
+    "intervals of times",
     "vector leaves of classes",
     "vector leaves of classes by GOSS",
     "vector leaves of random cuts",
-    "several targets",
     "exact with target statistics",
     "exact rankings",
     "target statistics",

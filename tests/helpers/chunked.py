@@ -30,6 +30,10 @@ class TableData:
         return self.data.qid is not None
 
     @property
+    def n_targets(self) -> int:
+        return 1
+
+    @property
     def has_groups(self) -> bool:
         return self.data.groups is not None
 

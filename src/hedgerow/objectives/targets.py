@@ -12,7 +12,7 @@ are a multi-label problem.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
@@ -23,7 +23,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.line_search import LeafRows, QuantileRule
 from hedgerow.objectives.precomputed import LossRows, PrecomputedLoss, bound_to_rows
 
 _TWO_CLASSES = ("logistic", "exponential", "focal", "hinge")
@@ -128,9 +128,15 @@ class SeveralTargets:
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None
     ) -> None:
+        self.check_part(target, first_row, [origin] * self.n_outputs)
+
+    def check_part(
+        self, target: FloatArray, first_row: int, origins: Sequence[float | None]
+    ) -> None:
+        """Check the targets of a part of the rows; ``origins`` are those of row 0."""
         for k, loss in enumerate(self.singles):
             with self._naming(k):
-                loss.check_target(np.ascontiguousarray(target[:, k]), first_row, origin)
+                loss.check_target(np.ascontiguousarray(target[:, k]), first_row, origins[k])
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
         columns = (np.ascontiguousarray(target[:, k]) for k in range(self.n_outputs))
@@ -140,10 +146,8 @@ class SeveralTargets:
         return np.concatenate(starts)
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        raise ParameterError(
-            "several targets need all rows in memory: train one model per target, or pass "
-            "the rows as a table."
-        )
+        starts = [loss.start_of(rows.of_target(k)) for k, loss in enumerate(self.singles)]
+        return np.concatenate(starts)
 
     def predict(self, raw: FloatArray) -> FloatArray:
         """Return a column per target, in order; for labels, the probabilities of 1."""
@@ -172,6 +176,11 @@ class SeveralTargets:
         )
         return self.singles[output].leaf_steps(own, 0)
 
+    def leaf_rule(self, output: int) -> QuantileRule:
+        """Return the rule of the leaves of a target; only if :attr:`single` has one."""
+        rule: QuantileRule = getattr(self.singles[output], "leaf_rule")(0)  # noqa: B009
+        return rule
+
     def of_output(self, output: int, prediction: FloatArray) -> FloatArray:
         """Return the column of one target of :meth:`predict`, in the form of its own loss."""
         column = np.ascontiguousarray(prediction[:, output])
@@ -184,6 +193,36 @@ class SeveralTargets:
             yield
         except DataError as error:
             raise DataError(f"target {self.names[output]!r}: {error}") from None
+
+
+def check_part(
+    objective: Objective, target: FloatArray, first_row: int, origin: FloatArray
+) -> None:
+    """Check the targets of a part of the rows that starts at row ``first_row``.
+
+    Parameters
+    ----------
+    objective : Objective
+    target : float64 (n_rows,), or (n_rows, n_targets)
+    first_row : int
+    origin : float64 (n_targets,)
+        Targets of row 0.
+
+    Raises
+    ------
+    DataError
+        If a target is outside the domain of the loss; the message names its row.
+    """
+    if isinstance(objective, SeveralTargets):
+        objective.check_part(target, first_row, origin.tolist())
+    else:
+        objective.check_target(target, first_row, float(origin[0]))
+
+
+def has_leaf_rule(objective: Objective) -> bool:
+    """Return whether the leaves of the loss are quantiles, which rows in chunks can search."""
+    single = objective.single if isinstance(objective, SeveralTargets) else objective
+    return hasattr(single, "leaf_rule")
 
 
 def mean_of(values: Iterator[float]) -> float:

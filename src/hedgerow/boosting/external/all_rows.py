@@ -30,7 +30,7 @@ from hedgerow.growing.core.setup import loss_data_of
 from hedgerow.kernels.tables.keys import floats_of_keys, highest_key, keys_of_floats
 from hedgerow.model.forest import Forest
 from hedgerow.model.predict import Predictor
-from hedgerow.objectives import RANKING, Objective
+from hedgerow.objectives import RANKING, Objective, SeveralTargets
 from hedgerow.objectives.precomputed import RowDerivatives, prepared_shape
 
 _BLOCK_ROWS = 1 << 14
@@ -124,7 +124,8 @@ def bytes_of_a_row(objective: Objective) -> int:
         return _RANKING_BYTES
     if not needs_all_rows(objective):
         return 0
-    return 8 * (4 + 2 * objective.n_outputs + prepared_shape(objective, 1)[0])
+    n_targets = objective.n_outputs if isinstance(objective, SeveralTargets) else 1
+    return 8 * (3 + n_targets + 2 * objective.n_outputs + prepared_shape(objective, 1)[0])
 
 
 def bytes_for_loss(objective: Objective | None, n_own: int, n_all: int, memory_limit: int) -> int:

@@ -38,6 +38,7 @@ from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.groups import check_groups
 from hedgerow.boosting.row_data.offsets import check_both_offset
 from hedgerow.boosting.row_data.queries import warn_of_single_rows
+from hedgerow.boosting.row_data.targets import check_n_targets, targets_like
 from hedgerow.boosting.validation.hold_out import HoldOut
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -51,6 +52,7 @@ from hedgerow.metrics import MetricChoice, make_metrics
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.objectives.custom.losses import TRIED
+from hedgerow.objectives.targets import check_part
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -91,14 +93,14 @@ class TargetSurvey:
         self.largest = -np.inf
         self._stopping = stopping
         self._loss = loss
-        self._first: FloatArray = np.zeros(0)
+        self._first: FloatArray = np.zeros((0, loss.n_targets) if loss.n_targets > 1 else 0)
         self._objective: Objective | None = None
         if isinstance(loss.objective, str) and not loss.counts_classes:
             self._objective = loss.make(self._first)
         compares = self._objective is not None and needs_all_rows(self._objective)
         self._all: list[FloatArray] | None = [] if compares else None
         self._unchecked: list[tuple[int, FloatArray]] = []
-        self._origin: float | None = None
+        self._origin: FloatArray = np.zeros(0)
         self._strange: tuple[int, FloatArray] | None = None
         may_stop = sets_aside and not stopping.by_out_of_bag
         self.may_set_aside = may_stop and bool(stopping.early_stopping)
@@ -116,7 +118,8 @@ class TargetSurvey:
         """
         if len(target) == 0:
             return
-        self._origin = float(target[0]) if self._origin is None else self._origin
+        if self.n_rows == 0:
+            self._origin = target[0].reshape(-1).copy()
         if not self._loss.counts_classes:
             self._check(target)
         elif self._strange is None:
@@ -145,7 +148,7 @@ class TargetSurvey:
         if self._objective is None:
             self._objective = self._loss.make(self._first, self.largest, self.n_rows)
         for first_row, target in self._unchecked:
-            self._objective.check_target(target, first_row, self._origin)
+            check_part(self._objective, target, first_row, self._origin)
         self._unchecked = []
         return self._objective
 
@@ -166,7 +169,7 @@ class TargetSurvey:
             self._all = None
         if self._strange is not None:
             row, target = self._strange
-            objective.check_target(target, row, self._origin)
+            check_part(objective, target, row, self._origin)
         if self._hold_out is None or not self._stopping.is_on(self.n_rows, False):
             return objective, None
         return objective, self._hold_out.finish()
@@ -318,13 +321,13 @@ def binned(
 def _validation(valid: Dataset | ExternalData, plan: StorePlan) -> ExternalSamples:
     """Return validation rows in chunks; a table in memory is one chunk."""
     if isinstance(valid, ExternalData):
+        check_n_targets(valid.n_targets, plan.objective)
         samples = valid.stored(plan)
         return replace(samples, train=replace(samples.train, query=valid.query))
     trained = plan.trained
     assert trained is not None
     table = valid.table(trained.schema)
-    name = None if plan.objective is None else plan.objective.name
-    sample = valid.sample(table, valid.single_target(table.n_rows, name), plan.n_outputs)
+    sample = valid.sample(table, targets_like(valid, table.n_rows, plan.objective), plan.n_outputs)
     sample = sample.without_zero_weights()
     offset = sample.offset
     if trained.first is not None:

@@ -170,6 +170,8 @@ class ExternalData(Protocol):
     ----------
     has_queries, has_groups : bool
         Whether the rows have queries, for rankings, or groups that stay together.
+    n_targets : int
+        Number of targets of a row.
     query : int64 (n_rows,), or None
         After the survey, the query of each row of positive weight; None without queries.
     group : uint64 (n_rows,), or None
@@ -185,6 +187,10 @@ class ExternalData(Protocol):
         """Whether rows have groups, which stay together when rows are held out."""
 
     @property
+    def n_targets(self) -> int:
+        """Number of targets of a row."""
+
+    @property
     def query(self) -> IntArray | None:
         """Query of each row of positive weight, after the survey."""
 
@@ -197,7 +203,8 @@ class ExternalData(Protocol):
     ) -> None:
         """Read all rows once, and pass on the targets of those of positive weight, in order.
 
-        ``note`` is called for each batch with finite float64 (n_rows,).  ``sets_aside``
+        ``note`` is called for each batch with finite float64 (n_rows,), or (n_rows, n_targets) for
+        several targets.  ``sets_aside``
         tells whether the plan may hold rows out: if not, this pass may already do part of
         the plan's work, with the same ``params``.
         """

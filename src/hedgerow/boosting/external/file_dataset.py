@@ -388,6 +388,10 @@ class FileDataset(Dataset):
         return self.source.roles.groups is not None
 
     @property
+    def n_targets(self) -> int:
+        return max(1, len(self.source.roles.targets))
+
+    @property
     def is_weighted(self) -> bool:
         """Whether rows have weights other than 1, after the survey."""
         return self._weighted

@@ -37,12 +37,12 @@ class Rows:
         The batch with all of its rows.
     kept : int64, or None
         Indices in the batch of rows of positive weight; None: all rows.
-    target : float64
+    target : float64 (n_rows,), or (n_rows, n_targets) in Fortran order
         Targets of the kept rows; the next three have the same rows.
     weight : float64, or None
     offset : float64 (n_outputs, n_rows), or None
     others : mapping from role to values
-        Queries, positions, groups and further targets.
+        Queries, positions and groups.
     """
 
     part: Part
@@ -182,13 +182,7 @@ class RowReader:
 
     def _rows(self, part: Part, batch: Batch, n_outputs: int | None) -> Rows:
         roles = self._roles
-        target = self._vector(batch, batch.target, roles.target, "target")
-        if target is None:
-            raise ParameterError(
-                "the batches contain no target: name a column (target=), or give tuples X, y."
-            )
-        values = self.read_target(target, roles.target or "y")
-        check_finite(values, "y")
+        values = self._targets(batch)
         weight = self._vector(batch, batch.weight, roles.weight, "weight")
         if self._has_weight is None:
             self._has_weight = weight is not None
@@ -211,7 +205,22 @@ class RowReader:
         if offset is not None:
             offset = np.ascontiguousarray(offset[:, kept])
         known = {role: found[kept] for role, found in known.items()}
-        return Rows(part, batch, kept, values[kept], numbers[kept], offset, known)
+        return Rows(
+            part, batch, kept, np.asfortranarray(values[kept]), numbers[kept], offset, known
+        )
+
+    def _targets(self, batch: Batch) -> FloatArray:
+        """Return the target of each row of a batch, or several as columns in Fortran order."""
+        roles, columns = self._roles, []
+        for name in roles.targets or (None,):
+            target = self._vector(batch, batch.target, name, "target")
+            if target is None:
+                raise ParameterError(
+                    "the batches contain no target: name a column (target=), or give tuples X, y."
+                )
+            columns.append(self.read_target(target, name or "y"))
+            check_finite(columns[-1], "y" if len(roles.targets) < 2 else f"y (column {name!r})")
+        return columns[0] if len(columns) == 1 else np.asfortranarray(np.column_stack(columns))
 
     def _vector(
         self, batch: Batch, given: ReadColumn | None, name: str | None, role: str

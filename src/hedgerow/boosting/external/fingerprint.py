@@ -62,7 +62,9 @@ def _contents_of(sample: ExternalSample, suffix: str) -> dict[str, str]:
         width = matrix.by_row.shape[2]
         for tile, rows in enumerate(matrix.by_row):
             add(f"X {tile}", rows[:n_rows, : min(width, n_features - tile * width)])
-        add("y", chunk.target)
+        columns = [chunk.target] if chunk.target.ndim == 1 else chunk.target.T
+        for output, values in enumerate(columns):
+            add(f"y {output}", values)
         if chunk.weight is not None:
             add("sample_weight", chunk.weight)
         if chunk.offset is not None:

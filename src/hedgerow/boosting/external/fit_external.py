@@ -61,6 +61,7 @@ from hedgerow.metrics import Metric, MetricChoice, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
+from hedgerow.objectives.targets import check_part, has_leaf_rule
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -290,10 +291,10 @@ def check_targets(
     first = b""
     for chunk in sample.store.chunks([0] if sample.n_rows else [], uses=TARGETS_ONLY):
         first = chunk.target[:1].astype("<f8").tobytes()
-    origins = b"".join(others.allgather(first))
+    origins = [found for found in others.allgather(first) if found]
     if not origins:
         raise DataError("there are no rows with a weight above 0: give some.")
-    origin = float(np.frombuffer(origins[:8], dtype="<f8")[0])
+    origin = np.frombuffer(origins[0], dtype="<f8")
     fault, flags = b"", np.zeros(4, dtype=np.int64)
     for chunk in sample.store.chunks(uses=TARGETS_ONLY):
         if chunk.n_rows == 0:
@@ -302,7 +303,7 @@ def check_targets(
         flags[2 if chunk.offset is None else 3] = 1
         if not fault:
             try:
-                objective.check_target(chunk.target, chunk.first_row, origin)
+                check_part(objective, chunk.target, chunk.first_row, origin)
             except DataError as error:
                 fault = str(error).encode()
     faults = [text.decode() for text in others.allgather(fault) if text]
@@ -382,7 +383,7 @@ def check_chunks(params: BoostParams, objective: Objective, scores_train: bool) 
             "of all rows in memory: raise memory_limit, or pass validation rows."
         )
     searches = params.leaf_estimation == "line_search"
-    if searches and not hasattr(objective, "leaf_rule"):
+    if searches and not has_leaf_rule(objective):
         raise AllRowsNeededError(
             f"leaf_estimation='line_search' with objective {objective.name!r} reads all rows "
             "many times for each tree: with rows in chunks use 'auto', 'newton' or 'gradient'."

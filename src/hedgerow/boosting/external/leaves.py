@@ -104,7 +104,7 @@ class LeafQuantiles:
         self._communicator = rows.communicator
         total, self._n_rows = ExactSum(), 0
         for target, weight in rows.batches():
-            total = total + weighted_sums(target * 0.0, weight)[1]
+            total = total + weighted_sums(np.zeros(len(target)), weight)[1]
             self._n_rows += len(target)
         (total,) = merged([total], self._communicator)
         counts = self._communicator.allreduce(np.array([self._n_rows], dtype=np.int64))
@@ -120,20 +120,21 @@ class LeafQuantiles:
         place = np.full(len(tree.left), -1, dtype=np.int64)
         place[leaves] = np.arange(len(leaves))
         rule = self._objective.leaf_rule(output)
-        requested = _Request(rule, output, place, len(leaves), self._unit_for(rule))
+        requested = _Request(rule, output, place, len(leaves), self._unit_for(rule, output))
         steps = self._quantiles(requested)
         if steps is None:  # a small sample may be empty
             return tree
         return with_steps(tree, leaves, steps, params, self._schema)
 
-    def _unit_for(self, rule: QuantileRule) -> float:
+    def _unit_for(self, rule: QuantileRule, output: int) -> float:
         """Return the unit of weights; for the tree's rows only if the rule changes weights."""
         if rule.divisor is None:
             return self._unit
         total = ExactSum()
         for chunk in self._store.chunks(uses=_TREE_ROWS):
             rows = self._grower.leaf_segments(chunk)[0]
-            total = total + exact_sum(rule.weights(chunk.target[rows], self._mass(chunk, rows)))
+            target = chunk.target_of(output)[rows]
+            total = total + exact_sum(rule.weights(target, self._mass(chunk, rows)))
         (total,) = merged([total], self._communicator)
         return unit_of(total)
 
@@ -223,7 +224,7 @@ class LeafQuantiles:
             if len(rows) == 0:
                 continue
             leaf = np.repeat(requested.place[leaves], np.diff(starts))
-            target = chunk.target[rows]
+            target = chunk.target_of(requested.output)[rows]
             wanted = rule.wanted(target, chunk.work.raw[requested.output][rows])
             masses = masses_of(rule.weights(target, self._mass(chunk, rows)), requested.unit)
             yield leaf, keys_of_floats(wanted), masses, target > 0.0

@@ -141,9 +141,6 @@ class ResidentRows(Dataset):
             raise DataError("the data have no rows.")
         known = {role: np.concatenate(found) for role, found in roles.items()}
         self.y = np.concatenate(targets)
-        further = [values for role, values in known.items() if role.startswith("target ")]
-        if further:
-            self.y = np.column_stack([self.y, *further])
         self.weight = _joined(weights) if self._data.is_weighted else None
         self.offset = None if offsets[0] is None else _offset_of(offsets)
         self.qid, self.groups = known.get("qid"), known.get("groups")

@@ -22,6 +22,7 @@ class RowFacts:
     Attributes
     ----------
     targets : Spool
+        The first target of each row.
     weights : Spool or None
         None if all weights of all ranks are 1.
     roles : Roles
@@ -56,7 +57,7 @@ class RowFacts:
 
     def add(self, rows: Rows) -> None:
         """Add the next rows."""
-        self.targets.append(rows.target)
+        self.targets.append(rows.target if rows.target.ndim == 1 else rows.target[:, 0])
         if rows.weight is not None:
             assert self.weights is not None
             self.weights.append(rows.weight)

@@ -12,24 +12,27 @@ Most losses have derivatives that depend on one row alone
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.row_data.queries import queries_without_effect, without_queries
-from hedgerow.errors import DataError
+from hedgerow.boosting.row_data.survival import SURVIVAL
+from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.objectives import (
     OBJECTIVES,
     RANKING,
     Objective,
     RowLoss,
+    SeveralTargets,
     make_objective,
     objective_for,
 )
 from hedgerow.objectives.custom.losses import TRIED, OwnObject, OwnRowLoss, Task
 from hedgerow.objectives.derivatives import PRECOMPUTED
+from hedgerow.objectives.targets import several_targets
 
 _CLASSES = ("softmax", "one_vs_all")
 _STRATIFIED = ("logistic", "exponential", "softmax")
@@ -51,9 +54,14 @@ class LossSpec:
         Number of classes, if known from labels.
     has_queries : bool
         Whether the query of each row is known, so that rankings can be trained.
+    n_targets : int
+    target_names : tuple of str, or None
+        The user's names of several targets.
 
     Raises
     ------
+    AllRowsNeededError
+        For survival times in several columns, which are read from a table.
     ParameterError
         For an unknown name or a value out of range, or queries for a loss that does not rank.
     DataError
@@ -65,8 +73,15 @@ class LossSpec:
     task: Task = "regression"
     n_classes: int | None = None
     has_queries: bool = False
+    n_targets: int = 1
+    target_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        if self.n_targets > 1 and self.objective in SURVIVAL:
+            raise AllRowsNeededError(
+                f"objective {self.objective!r} with times in {self.n_targets} columns needs all "
+                "rows in memory: give one column of times, negative for censored rows."
+            )
         if isinstance(self.objective, str):
             named = self._named(2 if self.n_classes is None else self.n_classes)
             check_queries_given(named, self.has_queries)
@@ -83,6 +98,8 @@ class LossSpec:
     @property
     def stratifies(self) -> bool:
         """Whether held-out rows are stratified by class, as :func:`hedgerow.metrics.task_of`."""
+        if self.n_targets > 1:
+            return False
         if not isinstance(self.objective, str):
             return getattr(self.objective, "task", self.task) != "regression"
         task = getattr(OBJECTIVES[self.objective], "task", "regression")
@@ -112,8 +129,15 @@ class LossSpec:
         DataError
             If there are more classes than rows.
         ParameterError
-            For a user-defined loss that has none of the known forms.
+            For a user-defined loss that has none of the known forms, or a loss that is not for
+            several targets.
         """
+        if self.n_targets > 1:
+            if self.counts_classes:
+                raise not_for_several(str(self.objective))
+            single = replace(self, n_targets=1)
+            given = first if first.ndim == 2 else np.zeros((0, self.n_targets))
+            return several_targets(single.make, given, self.target_names)
         if isinstance(self.objective, str):
             classes = self.n_classes
             if classes is None:
@@ -130,6 +154,14 @@ class LossSpec:
         return make_objective(
             self.objective, n_classes if several else 1, parameters=self.parameters
         )
+
+
+def not_for_several(name: str) -> ParameterError:
+    """Return the error for several targets of a loss for classes."""
+    return ParameterError(
+        f"objective {name!r} has one target, but y has several columns: for labels use "
+        "'logistic', or train a model for each column."
+    )
 
 
 def count_classes(
@@ -176,6 +208,8 @@ def needs_all_rows(objective: Objective) -> bool:
     all rows, and for user-defined objects whose start value or loss is not a sum over rows.
     Rankings need the rows of a query only (:mod:`hedgerow.boosting.external.queries`).
     """
+    if isinstance(objective, SeveralTargets):
+        objective = objective.single
     alone = objective.kernel_id != PRECOMPUTED or isinstance(objective, OwnRowLoss)
     if alone or objective.name in RANKING:
         return False

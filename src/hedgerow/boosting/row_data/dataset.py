@@ -391,16 +391,6 @@ cache_dir, memory_limit
             return Targets(times, None)
         return read_targets(self.y, n_rows)
 
-    def single_target(self, n_rows: int, objective: object = None) -> FloatArray:
-        """Parse y, which must be one number for each row, like the targets of external memory."""
-        found = self.targets(n_rows, objective)
-        if found.several:
-            raise DataError(
-                f"y of the validation rows has {found.values.shape[1]} columns, but the training "
-                "rows have one target: give one number for each row."
-            )
-        return found.values
-
     def row_weight(self, n_rows: int) -> FloatArray | None:
         """Return one weight for each row; weights of queries are expanded to their rows."""
         weight = weight_of_rows(self.weight, self.qid, n_rows, "weight")

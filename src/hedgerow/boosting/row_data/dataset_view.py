@@ -94,7 +94,7 @@ def names_of_parts(source: Source) -> str:
 def _target_names(source: Source) -> list[str]:
     """Return the columns of the targets; none if batches carry the target themselves."""
     roles = source.roles
-    return [name for name in (roles.target, *roles.further) if name is not None]
+    return list(roles.targets)
 
 
 def _shown(describe: Callable[[Any], str], values: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from hedgerow.boosting.loop.sample import (
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, ParameterError
+from hedgerow.objectives import Objective, SeveralTargets
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.row_data.dataset import Dataset
 
 
 class Targets(NamedTuple):
@@ -135,6 +139,36 @@ def same_targets(seen: Targets, trained: Targets, name: str) -> FloatArray:
         raise DataError(f"{name} lacks the column {missing[0]!r}, a target of the training rows.")
     order = [seen.names.index(target) for target in trained.names]
     return np.asfortranarray(seen.values[:, order])
+
+
+def targets_like(rows: Dataset, n_rows: int, objective: Objective | None) -> FloatArray:
+    """Return the targets of validation rows in memory, as a loss of rows in batches has them.
+
+    Raises
+    ------
+    DataError
+        If there are more or fewer targets than those of the loss.
+    """
+    found = rows.targets(n_rows, None if objective is None else objective.name)
+    check_n_targets(found.values.shape[1] if found.several else 1, objective)
+    if not isinstance(objective, SeveralTargets) or not objective.named:
+        return found.values
+    like = Targets(np.empty((0, objective.n_outputs)), objective.names)
+    return same_targets(found, like, "y of the validation rows")
+
+
+def check_n_targets(n_targets: int, objective: Objective | None) -> None:
+    """Raise ``DataError`` if validation rows have more or fewer targets than the training rows."""
+    n_trained = objective.n_outputs if isinstance(objective, SeveralTargets) else 1
+    if n_targets != n_trained:
+        raise DataError(
+            f"y of the validation rows has {_columns(n_targets)}, but the training rows have "
+            f"{_columns(n_trained)}: give the same number."
+        )
+
+
+def _columns(n_targets: int) -> str:
+    return "1 column" if n_targets == 1 else f"{n_targets} columns"
 
 
 def refuse_for_several(start: object, groups: object, offset: object) -> None:

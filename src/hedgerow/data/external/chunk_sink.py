@@ -18,6 +18,7 @@ from hedgerow.data.external.column_codec import encode_column, find_lz4
 from hedgerow.data.external.disk_store import DiskStore, StoreFiles
 from hedgerow.data.external.manifest import ChunkRecord, Manifest, digest_of, write_manifest
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, file_cache_bytes
+from hedgerow.data.external.row_store import Metadata
 from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.errors import DataError, ParameterError, StorageError
 
@@ -105,7 +106,7 @@ class ChunkSink:
         self._buffer: _Buffer | None = None
         self._spent = False
         self._plan_rows(
-            len(paths), weighted=False, n_offsets=0
+            len(paths), weighted=False, n_offsets=0, n_targets=1
         )  # check the limit before making files
         self._folders: list[ScratchFolder] = []
         self._files: list[BlockFile] = []
@@ -131,7 +132,8 @@ class ChunkSink:
         ----------
         matrix : BinnedMatrix
             Matrix with both layouts, not paired (:mod:`hedgerow.data.binning.pairs`).  Copied.
-        target : float64 (n_rows,)
+        target : float64 (n_rows,), or (n_rows, n_targets)
+            As many in every batch.
         weight : float64 (n_rows,), optional
             In every batch or in none.
         offset : float64 (n_outputs, n_rows), optional
@@ -146,12 +148,21 @@ class ChunkSink:
         """
         if self._spent:
             raise StorageError("the sink is finished or closed and takes no more rows.")
+        given = Metadata(target, weight, offset)
         n_offsets = 0 if offset is None else len(offset)
-        self._check(matrix, target, weight, offset)
+        self._check(matrix, given)
         if self._buffer is None:
-            rows = self._plan_rows(len(self._files), weight is not None, n_offsets)
-            self._buffer = _Buffer(rows, self._n_columns, self._tile, weight is not None, n_offsets)
+            weighted, n_targets = weight is not None, given.n_targets
+            rows = self._plan_rows(len(self._files), weighted, n_offsets, n_targets)
+            self._buffer = _Buffer(
+                rows, self._n_columns, self._tile, weighted, n_offsets, n_targets
+            )
         buffer = self._buffer
+        if len(buffer.target) != given.n_targets:
+            raise DataError(
+                f"a batch has {given.n_targets} targets and an earlier one {len(buffer.target)}: "
+                "give the same number with every batch."
+            )
         if buffer.weighted != (weight is not None) or len(buffer.offset) != n_offsets:
             raise DataError(
                 "some batches come with weights or offsets and others without: "
@@ -160,7 +171,7 @@ class ChunkSink:
         try:
             start = 0
             while start < matrix.n_rows:
-                start += buffer.fill(matrix, target, weight, offset, start)
+                start += buffer.fill(matrix, given, start)
                 if buffer.n_rows == buffer.capacity:
                     self._write()
         except BaseException:
@@ -175,11 +186,13 @@ class ChunkSink:
             if self._buffer is not None and self._buffer.n_rows > 0:
                 self._write()
             files = StoreFiles(self._folders, self._files, self._folders[0].path / "manifest.json")
+            n_targets = 1 if self._buffer is None else len(self._buffer.target)
             n_offsets = 0 if self._buffer is None else len(self._buffer.offset)
             manifest = Manifest(
                 digest_of(self._spec),
                 self._n_columns,
                 self._tile,
+                n_targets,
                 n_offsets,
                 tuple(str(file.path) for file in self._files),
                 tuple(self._records),
@@ -212,20 +225,17 @@ class ChunkSink:
     ) -> None:
         self.close()
 
-    def _plan_rows(self, n_stripes: int, weighted: bool, n_offsets: int) -> int:
+    def _plan_rows(self, n_stripes: int, weighted: bool, n_offsets: int, n_targets: int) -> int:
         """Return the number of rows of a chunk."""
         n_tiles, _, width = self._tile
-        shape = RowShape(self._n_columns, n_tiles, width, weighted, n_offsets, *self._for_fit)
+        shape = RowShape(
+            self._n_columns, n_tiles, width, weighted, n_offsets, *self._for_fit,
+            n_targets=n_targets,
+        )  # fmt: skip
         return divide_memory(self._limit, shape, n_stripes, self._requested_rows).chunk_rows
 
-    def _check(
-        self,
-        matrix: BinnedMatrix,
-        target: FloatArray,
-        weight: FloatArray | None,
-        offset: FloatArray | None,
-    ) -> None:
-        n_rows = matrix.n_rows
+    def _check(self, matrix: BinnedMatrix, given: Metadata) -> None:
+        n_rows, (target, weight, offset) = matrix.n_rows, given
         if matrix.paired or len(matrix.by_column) != self._n_columns:
             raise DataError("the matrix of a batch must have both layouts, and must not be paired.")
         spec = matrix.spec
@@ -234,7 +244,8 @@ class ChunkSink:
         if matrix.layout is not self._layout:
             raise DataError("the bundles of a batch differ from the bundles of the store.")
         for name, array in (("target", target), ("weight", weight)):
-            if array is not None and array.shape != (n_rows,):
+            n_axes = 2 if array is target else 1
+            if array is not None and (array.shape[:1] != (n_rows,) or array.ndim > n_axes):
                 raise DataError(f"{name} has shape {array.shape}; the batch has {n_rows} rows.")
         if offset is not None and (offset.ndim != 2 or offset.shape[1] != n_rows):
             raise DataError(f"offset has shape {offset.shape}; it must be (outputs, {n_rows}).")
@@ -245,7 +256,7 @@ class ChunkSink:
         buffer, stripe = self._buffer, len(self._records) % len(self._files)
         file, n_rows = self._files[stripe], buffer.n_rows
         file.skip_to(GRANULE)
-        target = _append(file, buffer.target[:n_rows])
+        target = _append(file, buffer.target[:, :n_rows])
         weight = _append(file, buffer.weight[:n_rows]) if buffer.weighted else None
         offset = _append(file, buffer.offset[:, :n_rows]) if len(buffer.offset) else None
         by_row, by_column = buffer.bins()
@@ -277,33 +288,27 @@ class _Buffer:
         tile: tuple[int, int, int],
         weighted: bool,
         n_offsets: int,
+        n_targets: int,
     ) -> None:
         self.capacity, self.n_rows, self.n_lost = capacity, 0, 0
         self.weighted = weighted
         self._by_row = aligned_zeros((tile[0], capacity + PAD, tile[2]), np.uint8)
         self._by_column = aligned_zeros((n_columns, capacity + PAD), np.uint8)
-        self.target = np.zeros(capacity)
+        self.target = np.zeros((n_targets, capacity))
         self.weight = np.zeros(capacity if weighted else 0)
         self.offset = np.zeros((n_offsets, capacity))
 
-    def fill(
-        self,
-        matrix: BinnedMatrix,
-        target: FloatArray,
-        weight: FloatArray | None,
-        offset: FloatArray | None,
-        start: int,
-    ) -> int:
+    def fill(self, matrix: BinnedMatrix, given: Metadata, start: int) -> int:
         """Copy rows from ``start`` on until the buffer is full; return the number of rows."""
         n_taken = min(self.capacity - self.n_rows, matrix.n_rows - start)
         to, source = slice(self.n_rows, self.n_rows + n_taken), slice(start, start + n_taken)
         self._by_row[:, to] = matrix.by_row[:, source]
         self._by_column[:, to] = matrix.by_column[:, source]
-        self.target[to] = target[source]
-        if weight is not None:
-            self.weight[to] = weight[source]
-        if offset is not None:
-            self.offset[:, to] = offset[:, source]
+        self.target[:, to] = given.target[source].T
+        if given.weight is not None:
+            self.weight[to] = given.weight[source]
+        if given.offset is not None:
+            self.offset[:, to] = given.offset[:, source]
         self.n_rows += n_taken
         if start == 0:
             self.n_lost += matrix.n_lost  # only the total over all chunks matters

@@ -202,7 +202,7 @@ class DiskStore:
         weighted = any(record.weight is not None for record in self._records)
         shape = RowShape(
             manifest.n_columns, n_tiles, width, weighted, manifest.n_offsets, n_outputs,
-            keeps_probability, keeps_weights,
+            keeps_probability, keeps_weights, manifest.n_targets,
         )  # fmt: skip
         sizes = [record.n_rows for record in self._records]
         plan = divide_memory(
@@ -494,5 +494,6 @@ def _metadata_of(
     offset: AnyArray | None,
 ) -> Metadata:
     assert target is not None
+    targets = target.reshape(-1, record.n_rows)
     kept = None if offset is None else offset.reshape(-1, record.n_rows)
-    return Metadata(target, weight, kept)
+    return Metadata(targets[0] if len(targets) == 1 else targets.T, weight, kept)

@@ -28,7 +28,7 @@ class JoinedRows:
         self._by_column = aligned_empty((n_columns, n_rows + PAD), np.uint8)
         self._by_row[:, n_rows:] = 0
         self._by_column[:, n_rows:] = 0
-        self._target = np.empty(n_rows)
+        self._target: FloatArray = np.empty(0)
         self._weight: FloatArray | None = None
         self._offset: FloatArray | None = None
 
@@ -38,6 +38,9 @@ class JoinedRows:
         rows = slice(start, start + n_rows)
         self._by_row[:, rows] = matrix.by_row[:, :n_rows]
         self._by_column[:, rows] = matrix.by_column[:, :n_rows]
+        if start == 0:
+            shape = (self._n_rows, *metadata.target.shape[1:])
+            self._target = np.empty(shape, order="F")
         self._target[rows] = metadata.target
         if metadata.weight is not None:
             if self._weight is None:

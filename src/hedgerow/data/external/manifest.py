@@ -3,7 +3,8 @@
 ::
 
     {"format": "hedgerow chunks", "version": 1, "spec": "<sha-256 of the bins>",
-     "n_columns": 28, "tile": [1, 28, 32], "n_offsets": 0, "files": ["/.../blocks-0.bin"],
+     "n_columns": 28, "tile": [1, 28, 32], "n_targets": 1, "n_offsets": 0,
+     "files": ["/.../blocks-0.bin"],
      "chunks": [{"rows": 65536, "file": 0, "lost": 0, "given": [[0, 524288, 0, 2774...]],
                  "by_row": [...] or null, "columns": [[...], ...]}, ...]}
 
@@ -84,7 +85,8 @@ class Manifest:
     n_columns : int
     tile : tuple of int
         As returned by :func:`hedgerow.data.binning.matrix.tile_shape`.
-    n_offsets : int
+    n_targets, n_offsets : int
+        Numbers of a row.
     files : tuple of str
     chunks : tuple of ChunkRecord
     """
@@ -92,6 +94,7 @@ class Manifest:
     spec: str
     n_columns: int
     tile: tuple[int, int, int]
+    n_targets: int
     n_offsets: int
     files: tuple[str, ...]
     chunks: tuple[ChunkRecord, ...]
@@ -128,6 +131,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
         "spec": manifest.spec,
         "n_columns": manifest.n_columns,
         "tile": manifest.tile,
+        "n_targets": manifest.n_targets,
         "n_offsets": manifest.n_offsets,
         "files": manifest.files,
         "chunks": chunks,
@@ -154,7 +158,8 @@ def read_manifest(path: Path) -> Manifest:
         content = json.loads(text)
     except (ValueError, RecursionError):
         reader.refuse("it is not JSON")
-    keys = {"format", "version", "spec", "n_columns", "tile", "n_offsets", "files", "chunks"}
+    keys = {"format", "version", "spec", "n_columns", "tile", "files", "chunks"}
+    keys |= {"n_targets", "n_offsets"}
     reader.check(isinstance(content, dict) and set(content) == keys, "its fields are others")
     reader.check(content["format"] == FORMAT, "it describes something else")
     reader.check(content["version"] == VERSION, f"version {content['version']!r} is not {VERSION}")
@@ -162,8 +167,10 @@ def read_manifest(path: Path) -> Manifest:
     reader.check(_is_list(content["files"], str), "files is not a list of names")
     tile = content["tile"]
     reader.check(_is_list(tile, int) and len(tile) == 3, "tile is not three numbers")
-    n_columns, n_offsets = content["n_columns"], content["n_offsets"]
-    reader.check(all(_is_count(n) for n in (n_columns, n_offsets, *tile)), "a size is not a count")
+    n_columns = content["n_columns"]
+    given = content["n_targets"], content["n_offsets"]
+    reader.check(all(_is_count(n) for n in (n_columns, *given, *tile)), "a size is not a count")
+    reader.check(given[0] > 0, "rows have no target")
     n_tiles, per_tile, width = tile
     fits = n_columns > 0 and n_tiles * per_tile >= n_columns and per_tile <= width
     reader.check(fits, "tiles do not hold the columns")
@@ -172,10 +179,10 @@ def read_manifest(path: Path) -> Manifest:
         content["spec"],
         n_columns,
         (n_tiles, per_tile, width),
-        n_offsets,
+        *given,
         tuple(content["files"]),
         tuple(
-            reader.chunk(chunk, n_columns, (n_tiles, width), n_offsets, len(content["files"]))
+            reader.chunk(chunk, n_columns, (n_tiles, width), given, len(content["files"]))
             for chunk in content["chunks"]
         ),
     )
@@ -198,9 +205,10 @@ class _Reader:
             self.refuse(otherwise)
 
     def chunk(
-        self, chunk: dict[str, Any], n_columns: int, tile: tuple[int, int], n_offsets: int,
-        n_files: int,
+        self, chunk: dict[str, Any], n_columns: int, tile: tuple[int, int],
+        n_given: tuple[int, int], n_files: int,
     ) -> ChunkRecord:  # fmt: skip
+        n_targets, n_offsets = n_given
         keys = {"rows", "file", "lost", "given", "by_row", "columns"}
         self.check(set(chunk) == keys, "the fields of a chunk are others")
         n_rows, file, lost = chunk["rows"], chunk["file"], chunk["lost"]
@@ -209,7 +217,7 @@ class _Reader:
         given, columns = chunk["given"], chunk["columns"]
         self.check(_is_list(given, object) and len(given) == 3, "given is not three blocks")
         self.check(_is_list(columns, list), "columns is not a list of blocks")
-        target = self.block(given[0], 8 * n_rows)
+        target = self.block(given[0], 8 * n_rows * n_targets)
         weight = None if given[1] is None else self.block(given[1], 8 * n_rows)
         offset = None if given[2] is None else self.block(given[2], 8 * n_rows * n_offsets)
         self.check((offset is None) == (n_offsets == 0), "offsets are missing")

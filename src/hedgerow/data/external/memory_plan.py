@@ -61,6 +61,7 @@ class RowShape:
     keeps_probability : bool
     keeps_weights : bool
         Of a sample.
+    n_targets : int
     """
 
     n_columns: int
@@ -71,6 +72,7 @@ class RowShape:
     n_outputs: int
     keeps_probability: bool
     keeps_weights: bool = False
+    n_targets: int = 1
 
     @property
     def bin_bytes(self) -> int:
@@ -79,8 +81,8 @@ class RowShape:
 
     @property
     def metadata_bytes(self) -> int:
-        """Bytes of target, weight and offset."""
-        return 8 * (1 + self.has_weight + self.n_offsets)
+        """Bytes of targets, weight and offset."""
+        return 8 * (self.n_targets + self.has_weight + self.n_offsets)
 
     @property
     def work_bytes(self) -> int:

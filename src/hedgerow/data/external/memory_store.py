@@ -23,7 +23,7 @@ class MemoryStore:
     ----------
     matrix : BinnedMatrix
         Shared if there is a single chunk, otherwise copied.
-    target : float64 (n_rows,)
+    target : float64 (n_rows,), or (n_rows, n_targets)
     weight : float64 (n_rows,), optional
     offset : float64 (n_outputs, n_rows), optional
     chunk_rows : int, optional
@@ -56,7 +56,7 @@ class MemoryStore:
                 number,
                 0,
                 matrix if single else rows_of(matrix, part.start, part.stop),
-                np.ascontiguousarray(target[part]),
+                np.asfortranarray(target[part]),
                 None if weight is None else np.ascontiguousarray(weight[part]),
                 None if offset is None else np.ascontiguousarray(offset[:, part]),
                 WorkShape(0, False).new(0),

@@ -52,6 +52,11 @@ class Metadata(NamedTuple):
     weight: FloatArray | None
     offset: FloatArray | None
 
+    @property
+    def n_targets(self) -> int:
+        """Number of targets of a row."""
+        return 1 if self.target.ndim == 1 else self.target.shape[1]
+
 
 class Uses(NamedTuple):
     """Declaration of what a pass reads and writes; a store on disk loads nothing else.
@@ -92,7 +97,7 @@ class Chunk:
         Number of the first row among the rows of all ranks, which seeds random draws.
     matrix : BinnedMatrix
         Bins in both layouts.
-    target : float64 (n_rows,)
+    target : float64 (n_rows,), or (n_rows, n_targets) in Fortran order
     weight : float64 (n_rows,), or None
     offset : float64 (n_outputs, n_rows), or None
     work : ChunkWork
@@ -110,6 +115,10 @@ class Chunk:
     @property
     def n_rows(self) -> int:
         return self.matrix.n_rows
+
+    def target_of(self, output: int) -> FloatArray:
+        """Return the target that an output learns: its own, if there are several."""
+        return self.target if self.target.ndim == 1 else self.target[:, output]
 
 
 class RowStore(Protocol):

@@ -96,7 +96,7 @@ class Roles:
     drop : tuple of str
         Columns not used.
     further : tuple of str
-        Further targets.
+        Second and later targets.
     qid, position, groups : str or None
         As for :class:`hedgerow.Dataset`.
     features : tuple of str, or None
@@ -121,13 +121,17 @@ class Roles:
 
     def of_tables(self) -> dict[str, str]:
         """Return the columns that only training on a table supports, by role."""
-        named = {} if self.position is None else {"position": self.position}
-        return named | {f"target {k}": name for k, name in enumerate(self.further, 1)}
+        return {} if self.position is None else {"position": self.position}
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The columns of all targets; empty if batches carry the target themselves."""
+        return () if self.target is None else (self.target, *self.further)
 
     def aside(self) -> tuple[str, ...]:
         """Return the columns that are read but are not features."""
-        single = [name for name in (self.target, self.weight) if name is not None]
-        return (*single, *self.offset, *self.of_rows().values())
+        weight = () if self.weight is None else (self.weight,)
+        return (*self.targets, *weight, *self.offset, *self.of_rows().values())
 
     def features_of(self, names: Sequence[str], where: str) -> tuple[str, ...]:
         """Return the features of a table with these columns.
@@ -138,7 +142,7 @@ class Roles:
             If a column is missing, or no feature remains.
         """
         for role, wanted in (
-            ("target", [self.target] if self.target is not None else []),
+            ("target", list(self.targets)),
             ("weight", [self.weight] if self.weight is not None else []),
             ("offset", list(self.offset)),
             ("features", list(self.features or ())),

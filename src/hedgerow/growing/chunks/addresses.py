@@ -54,17 +54,24 @@ class ChunkAddresses:
         where[passes.FIRST_PIECE] = chunk.number * self._n_threads
 
     def write_loss(
-        self, chunk: Chunk, precomputed: FloatArray, weighted: bool, where: IntArray
+        self,
+        chunk: Chunk,
+        target: FloatArray,
+        precomputed: FloatArray,
+        weighted: bool,
+        where: IntArray,
     ) -> None:
         """Name what the loss depends on; ``precomputed`` is ``LossData.probability``.
+
+        ``target`` is what the output of the tree learns.
 
         Rows of a chunk without weights have weight 1 where others have ``weighted`` rows.
         """
         weight = np.zeros(0)
         if weighted:
             weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
-        self._made = [weight, precomputed]
-        where[passes.TARGET] = _address(chunk.target, np.float64)
+        self._made = [target, weight, precomputed]
+        where[passes.TARGET] = _address(target, np.float64)
         where[passes.WEIGHT] = _address(weight, np.float64)
         where[passes.N_WEIGHTS] = len(weight)
         where[passes.PROBABILITY] = _address(precomputed, np.float64)

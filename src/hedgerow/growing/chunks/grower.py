@@ -353,7 +353,8 @@ class ChunkGrower:
         def prepare(chunk: Chunk, lead: Lead) -> None:
             self._apply_changes(chunk, lead)
             precomputed = self._gradients.probability(chunk, output, round_)
-            self._addresses.write_loss(chunk, precomputed, self._weighted, self._team.where)
+            target = chunk.target_of(output)
+            self._addresses.write_loss(chunk, target, precomputed, self._weighted, self._team.where)
 
         counts = self._counts
         counts[:], self._sums[:] = 0, 0

@@ -1,0 +1,144 @@
+"""Several targets of rows in files: as the same rows in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hedgerow import Booster, Dataset, ParameterError, train
+from hedgerow.boosting.external import resident
+from hedgerow.data.external import disk_store, memory_plan
+from hedgerow.errors import DataError
+
+RNG = np.random.default_rng(3)
+N_ROWS = 500
+COLUMNS, TARGETS = ["a", "b"], ["y", "z"]
+APART = {"multi_strategy": "one_output_per_tree", "n_estimators": 5, "n_jobs": 2}
+
+
+def table() -> pd.DataFrame:
+    rows = pd.DataFrame({"a": RNG.normal(size=N_ROWS), "b": RNG.integers(0, 9, N_ROWS) * 1.0})
+    rows["y"] = rows.a * rows.b + RNG.normal(size=N_ROWS) / 5
+    rows["z"] = 100.0 + rows.b - rows.a
+    rows["p"], rows["q"] = rows.a / 2, rows.b / 3
+    return rows
+
+
+ROWS = table()
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return two files, which are read into chunks of 64 rows and never as a table."""
+
+    def refused(rows: Any, params: Any, reason: Exception) -> Dataset:
+        raise reason
+
+    pytest.importorskip("pyarrow", reason="files need pyarrow")
+    monkeypatch.setattr(memory_plan, "FEWEST_ROWS", 64)
+    monkeypatch.setattr(memory_plan, "MOST_ROWS", 64)
+    monkeypatch.setattr(disk_store, "fits_in_one_chunk", lambda limit, shape, sizes: False)
+    monkeypatch.setattr(resident, "in_memory", refused)
+    found = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
+    ROWS[:300].to_parquet(found[0])
+    ROWS[300:].to_parquet(found[1])
+    return found
+
+
+def of_files(paths: Any, target: Any = TARGETS, **more: Any) -> Dataset:
+    return Dataset.from_files(paths, target, features=COLUMNS, **more)
+
+
+def in_memory(rows: pd.DataFrame = ROWS, **more: Any) -> Dataset:
+    return Dataset(rows[COLUMNS], rows[TARGETS].to_numpy(), **more)
+
+
+def test_validation_rows(files: list[Path]) -> None:
+    params = APART | {"early_stopping": True, "patience": 2, "eval_metric": ["r2", "loss"]}
+    first, second = in_memory(ROWS[:300]), in_memory(ROWS[300:])
+    expected = train(params, first, second).to_bytes()
+    train_rows = of_files(files[0])
+    assert train(params, train_rows, of_files(files[1])).to_bytes() == expected
+    assert train(params, train_rows, second).to_bytes() == expected
+
+
+def test_the_number_of_targets_of_validation_rows(files: list[Path]) -> None:
+    one = Dataset(ROWS[COLUMNS], ROWS.y.to_numpy())
+    message = "validation rows has 1 column, but the training rows have 2 columns"
+    for valid in (one, of_files(files, "y")):
+        with pytest.raises(DataError, match=message):
+            train(APART, of_files(files), valid)
+    with pytest.raises(DataError, match="has 2 columns, but the training rows have 1 column"):
+        train({}, of_files(files, "y"), in_memory())
+
+
+def test_offsets_and_models_to_continue(files: list[Path]) -> None:
+    offset = ROWS[["p", "q"]].to_numpy()
+    found = train(APART, of_files(files, offset=["p", "q"]))
+    memory = train(APART, in_memory(offset=offset))
+    assert found.model.forest.base_score.tolist() == memory.model.forest.base_score.tolist()
+    assert (found.model.forest.value == memory.model.forest.value).all()
+    first = train(APART, in_memory())
+    more = train(APART, of_files(files), init_model=first)
+    assert more.to_bytes() == train(APART, in_memory(), init_model=first).to_bytes()
+
+
+def test_an_interrupted_fit_goes_on(files: list[Path], tmp_path: Path) -> None:
+    folder = tmp_path / "rounds"
+
+    def stop(round_: Any) -> None:
+        if round_.round == 3:
+            raise RuntimeError("power cut")
+
+    options: dict[str, Any] = {"checkpoint": folder, "checkpoint_every": 0}
+    with pytest.raises(RuntimeError, match="power cut"):
+        train(APART, of_files(files), callbacks=stop, **options)
+    found = train(APART, of_files(files), **options)
+    assert found.to_bytes() == train(APART, in_memory()).to_bytes()
+
+
+def test_evaluation_of_files(files: list[Path]) -> None:
+    booster: Booster = train(APART, in_memory())
+    metrics = ["loss", "mae"]
+    assert booster.eval(of_files(files), metrics) == booster.eval(in_memory(), metrics)
+
+
+def test_targets_outside_the_domain_of_the_loss(files: list[Path]) -> None:
+    ROWS[:300].assign(y=1.0).to_parquet(files[0])
+    ROWS[300:].assign(y=1.0, z=-1.0).to_parquet(files[1])
+    message = r"target 'y1': objective 'poisson' needs targets in .*; row 300 holds -1.0"
+    with pytest.raises(DataError, match=message):
+        train(APART | {"objective": "poisson"}, of_files(files))
+    with pytest.raises(ParameterError, match="'softmax' has one target, but y has several"):
+        train({"objective": "softmax"}, of_files(files))
+
+
+def test_missing_targets_name_their_column(files: list[Path]) -> None:
+    ROWS.assign(z=np.nan).to_parquet(files[0])
+    with pytest.raises(DataError, match="y \\(column 'z'\\)"):
+        train(APART, of_files(files[0]))
+
+
+@pytest.mark.parametrize("strategy", ["auto", "one_output_per_tree"])
+def test_rows_that_do_not_fit(strategy: str) -> None:
+    def batches() -> Iterator[pd.DataFrame]:
+        for seed in range(7):
+            X = np.random.default_rng(seed).normal(size=(50_000, 8))
+            names = [f"x{k}" for k in range(8)]
+            yield pd.DataFrame(X, columns=names).assign(y=X[:, 0] * X[:, 1], z=X[:, 2])
+
+    rows = Dataset.from_batches(batches, TARGETS, memory_limit="32 MB")
+    params = {"n_estimators": 2, "multi_strategy": strategy}
+    if strategy == "auto":
+        message = "multi_strategy='multi_output_tree' .* or use .*'one_output_per_tree'"
+        with pytest.raises(ParameterError, match=message):
+            train(params, rows)
+        return
+    whole = pd.concat(batches())
+    memory = Dataset(whole.drop(columns=TARGETS), whole[TARGETS].to_numpy())
+    assert train(params, rows).to_bytes() == train(params, memory).to_bytes()
