@@ -259,6 +259,43 @@ FEATURES: dict[str, dict[str, Any]] = {
             }
         },
     },
+    "forced splits of few leaves": {
+        "params": {
+            "forced_splits": {
+                "feature": "b",
+                "threshold": 3,
+                "left": {"feature": "b", "threshold": 1},
+                "right": {
+                    "feature": "d",
+                    "threshold": 0.01,
+                    "left": {"feature": 0, "threshold": 0},
+                },
+            },
+            "max_leaves": 6,
+            "sampling": "goss",
+            "monotone_constraints": {"a": 1},
+        },
+    },
+    "forced splits, depth-wise": {
+        "params": {
+            "grow_policy": "depthwise",
+            "max_depth": 4,
+            "min_samples_leaf": 5,
+            "colsample_bynode": 0.6,
+            "objective": "softmax",
+            "forced_splits": {
+                "feature": "d",
+                "threshold": 0.2,
+                "left": {"feature": "a", "threshold": 0.0},
+                "right": {
+                    "feature": "a",
+                    "threshold": 0.5,
+                    "right": {"feature": "b", "threshold": 7},
+                },
+            },
+        },
+        "target": "class",
+    },
     "random forest": {"params": {"boosting": "rf", "subsample": 0.6}},
     "random forest with rows left out": {
         "params": {"boosting": "rf", "subsample": 0.6, "oob_score": True}
@@ -318,7 +355,6 @@ NOT_IN_CHUNKS = {
     "linear leaves",
     "crosses",
     "boosted forests of vectors",
-    "forced splits",
     "line search",
     "early stopping by folds",
     "groups",

@@ -210,8 +210,21 @@ def assert_same(grown: list[Grown], expected: Grown, mode="data") -> None:
         np.testing.assert_array_equal(raw, expected.raw)
 
 
+GIVEN_CUTS = {
+    "feature": "x1",
+    "threshold": 0.2,
+    "left": {
+        "feature": "x3",
+        "threshold": -0.3,
+        "right": {"feature": "x4", "threshold": 1.5, "left": {"feature": "x1", "threshold": -0.5}},
+    },
+    "right": {"feature": "x2", "threshold": 0.0, "right": {"feature": "x2", "threshold": 0.5}},
+}
 OPTIONS = {
     "plain": {},
+    "given cuts": {"forced_splits": GIVEN_CUTS, "max_leaves": 9},
+    "given cuts, depthwise": {"forced_splits": GIVEN_CUTS, "grow_policy": "depthwise"},
+    "given cuts alone": {"forced_splits": GIVEN_CUTS, "max_leaves": 4, "colsample_bytree": 0.7},
     "depthwise": {"grow_policy": "depthwise", "max_leaves": 7},
     "depth alone": {"max_depth": 4, "max_leaves": None},
     "depthwise to the end": {"grow_policy": "depthwise", "max_depth": 3, "max_leaves": None},
@@ -379,14 +392,25 @@ def test_trees_do_not_depend_on_what_is_guessed_of_children(monkeypatch, share) 
 
 
 @pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
+def test_given_cuts_come_first(policy) -> None:
+    given = {"forced_splits": GIVEN_CUTS, "grow_policy": policy}
+    for max_leaves in range(2, 12):
+        problem = make_problem(700, max_leaves=max_leaves, **given)
+        edges = [0, 300, 700]
+        trees = assert_same_everywhere(problem, edges=edges, chunk_rows=90)[0].trees
+        assert trees[0].feature[0] == 1
+
+
+@pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
 @pytest.mark.parametrize("edges", [[0, 500], [0, 200, 500]])
 def test_little_memory_for_histograms(monkeypatch, edges, policy) -> None:
     monkeypatch.setattr(chunk_space, "_SLOT_BYTES", 1)
     monkeypatch.setattr(chunk_space, "_BUILD_BYTES", 1)
     monkeypatch.setattr(chunk_tree, "_SPARE_NODES", 2)
-    problem = make_problem(500, max_leaves=25, min_samples_leaf=1, grow_policy=policy)
-    for mode in ("data", "features"):
-        assert_same_everywhere(problem, edges=edges, mode=mode)
+    shared = {"max_leaves": 25, "min_samples_leaf": 1, "grow_policy": policy}
+    for more in ({}, {"forced_splits": GIVEN_CUTS}):
+        for mode in ("data", "features"):
+            assert_same_everywhere(make_problem(500, **shared, **more), edges=edges, mode=mode)
 
 
 def test_symmetric_trees_take_a_pass_for_each_level() -> None:

@@ -34,11 +34,6 @@ def check_chunk_trees(params: BoostParams) -> None:
             f"multi_strategy={ALL_OUTPUTS!r} needs the bins of all rows in memory: raise "
             f"memory_limit, give the rows as a table, or use multi_strategy={ONE_OUTPUT!r}."
         )
-    if params.forced_splits is not None and params.grow_policy != "symmetric":
-        raise AllRowsNeededError(
-            "forced_splits need the bins of all rows in memory: raise memory_limit, give the rows "
-            "as a table, use grow_policy='symmetric', or leave them out."
-        )
 
 
 def check_device(params: BoostParams) -> None:

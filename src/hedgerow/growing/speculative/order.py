@@ -18,6 +18,7 @@ Glossary
 found   number of a node in the order in which splits were looked for
 number  number of a node in the tree
 guess   children whose gains are not known yet, taken for a share of their parent's
+given   a node whose cut is given (forced splits): it comes before all others
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ from hedgerow.arrays import IntArray
 from hedgerow.growing.core import state as layout
 
 _GUESS = -1
+_GIVEN = 2
+"""``NODE_OPEN`` of a node whose cut is given."""
 
-_Entry = tuple[int, float, int, int]
+_Entry = tuple[int, int, float, int, int]
+"""1 if the cut is not given, level, minus the gain, number, found number."""
 
 
 class Order:
@@ -58,17 +62,18 @@ class Order:
         self._heap: list[_Entry] = []
         self._found: list[int] = [0]
         self._left: list[int] = [0]
+        self._given: set[int] = set()
         self.n_leaves = 1
         self._push(self._heap, 0, 0)
 
     def advance(self) -> None:
         """Take splits whose nodes have been looked at, as far as the order is certain."""
         while self._heap and self.n_leaves < self._max_leaves:
-            node = self._heap[0][3]
+            node = self._heap[0][-1]
             left = int(self._table[node, layout.NODE_LEFT])
             if left == 0:
                 return
-            _, _, number, _ = heapq.heappop(self._heap)
+            *_, number, _ = heapq.heappop(self._heap)
             right = int(self._table[node, layout.NODE_RIGHT])
             self._left[number] = len(self._found)
             for child in (left, right):
@@ -94,7 +99,7 @@ class Order:
         while n_known > 0 and n_leaves < self._max_leaves and len(nodes) < most:
             entry = heapq.heappop(heap)
             n_leaves += 1
-            node = entry[3]
+            node = entry[-1]
             if node == _GUESS:
                 self._push_guesses(heap, entry)
                 continue
@@ -119,15 +124,17 @@ class Order:
         row = self._table[node]
         if row[layout.NODE_OPEN] == 0 and row[layout.NODE_LEFT] == 0:
             return 0
+        if row[layout.NODE_OPEN] == _GIVEN:  # until it is split
+            self._given.add(node)
         gain = float(self._numbers[node, layout.NUMBER_GAIN])
-        heapq.heappush(heap, (self._level(node), -gain, number, node))
+        heapq.heappush(heap, (node not in self._given, self._level(node), -gain, number, node))
         return 1
 
     def _push_guesses(self, heap: list[_Entry], parent: _Entry) -> None:
         if self._child_share <= 0.0:
             return
-        level, minus_gain, number, _ = parent
-        guess = (level + self._depthwise, self._child_share * minus_gain, number, _GUESS)
+        _, level, minus_gain, number, _ = parent
+        guess = (1, level + self._depthwise, self._child_share * minus_gain, number, _GUESS)
         heapq.heappush(heap, guess)
         heapq.heappush(heap, guess)
 

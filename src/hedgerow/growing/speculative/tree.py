@@ -172,10 +172,10 @@ class SpeculativeTree:
 
     def last_open(self) -> IntArray:
         """Nodes that are not split though their split is known; the last in order come first."""
-        nodes = np.flatnonzero(self.table[: self.n_nodes, layout.NODE_OPEN] == 1)
+        nodes = np.flatnonzero(self.table[: self.n_nodes, layout.NODE_OPEN])
         gain = self.arrays.numbers[nodes, layout.NUMBER_GAIN]
         level = self.settings.depthwise * self.table[nodes, layout.NODE_DEPTH]
-        return nodes[np.lexsort((nodes, -gain, level))[::-1]]
+        return nodes[np.lexsort((nodes, -gain, level, -self.table[nodes, layout.NODE_OPEN]))[::-1]]
 
     def open_children(self, parents: IntArray, is_full: bool) -> IntArray:
         """Make the children of ``parents``; return the jobs: int64 (parents, JOB_FIELDS)."""
