@@ -75,6 +75,11 @@ FITS: dict[str, tuple[dict[str, Any], np.ndarray]] = {
         },
         Y,
     ),
+    "crosses": ({"feature_crosses": [("a", "b", "ratio"), ("b", "a", "product")]}, Y),
+    "crosses alone": (
+        {"feature_crosses": [("a", "b", "difference")], "target_statistics": False},
+        Y,
+    ),
     "no splits on statistics": ({"feature_penalties": {"street": 0.0, "town": 0.0}}, Y),
 }
 
@@ -102,6 +107,7 @@ def test_batches_give_the_bytes_of_memory(name: str, columns: list[str], weight:
 @pytest.mark.parametrize("kind", ["held out", "batches", "table"])
 def test_rows_for_early_stopping(kind: str) -> None:
     params = {"early_stopping": True, "patience": 2, "n_estimators": 15, "train_scores": True}
+    params["feature_crosses"] = [("wide", "a", "ratio")]
     seen, unseen = slice(0, 500), slice(500, None)
     if kind == "held out":
         assert model(params, batches_of(TABLE, Y)) == model(params, Dataset(TABLE, Y))
@@ -135,7 +141,8 @@ def test_many_rows_in_many_chunks() -> None:
             yield rows[start : start + 50_000].assign(y=y[start : start + 50_000])
 
     files = Dataset.from_batches(batches, target="y", memory_limit="48 MB")
-    assert model({}, files) == model({}, Dataset(rows, y))
+    for params in ({}, {"feature_crosses": [("x0", "x1", "ratio")], "target_statistics": False}):
+        assert model(params, files) == model(params, Dataset(rows, y))
 
 
 def test_fewer_threads_where_memory_is_short() -> None:

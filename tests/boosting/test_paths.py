@@ -239,6 +239,32 @@ FEATURES: dict[str, dict[str, Any]] = {
     "bundles with conflicts": {"params": {"max_conflict_rate": 0.05}, "columns": NUMBERS},
     "linear leaves": {"params": {"linear_leaves": True}},
     "crosses": {"params": {"feature_crosses": [(0, 1, "ratio"), (1, 0, "difference")]}},
+    "crosses with options of columns": {
+        "params": {
+            "feature_crosses": [("a", "b", "product"), ("d", "b", "ratio")],
+            "early_stopping": True,
+            "patience": 2,
+            "feature_penalties": {"b": 0.5},
+            "colsample_bytree": 0.8,
+            "feature_weights": {"a": 0.5},
+            "forced_splits": {"feature": "d", "threshold": 0.5},
+            "max_bins_by_feature": {"a": 40},
+        },
+        "weight": "w",
+    },
+    "crosses, symmetric trees of Cox": {
+        "params": {
+            "feature_crosses": [("a", "b", "ratio"), ("d", "b", "difference")],
+            "grow_policy": "symmetric",
+            "objective": "cox",
+        },
+        "target": "time",
+        "columns": ["a", "b", "d"],
+    },
+    "crosses, exact": {
+        "params": {"feature_crosses": [("a", "b", "ratio")], "tree_method": "exact"},
+        "columns": NUMBERS,
+    },
     "DART": {"params": {"boosting": "dart"}},
     "boosted forests": {"params": {"num_parallel_tree": 3, "subsample": 0.6}},
     "boosted forests of vectors": {
@@ -353,7 +379,7 @@ NOT_IN_CHUNKS = {
     "bundles",
     "bundles with conflicts",
     "linear leaves",
-    "crosses",
+    "crosses, exact",
     "boosted forests of vectors",
     "line search",
     "early stopping by folds",

@@ -179,7 +179,7 @@ def scores_of(forest: Forest, sample: ExternalSample, n_threads: int) -> FloatAr
 
     Every row of a bin takes the same path, so one value stands for the bin.
     """
-    predictor = Predictor(forest, sample.schema.kinds)
+    predictor = Predictor(forest, sample.store.spec.schema.kinds)
     of_bins = values_of_bins(sample.store.spec)
     parts = [np.zeros((forest.n_outputs, 0))]
     for chunk in sample.store.chunks(uses=_COLUMNS):

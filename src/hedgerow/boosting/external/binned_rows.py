@@ -28,7 +28,7 @@ class RowBinning:
     first : Forest or None
         Trees of the model to continue, whose raw scores take the place of the offset.
     encoded : EncodedRows or None
-        Target statistics.
+        Target statistics and crosses.
     weighted : bool
         Whether rows have weights other than 1.
     n_threads : int

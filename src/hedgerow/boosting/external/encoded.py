@@ -1,14 +1,15 @@
-"""Target statistics of rows in batches (:mod:`hedgerow.boosting.row_data.statistics`).
+"""Inputs computed from rows in batches: target statistics and crosses.
 
-::
+Crosses (:mod:`hedgerow.data.crosses`) need only the row itself.  Statistics
+(:mod:`hedgerow.boosting.row_data.statistics`) take a pass of their own::
 
     pass one    levels of all columns                        (needed for bins in any case)
     one pass    codes of the columns with statistics, targets and weights  -> memory
                 ordered values of each statistic, row by row -> a mapped file
-    pass two    each batch: kept columns and its part of the mapped file -> bins
+    pass two    each batch: kept columns, its part of the mapped file, crosses -> bins
 
-Only fits that see each row once are encoded in this way.  Smaller tables are copied several times
-(:func:`hedgerow.boosting.row_data.statistics.copies_of`), and fit into memory.
+Statistics are computed in this way only in fits that see each row once.  Smaller tables are copied
+several times (:func:`hedgerow.boosting.row_data.statistics.copies_of`), and fit into memory.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from hedgerow.boosting.row_data.statistics import (
     choose_columns,
     columns_of,
     copies_of,
+    crosses_of,
     kept_columns,
 )
 from hedgerow.data import Table
@@ -105,8 +107,13 @@ def threads_that_fit(
 
 
 def check_numbers(schema: Schema, n_rows: int, plan: StorePlan) -> None:
-    """Raise ``AllRowsNeededError`` if columns that are to be sorted need statistics first."""
+    """Raise ``AllRowsNeededError`` if what is to be sorted must be computed first."""
     assert plan.objective is not None
+    if plan.params.feature_crosses:
+        raise AllRowsNeededError(
+            f"tree_method={plan.params.tree_method!r} with feature_crosses needs all rows in "
+            "memory: use tree_method='hist'."
+        )
     groups = choose_columns(schema, n_rows, plan.objective, plan.params)
     if groups:
         names = ", ".join(repr(schema.names[j]) for j in columns_of(groups))
@@ -125,7 +132,7 @@ class EncodedRows:
     encoding : Encoding
     values : float64 (n_values, n_rows), or None
         Values of the statistics for the training rows, which differ from those of new rows; None
-        for rows that are only scored.
+        without statistics, and for rows that are only scored.
     n_threads : int
     """
 
@@ -135,14 +142,17 @@ class EncodedRows:
 
     def of_training(self, values: AnyArray, rows: slice | IntArray) -> Table:
         """Return training rows, by their numbers, from the values of the table."""
-        assert self.values is not None
         inputs = self.encoding.inputs
+        if self.values is None:
+            return self.of_new(values)
         block = np.empty((inputs.n_inputs, len(values)))
-        block[len(inputs.kept) :] = self.values[:, rows]
+        first = inputs.n_inputs - len(inputs.crosses)
+        block[len(inputs.kept) : first] = self.values[:, rows]
+        inputs.cross(values, self.encoding.schema, block[first:, None], self.n_threads)
         return self._table(with_kept(block, values, inputs.kept))
 
     def of_new(self, values: AnyArray) -> Table:
-        """Return rows that the statistics were not computed from."""
+        """Return rows that no statistics were computed from."""
         schema = self.encoding.schema
         return self._table(self.encoding.inputs.values(values, schema, self.n_threads))
 
@@ -158,13 +168,14 @@ def encode_rows(
     memory_limit: int,
     folder: Callable[[], ScratchFolder],
 ) -> EncodedRows | None:
-    """Compute the statistics of the training rows; return None if the fit needs none.
+    """Return the crosses and the statistics of the training rows; None if the fit needs none.
 
     Parameters
     ----------
     found : Found
         Result of pass one, with the levels of the training rows.
     plan : StorePlan
+        With resolved parameters.
     batches : callable
         Returns all rows, read with the schema of ``found``, and which of them are held out.
     n_ranks, memory_limit : int
@@ -178,8 +189,10 @@ def encode_rows(
     """
     schema, objective = found.schema, plan.objective
     groups = statistics_of(schema, found.n_rows, plan, n_ranks, memory_limit)
+    crosses = crosses_of(plan.params, found.table) if plan.start is None else ()
     if not groups:
-        return None
+        inputs = Inputs(kept_columns(schema, groups), (), crosses)
+        return EncodedRows(Encoding(inputs, schema), None, plan.n_threads) if crosses else None
     assert objective is not None
     rows = _read(columns_of(groups), schema, batches())
     shape = (n_values(schema, groups, objective), len(rows.target))
@@ -188,7 +201,7 @@ def encode_rows(
         values = np.memmap(path, np.float64, "w+", shape=shape).view(np.ndarray)
     n_threads = threads_that_fit(groups, found.n_rows, plan, memory_limit)
     statistics = compute(rows, groups, objective, plan.params.seed, 1, values, n_threads)
-    inputs = Inputs(kept_columns(schema, groups), statistics)
+    inputs = Inputs(kept_columns(schema, groups), statistics, crosses)
     return EncodedRows(Encoding(inputs, schema), values, plan.n_threads)
 
 

@@ -48,7 +48,7 @@ ranks; ``target`` are their targets.  See :class:`hedgerow.boosting.validation.h
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoding:
-    """Target statistics in place of columns.
+    """Inputs that are computed: target statistics in place of columns, and crosses.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class ExternalSample:
     first : Forest, or None
         Trees of the model to continue; the offsets of chunks are then its raw scores.
     encoding : Encoding, or None
-        Target statistics, whose values are in the bins of the store.
+        Target statistics and crosses, whose values are in the bins of the store.
     """
 
     store: RowStore

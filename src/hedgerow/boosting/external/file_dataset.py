@@ -234,18 +234,20 @@ class FileDataset(Dataset):
         return samples
 
     def _bins(self, plan: StorePlan, stack: ExitStack) -> tuple[BinSpec, EncodedRows | None, int]:
-        """Return cuts, statistics, and the number of training rows on earlier ranks."""
+        """Return cuts, computed inputs, and the number of training rows on earlier ranks."""
         found, first_row = self._found(plan)
-        table, encoded = found.table, encode_rows(
-            found, plan, lambda: self._tables(found.schema, plan, is_strict=False),
-            self.communicator.size, self.memory_limit,
-            lambda: stack.enter_context(closing(ScratchFolder(self.cache_dir[0]))),
-        )  # fmt: skip
+        table, encoded = found.table, None
         if plan.start is not None:
             table = as_in_model(table, plan.start, self.requested)
         params = resolve_bins(plan.params, table.schema)
-        if plan.objective is not None:  # an error here saves the longer pass
+        if plan.objective is not None:  # an error here saves the longer passes
             resolved = resolve_constraints(params, table.schema, plan.objective)
+            encoded = encode_rows(
+                found, replace(plan, params=resolved),
+                lambda: self._tables(found.schema, plan, is_strict=False),
+                self.communicator.size, self.memory_limit,
+                lambda: stack.enter_context(closing(ScratchFolder(self.cache_dir[0]))),
+            )  # fmt: skip
         if encoded is not None:
             params = constraints_of_inputs(resolved, encoded.encoding.inputs)
             rows = sampled_rows(found.n_rows, params.seed)

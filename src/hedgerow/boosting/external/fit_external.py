@@ -186,11 +186,12 @@ def _model_of(
     record: dict[str, Any],
     watch: Watch,
 ) -> Model:
-    """Return the model with its record, and with the statistics that its trees use."""
+    """Return the model with its record, and with the computed inputs that its trees use."""
     inputs = train.inputs
     if inputs is not None:
+        if inputs.statistics:
+            record["copies"] = 1
         inputs, forest = without_unused(inputs, forest, train.schema.n_features)
-        record["copies"] = 1
     return Model(forest, train.schema, objective.name, record, inputs, tuple(watch.seconds))
 
 
@@ -349,13 +350,13 @@ def check_external(
             f"tree_method={params.tree_method!r} sorts the values of all rows in memory: with rows "
             "in chunks use tree_method='hist'."
         )
+    if train.inputs is not None:
+        return
     if params.feature_crosses:
         raise AllRowsNeededError(
             "feature_crosses computes columns of a table in memory: use feature_crosses=None, or "
             "train on a table in memory."
         )
-    if train.inputs is not None:
-        return
     groups = choose_columns(train.schema, n_rows, objective, params)
     if groups:
         names = sorted({train.schema.names[j] for group in groups for j in group})
