@@ -19,7 +19,7 @@ from hedgerow import (
     HedgerowRegressor,
     train,
 )
-from hedgerow.distributed import Resilience, estimators
+from hedgerow.distributed import Resilience, estimators, training
 from hedgerow.distributed import train as train_on_cluster
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.io import model_to_bytes
@@ -162,11 +162,17 @@ def test_train_with_offsets(client: Any, more: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("table", ["frame", "array"])
-def test_several_targets(client: Any, table: str) -> None:
+@pytest.mark.parametrize("strategy", ["auto", "one_output_per_tree"])
+def test_several_targets(
+    client: Any, table: str, strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if strategy != "auto":  # vector leaves need all rows on one worker
+        monkeypatch.setattr(estimators, "run_alone", None)
     parts, (on_cluster, local) = dd.from_pandas(ROWS, npartitions=3), TABLES[table]
     X, y = on_cluster(parts[COLUMNS]), on_cluster(parts[SCORES])
-    found = DaskHedgerowRegressor(**SMALL).fit(X, y, resilience=QUICK)
-    expected = HedgerowRegressor(**SMALL).fit(local(ROWS[COLUMNS]), local(ROWS[SCORES]))
+    params: dict[str, Any] = SMALL | {"multi_strategy": strategy}
+    found = DaskHedgerowRegressor(**params).fit(X, y, resilience=QUICK)
+    expected = HedgerowRegressor(**params).fit(local(ROWS[COLUMNS]), local(ROWS[SCORES]))
     same_models(found, expected)
     predicted = found.predict(X)
     np.testing.assert_array_equal(np.asarray(predicted), expected.predict(local(ROWS[COLUMNS])))
@@ -175,6 +181,29 @@ def test_several_targets(client: Any, table: str) -> None:
     assert found.score(X, y) == pytest.approx(
         expected.score(local(ROWS[COLUMNS]), local(ROWS[SCORES])), rel=1e-12
     )
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_validation_rows_of_several_targets(
+    client: Any, alike: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if alike:
+        monkeypatch.setattr(training, "run_alone", None)
+    params = {
+        "n_estimators": 5, "multi_strategy": "one_output_per_tree", "early_stopping": True,
+        "patience": 1, "eval_metric": ["r2", "mae"],
+    }  # fmt: skip
+    parts, weight = dd.from_pandas(ROWS, npartitions=5), ROWS["weight"]
+    unseen = SCORES if alike else SCORES[::-1]  # in another order, to be read by name
+    more = dd.from_pandas(ROWS[:90], npartitions=1)
+    found = train_on_cluster(
+        client, params, parts[COLUMNS], parts[SCORES], parts["weight"], X_val=more[COLUMNS],
+        y_val=more[unseen], offset=parts[COLUMNS], offset_val=more[COLUMNS], resilience=QUICK,
+    )  # fmt: skip
+    rows = Dataset(ROWS[COLUMNS], ROWS[SCORES], weight, offset=ROWS[COLUMNS].to_numpy())
+    valid = Dataset(ROWS[:90][COLUMNS], ROWS[:90][unseen], offset=ROWS[:90][COLUMNS].to_numpy())
+    assert found.to_bytes() == train(params, rows, valid).to_bytes()
+    assert found.target_names == tuple(SCORES)
 
 
 @pytest.mark.parametrize("table", ["frame", "array"])

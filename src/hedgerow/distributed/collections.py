@@ -17,6 +17,7 @@ from hedgerow.distributed.partition import (
     describe,
     make_partition,
     names_of_offsets,
+    names_of_targets,
     rows_agree,
 )
 from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError
@@ -44,8 +45,10 @@ class Tables:
     n_features : int
     checksums : two tuples of int
         Checksums of the partitions of the training and validation rows.
-    offsets : tuple of str
-        Names of the offset columns.
+    offsets, targets : tuple of str
+        Names of the offset columns, and of the columns of several targets.
+    target_names : tuple of str, or None
+        The user's names of several targets.
     needs_all_rows : tuple of str
         Reasons why one worker must hold all rows, as sentences; may be empty.
     """
@@ -55,7 +58,14 @@ class Tables:
     n_features: int
     checksums: tuple[tuple[int, ...], tuple[int, ...]]
     offsets: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    target_names: tuple[str, ...] | None = None
     needs_all_rows: tuple[str, ...] = ()
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets of a row."""
+        return max(1, len(self.targets))
 
     def check_can_be_divided(self) -> None:
         """Raise ``AllRowsNeededError`` if one worker must hold all rows."""
@@ -92,16 +102,21 @@ def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[st
         found[0].n_features,
         (tuple(one.checksum for one in found), tuple(one.checksum for one in others)),
         names_of_offsets(found[0]),
-        tuple(_needs_all_rows(train, found[0])),
+        names_of_targets(found[0]),
+        found[0].target_names,
+        tuple(_needs_all_rows(train, found[0], others)),
     )
 
 
-def _needs_all_rows(train: Mapping[str, Any], first: Description) -> Iterator[str]:
+def _needs_all_rows(
+    train: Mapping[str, Any], first: Description, others: Sequence[Description]
+) -> Iterator[str]:
     for role in ("groups", "position"):
         if role in train:
             yield f"{NAMES[role]} relates rows in different partitions."
-    if first.n_targets > 1:
-        yield f"y has {first.n_targets} columns: trees of several targets need all rows at once."
+    targets = {(one.n_targets, one.target_names) for one in (first, *others)}
+    if len(targets) > 1:
+        yield "y_val has other columns than y, or the same in another order."
 
 
 def _present(parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from hedgerow.distributed.one_worker import FitAlone, run_alone
 from hedgerow.distributed.parallelism import Parallelism, check_parallelism
 from hedgerow.distributed.partition import Labels, add_masses, unique_labels
 from hedgerow.distributed.prediction import predict_lazily
-from hedgerow.distributed.training import train_on_workers
+from hedgerow.distributed.training import of_targets, train_on_workers
 from hedgerow.distributed.work import TrainWork
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor, labels
@@ -37,6 +37,8 @@ class OnCluster(HedgerowEstimator):
     """Base class of the estimators for clusters."""
 
     _local_class: ClassVar[type[HedgerowEstimator]]
+    _divides_targets: ClassVar[bool] = False
+    """Whether workers can divide the rows of several targets."""
 
     def _prepare(
         self,
@@ -87,8 +89,10 @@ class OnCluster(HedgerowEstimator):
         """Raise for features that need all rows, before rows are read."""
         if self.warm_start and "booster_" in vars(self):
             raise AllRowsNeededError("warm_start=True continues with rows in memory.")
-        check_parts(None, self._params())
+        check_parts(None, self._params(), tables.n_targets > 1)
         tables.check_can_be_divided()
+        if tables.n_targets > 1 and not self._divides_targets:
+            raise AllRowsNeededError(f"y has {tables.n_targets} columns of labels.")
         by_rows = self._automatic() >= ROUNDS
         if by_rows and sum(tables.train.lengths) * tables.n_features <= _MOST_CELLS:
             raise AllRowsNeededError(
@@ -302,6 +306,7 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
     """
 
     _local_class = HedgerowRegressor
+    _divides_targets = True
 
     def fit(  # type: ignore[override]  # checkpoints are kept by the scheduler
         self,
@@ -330,7 +335,7 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
         )
 
         def fit() -> object:
-            work = self._work(loss_spec_of(self), memory_limit)
+            work = self._work(of_targets(loss_spec_of(self), tables), memory_limit)
             return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
 
         return self._fit_on(client, tables, fit, resilience)

@@ -17,6 +17,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.row_data.classes import indices_of
 from hedgerow.boosting.row_data.queries import require_queries
+from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.schema import default_names
 from hedgerow.data.sources.base import Batch
 from hedgerow.data.sources.batches import one_axis
@@ -66,6 +67,8 @@ class Description:
         Number of columns of the offset; 0 without an offset.
     n_targets : int, default=1
         Number of columns of y.
+    target_names : tuple of str, or None
+        Names of several columns of y, if it has any.
     """
 
     n_rows: int
@@ -75,6 +78,7 @@ class Description:
     checksum: int
     n_offsets: int = 0
     n_targets: int = 1
+    target_names: tuple[str, ...] | None = None
 
 
 def make_partition(**parts: Any) -> Partition:
@@ -94,7 +98,16 @@ def describe(partition: Partition) -> Description:
         checksum_of(partition),
         0 if partition.offset is None else column_count(partition.offset),
         column_count(partition.y),
+        _names_of_targets(partition.y),
     )
+
+
+def _names_of_targets(y: Any) -> tuple[str, ...] | None:
+    """Return the names of several targets, as for a table in memory."""
+    if column_count(y) == 1 or isinstance(y, np.ndarray) or is_sparse(y):
+        return None
+    frame = as_frame(y)
+    return frame.names if frame is not None and frame.named else None
 
 
 def row_count(values: Any) -> int:
@@ -116,10 +129,19 @@ def rows_agree(one: Description) -> bool:
 
 def names_of_offsets(first: Description) -> tuple[str, ...]:
     """Return names for the offset columns that differ from all names of features."""
+    return _names_aside(first, "offset", first.n_offsets)
+
+
+def names_of_targets(first: Description) -> tuple[str, ...]:
+    """Return names for several target columns that differ from all names of features."""
+    return _names_aside(first, "target", first.n_targets) if first.n_targets > 1 else ()
+
+
+def _names_aside(first: Description, role: str, n_columns: int) -> tuple[str, ...]:
     taken = set(first.names or default_names(max(first.n_features, 0)))
     names: list[str] = []
-    for k in range(first.n_offsets):
-        name = f"offset {k}" if first.n_offsets > 1 else "offset"
+    for k in range(n_columns):
+        name = f"{role} {k}" if n_columns > 1 else role
         while name in taken:
             name = f"_{name}"
         names.append(name)
@@ -209,8 +231,8 @@ class PartitionPart:
     number : int
     labels : Labels, optional
         Conversion of labels, for classification.
-    offsets : sequence of str
-        Names of the offset columns.
+    offsets, targets : sequence of str
+        Names of the offset columns, and of the columns of several targets.
     """
 
     types_known = False
@@ -221,12 +243,13 @@ class PartitionPart:
         number: int,
         labels: Labels | None = None,
         offsets: Sequence[str] = (),
+        targets: Sequence[str] = (),
     ) -> None:
         self.name = f"partition {number}"
         self._partition = partition
         self._labels = labels
-        self._offsets = tuple(offsets)
-        self._aside: tuple[ReadColumn, ReadColumn | None] | None = None
+        self._offsets, self._targets = tuple(offsets), tuple(targets)
+        self._aside: tuple[ReadColumn | None, ReadColumn | None] | None = None
 
     def column_names(self) -> tuple[str, ...] | None:
         """Return the names of the columns, or None for sparse rows."""
@@ -234,7 +257,7 @@ class PartitionPart:
         if is_sparse(X):
             return None
         names = tuple(map(str, X.columns)) if hasattr(X, "columns") else default_names(X.shape[1])
-        return (*names, *self._offsets)
+        return (*names, *self._offsets, *self._targets)
 
     def bytes_per_row(self) -> float:
         """Return 0: the size is unknown."""
@@ -251,28 +274,24 @@ class PartitionPart:
                 self._aside = self._read_aside()
             except HedgerowError as error:
                 raise type(error)(f"{self.name}: {error}") from error
-        offsets = self._read_offsets()
+        aside = _columns_of(self._partition.offset, self._offsets)
+        aside |= _columns_of(self._partition.y, self._targets)
         if is_sparse(X):
-            yield Batch(n_rows, offsets, False, X.tocsr(), *self._aside)
+            yield Batch(n_rows, aside, False, X.tocsr(), *self._aside)
             return
         if columns is not None:
-            columns = [name for name in columns if name not in self._offsets]
+            columns = [name for name in columns if name not in aside]
         found = read_columns(X, columns)
-        yield Batch(n_rows, {**found.by_name, **offsets}, found.named, None, *self._aside)
+        yield Batch(n_rows, {**found.by_name, **aside}, found.named, None, *self._aside)
 
-    def _read_offsets(self) -> dict[str, ReadColumn]:
-        """Return the offset columns by name."""
-        if not self._offsets:
-            return {}
-        table = np.asarray(self._partition.offset)
-        table = table[:, None] if table.ndim == 1 else table
-        return {name: _column(table[:, k], name) for k, name in enumerate(self._offsets)}
-
-    def _read_aside(self) -> tuple[ReadColumn, ReadColumn | None]:
-        """Return the target and the weight as numbers."""
-        y, weight = one_axis(self._partition.y, "y"), None
+    def _read_aside(self) -> tuple[ReadColumn | None, ReadColumn | None]:
+        """Return the target, unless there are several, and the weight as numbers."""
+        y = None if self._targets else one_axis(self._partition.y, "y")
+        weight = None
         if self._partition.weight is not None:
             weight = one_axis(self._partition.weight, "sample_weight")
+        if y is None:
+            return None, None if weight is None else _column(weight, "sample_weight")
         if self._labels is None:
             return _column(y, "y"), None if weight is None else _column(weight, "sample_weight")
         codes, numbers = encoded(self._partition, self._labels)
@@ -373,6 +392,15 @@ def add_masses(before: FloatArray, partition: Partition, classes: AnyArray) -> F
     weight = np.ones(len(codes)) if weight is None else weight
     places = np.concatenate((np.arange(len(classes)), codes.astype(np.intp)))
     return np.asarray(np.bincount(places, np.concatenate((before, weight)), len(classes)))
+
+
+def _columns_of(given: Any, names: Sequence[str]) -> dict[str, ReadColumn]:
+    """Return the columns of an offset or of several targets by name; none without names."""
+    if not names:
+        return {}
+    table = given.toarray() if is_sparse(given) else np.asarray(given)
+    table = table[:, None] if table.ndim == 1 else table
+    return {name: _column(table[:, k], name) for k, name in enumerate(names)}
 
 
 def _column(values: Any, name: str) -> ReadColumn:

@@ -10,6 +10,7 @@ from typing import Any
 
 from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.external.file_checks import check_parts
+from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
@@ -124,10 +125,10 @@ def train(
     tables = persist_tables(client, {**rows, "groups": groups, "position": position}, valid)
     start = None if init_model is None else Booster(initial_model(init_model)[0]).to_bytes()
     try:
-        check_parts(None, trees)
+        check_parts(None, trees, tables.n_targets > 1)
         tables.check_can_be_divided()
         work = TrainWork(
-            loss=loss_of(given, qid is not None),
+            loss=of_targets(loss_of(given, qid is not None), tables),
             params=trees,
             stopping=stopping_of(given),
             eval_metric=given.get("eval_metric"),
@@ -142,6 +143,11 @@ def train(
         alone = TrainAlone(given, reading, start)
         found: Booster = run_alone(client, alone, tables, reason, resilience)
         return found
+
+
+def of_targets(loss: LossSpec, tables: Tables) -> LossSpec:
+    """Return the loss for all targets of the tables."""
+    return replace(loss, n_targets=tables.n_targets, target_names=tables.target_names)
 
 
 def train_on_workers(
@@ -174,6 +180,7 @@ def train_on_workers(
             checkpoint_every=resilience.checkpoint_every,
             checksums=tables.checksums,
             offsets=tables.offsets,
+            targets=tables.targets,
         ),
         replace(tables.train, everywhere=everywhere),
         more=None if validation is None else replace(validation, everywhere=everywhere),

@@ -24,7 +24,7 @@ from hedgerow.boosting.row_data.class_weights import rescaled
 from hedgerow.boosting.validation.hold_out import Chosen, HoldOut
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
+from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.external.scratch import scratch_folder
 from hedgerow.data.schema import UnknownCategory
@@ -43,6 +43,7 @@ from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.metrics import MetricChoice
 from hedgerow.objectives import Objective
 from hedgerow.objectives.custom.losses import TRIED
+from hedgerow.objectives.global_sums import gather_targets
 from hedgerow.params import BoostParams
 
 _MEMORY_SHARE = 0.4
@@ -75,8 +76,8 @@ class TrainWork:
         Seconds between checkpoints.
     checksums : two sequences of int
         Checksums of all training and validation partitions; empty to skip the comparison.
-    offsets : tuple of str
-        Names of the offset columns.
+    offsets, targets : tuple of str
+        Names of the offset columns, and of the columns of several targets.
     start : bytes or None
         Model file of the model to continue.
     """
@@ -95,6 +96,7 @@ class TrainWork:
     checkpoint_every: float = 10.0
     checksums: tuple[Sequence[int], Sequence[int]] = ((), ())
     offsets: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
     start: bytes | None = None
 
     def __post_init__(self) -> None:
@@ -115,10 +117,10 @@ class TrainWork:
                 return found
 
             data = dataset(shard.partitions, shard.numbers)
-            target = _targets(data, self.params)
+            target = _targets(data, self.params)  # of the rows of this rank
             objective = self._objective(target, others)
             if needs_all_rows(objective):
-                objective.check_target(gather_numbers(target, others))
+                objective.check_target(gather_targets([target], others))
             start = self._model_to_continue()
             divided = self._divided_queries(shard, others)
             stopping = self.stopping if divided is None else divided.stopping
@@ -202,14 +204,17 @@ class TrainWork:
         memory: int | None,
     ) -> FileDataset:
         parts = [
-            PartitionPart(partition, number, self.labels, self.offsets)
+            PartitionPart(partition, number, self.labels, self.offsets, self.targets)
             for partition, number in zip(partitions, numbers, strict=True)
         ]
         limit = self.memory_limit
         if limit is None:
             limit = _MEMORY if memory is None else int(_MEMORY_SHARE * memory)
+        roles = Roles(offset=self.offsets)
+        if self.targets:
+            roles = replace(roles, target=self.targets[0], further=self.targets[1:])
         return FileDataset(
-            Source(tuple(parts) or (NoRows(),), Roles(offset=self.offsets)),
+            Source(tuple(parts) or (NoRows(),), roles),
             ReadRequest(categorical=self.categorical, unknown=self.unknown),
             memory_limit=limit,
             cache_dir=[folder],
@@ -229,7 +234,7 @@ class TrainWork:
     def _objective(self, target: FloatArray, others: Communicator) -> Objective:
         """Return the objective for the targets of all ranks."""
         if not self.loss.counts_classes:
-            return self.loss.make(gather_numbers(target[:TRIED], others)[:TRIED])
+            return self.loss.make(gather_targets([target[:TRIED]], others)[:TRIED])
         largest = int(min(max(target.max(initial=0.0), 0.0), 2.0**53))
         found = others.allreduce(np.array([largest], dtype=np.int64), "max")
         n_rows = count_rows(len(target), others)[1]
@@ -260,4 +265,5 @@ def _targets(data: FileDataset, params: BoostParams) -> FloatArray:
     """Return the targets of the rows of this rank with positive weight."""
     found: list[FloatArray] = []
     data.survey(lambda target: found.append(target.copy()), params)
-    return np.concatenate([*found, np.zeros(0)])
+    empty = np.zeros((0, data.n_targets)) if data.n_targets > 1 else np.zeros(0)
+    return np.concatenate([*found, empty])

@@ -26,6 +26,13 @@ def holds_vectors(params: BoostParams) -> bool:
     return params.multi_strategy == ALL_OUTPUTS
 
 
+def asks_for_vectors(params: BoostParams, several_targets: bool) -> bool:
+    """Return whether leaves of several outputs are to hold vectors, by choice or by default."""
+    if params.multi_strategy != "auto":
+        return holds_vectors(params)
+    return several_targets and not is_symmetric(params) and obstacle_to_vectors(params) is None
+
+
 def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     """Resolve ``multi_strategy="auto"``; resolving again changes nothing.
 
@@ -55,16 +62,12 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
                 "at 'auto'."
             )
         return params
-    if requested == ONE_OUTPUT or (
-        requested == "auto" and not isinstance(objective, SeveralTargets)
-    ):
+    if not asks_for_vectors(params, isinstance(objective, SeveralTargets)):
         return replace(params, multi_strategy=ONE_OUTPUT)
     obstacle = obstacle_to_vectors(params)
-    if obstacle is None and not (requested == "auto" and is_symmetric(params)):
+    if obstacle is None:
         # Histograms of vectors do not support bundles.
         return replace(params, multi_strategy=ALL_OUTPUTS, bundle_features=False)
-    if requested == "auto":
-        return replace(params, multi_strategy=ONE_OUTPUT)
     why = ""
     if params.monotone_constraints is not None:
         why = " (a split serves all outputs, and may keep the order of only some of them)"
