@@ -79,6 +79,12 @@ SETTINGS = [
     ({"boosting": "rf", "subsample": 0.5}, {"valid": True, "offset": True}),
     ({"boosting": "rf", "subsample": 0.5, "objective": "absolute_error"}, {}),
     ({"boosting": "rf", "subsample": 0.7, "oob_score": True}, {"weight": True}),
+    ({"boosting": "rf", "subsample": 0.5, "eval_metric": ["mae", "r2"]}, {"offset": True}),
+    (
+        {"boosting": "rf", "subsample": 0.5, "objective": "softmax", "eval_metric": "loss"},
+        {"weight": True},
+    ),
+    ({"boosting": "rf", "colsample_bynode": 0.5, "train_scores": True}, {"valid": True}),
     ({"boosting": "rf", "subsample": 0.5, "oob_score": True, "patience": 2}, {"valid": True}),
     ({"boosting": "rf", "subsample": 0.6, "objective": "logistic", "oob_score": True}, {}),
     ({"boosting": "rf", "subsample": 0.6, "objective": "softmax", "oob_score": True}, {}),
@@ -132,8 +138,6 @@ def test_bytes_are_those_of_the_table_in_memory(params, given) -> None:
 
 
 OF_WHOLE_ROWS = [
-    {"boosting": "rf", "subsample": 0.5, "eval_metric": ["mae", "r2"]},
-    {"boosting": "rf", "subsample": 0.5, "objective": "softmax", "eval_metric": "loss"},
     {"objective": "huber", "leaf_estimation": "line_search"},
     {"leaf_estimation": "line_search", "sampling": "goss", "boosting": "dart"},
 ]
@@ -337,7 +341,6 @@ def attempt(
     ("params", "more", "message"),
     [
         ({"tree_method": "exact", "max_bins": 255}, {}, "tree_method='exact'"),
-        ({"boosting": "rf", "subsample": 0.5}, {"eval_metric": "mae"}, "eval_metric without"),
         ({"leaf_estimation": "line_search"}, {}, "'squared_error' reads all rows"),
         ({}, {"stopping": StoppingParams(early_stopping=True)}, "early_stopping=True needs"),
     ],

@@ -61,6 +61,14 @@ def of_all(y: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return difference - difference.mean() / 2.0, np.ones(len(y))
 
 
+def absolute_of_all(y: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gradient and hessian of all rows at once, with a loss of each row."""
+    return np.sign(raw - y), np.full(len(y), 0.5 + np.abs(raw - y).mean())
+
+
+absolute_of_all.loss = lambda y, raw: np.abs(raw - y)  # type: ignore[attr-defined]
+
+
 FEATURES: dict[str, dict[str, Any]] = {
     "plain": {},
     "depth-wise": {"params": {"grow_policy": "depthwise", "max_depth": 4}},
@@ -335,12 +343,64 @@ FEATURES: dict[str, dict[str, Any]] = {
     "random forest with rows left out": {
         "params": {"boosting": "rf", "subsample": 0.6, "oob_score": True}
     },
+    "random forest with scores of training rows": {
+        "params": {
+            "boosting": "rf",
+            "objective": "softmax",
+            "subsample": 0.6,
+            "oob_score": True,
+            "train_scores": True,
+            "early_stopping": True,
+            "patience": 2,
+            "eval_metric": ["logloss", "accuracy", "auc"],
+        },
+        "target": "class",
+        "weight": "w",
+    },
+    "random forest of several targets with scores": {
+        "params": {
+            "boosting": "rf",
+            "multi_strategy": "one_output_per_tree",
+            "subsample": 0.6,
+            "eval_metric": "r2",
+        },
+        "target": ["y", "y2"],
+    },
     "line search of quantiles": {
         "params": {"objective": "quantile", "leaf_estimation": "line_search"}
     },
     "line search": {"params": {"objective": "huber", "leaf_estimation": "line_search"}},
     "Cox": {"params": {"objective": "cox"}, "target": "time"},
     "Cox with weights": {"params": {"objective": "cox"}, "target": "time", "weight": "w"},
+    "Cox by rows left out": {
+        "params": {"objective": "cox", "early_stopping": "oob", "subsample": 0.6, "patience": 2},
+        "target": "time",
+        "weight": "w",
+    },
+    "Cox of a random forest with rows left out": {
+        "params": {
+            "objective": "cox",
+            "boosting": "rf",
+            "subsample": 0.6,
+            "oob_score": True,
+            "eval_metric": ["loss", "concordance"],
+        },
+        "target": "time",
+        "weight": "w",
+    },
+    "a loss of all rows by rows left out": {
+        "params": {"objective": absolute_of_all, "oob_score": True, "subsample": 0.6},
+        "weight": "w",
+    },
+    "several targets of a loss of all rows by rows left out": {
+        "params": {
+            "multi_strategy": "one_output_per_tree",
+            "objective": absolute_of_all,
+            "early_stopping": "oob",
+            "subsample": 0.6,
+        },
+        "target": ["y", "y2"],
+    },
     "a loss of all rows": {"params": {"objective": of_all}},
     "AFT": {"params": {"objective": "aft"}, "target": "time"},
     "distributions": {"params": {"objective": "normal"}},

@@ -488,7 +488,7 @@ def test_bad_arguments(options, match, small, tmp_path):
 def test_a_store_is_used_between_begin_and_close(small, tmp_path):
     store = make_store(tmp_path, *small)
     assert_same(store, *small)
-    assert [len(array) for array in next(store.chunks()).work] == [0, 0, 0, 0, PAD, 0]
+    assert [len(array) for array in next(store.chunks()).work] == [0, 0, 0, 0, PAD, 0, 0]
     store.close()
     store.close()
     with pytest.raises(StorageError, match="closed"):

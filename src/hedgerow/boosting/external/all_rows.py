@@ -12,7 +12,8 @@ So these numbers must fit into memory (:func:`bytes_of_a_row`), while bins may s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from hedgerow.data.external.row_store import Chunk, Uses
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core.setup import loss_data_of
 from hedgerow.kernels.tables.keys import floats_of_keys, highest_key, keys_of_floats
+from hedgerow.metrics import Metric
 from hedgerow.model.forest import Forest
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import RANKING, Objective, SeveralTargets
@@ -152,6 +154,13 @@ def bytes_for_loss(objective: Objective | None, n_own: int, n_all: int, memory_l
     return each * n_rows
 
 
+def metrics_of_loss(metrics: Sequence[Metric], objective: Objective) -> tuple[Metric, ...]:
+    """Return the metrics for rows in parts: a loss that must see all rows has no sums over rows."""
+    if not needs_all_rows(objective):
+        return tuple(metrics)
+    return tuple(replace(each, sums=None) if each.name == "loss" else each for each in metrics)
+
+
 def record_of_loss(
     forest: Forest,
     objective: Objective,
@@ -218,6 +227,7 @@ __all__ = [
     "GatheredRows",
     "bytes_for_loss",
     "bytes_of_a_row",
+    "metrics_of_loss",
     "record_of_loss",
     "scores_of",
     "values_of_bins",

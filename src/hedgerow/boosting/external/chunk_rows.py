@@ -16,13 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from hedgerow.arrays import RowArray
-from hedgerow.boosting.external.all_rows import AllRowsGradients, GatheredRows
+from hedgerow.boosting.external.all_rows import (
+    AllRowsGradients,
+    GatheredRows,
+    metrics_of_loss,
+)
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.forest_scores import ForestLeftOut
 from hedgerow.boosting.external.leaves import LeafQuantiles
+from hedgerow.boosting.external.left_out import GatheredLeftOut, LeftOut
 from hedgerow.boosting.external.queries import CompleteQueries
 from hedgerow.boosting.external.scores import WatchedRows, base_beside, offset_rows_of, rows_of
 from hedgerow.boosting.loop.loss_spec import needs_all_rows
@@ -34,12 +38,9 @@ from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.growing.chunks.gradients import CrossRowGradients
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree
-from hedgerow.kernels.primitives.exact_sum import ExactSum
 from hedgerow.metrics import Metric
-from hedgerow.metrics.making import loss_metric
 from hedgerow.objectives import Objective
 from hedgerow.objectives.beside import start_beside, start_of
-from hedgerow.objectives.global_sums import merged
 from hedgerow.objectives.ranking.losses import RankingLoss
 from hedgerow.params import FIRST_ORDER, BoostParams
 
@@ -102,12 +103,13 @@ class ChunkRows(FitRows):
         averages = params.boosting == "rf"
         self._watched = WatchedRows(
             watched, metrics, n_rows, objective, self._others, base_beside(data, self.base),
-            self._n_threads, averages,
+            self._n_threads, averages, sums_training=averages,
         )  # fmt: skip
+        self._keeps_sums = averages and TRAINING in watched
         self.validation = self._watched.validation
         self.train = TrainScores(stay=averages)
         self._leaves: LeafQuantiles | None = None
-        self._left_out: LeftOut | None = None
+        self._left_out: LeftOut | GatheredLeftOut | None = None
 
     def begin(self) -> None:
         data, params, n_threads = self._data, self.params, self._n_threads
@@ -120,6 +122,7 @@ class ChunkRows(FitRows):
             self._mode,
             adds_scores(params),
             cross_row=self._cross_row(),
+            keeps_sums=self._keeps_sums,
         )
         grower.start(base_beside(data, self.base))
         if params.leaf_estimation == "line_search":
@@ -151,7 +154,8 @@ class ChunkRows(FitRows):
         if self._leaves is not None:
             found = self._leaves.search(found, output, params)
         if params.oob_score and params.boosting == "gbdt" and output == 0:
-            self._left_out = LeftOut(self.train.grower, self.objective, self._others)
+            kind = LeftOut if self._gathered is None else GatheredLeftOut
+            self._left_out = kind(self.train.grower, self.objective, self._others)
             if len(self.base) > 1:  # before the next tree adds this one
                 self.train.grower.update_scores(before=self._left_out.before)
         return found
@@ -189,7 +193,7 @@ class ChunkRows(FitRows):
         left_out = ForestLeftOut(
             self._data, self.train.trees, self.base, self.params, self._others, self._n_threads
         )
-        return left_out.scores(metrics, self.objective)
+        return left_out.scores(metrics_of_loss(metrics, self.objective), self.objective)
 
 
 @dataclass(slots=True, eq=False)
@@ -225,42 +229,6 @@ class TrainScores:
             self.trees.append((tree.scaled(factor), output))
         else:
             self.grower.add(tree.scaled(factor), output)
-
-
-class LeftOut:
-    """Loss of the rows left out of a round, before and after the round."""
-
-    def __init__(self, grower: ChunkGrower, objective: Objective, others: Communicator) -> None:
-        self._grower, self._others = grower, others
-        sums = loss_metric(objective).sums
-        assert sums is not None
-        self._loss = sums
-        self._before = [ExactSum()] * sums.n_sums
-        self._after = [ExactSum()] * sums.n_sums
-
-    def before(self, chunk: Chunk) -> None:
-        """Add the losses of a chunk before the trees are added to its scores."""
-        self._before = self._with(chunk, self._before)
-
-    def after(self, chunk: Chunk) -> None:
-        """Add the losses of a chunk after the trees are added to its scores."""
-        self._after = self._with(chunk, self._after)
-
-    def improvement(self) -> float:
-        """Return the loss before minus the loss after; 0 if no row was left out."""
-        n_sums, sums = self._loss.n_sums, merged([*self._before, *self._after], self._others)
-        if all(total == ExactSum() for total in sums):
-            return 0.0
-        return self._loss.finish(*sums[:n_sums]) - self._loss.finish(*sums[n_sums:])
-
-    def _with(self, chunk: Chunk, totals: list[ExactSum]) -> list[ExactSum]:
-        """Return the totals with the losses of the rows of a chunk that were left out."""
-        rows: Any = self._grower.rows_outside(chunk)
-        if len(rows) == 0:
-            return totals
-        weight = None if chunk.weight is None else chunk.weight[rows]
-        more = self._loss.sums(chunk.target[rows], chunk.work.raw[:, rows], weight, 0.0)
-        return [total + part for total, part in zip(totals, more, strict=True)]
 
 
 __all__ = ["ChunkRows"]

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.boosting.automatic.magnitudes import check_differences
-from hedgerow.boosting.external.all_rows import record_of_loss
+from hedgerow.boosting.external.all_rows import metrics_of_loss, record_of_loss
 from hedgerow.boosting.external.chunk_rows import ChunkRows
 from hedgerow.boosting.external.continued import resolved_to_continue
 from hedgerow.boosting.external.external_sample import ExternalSample
@@ -37,7 +37,7 @@ from hedgerow.boosting.loop.callbacks import (
     check_callbacks,
     with_final_report,
 )
-from hedgerow.boosting.loop.loss_spec import check_queries_given, needs_all_rows
+from hedgerow.boosting.loop.loss_spec import check_queries_given
 from hedgerow.boosting.loop.ready import check_out_of_bag
 from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
@@ -64,8 +64,6 @@ from hedgerow.objectives import Objective
 from hedgerow.objectives.targets import check_part, has_leaf_rule
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
-
-_SCORES_TRAIN = "eval_metric without validation rows, or train_scores=True,"
 
 
 def fit_external(
@@ -139,20 +137,20 @@ def fit_external(
     params = resolve_external(params, objective, train, start)
     metrics, listed = _row_metrics(eval_metric, objective), check_callbacks(callbacks)
     sets = _by_name(validation)
-    _begin_stores(train, sets.values(), objective, params)
+    scored = bool(sets) or eval_metric is not None or stopping.train_scores
+    watched = _watched(train, sets, scored and (stopping.train_scores or not sets))
+    _begin_stores(train, sets.values(), objective, params, TRAINING in watched)
     n_rows = check_targets(train, objective, others, learned=True)
     n_validation = [check_targets(sample, objective, others) for sample in sets.values()]
     stops = stopping.is_on(n_rows + sum(n_validation), bool(sets))
     params = _stopping_params(stopping, stops, bool(sets), params, n_rows)
-    scored = bool(sets) or eval_metric is not None or stopping.train_scores
-    watched = _watched(train, sets, scored and (stopping.train_scores or not sets))
     known = {
         name: metrics_of_all(metrics, objective, sample, others, scored, params.oob_score)
         for name, sample in (watched or {TRAINING: train}).items()
     }
     check_external(params, objective, train, n_rows)
     if not (single := is_one_chunk(train, ranks)):
-        check_chunks(params, objective, TRAINING in watched)
+        check_chunks(params, objective)
     bar = ProgressBar() if progress and ranks.rank == 0 else None
     listed = listed if bar is None else (*listed, bar)
     watch = _watch_of(known, scored, objective, stops, stopping, listed, params, start)
@@ -200,11 +198,16 @@ def _begin_stores(
     sets: Iterable[ExternalSample],
     objective: Objective,
     params: BoostParams,
+    scores_train: bool,
 ) -> None:
-    """Make room for the working arrays of the fit, beside the rows."""
-    for sample in (train, *sets):
-        keeps_weights = sample is train and weighs_sample(params)
-        sample.store.begin(objective.n_outputs, objective.name == "softmax", keeps_weights)
+    """Make room for the working arrays of the fit, beside the rows.
+
+    ``scores_train``: whether metrics of training rows are computed.
+    """
+    shape = objective.n_outputs, objective.name == "softmax"
+    train.store.begin(*shape, weighs_sample(params), scores_train and params.boosting == "rf")
+    for sample in sets:
+        sample.store.begin(*shape)
 
 
 def _watch_of(
@@ -256,9 +259,7 @@ def resolve_external(
 def _row_metrics(requested: MetricChoice, objective: Objective) -> tuple[Metric, ...]:
     metrics = make_metrics(requested, objective)
     refuse_groups(metrics)
-    if not needs_all_rows(objective):
-        return metrics
-    return tuple(replace(each, sums=None) if each.name == "loss" else each for each in metrics)
+    return metrics_of_loss(metrics, objective)
 
 
 def _by_name(
@@ -367,22 +368,9 @@ def check_external(
         )
 
 
-def check_chunks(params: BoostParams, objective: Objective, scores_train: bool) -> None:
-    """Raise ``AllRowsNeededError`` if a parameter needs the bins of all rows in memory.
-
-    ``scores_train``: whether metrics of training rows are computed.
-    """
+def check_chunks(params: BoostParams, objective: Objective) -> None:
+    """Raise ``AllRowsNeededError`` if a parameter needs the bins of all rows in memory."""
     check_chunk_trees(params)
-    if params.boosting == "rf" and scores_train:
-        raise AllRowsNeededError(
-            f"{_SCORES_TRAIN} with boosting='rf' keeps a mean for every training row in memory: "
-            "with rows in chunks pass validation rows."
-        )
-    if params.oob_score and needs_all_rows(objective):
-        raise AllRowsNeededError(
-            f"oob_score and early_stopping='oob' with objective {objective.name!r} need the bins "
-            "of all rows in memory: raise memory_limit, or pass validation rows."
-        )
     searches = params.leaf_estimation == "line_search"
     if searches and not has_leaf_rule(objective):
         raise AllRowsNeededError(

@@ -36,12 +36,9 @@ MOST_GATHERED = 20_000_000
 """Largest count of numbers (targets, weights and raw scores) on each rank for metrics that need
 all rows at once: 160 MB."""
 
-_START = Uses(by_row=False, columns=(), reads=(), writes=("raw",))
-_ADD = Uses(by_row=True, columns=(), reads=("raw",), writes=("raw",))
-
 
 class ExternalScores:
-    """Raw scores of validation rows, in the arrays of their chunks.
+    """Raw scores of rows on which no trees are grown meanwhile, in the arrays of their chunks.
 
     Parameters
     ----------
@@ -50,18 +47,28 @@ class ExternalScores:
     n_threads : int
     averages : bool, default=False
         Whether the score is the start score plus the *mean* of the trees of all rounds.
+    of_training : bool, default=False
+        Whether trees are grown on these rows, at scores of their own: the sums of trees then
+        have arrays for themselves, which the grower of the trees allocates.
     """
 
     def __init__(
-        self, sample: ExternalSample, base: FloatArray, n_threads: int, *, averages: bool = False
+        self,
+        sample: ExternalSample,
+        base: FloatArray,
+        n_threads: int,
+        *,
+        averages: bool = False,
+        of_training: bool = False,
     ) -> None:
         self._store, self._base = sample.store, base
         self._n_threads, self._averages = n_threads, averages
         self._waiting: list[tuple[GrownTree, int]] = []
         self._n_added = 0
-        self._store.begin(len(base), False)
-        for chunk in self._store.chunks(uses=_START):
-            chunk.work.raw[:] = 0.0 if averages else self._start_of(chunk)
+        self._field = "sums" if of_training else "raw"
+        self._is_started = False
+        if not of_training:
+            self._store.begin(len(base), False)
 
     def add(
         self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
@@ -73,9 +80,13 @@ class ExternalScores:
 
     def visit(self) -> Iterator[tuple[Chunk, FloatArray]]:
         """Yield each chunk with its current raw scores; all chunks must be visited."""
-        n_rounds = self._n_added // len(self._base)
-        for chunk in self._store.chunks(uses=_ADD):
-            raw = chunk.work.raw
+        n_rounds = max(1, self._n_added // len(self._base))
+        field = (self._field,)
+        uses = Uses(True, (), reads=field if self._is_started else (), writes=field)
+        for chunk in self._store.chunks(uses=uses):
+            raw: FloatArray = getattr(chunk.work, self._field)
+            if not self._is_started:
+                raw[:] = 0.0 if self._averages else self._start_of(chunk)
             for tree, output in self._waiting:
                 if tree.vectors is None:
                     add_scores(tree, chunk.matrix, NO_ROWS, raw[output], self._n_threads)
@@ -83,6 +94,7 @@ class ExternalScores:
                     add_vectors(tree, chunk.matrix, NO_ROWS, raw, self._n_threads)
             yield chunk, (self._start_of(chunk) + raw / n_rounds if self._averages else raw)
         self._waiting.clear()
+        self._is_started = True
 
     def _start_of(self, chunk: Chunk) -> FloatArray:
         start = np.empty((len(self._base), chunk.n_rows))
@@ -193,13 +205,15 @@ class WatchedRows:
     n_threads : int
     averages : bool
         As for :class:`ExternalScores`.
+    sums_training : bool
+        Whether the trees are added to the training rows here, because their growth does not.
 
     Attributes
     ----------
     training : Tally or None
         Of the training rows, whose raw scores whoever grows trees on them adds to it.
     validation : tuple of StoredScores
-        Of each set of validation rows.
+        Of each set of rows to which trees are added here.
     """
 
     def __init__(
@@ -212,16 +226,19 @@ class WatchedRows:
         base: FloatArray,
         n_threads: int,
         averages: bool,
+        sums_training: bool = False,
     ) -> None:
         self._tallies = {
             name: Tally(metrics[name], objective, rows_of(sample, others), n_rows[name])
             for name, sample in watched.items()
         }
-        self.training = self._tallies.get(TRAINING)
+        self.training = None if sums_training else self._tallies.get(TRAINING)
         self._sets = {
-            name: ExternalScores(sample, base, n_threads, averages=averages)
+            name: ExternalScores(
+                sample, base, n_threads, averages=averages, of_training=name == TRAINING
+            )
             for name, sample in watched.items()
-            if name != TRAINING
+            if name != TRAINING or sums_training
         }
         self.validation = tuple(self._sets.values())
 

@@ -55,6 +55,7 @@ from hedgerow.data.binning.bundles import Layout
 from hedgerow.data.binning.matrix import PAD, BinnedMatrix
 from hedgerow.data.external.block_files import Block, BlockFile, fetch, let_go
 from hedgerow.data.external.column_codec import RAW, ColumnDecoder
+from hedgerow.data.external.fetch_clock import FetchClock
 from hedgerow.data.external.joined_rows import JoinedRows
 from hedgerow.data.external.manifest import ChunkRecord, digest_of, read_manifest
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, fits_in_one_chunk
@@ -174,12 +175,18 @@ class DiskStore:
         self._work: WorkFiles | None = None
         self._work_shape = WorkShape(0, False)
         self._views: dict[int, _View] = {}
-        self._clock = _Clock()
+        self._clock = FetchClock()
         self.n_resident = 0
         self._is_one_chunk = False
         self._closed = False
 
-    def begin(self, n_outputs: int, keeps_probability: bool, keeps_weights: bool = False) -> None:
+    def begin(
+        self,
+        n_outputs: int,
+        keeps_probability: bool,
+        keeps_weights: bool = False,
+        keeps_sums: bool = False,
+    ) -> None:
         """Allocate the working arrays of a fit, with undefined contents.
 
         Parameters
@@ -190,6 +197,8 @@ class DiskStore:
             Whether the work includes probabilities.
         keeps_weights : bool, default=False
             Whether the rows of a sample have weights.
+        keeps_sums : bool, default=False
+            Whether the work includes sums of trees.
 
         Raises
         ------
@@ -202,7 +211,7 @@ class DiskStore:
         weighted = any(record.weight is not None for record in self._records)
         shape = RowShape(
             manifest.n_columns, n_tiles, width, weighted, manifest.n_offsets, n_outputs,
-            keeps_probability, keeps_weights, manifest.n_targets,
+            keeps_probability, keeps_weights, manifest.n_targets, keeps_sums,
         )  # fmt: skip
         sizes = [record.n_rows for record in self._records]
         plan = divide_memory(
@@ -217,7 +226,7 @@ class DiskStore:
         n_chunks = len(self.chunk_sizes)
         self.n_resident = plan.resident_of(n_chunks)
         self._end_work()
-        self._work_shape = WorkShape(n_outputs, keeps_probability, keeps_weights)
+        self._work_shape = WorkShape(n_outputs, keeps_probability, keeps_weights, keeps_sums)
         self._resident = {
             n: loaded._replace(work=self._work_shape.new(self.chunk_sizes[n]))
             for n, loaded in self._resident.items()
@@ -454,29 +463,6 @@ class DiskStore:
             if self._free:
                 return self._free.pop()
         return self._new_buffers(max(record.n_rows for record in self._records))
-
-
-class _Clock:
-    """Timer that tells whether chunks come from a disk (slow) or the file cache (fast)."""
-
-    _FAST = 4e9  # bytes per second: disks are slower, mapping of cached pages is faster
-    _CALL = 1e-4  # seconds allowed for a chunk of any size
-
-    def __init__(self) -> None:
-        self._seconds, self._allowed = 1.0, 0.0  # the first pass reads from a disk
-
-    def restart(self) -> None:
-        self._seconds, self._allowed = 0.0, 0.0
-
-    def note(self, n_bytes: int, seconds: float) -> None:
-        """Record the time in which a chunk was fetched."""
-        self._allowed += self._CALL + n_bytes / self._FAST
-        self._seconds += seconds
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether prefetching would have been worthwhile in the last pass."""
-        return self._seconds > self._allowed
 
 
 _NO_WORK = WorkShape(0, False).new(0)

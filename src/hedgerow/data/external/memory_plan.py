@@ -62,6 +62,8 @@ class RowShape:
     keeps_weights : bool
         Of a sample.
     n_targets : int
+    keeps_sums : bool
+        Of trees.
     """
 
     n_columns: int
@@ -73,6 +75,7 @@ class RowShape:
     keeps_probability: bool
     keeps_weights: bool = False
     n_targets: int = 1
+    keeps_sums: bool = False
 
     @property
     def bin_bytes(self) -> int:
@@ -86,8 +89,8 @@ class RowShape:
 
     @property
     def work_bytes(self) -> int:
-        """Bytes of the work: 8 a raw score, probability, weight; 8 quantized, 16 packed, 4 rows."""
-        scores = 8 * self.n_outputs * (1 + self.keeps_probability)
+        """Bytes of the work: 8 a score, probability, sum, weight; 28 quantized, packed and rows."""
+        scores = 8 * self.n_outputs * (1 + self.keeps_probability + self.keeps_sums)
         return scores + 8 * self.keeps_weights + 28
 
     def chunk_bytes(self, n_rows: int) -> int:

@@ -64,9 +64,15 @@ class MemoryStore:
             for number, part in enumerate(parts)
         ]
 
-    def begin(self, n_outputs: int, keeps_probability: bool, keeps_weights: bool = False) -> None:
+    def begin(
+        self,
+        n_outputs: int,
+        keeps_probability: bool,
+        keeps_weights: bool = False,
+        keeps_sums: bool = False,
+    ) -> None:
         """Allocate the working arrays of a fit, with undefined contents."""
-        shape = WorkShape(n_outputs, keeps_probability, keeps_weights)
+        shape = WorkShape(n_outputs, keeps_probability, keeps_weights, keeps_sums)
         self._parts = [replace(chunk, work=shape.new(chunk.n_rows)) for chunk in self._parts]
 
     def chunks(

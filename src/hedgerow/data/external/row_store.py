@@ -35,6 +35,8 @@ class ChunkWork(NamedTuple):
     rows         uint32 (n_rows + padding,): positions of rows in the chunk, grouped by node
     weights      float64 (n_rows,): what each row stands for in a sample by gradients, where
                  leaves are searched by the loss of their rows, else (0,)
+    sums         float64 (n_outputs, n_rows) where the score of a row is a mean of trees, else
+                 (0, 0): their sums
     """
 
     raw: FloatArray
@@ -43,6 +45,7 @@ class ChunkWork(NamedTuple):
     packed: IntArray
     rows: RowArray
     weights: FloatArray
+    sums: FloatArray
 
 
 class Metadata(NamedTuple):
@@ -139,7 +142,13 @@ class RowStore(Protocol):
     chunk_sizes: Sequence[int]
     first_row: int
 
-    def begin(self, n_outputs: int, keeps_probability: bool, keeps_weights: bool = False) -> None:
+    def begin(
+        self,
+        n_outputs: int,
+        keeps_probability: bool,
+        keeps_weights: bool = False,
+        keeps_sums: bool = False,
+    ) -> None:
         """Allocate the working arrays of a fit, with undefined contents."""
 
     def chunks(

@@ -35,12 +35,13 @@ class WorkShape:
     ----------
     n_outputs : int
     keeps_probability : bool
-    keeps_weights : bool
+    keeps_weights, keeps_sums : bool
     """
 
     n_outputs: int
     keeps_probability: bool
     keeps_weights: bool = False
+    keeps_sums: bool = False
 
     def extents(self, n_rows: int) -> dict[str, tuple[int, int]]:
         """Return the offset and size in bytes of each field, in consecutive order."""
@@ -52,13 +53,14 @@ class WorkShape:
             "packed": 16 * n_rows,
             "rows": 4 * (n_rows + PAD),
             "weights": 8 * n_rows if self.keeps_weights else 0,
+            "sums": scores if self.keeps_sums else 0,
         }
         starts = itertools.accumulate((-(-s // _LINE) * _LINE for s in sizes.values()), initial=0)
         return dict(zip(sizes, zip(starts, sizes.values(), strict=False), strict=True))
 
     def n_bytes(self, n_rows: int) -> int:
         """Return the bytes of all fields of a chunk."""
-        start, size = self.extents(n_rows)["weights"]
+        start, size = self.extents(n_rows)["sums"]
         return start + -(-size // _LINE) * _LINE
 
     def view(self, buffer: BinArray, n_rows: int) -> ChunkWork:
@@ -67,14 +69,17 @@ class WorkShape:
             name: buffer[start : start + size]
             for name, (start, size) in self.extents(n_rows).items()
         }
-        kept = (self.n_outputs, n_rows) if self.keeps_probability else (0, 0)
+        of_scores = self.n_outputs, n_rows
         return ChunkWork(
-            part["raw"].view(np.float64).reshape(self.n_outputs, n_rows),
-            part["probability"].view(np.float64).reshape(kept),
+            part["raw"].view(np.float64).reshape(of_scores),
+            part["probability"]
+            .view(np.float64)
+            .reshape(of_scores if self.keeps_probability else (0, 0)),
             part["quantized"].view(np.int32),
             part["packed"].view(np.int64),
             part["rows"].view(np.uint32),
             part["weights"].view(np.float64),
+            part["sums"].view(np.float64).reshape(of_scores if self.keeps_sums else (0, 0)),
         )
 
     def new(self, n_rows: int) -> ChunkWork:

@@ -87,6 +87,8 @@ class ChunkGrower:
         As for ``TreeGrower``.
     cross_row : CrossRowGradients, optional
         Computes the gradients of a loss that compares rows.
+    keeps_sums : bool, default=False
+        Whether the work has room for sums of trees, which the caller uses.
 
     Raises
     ------
@@ -113,12 +115,14 @@ class ChunkGrower:
         adds_scores: bool = True,
         n_copies: int = 1,
         cross_row: CrossRowGradients | None = None,
+        keeps_sums: bool = False,
     ) -> None:
         check(mode)
         self._store, self._objective = store, objective
         self._adds_scores = adds_scores
         self._weighs_sample = weighs_sample(params)
-        store.begin(objective.n_outputs, objective.kernel_id == SOFTMAX, self._weighs_sample)
+        is_softmax = objective.kernel_id == SOFTMAX
+        store.begin(objective.n_outputs, is_softmax, self._weighs_sample, keeps_sums)
         self._exchange = Exchange(Alone() if communicator is None else communicator, mode)
         spec = store.spec
         self._stride, self._per_tile = spec.stride, tile_shape(spec.n_features)[1]
