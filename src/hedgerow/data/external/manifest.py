@@ -2,15 +2,16 @@
 
 ::
 
-    {"format": "hedgerow chunks", "version": 1, "spec": "<sha-256 of the bins>",
+    {"format": "hedgerow chunks", "version": 2, "spec": "<sha-256 of the bins>",
      "n_columns": 28, "tile": [1, 28, 32], "n_targets": 1, "n_offsets": 0,
      "files": ["/.../blocks-0.bin"],
      "chunks": [{"rows": 65536, "file": 0, "lost": 0, "given": [[0, 524288, 0, 2774...]],
                  "by_row": [...] or null, "columns": [[...], ...]}, ...]}
 
-A block is ``[offset, size, codec, checksum]``.  ``given`` lists target, weight (or null)
-and offset (or null).  A chunk has one block for each of the two layouts of bins, as in
-memory; or ``by_row`` is null and each column has its own encoded block.
+A block is ``[offset, size, codec, checksum]``.  ``given`` lists targets, weight (or null)
+and offset (or null); the block of targets holds all rows of the first target, then of the next.  A
+chunk has one block for each of the two layouts of bins, as in memory; or ``by_row`` is null and
+each column has its own encoded block.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from hedgerow.data.external.column_codec import CODECS, PACKED, RAW, packed_size
 from hedgerow.data.external.scratch import explained
 from hedgerow.errors import StorageError
 
-FORMAT, VERSION = "hedgerow chunks", 1
+FORMAT, VERSION = "hedgerow chunks", 2
 
 
 @dataclass(frozen=True, slots=True)
