@@ -120,8 +120,10 @@ def warn_of_labels(frame: Frame) -> None:
 
     The labels 0, 1, 2, ... are those of a frame made from an array.
     """
+    if frame.named:
+        return
     labels = list(frame.native.columns)
-    if frame.named or labels == list(range(len(labels))):
+    if labels == list(range(len(labels))):
         return
     shown = ", ".join(map(repr, labels[:3])) + ", ..." * (len(labels) > 3)
     warnings.warn(
