@@ -322,7 +322,7 @@ def test_command_line_errors(
         ([folder / "all.csv", "--target", "b", *limit], "target 'b' is missing in"),
         (
             [folder / "all.csv", "--target", "y", "--task", "classification", *limit],
-            "not integers, which cannot be classes",
+            "which is no class",
         ),
     ):
         assert main(["train", *map(str, arguments), "--model", str(tmp_path / "m")]) == 2
