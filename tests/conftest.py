@@ -22,7 +22,7 @@ _SAME_EACH_TIME = {"derandomize": True, "print_blob": True}
 settings.register_profile("dev", max_examples=25, **_COMMON)
 settings.register_profile("ci", max_examples=25, **_SAME_EACH_TIME, **_COMMON)
 # With the slow tests: HYPOTHESIS_PROFILE=thorough pytest -m "slow or hypothesis"
-settings.register_profile("thorough", max_examples=100, **_SAME_EACH_TIME, **_COMMON)
+settings.register_profile("thorough", max_examples=75, **_SAME_EACH_TIME, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
 # Tests call inner kernels by themselves.
