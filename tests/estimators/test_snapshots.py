@@ -126,6 +126,25 @@ def test_stages_belong_to_one_fit() -> None:
         assert [*found, *plain(stages)] == expected
 
 
+@pytest.mark.parametrize(
+    ("estimator", "before", "after"),
+    [
+        (HedgerowClassifier(**FEW), indicators, few_words),
+        (HedgerowClassifier(**FEW), few_words, indicators),
+        (HedgerowRegressor(**FEW), pairs, numbers),
+        (HedgerowRegressor(**FEW), numbers, pairs),
+    ],
+)
+def test_a_score_belongs_to_one_fit(estimator, before, after) -> None:
+    X, y = rows()
+    expected = estimator.fit(X, before(y)).score(X, before(y))
+
+    def refit() -> None:
+        estimator.fit(X, after(y))
+
+    assert estimator.score(RefittedOnReading(X, refit), before(y)) == expected
+
+
 def test_stages_of_a_ranker_belong_to_one_fit() -> None:
     X, y = rows()
     model = HedgerowRanker(**FEW).fit(X, y, qid=np.arange(N) // 8)

@@ -19,6 +19,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.classes import n_classes_of
+from hedgerow.boosting.row_data.known_targets import targets_of_rows
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories.columns import CategoricalFeatures
@@ -380,6 +381,12 @@ class HedgerowEstimator(
     def _raw(self, booster: Booster, X: Any, offset: Any) -> FloatArray:
         reader = type(self).__name__
         return booster.raw_scores(X, n_jobs=self.n_jobs, reader=reader, offset=offset)
+
+    def _known_targets(self, booster: Booster, y: Any, n_rows: int) -> FloatArray:
+        """Return targets of other rows, in the order of the model's."""
+        from hedgerow.booster import objective_of
+
+        return targets_of_rows(objective_of(booster.model), y, n_rows)
 
     def _staged_raw(self, booster: Booster, X: Any, offset: Any) -> Iterator[FloatArray]:
         reader = type(self).__name__

@@ -15,7 +15,6 @@ from hedgerow.boosting.loop.sample import Sample, check_weight
 from hedgerow.boosting.row_data.class_weights import corrected, rescaled
 from hedgerow.boosting.row_data.classes import classes_of_record, indices_of, labels_to_record
 from hedgerow.boosting.row_data.groups import read_groups
-from hedgerow.boosting.row_data.known_targets import targets_of_rows
 from hedgerow.boosting.row_data.offsets import Offsets
 from hedgerow.boosting.row_data.targets import has_columns, refuse_for_several
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
@@ -24,6 +23,7 @@ from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels, multilabel
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
+from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, Task, objective_for
 from hedgerow.params import (
@@ -267,6 +267,7 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         booster = self._fitted_booster(X)
         return _decision(booster, self._raw(booster, X, offset))
 
+    @of_one_fit
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy; for several labels per row, of rows with all labels right.
 
@@ -284,10 +285,8 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
             return float(super().score(X, y, sample_weight))
         from sklearn.metrics import accuracy_score
 
-        from hedgerow.booster import objective_of
-
         predicted = self.predict(X)
-        target = targets_of_rows(objective_of(booster.model), y, len(predicted))
+        target = self._known_targets(booster, y, len(predicted))
         return float(accuracy_score(target, predicted, sample_weight=sample_weight))
 
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[AnyArray]:

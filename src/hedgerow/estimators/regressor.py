@@ -13,7 +13,6 @@ from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.sample import Sample, check_vector, check_weight
 from hedgerow.boosting.row_data.event_times import read_times
 from hedgerow.boosting.row_data.groups import read_groups
-from hedgerow.boosting.row_data.known_targets import targets_of_rows
 from hedgerow.boosting.row_data.offsets import Offsets
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import (
@@ -337,10 +336,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         if booster.target_names is not None:
             from sklearn.metrics import r2_score
 
-            from hedgerow.booster import objective_of
-
             predicted = self.predict(X)
-            target = targets_of_rows(objective_of(booster.model), y, len(predicted))
+            target = self._known_targets(booster, y, len(predicted))
             return float(r2_score(target, predicted, sample_weight=sample_weight))
         if not isinstance(levels, list):
             return float(super().score(X, y, sample_weight))
