@@ -1,0 +1,57 @@
+"""Classes of labels: those that NumPy finds, however they are looked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from hedgerow.estimators import labels
+from hedgerow.estimators.labels import encode, read_labels
+
+KINDS = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">i4"]
+
+
+@st.composite
+def close_integers(draw: st.DrawFn) -> np.ndarray:
+    """Integers anywhere in the range of their type, far apart or close."""
+    kind = np.dtype(draw(st.sampled_from(KINDS)))
+    n_rows = draw(st.integers(2, 40))
+    if kind.kind == "b":
+        return draw(arrays.arrays(kind, n_rows))
+    info = np.iinfo(kind)
+    low = draw(st.integers(info.min, info.max))
+    width = draw(st.sampled_from([0, 3, 300, 65_535, 65_536, 1 << 62]))
+    high = min(info.max, low + width)
+    return draw(arrays.arrays(kind, n_rows, elements=st.integers(low, high)))
+
+
+@given(close_integers())
+def test_classes_are_those_that_sorting_finds(values: np.ndarray) -> None:
+    classes, codes = encode(values, None, least=1)
+    expected, index = np.unique(values, return_inverse=True)
+    assert classes.dtype == expected.dtype
+    assert classes.tolist() == expected.tolist()
+    assert codes.tolist() == index.tolist()
+
+
+@given(close_integers(), st.integers(0, 99))
+def test_rows_without_weight_define_no_class(values: np.ndarray, seed: int) -> None:
+    weight = np.random.default_rng(seed).integers(0, 2, len(values)).astype(float)
+    weight[0] = 1.0
+    classes, codes = encode(values, weight, least=1)
+    assert classes.tolist() == np.unique(values[weight > 0]).tolist()
+    kept = weight > 0
+    assert np.array_equal(classes[codes[kept].astype(int)], values[kept])
+    assert not codes[~kept].any()
+
+
+def test_few_integers_are_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*given: object, **named: object) -> None:
+        raise AssertionError("labels were sorted")
+
+    monkeypatch.setattr(labels.np, "unique", refused)
+    y = np.array([7, 9, 7, 7, -3, 9] * 10)
+    assert encode(read_labels(y, 60, "y", "HedgerowClassifier"), None)[0].tolist() == [-3, 7, 9]
