@@ -31,7 +31,7 @@ from hedgerow import (
 )
 from hedgerow.cuda import device
 from hedgerow.errors import DeviceError, ParameterError
-from hedgerow.growing.cuda import grower
+from hedgerow.growing.cuda import grower, memory
 from hedgerow.io import model_to_bytes
 from tests.helpers.fake_gpu import FakeStream
 
@@ -85,6 +85,24 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "classes": ("classes", {}),
     "numbers": ("numbers", {}),
     "depthwise": ("numbers", {"grow_policy": "depthwise", "max_depth": 4, "max_leaves": None}),
+    "depthwise with few leaves": ("numbers", {"grow_policy": "depthwise", "max_leaves": 11}),
+    "depthwise with forced splits": (
+        "numbers",
+        {
+            "grow_policy": "depthwise",
+            "max_depth": 5,
+            "max_leaves": None,
+            "forced_splits": {
+                "feature": "b",
+                "threshold": 0.5,
+                "left": {"feature": "a", "threshold": 0.0},
+            },
+        },
+    ),
+    "depthwise with linear leaves": (
+        "numbers",
+        {"grow_policy": "depthwise", "max_leaves": 21, "linear_leaves": True},
+    ),
     "many leaves": ("two classes", {"max_leaves": 200, "min_samples_leaf": 1}),
     "stumps": ("numbers", {"max_leaves": 2}),
     "no split": ("numbers", {"min_samples_leaf": N_ROWS}),
@@ -175,12 +193,15 @@ def test_few_rows(n_rows: int, fake_gpu: FakeGpus) -> None:
     max_bins=st.sampled_from([3, 16, 60, 255]),
     weighted=st.booleans(),
     n_jobs=st.integers(1, 3),
+    policy=st.sampled_from(["leafwise", "depthwise", "symmetric"]),
+    kept_bytes=st.sampled_from([0, 30_000, 1 << 26]),
     seed=st.integers(0, 1000),
 )
 def test_random_tables(
     n_rows: int, n_columns: int, max_leaves: int, min_samples_leaf: int, max_bins: int,
-    weighted: bool, n_jobs: int, seed: int,
+    weighted: bool, n_jobs: int, policy: str, kept_bytes: int, seed: int,
 ) -> None:  # fmt: skip
+    """With room for few histograms, too, that the GPU hands over before they are needed."""
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 40, (n_rows, n_columns)).astype(float)
     X[rng.random(X.shape) < 0.1] = np.nan
@@ -188,16 +209,32 @@ def test_random_tables(
     weight = rng.gamma(1.0, size=n_rows) if weighted else None
     params = {
         "n_estimators": 3, "max_leaves": max_leaves, "min_samples_leaf": min_samples_leaf,
-        "max_bins": max_bins, "early_stopping": False, "grow_policy": "leafwise",
+        "max_bins": max_bins, "early_stopping": False, "grow_policy": policy,
     }  # fmt: skip
+    if policy == "symmetric":
+        params |= {"max_leaves": None, "max_depth": 1 + max_leaves // 12}
     gpus, found = FakeGpus(), []
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "KEPT_BYTES", kept_bytes)
         patch.setattr(grower, "first_gpu", lambda: gpus)
         patch.setattr(device, "missing_gpu", lambda: None)
         for name, threads in (("cpu", 1), ("cuda", n_jobs)):
             model = HedgerowRegressor(device=name, n_jobs=threads, **params)
             found.append(model_to_bytes(model.fit(X, y, weight).booster_.model))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("policy", ["depthwise", "symmetric"])
+def test_nodes_of_a_level_are_ordered_together(policy: str, fake_gpu: FakeGpus) -> None:
+    """A launch for each level, not for each node."""
+    X, y = table()
+    params = {"grow_policy": policy, "max_depth": 5, "max_leaves": None, "n_estimators": 3}
+    model = HedgerowRegressor(device="cuda", early_stopping=False, **params).fit(X, y)
+    n_leaves = (model.booster_.model.forest.left == 0).sum()
+    assert n_leaves > 40
+    launched = fake_gpu.streams[0].launched
+    assert launched["divide_rows"] <= 3 * 5
+    assert launched["hand_over"] <= 3 * 5
 
 
 def test_rankings_and_several_fits(fake_gpu: FakeGpus) -> None:
@@ -333,14 +370,15 @@ def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(stream.is_closed for stream in gpus.streams)
 
 
-@pytest.mark.parametrize("command", [0, 3, 10, 40])
-def test_a_gpu_that_fails(command: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
+@pytest.mark.parametrize("command", [0, 3, 10, 15, 40])
+def test_a_gpu_that_fails(policy: str, command: int, monkeypatch: pytest.MonkeyPatch) -> None:
     gpus = FakeGpus(fails_at=command)
     monkeypatch.setattr(grower, "first_gpu", lambda: gpus)
     monkeypatch.setattr(device, "missing_gpu", lambda: None)
     X, y = table()
     with pytest.raises(DeviceError, match="failed while a tree grew: error 719"):
-        HedgerowRegressor(device="cuda", early_stopping=False).fit(X, y)
+        HedgerowRegressor(device="cuda", early_stopping=False, grow_policy=policy).fit(X, y)
     assert all(stream.is_closed for stream in gpus.streams)
     assert not any(stream.errors for stream in gpus.streams)
 

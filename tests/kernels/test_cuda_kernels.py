@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hedgerow.growing.core import state as layout
 from hedgerow.growing.cuda.packing import pack_rows
 from hedgerow.kernels.cuda import histogram, rows
 from hedgerow.kernels.cuda.commands import ROWS_PER_BLOCK
+from hedgerow.kernels.cuda.orders import ORDER_FIELDS, Order, Orders
 from hedgerow.kernels.histograms.histogram import HistogramSums, Packing
 from tests.helpers.gpu_threads import simulate
 from tests.reference import cuda_kernels
@@ -76,17 +78,37 @@ def test_histograms(packing: Packing, n_columns: int, stride: int) -> None:
     else:
         packed[0] = (((g >> 18 << packing.hessian_bits) + (h >> 18)) << packing.count_bits) + 1
     ids = rng.permutation(n_rows).astype(np.uint32)
-    sums = sums_of(n_columns * stride)
+    n_cells = n_columns * stride
+    sums, kept = sums_of(3 * n_cells), sums_of(3 * n_cells)
     n_tiles, per_tile, _ = tile_shape(n_columns)
     n_words = histogram.words_of_tile(per_tile, stride)
-    for start, count, per_block in ((70, 1, 512), (3, 140, 37)):
-        node = histogram.NodeRows(start, count, per_block)
+    for places, per_block in (([(70, 1, 0)], 512), ([(3, 80, 2), (0, 0, 0), (83, 60, 1)], 37)):
+        given = [NOTHING._replace(first_row=f, n_rows=n, place=to) for f, n, to in places]
+        orders, _, n_blocks = listed(given, per_block)
         for word in range(1 + packing.g_apart):
             both(
-                histogram.add_histogram, (-(-count // per_block), n_tiles), n_words, node, word,
+                histogram.add_histogram, (n_blocks, n_tiles), n_words, orders, word,
                 packing, bins, packed.reshape(-1), ids, sums,
             )  # fmt: skip
-    assert sums.n.sum() == 141 * n_columns
+        both(histogram.hand_over, (2, len(given)), 0, orders, n_cells, sums, kept)
+        assert not sums.n.any()
+    assert kept.n.reshape(3, -1).sum(axis=1).tolist() == [n_columns, 60 * n_columns, 80 * n_columns]
+
+
+NOTHING = Order(*[0] * ORDER_FIELDS)
+
+
+def listed(given: list[Order], per_block: int, n_before: int = 2) -> tuple[Orders, int, int]:
+    """Orders with their blocks; how many blocks divide, and how many add up."""
+    n_blocks, n_adding, placed = 0, 0, []
+    for order in given:
+        placed.append(order._replace(block=n_blocks, histogram_block=n_adding))
+        n_blocks += -(-order.count // per_block)
+        n_adding += -(-order.n_rows // per_block)
+    rows_of_list = [[99] * ORDER_FIELDS] * n_before + [list(order) for order in placed]
+    flat = np.array(rows_of_list, dtype=np.int64).reshape(-1)
+    only = placed[0]
+    return Orders(only, len(placed), n_before, per_block, flat), n_blocks, n_adding
 
 
 def sums_of(n_cells: int) -> HistogramSums:
@@ -102,43 +124,47 @@ def test_words_of_a_cell_carry() -> None:
     bins = histogram.TiledBins(np.zeros(2 * n_rows, np.uint32), 2 * n_rows, 2, 1, 1, 8)
     sums = sums_of(8)
     packed = np.concatenate((values, np.zeros(n_rows, dtype=np.int64)))
-    ids, node = np.arange(n_rows, dtype=np.uint32), histogram.NodeRows(0, n_rows, n_rows)
-    given = node, 0, PACKINGS["apart"], bins, packed, ids, sums
+    ids = np.arange(n_rows, dtype=np.uint32)
+    orders, _, _ = listed([NOTHING._replace(n_rows=n_rows)], n_rows)
+    given = orders, 0, PACKINGS["apart"], bins, packed, ids, sums
     simulate(histogram.add_histogram, (1, 1), 64, 16, *given)
     assert sums.g.tolist() == [values.sum(), 0, 0, 0, 0, 0, 0, 0]
 
 
-def test_sums_are_handed_over() -> None:
-    sums, kept = sums_of(100), sums_of(400)
-    for k, part in enumerate(sums):
-        part[:] = np.arange(100) * (k + 1)
-    both(histogram.hand_over, (2, 1), 0, 250, sums, kept)
-    assert kept.n[250:350].tolist() == [3 * k for k in range(100)]
-
-
 @pytest.mark.parametrize("threads", [32, 96])
-@pytest.mark.parametrize(("count", "per_block"), [(1, 10), (97, 100), (900, 900), (501, 100)])
-def test_rows_are_divided(threads: int, count: int, per_block: int) -> None:
+@pytest.mark.parametrize(
+    ("sizes", "per_block"),
+    [([1], 10), ([97], 100), ([900], 900), ([501], 100), ([30, 1, 250, 100, 101], 100)],
+)
+def test_rows_are_divided(threads: int, sizes: list[int], per_block: int) -> None:
     rng = np.random.default_rng(threads)
-    start = 40
-    n_rows = start + count + 9
+    first, n_inside = 40, sum(sizes)
+    n_rows = first + n_inside + 9
     bins = binned(rng, n_rows, 5, 256)
     columns = rows.Columns(bins.reshape(-1), bins.shape[1])
+    starts = first + np.cumsum(sizes) - sizes
     for column, words in ((0, rng.integers(-(2**63), 2**63, 4)), (3, [-1] * 4), (4, [0, 0, 5, 0])):
         ids = rng.permutation(n_rows).astype(np.uint32)
-        division = rows.Division(column, start, count, 0, per_block, *map(int, words))
-        n_blocks = -(-count // per_block)
+        given = [
+            Order(column, start, count, 0, *map(int, words), *[0] * 5)
+            for start, count in zip(starts.tolist(), sizes, strict=True)
+        ]
+        orders, n_blocks, _ = listed(given, per_block)
         counts = np.full(n_blocks, -1, dtype=np.int64)
-        both(rows.count_left, (n_blocks, 1), 1, division, columns, ids, counts, threads=threads)
-        division = division._replace(n_left=int(counts.sum()))
+        both(rows.count_left, (n_blocks, 1), 1, orders, columns, ids, counts, threads=threads)
+        edges = np.append(np.array(orders.listed).reshape(-1, ORDER_FIELDS)[2:, 8], n_blocks)
+        n_left = [int(counts[a:b].sum()) for a, b in itertools.pairwise(edges)]
+        given = [order._replace(n_left=n) for order, n in zip(given, n_left, strict=True)]
+        orders, _, _ = listed(given, per_block)
         scratch, before = np.zeros(n_rows, dtype=np.uint32), ids.copy()
-        given = division, columns, ids, counts, scratch
-        both(rows.divide_rows, (n_blocks, 1), rows.MOST_WARPS, *given, threads=threads)
-        if n_blocks > 1:
-            both(rows.copy_rows, (n_blocks, 1), 0, division, ids, scratch, threads=threads)
-        assert np.array_equal(np.sort(ids), np.sort(before))
-        assert np.array_equal(ids[:start], before[:start])
-        assert np.array_equal(ids[start + count :], before[start + count :])
+        dividing = orders, columns, ids, counts, scratch
+        both(rows.divide_rows, (n_blocks, 1), rows.MOST_WARPS, *dividing, threads=threads)
+        both(rows.copy_rows, (n_blocks, 1), 0, orders, ids, scratch, threads=threads)
+        for start, count in zip(starts, sizes, strict=True):
+            own = slice(start, start + count)
+            assert np.array_equal(np.sort(ids[own]), np.sort(before[own]))
+        assert np.array_equal(ids[:first], before[:first])
+        assert np.array_equal(ids[first + n_inside :], before[first + n_inside :])
 
 
 @pytest.mark.parametrize("count", [[300], [120, 3, 150], [1] * 40, [4000, 200, 90]])

@@ -14,20 +14,29 @@ from hedgerow.growing.core.state import (
     IS_HESSIAN_BITS,
     IS_TREE,
 )
-from hedgerow.kernels.cuda.histogram import NodeRows, TiledBins
-from hedgerow.kernels.cuda.rows import Columns, Division
+from hedgerow.kernels.cuda.histogram import TiledBins
+from hedgerow.kernels.cuda.orders import ORDER_FIELDS, Order, Orders
+from hedgerow.kernels.cuda.rows import Columns
 from hedgerow.kernels.histograms.histogram import HistogramSums, Packing
 from hedgerow.kernels.primitives.hashing import hash_range
 
 Array = np.ndarray[Any, Any]
 
 
+def _listed(orders: Orders) -> list[Order]:
+    """All orders of a launch."""
+    if orders.n == 1:
+        return [orders.only]
+    rows = orders.listed.reshape(-1, ORDER_FIELDS)[orders.first : orders.first + orders.n]
+    return [Order(*row.tolist()) for row in rows]
+
+
 def add_histogram(
-    node: NodeRows, word: int, packing: Packing, bins: TiledBins, packed: Array, rows: Array,
+    orders: Orders, word: int, packing: Packing, bins: TiledBins, packed: Array, rows: Array,
     sums: HistogramSums,
 ) -> None:  # fmt: skip
     """Each number is taken apart before it is added."""
-    assert node.per_block < 1 << packing.count_bits
+    assert orders.per_block < 1 << packing.count_bits
     value = packed.reshape(2, -1)[word]
     below = (1 << packing.count_bits) - 1
     n, h = value & below, value >> packing.count_bits
@@ -37,20 +46,25 @@ def add_histogram(
         h = h & ((1 << packing.hessian_bits) - 1) if packing.hessian_bits > 0 else n
     elif word == 0:
         g, h, n = value, np.zeros_like(value), np.zeros_like(value)
-    own = rows[node.start : node.start + node.count]
-    for j in range(bins.n_columns):
-        tile, place = divmod(j, bins.features_per_tile)
-        word = bins.by_row[tile * bins.tile_size + own * bins.tile_width + place // 4]
-        at = j * bins.stride + (word.astype(np.int64) >> 8 * (place % 4) & 0xFF)
-        for total, numbers in zip(sums, (g, h, n), strict=True):
-            np.add.at(total, at, numbers[own].astype(total.dtype))
+    for order in _listed(orders):
+        own = rows[order.first_row : order.first_row + order.n_rows]
+        for j in range(bins.n_columns):
+            tile, place = divmod(j, bins.features_per_tile)
+            word = bins.by_row[tile * bins.tile_size + own * bins.tile_width + place // 4]
+            at = (order.place * bins.n_columns + j) * bins.stride
+            at = at + (word.astype(np.int64) >> 8 * (place % 4) & 0xFF)
+            for total, numbers in zip(sums, (g, h, n), strict=True):
+                np.add.at(total, at, numbers[own].astype(total.dtype))
 
 
-def hand_over(to: int, sums: HistogramSums, kept: HistogramSums) -> None:
+def hand_over(orders: Orders, n_cells: int, sums: HistogramSums, kept: HistogramSums) -> None:
     """Copy and clear."""
-    for own, other in zip(sums, kept, strict=True):
-        other[to : to + len(own)] = own
-        own[:] = 0
+    for order in _listed(orders):
+        if order.n_rows > 0:
+            cells = slice(order.place * n_cells, (order.place + 1) * n_cells)
+            for own, other in zip(sums, kept, strict=True):
+                other[cells] = own[cells]
+                own[cells] = 0
 
 
 def lay_rows(n_rows: int, columns: Columns, bins: TiledBins) -> None:
@@ -67,38 +81,41 @@ def count_rows(n_rows: int, rows: Array) -> None:
     rows[:n_rows] = np.arange(n_rows)
 
 
-def _goes_left(columns: Columns, division: Division, rows: Array) -> Array:
-    bins = columns.bins.reshape(-1, columns.length)[division.column, rows]
-    words = np.array(division[5:], dtype=np.int64).view(np.uint8)
+def _goes_left(columns: Columns, order: Order, rows: Array) -> Array:
+    bins = columns.bins.reshape(-1, columns.length)[order.column, rows]
+    words = np.array(order[4:8], dtype=np.int64).view(np.uint8)
     return np.unpackbits(words, bitorder="little")[bins].astype(bool)
 
 
-def count_left(division: Division, columns: Columns, rows: Array, counts: Array) -> None:
+def count_left(orders: Orders, columns: Columns, rows: Array, counts: Array) -> None:
     """One block after the other."""
-    own = rows[division.start : division.start + division.count]
-    is_left = _goes_left(columns, division, own)
-    for block, first in enumerate(range(0, len(own), division.per_block)):
-        counts[block] = is_left[first : first + division.per_block].sum()
+    for order in _listed(orders):
+        own = rows[order.start : order.start + order.count]
+        is_left = _goes_left(columns, order, own)
+        for block, first in enumerate(range(0, len(own), orders.per_block)):
+            counts[order.block + block] = is_left[first : first + orders.per_block].sum()
 
 
 def divide_rows(
-    division: Division, columns: Columns, rows: Array, counts: Array, scratch: Array
+    orders: Orders, columns: Columns, rows: Array, counts: Array, scratch: Array
 ) -> None:
     """All rows at once; few are copied back."""
-    own = rows[division.start : division.start + division.count]
-    is_left = _goes_left(columns, division, own)
-    assert is_left.sum() == division.n_left
-    scratch[division.start : division.start + division.count] = np.concatenate(
-        (own[is_left], own[~is_left])
-    )
-    if division.count <= division.per_block:
-        copy_rows(division, rows, scratch)
+    for order in _listed(orders):
+        place = slice(order.start, order.start + order.count)
+        own = rows[place]
+        is_left = _goes_left(columns, order, own)
+        assert is_left.sum() == order.n_left
+        scratch[place] = np.concatenate((own[is_left], own[~is_left]))
+        if order.count <= orders.per_block:
+            rows[place] = scratch[place]
 
 
-def copy_rows(division: Division, rows: Array, scratch: Array) -> None:
+def copy_rows(orders: Orders, rows: Array, scratch: Array) -> None:
     """All at once."""
-    place = slice(division.start, division.start + division.count)
-    rows[place] = scratch[place]
+    for order in _listed(orders):
+        if order.count > orders.per_block:
+            place = slice(order.start, order.start + order.count)
+            rows[place] = scratch[place]
 
 
 def finish_rows(

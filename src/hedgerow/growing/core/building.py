@@ -13,6 +13,7 @@ from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.batch import (
     JOB_HISTOGRAMS,
+    JOB_PARENT,
     JOB_SMALL_SLOT,
     KEPT,
     SUBTRACTED,
@@ -31,7 +32,7 @@ from hedgerow.growing.core.state import (
     State,
     Vectors,
 )
-from hedgerow.growing.cuda.stages import build_histogram as build_on_gpu
+from hedgerow.growing.cuda.ahead import fetch_histogram, take_histogram
 from hedgerow.kernels.cuda.commands import GpuCommands
 from hedgerow.kernels.histograms.histogram import (
     Bins,
@@ -195,20 +196,28 @@ def build_rows(
     state: State,
     node: int,
     slot: int,
+    parent: int,
     lists: RowLists | None,
     vectors: Vectors | None,
     gpu: GpuCommands | None,
 ) -> None:
-    """Histogram of a node from its rows, in a slot."""
-    table = state.tree.table
-    place = (table[node, NODE_START], table[node, NODE_COUNT])
+    """Histogram of a node from its rows, in a slot.
+
+    ``parent``: the node is the smaller child of this one, whose rows this batch has divided;
+    or -1.
+    """
+    table, team = state.tree.table, state.team
     if gpu is None:
+        place = (table[node, NODE_START], table[node, NODE_COUNT])
         build_node(thread, state, place, slot, lists, vectors)
     else:
         if thread == 0:
-            n_cells = state.settings.n_columns * state.bins.stride
-            build_on_gpu(place, (slot * n_cells, n_cells), state.histograms, gpu)
-        barrier(state.team)
+            fetch_histogram(table, parent, node, gpu)
+        barrier(team)
+        span = share(state.scalars[IS_N_COLUMNS], thread, team.n_threads)
+        to = slot * state.settings.n_columns * state.bins.stride
+        feature = state.columns.feature
+        take_histogram(span, state.bins, feature, node, to, state.histograms, gpu)
 
 
 @kernel(inline=True, inner=True)
@@ -232,7 +241,8 @@ def make_histogram(
         small = job[JOB_SMALL_SLOT] * size
         subtract_node(thread, span, bins, columns, histograms, slot * size, small, lists, vectors)
     elif searched == 1 or how == SUBTRACTED:
-        build_rows(thread, state, node, slot, lists, vectors, gpu)
+        parent = job[JOB_PARENT] if child == 0 else np.int64(-1)
+        build_rows(thread, state, node, slot, parent, lists, vectors, gpu)
     if vectors is None and node == 0:
         if span[0] == 0 and span[1] > 0:
             sum_root(columns, bins.stride, histograms, slot * size, state.tree.table[0])

@@ -54,7 +54,8 @@ from hedgerow.growing.core.state import (
     State,
     Vectors,
 )
-from hedgerow.growing.cuda.stages import divide_batch, start_rows
+from hedgerow.growing.cuda.ahead import divide_batch
+from hedgerow.growing.cuda.stages import start_rows
 from hedgerow.growing.exact.stages import (
     search_lists,
     set_root,
@@ -218,7 +219,10 @@ def split_rows(
     """Divide the rows of the parents of the batch between their children."""
     tree = state.tree
     if gpu is not None:
-        divide_batch(thread, tree.table, tree.batch, n_jobs, gpu)
+        divide_batch(
+            thread, state.settings, state.rules.min_samples_leaf, tree.table, tree.batch,
+            state.scalars, n_jobs, gpu,
+        )  # fmt: skip
         barrier(state.team)
     elif bins is not None:
         partition_batch(

@@ -4,8 +4,8 @@
 
     host    gradients, row sample
     GPU     packed gradients
-    repeat  GPU: rows of a node divided, histogram of its smaller child
-            host: that of the larger one by subtraction, best splits of both
+    repeat  GPU: rows of nodes divided, histograms of their smaller children
+            host: those of the larger ones by subtraction, best splits of both
     GPU     exact sums of the leaves, leaf of each row
     host    leaf values, raw scores
 
@@ -38,15 +38,13 @@ class CudaGrower(TreeGrower):
     """
 
     def _make_state(self, fit: Fit) -> layout.State:
-        state, matrix = super()._make_state(fit), self._matrix
+        state = super()._make_state(fit)
         sampler = state.options.sampler._replace(packs=np.int64(0))
-        n_cells = (int(state.settings.n_slots) + 2) * matrix.n_columns * matrix.stride
-        self._on_gpu = RowsOnGpu(first_gpu().stream(), matrix, state, n_cells)
+        self._on_gpu = RowsOnGpu(first_gpu().stream(), self._matrix, state)
         return state._replace(
             settings=state.settings._replace(packs_all=0),
             options=state.options._replace(sampler=sampler),
             rows=self._on_gpu.rows,
-            histograms=self._on_gpu.histograms,
             gpu=self._on_gpu.gpu,
         )
 

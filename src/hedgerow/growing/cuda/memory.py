@@ -5,7 +5,7 @@
     bins         by column, as they are uploaded; by row, in tiles, laid out on the GPU
     quantized    g and h of each row, uploaded for each tree; packed on the GPU
     rows         row ids, the rows of a node side by side
-    sums         the histogram of a node, until the host has it
+    sums         histograms of nodes, until the host has them
 """
 
 from __future__ import annotations
@@ -19,17 +19,23 @@ from hedgerow.cuda.device import Stream
 from hedgerow.data.binning.matrix import BinnedMatrix, tile_shape
 from hedgerow.errors import DeviceError
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.cuda import stages
+from hedgerow.growing.cuda import tables
 from hedgerow.growing.cuda.packing import pack_rows
 from hedgerow.kernels.cuda import commands, rows
 from hedgerow.kernels.cuda.histogram import (
-    NodeRows,
     TiledBins,
     add_histogram,
     hand_over,
     words_of_tile,
 )
+from hedgerow.kernels.cuda.orders import ORDER_FIELDS, Order, Orders
 from hedgerow.kernels.histograms.histogram import HistogramSums, Packing
+
+KEPT_BYTES = 64 << 20
+"""Of histograms that the GPU hands over before the host needs them."""
+
+_CELL_BYTES = 20
+_N_SPARE = 2
 
 
 class RowsOnGpu:
@@ -43,8 +49,6 @@ class RowsOnGpu:
         With ``by_column``; columns are features.
     state : State
         Settings, scalars and rows of the host; the arrays of rows that are copied are replaced.
-    n_cells : int
-        Cells of the histograms of the host.
 
     Attributes
     ----------
@@ -52,13 +56,9 @@ class RowsOnGpu:
         Tables of commands.
     rows : Rows
         Arrays of the host, from which and to which the GPU copies.
-    histograms : HistogramSums
-        Those of the host, to which the GPU writes.
     """
 
-    def __init__(
-        self, stream: Stream, matrix: BinnedMatrix, state: layout.State, n_cells: int
-    ) -> None:
+    def __init__(self, stream: Stream, matrix: BinnedMatrix, state: layout.State) -> None:
         self._stream, self._n_rows = stream, matrix.n_rows
         self._n_tiles, per_tile, width = tile_shape(matrix.n_columns)
         n_words = words_of_tile(per_tile, matrix.stride)
@@ -69,15 +69,13 @@ class RowsOnGpu:
                     f"the threads of a block, but histograms need {4 * n_words}: use device='cpu'."
                 )
             with stream.current():
-                self._allocate(matrix, (per_tile, width), state, n_cells)
+                self._allocate(matrix, (per_tile, width), state)
                 self._write_commands(matrix, n_words, state)
         except BaseException:
             stream.close()
             raise
 
-    def _allocate(
-        self, matrix: BinnedMatrix, tile: tuple[int, int], state: layout.State, n_cells: int
-    ) -> None:
+    def _allocate(self, matrix: BinnedMatrix, tile: tuple[int, int], state: layout.State) -> None:
         allocate, pinned, n_rows = self._stream.allocate, self._stream.pinned, self._n_rows
         per_tile, width = tile
         by_column = allocate(matrix.by_column.size, np.uint8, "bins")
@@ -88,25 +86,28 @@ class RowsOnGpu:
         self._stream.upload(matrix.by_column.reshape(-1), by_column)
         self._ids = allocate(n_rows, np.uint32, "numbers of rows")
         self._scratch = allocate(n_rows, np.uint32, "numbers of rows")
-        n_blocks = -(-n_rows // commands.ROWS_PER_BLOCK)
+        most_leaves = len(state.tree.table)
+        n_blocks = -(-n_rows // commands.ROWS_PER_BLOCK) + most_leaves
         self._counts = allocate(n_blocks, np.int64, "counts of rows")
         self._quantized = allocate(2 * n_rows, np.int32, "gradients")
         self._packed = allocate(2 * n_rows, np.int64, "packed gradients")
-        cells = matrix.n_columns * matrix.stride
-        self._sums = _sums(lambda dtype: allocate(cells, dtype, "a histogram"))
-        self.histograms = _sums(lambda dtype: pinned(n_cells, dtype))
-        for sums in self.histograms:  # cells that no row can be in are not written to
-            sums[:] = 0
+        self._n_cells = matrix.n_columns * matrix.stride
+        self._n_places = _places(state, self._n_cells)
+        n_cells = (self._n_places + _N_SPARE) * self._n_cells
+        self._sums = _sums(lambda dtype: allocate(n_cells, dtype, "histograms"))
+        self._kept = _sums(lambda dtype: pinned(n_cells, dtype))
         self._leaf_of = allocate(n_rows, np.int32, "leaves of rows")
-        most_leaves = len(state.tree.table)
+        n_orders = (most_leaves + _N_SPARE) * ORDER_FIELDS
+        self._orders = allocate(n_orders, np.int64, "orders")
         self._on_gpu = {
-            stages.SCALARS: allocate(layout.N_SCALARS, np.int64, "the state of a tree"),
-            stages.QUANTIZED: self._quantized,
-            stages.ROW_IDS: self._ids,
-            stages.LEAF_STARTS: allocate(most_leaves, np.int64, "leaves"),
-            stages.LEAF_NODES: allocate(most_leaves, np.int64, "leaves"),
-            stages.LEAF_SUMS: allocate(2 * most_leaves, np.int64, "leaves"),
-            stages.LEAF_OF: self._leaf_of,
+            tables.SCALARS: allocate(layout.N_SCALARS, np.int64, "the state of a tree"),
+            tables.QUANTIZED: self._quantized,
+            tables.ROW_IDS: self._ids,
+            tables.LEAF_STARTS: allocate(most_leaves, np.int64, "leaves"),
+            tables.LEAF_NODES: allocate(most_leaves, np.int64, "leaves"),
+            tables.LEAF_SUMS: allocate(2 * most_leaves, np.int64, "leaves"),
+            tables.LEAF_OF: self._leaf_of,
+            tables.ORDERS: self._orders,
         }
         self.rows = state.rows._replace(
             quantized=pinned(2 * n_rows, np.int32), packed=np.zeros(0, dtype=np.int64)
@@ -117,23 +118,25 @@ class RowsOnGpu:
         leaves = aligned_zeros((2, most_leaves), np.int64)
         sums = aligned_zeros((most_leaves, 2), np.int64)
         leaf_of = stream.pinned(n_rows, np.int32)
+        ahead = self._ahead(most_leaves)
         on_host = {
-            stages.SCALARS: state.scalars,
-            stages.QUANTIZED: self.rows.quantized,
-            stages.ROW_IDS: self.rows.rows,
-            stages.LEAF_STARTS: leaves[0],
-            stages.LEAF_NODES: leaves[1],
-            stages.LEAF_SUMS: sums,
-            stages.LEAF_OF: leaf_of,
+            tables.SCALARS: state.scalars,
+            tables.QUANTIZED: self.rows.quantized,
+            tables.ROW_IDS: self.rows.rows,
+            tables.LEAF_STARTS: leaves[0],
+            tables.LEAF_NODES: leaves[1],
+            tables.LEAF_SUMS: sums,
+            tables.LEAF_OF: leaf_of,
+            tables.ORDERS: ahead.listed,
         }
-        copies = aligned_zeros((stages.COPIES, commands.COPY_FIELDS), np.int64)
+        copies = aligned_zeros((tables.COPIES, commands.COPY_FIELDS), np.int64)
         for array, host in on_host.items():
             copies[array] = host.ctypes.data, self._on_gpu[array].address
         functions = stream.functions()
         names = ("launch", "upload", "download", "fill", "wait", "stream")
         calls = np.array([functions[name] for name in names], dtype=np.uint64).view(np.int64)
-        values = aligned_zeros((stages.KERNELS, commands.MOST_VALUES), np.int64)
-        kernels = aligned_zeros((stages.KERNELS, commands.KERNEL_FIELDS), np.int64)
+        values = aligned_zeros((tables.KERNELS, commands.MOST_VALUES), np.int64)
+        kernels = aligned_zeros((tables.KERNELS, commands.KERNEL_FIELDS), np.int64)
         for which, (kernel, threads, words, arguments) in self._kernels(n_words, state).items():
             kernels[which] = stream.command(kernel, threads, words, values[which], *arguments)
         self.gpu = commands.GpuCommands(
@@ -147,12 +150,25 @@ class RowsOnGpu:
             leaves=leaves,
             sums=sums,
             leaf_of=leaf_of,
+            ahead=ahead,
         )
         for part in self._sums:
             stream.clear(part)
-        blocks = (-(-n_rows // stages.THREADS), self._n_tiles)
-        stream.launch(rows.lay_rows, blocks, stages.THREADS, n_rows, self._columns, self._bins)
+        blocks = (-(-n_rows // tables.THREADS), self._n_tiles)
+        stream.launch(rows.lay_rows, blocks, tables.THREADS, n_rows, self._columns, self._bins)
         stream.wait()
+
+    def _ahead(self, n_nodes: int) -> commands.Ahead:
+        """The list of orders, and what the host has not taken yet."""
+        return commands.Ahead(
+            listed=self._stream.pinned(self._orders.length, np.int64).reshape(-1, ORDER_FIELDS),
+            counts=aligned_zeros(commands.COUNTS, np.int64),
+            free=np.zeros(self._n_places, dtype=np.int64),
+            of_parent=np.zeros(n_nodes, dtype=np.int64),
+            of_node=np.zeros(n_nodes, dtype=np.int64),
+            kept=self._kept,
+            n_cells=self._n_cells,
+        )
 
     def _kernels(
         self, n_words: int, state: layout.State
@@ -160,27 +176,28 @@ class RowsOnGpu:
         """Kernels with their threads, words of shared memory, and arguments."""
         ids, scratch, columns, counts = self._ids, self._scratch, self._columns, self._counts
         settings, n_rows = state.settings, self._n_rows
-        division = rows.Division(*[0] * len(rows.Division._fields))
+        orders = Orders(Order(*[0] * ORDER_FIELDS), 0, 0, 0, self._orders)
         to_pack = (int(settings.constant_hessian), int(settings.seed))
         arrays = self._on_gpu
-        leaves = (arrays[stages.LEAF_STARTS], arrays[stages.LEAF_NODES])
-        threads, to_divide = stages.THREADS, rows.MOST_WARPS
-        packed = (arrays[stages.SCALARS], ids, self._quantized, self._packed)
-        adding = (NodeRows(0, 0, 0), 0, Packing(0, 0, 0), self._bins, self._packed, ids, self._sums)
+        leaves = (arrays[tables.LEAF_STARTS], arrays[tables.LEAF_NODES])
+        threads, to_divide = tables.THREADS, rows.MOST_WARPS
+        packed = (arrays[tables.SCALARS], ids, self._quantized, self._packed)
+        adding = (orders, 0, Packing(0, 0, 0), self._bins, self._packed, ids, self._sums)
+        handing = (orders, self._n_cells, self._sums, self._kept)
         finishing = (
-            0, 0, *leaves, self._quantized, ids, arrays[stages.LEAF_SUMS], self._leaf_of,
+            0, 0, *leaves, self._quantized, ids, arrays[tables.LEAF_SUMS], self._leaf_of,
         )  # fmt: skip
         return {
-            stages.COUNT_ROWS: (rows.count_rows, threads, 0, (n_rows, ids)),
-            stages.PACK_ROWS: (pack_rows, threads, 0, (*to_pack, *packed)),
-            stages.COUNT_LEFT: (rows.count_left, threads, 1, (division, columns, ids, counts)),
-            stages.DIVIDE: (
-                rows.divide_rows, threads, to_divide, (division, columns, ids, counts, scratch),
+            tables.COUNT_ROWS: (rows.count_rows, threads, 0, (n_rows, ids)),
+            tables.PACK_ROWS: (pack_rows, threads, 0, (*to_pack, *packed)),
+            tables.COUNT_LEFT: (rows.count_left, threads, 1, (orders, columns, ids, counts)),
+            tables.DIVIDE: (
+                rows.divide_rows, threads, to_divide, (orders, columns, ids, counts, scratch),
             ),
-            stages.COPY_BACK: (rows.copy_rows, threads, 0, (division, ids, scratch)),
-            stages.ADD: (add_histogram, threads, n_words, adding),
-            stages.HAND_OVER: (hand_over, threads, 0, (0, self._sums, self.histograms)),
-            stages.FINISH: (rows.finish_rows, threads, 0, finishing),
+            tables.COPY_BACK: (rows.copy_rows, threads, 0, (orders, ids, scratch)),
+            tables.ADD: (add_histogram, threads, n_words, adding),
+            tables.HAND_OVER: (hand_over, threads, 0, handing),
+            tables.FINISH: (rows.finish_rows, threads, 0, finishing),
         }  # fmt: skip
 
     def check(self) -> None:
@@ -204,6 +221,14 @@ class RowsOnGpu:
     def close(self) -> None:
         """Free the memory of the GPU."""
         self._stream.close()
+
+
+def _places(state: layout.State, n_cells: int) -> int:
+    """How many histograms the GPU may hand over before the host needs them."""
+    settings = state.settings
+    is_leaf_wise = state.level is None and settings.depthwise == 0
+    most = 1 if is_leaf_wise else max(1, int(settings.max_leaves) // 2)
+    return min(most, max(1, KEPT_BYTES // (_CELL_BYTES * n_cells)))
 
 
 def _sums(make: Any) -> Any:

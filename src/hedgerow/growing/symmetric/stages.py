@@ -325,7 +325,7 @@ def measure_cut(
         is_built = slot < 0
         if is_built:
             slot = state.settings.n_slots
-            build_rows(thread, state, node, slot, level.lists, vectors, gpu)
+            build_rows(thread, state, node, slot, np.int64(-1), level.lists, vectors, gpu)
             barrier(state.team)
         if thread == 0:
             start = start_of(level, slot)

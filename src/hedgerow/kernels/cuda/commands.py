@@ -15,6 +15,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.primitives.intrinsics import call_function
 
 CALL_LAUNCH, CALL_UPLOAD, CALL_DOWNLOAD, CALL_FILL, CALL_WAIT, CALL_STREAM, CALLS = range(7)
@@ -31,8 +32,34 @@ ROWS_PER_BLOCK = 4096
 """Rows of a node that one block divides between its children.  With three times as many, and one
 launch instead of three for nodes of up to as many rows, trees of depth 8 took 10% longer."""
 
-MOST_VALUES = 24
+MOST_VALUES = 48
 """Words of the arguments of a kernel."""
+
+N_ORDERS, N_FREE, SPARE, IS_PENDING, COUNTS = range(5)
+"""Orders in the list, free places, which of the two spare places comes next, and whether the
+host has not waited for commands yet."""
+
+
+class Ahead(NamedTuple):
+    """What the GPU is asked to do, some of it long before the host needs it.
+
+    listed   int64 (orders, ORDER_FIELDS), see :mod:`hedgerow.kernels.cuda.orders`
+    counts   int64 (COUNTS,)
+    free     int64 (places,): places of histograms that hold none
+    of_parent  int64 (nodes,): place of the histogram of the smaller child of a node; ORDERED:
+             none, but its rows are divided; NOT_ORDERED
+    of_node  int64 (nodes,): place of the histogram of a node that is taken from there
+    kept     histograms, to which the GPU writes
+    n_cells  of a histogram
+    """
+
+    listed: IntArray
+    counts: IntArray
+    free: IntArray
+    of_parent: IntArray
+    of_node: IntArray
+    kept: HistogramSums
+    n_cells: np.int64
 
 
 class GpuCommands(NamedTuple):
@@ -48,6 +75,7 @@ class GpuCommands(NamedTuple):
     leaves   int64 (2, leaves): first places of the leaves, and their nodes
     sums     int64 (leaves, 2): exact sums of the leaves
     leaf_of  int32 (n_rows,): node of the leaf of each row; -1: none
+    ahead    orders of the tree, and the histograms that the GPU has handed over
     """
 
     calls: IntArray
@@ -60,6 +88,7 @@ class GpuCommands(NamedTuple):
     leaves: IntArray
     sums: IntArray
     leaf_of: np.ndarray
+    ahead: Ahead
 
 
 @kernel(inner=True)
@@ -77,11 +106,11 @@ def launch(gpu: GpuCommands, which: int, n_blocks: int, n_tiles: int) -> None:
 
 
 @kernel(inner=True)
-def upload(gpu: GpuCommands, which: int, n_bytes: int) -> None:
-    """Copy the first bytes of an array to the GPU."""
+def upload(gpu: GpuCommands, which: int, first: int, n_bytes: int) -> None:
+    """Copy bytes of an array, from ``first`` on, to the GPU."""
     if gpu.status[0] == 0 and n_bytes > 0:
-        row = gpu.copies[which]
-        given = (row[COPY_DEVICE], row[COPY_HOST], n_bytes, gpu.calls[CALL_STREAM])
+        row, stream = gpu.copies[which], gpu.calls[CALL_STREAM]
+        given = (row[COPY_DEVICE] + first, row[COPY_HOST] + first, n_bytes, stream)
         gpu.status[0] = call_function(gpu.calls[CALL_UPLOAD], given)
 
 

@@ -1,9 +1,9 @@
-"""The histogram of a node on a GPU.
+"""The histograms of nodes on a GPU.
 
 A block adds some rows of the node to the bins of one tile of columns, in memory that its threads
 share, and adds its sums to those of the node at the end::
 
-    block   (part of the rows, tile of columns)
+    block   (part of the rows of a node, tile of columns)
     warp    reads 32 rows, then the bins of 4 to 16 rows at a time, each thread 4 columns of a row
     cells   column 0  | low words of bins 0, 1, ... 255
             column 1  | low words of bins 255, 0, ... 254
@@ -37,18 +37,11 @@ from hedgerow.kernels.cuda.intrinsics import (
     sync_block,
     thread_number,
 )
+from hedgerow.kernels.cuda.orders import ORDER_HISTOGRAM_BLOCK, Orders, nth_order, order_of
 from hedgerow.kernels.histograms.histogram import HistogramSums, Packing
 
 _WARP = np.int64(WARP)
 _IN_WORD = np.int64(4)
-
-
-class NodeRows(NamedTuple):
-    """The rows of a node, and those of a block."""
-
-    start: np.int64
-    count: np.int64
-    per_block: np.int64
 
 
 class TiledBins(NamedTuple):
@@ -165,7 +158,7 @@ def empty_words(packing: Packing, word: int, value: int, sums: HistogramSums, to
 
 @kernel
 def add_histogram(
-    node: NodeRows,
+    orders: Orders,
     word: int,
     packing: Packing,
     bins: TiledBins,
@@ -173,9 +166,11 @@ def add_histogram(
     rows: RowArray,
     sums: HistogramSums,
 ) -> None:
-    """Add the rows of a node to its sums; ``word``: of the two of a row, if there are two."""
+    """Add the rows of nodes to their sums; ``word``: of the two of a row, if there are two."""
     thread, size, stride = thread_number(), block_size(), bins.stride
-    first_row, tile = block_number(0) * node.per_block, block_number(1)
+    block, tile = block_number(0), block_number(1)
+    order = order_of(orders, ORDER_HISTOGRAM_BLOCK, block)
+    first_row = (block - order.histogram_block) * orders.per_block
     first = tile * bins.features_per_tile
     n_here = min(bins.features_per_tile, bins.n_columns - first)
     n_cells = bins.features_per_tile * stride
@@ -183,26 +178,30 @@ def add_histogram(
     for cell in range(thread, 2 * n_cells, size):
         words[cell] = 0
     sync_block()
-    last_row = min(first_row + node.per_block, node.count)
-    place = (node.start + first_row, node.start + last_row)
+    last_row = min(first_row + orders.per_block, order.n_rows)
+    part = (order.first_row + first_row, order.first_row + last_row)
     word_start = word * (len(packed) // 2)
-    add_block_rows(bins, packed, word_start, rows, place, (tile, n_here), words)
+    add_block_rows(bins, packed, word_start, rows, part, (tile, n_here), words)
     sync_block()
+    to = (order.place * bins.n_columns + first) * stride
     for k in range(thread, n_here * stride, size):
         cell = cell_of(k // stride, k % stride, stride)
         value = np.int64(np.uint32(words[cell])) | (np.int64(words[cell + n_cells]) << 32)
         if value != 0:
-            empty_words(packing, word, value, sums, first * stride + k)
+            empty_words(packing, word, value, sums, to + k)
 
 
 @kernel
-def hand_over(to: int, sums: HistogramSums, kept: HistogramSums) -> None:
-    """Move the sums of a node to those that the host keeps, from cell ``to`` on."""
-    step = n_blocks() * block_size()
-    for cell in range(block_number(0) * block_size() + thread_number(), len(sums.g), step):
-        kept.g[to + cell] = sums.g[cell]
-        kept.h[to + cell] = sums.h[cell]
-        kept.n[to + cell] = sums.n[cell]
+def hand_over(orders: Orders, n_cells: int, sums: HistogramSums, kept: HistogramSums) -> None:
+    """Move the sums of nodes to the host, to the same places; a block for each order."""
+    order, step = nth_order(orders, block_number(1)), n_blocks() * block_size()
+    if order.n_rows == 0:
+        return
+    first, stop = order.place * n_cells, (order.place + 1) * n_cells
+    for cell in range(first + block_number(0) * block_size() + thread_number(), stop, step):
+        kept.g[cell] = sums.g[cell]
+        kept.h[cell] = sums.h[cell]
+        kept.n[cell] = sums.n[cell]
         sums.g[cell] = 0
         sums.h[cell] = 0
         sums.n[cell] = np.int32(0)

@@ -8,7 +8,8 @@
              left rows behind those of the blocks before, right rows behind all left ones
     pass 3   scratch is copied back
 
-One block does all of it in one pass.  The rows of a child stay in the order in which they were in
+A node of one block is divided in pass 2 alone.  A launch divides the rows of several nodes
+(:mod:`hedgerow.kernels.cuda.orders`).  The rows of a child stay in the order in which they were in
 the parent, as on the processor (:mod:`hedgerow.kernels.histograms.partition`).
 """
 
@@ -34,6 +35,7 @@ from hedgerow.kernels.cuda.intrinsics import (
     sync_block,
     thread_number,
 )
+from hedgerow.kernels.cuda.orders import ORDER_BLOCK, Order, Orders, order_of
 from hedgerow.kernels.primitives.intrinsics import count_ones
 
 MOST_WARPS = 32
@@ -43,23 +45,6 @@ MOST_WARPS = 32
 _WARP = np.int64(WARP)
 _PER_BLOCK = np.int64(ROWS_PER_BLOCK)
 _PER_THREAD = np.int64(8)
-
-
-class Division(NamedTuple):
-    """How the rows of a node are divided, and how many rows a block has.
-
-    Bit b of the four words tells whether bin b goes left.
-    """
-
-    column: np.int64
-    start: np.int64
-    count: np.int64
-    n_left: np.int64
-    per_block: np.int64
-    set_0: np.int64
-    set_1: np.int64
-    set_2: np.int64
-    set_3: np.int64
 
 
 class Columns(NamedTuple):
@@ -94,35 +79,37 @@ def count_rows(n_rows: int, rows: RowArray) -> None:
 
 
 @kernel(inline=True, inner=True)
-def goes_left(columns: Columns, division: Division, row: int) -> int:
+def goes_left(columns: Columns, order: Order, row: int) -> int:
     """Whether a row goes left: 1 or 0."""
-    bin_ = np.int64(columns.bins[division.column * columns.length + row])
-    lower = division.set_0 if bin_ < 64 else division.set_1
-    upper = division.set_2 if bin_ < 192 else division.set_3
+    bin_ = np.int64(columns.bins[order.column * columns.length + row])
+    lower = order.set_0 if bin_ < 64 else order.set_1
+    upper = order.set_2 if bin_ < 192 else order.set_3
     word = lower if bin_ < 128 else upper
     return (word >> (bin_ & 63)) & 1
 
 
 @kernel
-def count_left(division: Division, columns: Columns, rows: RowArray, counts: IntArray) -> None:
+def count_left(orders: Orders, columns: Columns, rows: RowArray, counts: IntArray) -> None:
     """Count the rows of each block that go left."""
-    thread, first = thread_number(), block_number(0) * division.per_block
-    total, start = shared_words(np.int64(1)), division.start
+    thread, block = thread_number(), block_number(0)
+    order = order_of(orders, ORDER_BLOCK, block)
+    first = (block - order.block) * orders.per_block
+    total, start = shared_words(np.int64(1)), order.start
     if thread == 0:
         total[0] = 0
     sync_block()
-    n_left, stop = np.int64(0), min(first + division.per_block, division.count)
+    n_left, stop = np.int64(0), min(first + orders.per_block, order.count)
     for i in range(start + first + thread, start + stop, block_size()):
-        n_left += goes_left(columns, division, np.int64(rows[i]))
+        n_left += goes_left(columns, order, np.int64(rows[i]))
     add_shared(total, np.int64(0), np.int32(n_left))
     sync_block()
     if thread == 0:
-        counts[block_number(0)] = np.int64(total[0])
+        counts[block] = np.int64(total[0])
 
 
 @kernel(inner=True)
-def left_before(counts: IntArray, total: np.ndarray) -> int:
-    """Rows of the blocks before that go left; all threads of the block together.
+def left_before(first_block: int, counts: IntArray, total: np.ndarray) -> int:
+    """Rows of the blocks from the first on that go left; all threads of the block together.
 
     ``total`` are two words of shared memory: a sum may exceed 31 bits.
     """
@@ -132,7 +119,7 @@ def left_before(counts: IntArray, total: np.ndarray) -> int:
         total[1] = 0
     sync_block()
     n_left = np.int64(0)
-    for block in range(thread, block_number(0), block_size()):
+    for block in range(first_block + thread, block_number(0), block_size()):
         n_left += counts[block]
     add_shared(total, np.int64(0), np.int32(n_left & 0xFFFF))
     add_shared(total, np.int64(1), np.int32(n_left >> 16))
@@ -141,13 +128,13 @@ def left_before(counts: IntArray, total: np.ndarray) -> int:
 
 
 @kernel(inner=True)
-def lefts_of(division: Division, columns: Columns, rows: RowArray, first: int, stop: int) -> int:
+def lefts_of(order: Order, columns: Columns, rows: RowArray, first: int, stop: int) -> int:
     """Bits of the rows from place ``first`` on that go left, of a few rows."""
     lefts = np.int64(0)
     for k in range(_PER_THREAD):  # always as many: LLVM unrolls the loop
         row = np.int64(rows[min(first + k, stop - 1)])
         is_inside = np.int64(first + k < stop)
-        lefts |= (goes_left(columns, division, row) & is_inside) << k
+        lefts |= (goes_left(columns, order, row) & is_inside) << k
     return lefts
 
 
@@ -175,22 +162,24 @@ def count_before(own: int, words: np.ndarray) -> tuple[int, int]:
 
 @kernel
 def divide_rows(
-    division: Division, columns: Columns, rows: RowArray, counts: IntArray, scratch: RowArray
+    orders: Orders, columns: Columns, rows: RowArray, counts: IntArray, scratch: RowArray
 ) -> None:
-    """Write the rows of each block to where they belong, in ``scratch``; one block: back again.
+    """Write the rows of each block to where they belong, in ``scratch``; few are copied back.
 
     Each thread has eight adjacent rows, whose bins it reads at the same time.
     """
-    thread, size, start = thread_number(), block_size(), division.start
-    words, first_row = shared_words(np.int64(MOST_WARPS)), block_number(0) * division.per_block
-    n_before = left_before(counts, words)
+    thread, size, block = thread_number(), block_size(), block_number(0)
+    order = order_of(orders, ORDER_BLOCK, block)
+    start, first_row = order.start, (block - order.block) * orders.per_block
+    words = shared_words(np.int64(MOST_WARPS))
+    n_before = left_before(order.block, counts, words)
     sync_block()
     left_at = start + n_before
-    right_at = start + division.n_left + first_row - n_before
-    stop = start + min(first_row + division.per_block, division.count)
+    right_at = start + order.n_left + first_row - n_before
+    stop = start + min(first_row + orders.per_block, order.count)
     for block_first in range(start + first_row, stop, _PER_THREAD * size):
         first = block_first + _PER_THREAD * thread
-        lefts = lefts_of(division, columns, rows, first, stop)
+        lefts = lefts_of(order, columns, rows, first, stop)
         before, total = count_before(count_ones(lefts), words)
         to_left, to_right = left_at + before, right_at + _PER_THREAD * thread - before
         for k in range(min(_PER_THREAD, stop - first)):
@@ -200,18 +189,22 @@ def divide_rows(
             to_right += 1 - is_left
         left_at += total
         right_at += _PER_THREAD * size - total
-    if n_blocks() == 1:
+    if order.count <= orders.per_block:
         sync_block()
         for i in range(start + thread, stop, size):
             rows[i] = scratch[i]
 
 
 @kernel
-def copy_rows(division: Division, rows: RowArray, scratch: RowArray) -> None:
-    """Copy the rows of a node back."""
-    first = block_number(0) * division.per_block
-    stop = division.start + min(first + division.per_block, division.count)
-    for i in range(division.start + first + thread_number(), stop, block_size()):
+def copy_rows(orders: Orders, rows: RowArray, scratch: RowArray) -> None:
+    """Copy the rows of nodes of several blocks back."""
+    block = block_number(0)
+    order = order_of(orders, ORDER_BLOCK, block)
+    if order.count <= orders.per_block:
+        return
+    first = (block - order.block) * orders.per_block
+    stop = order.start + min(first + orders.per_block, order.count)
+    for i in range(order.start + first + thread_number(), stop, block_size()):
         rows[i] = scratch[i]
 
 

@@ -1,0 +1,330 @@
+"""Orders to the GPU for many nodes at once, and their histograms when the host needs them.
+
+A launch takes microseconds, and so does the wait for its end: for small nodes that is most of the
+time.  So the GPU is told of all nodes whose splits are certain, together::
+
+    leaf-wise     the node that is split next
+    symmetric     the nodes of the level
+    depth-wise    the nodes of the level, unless the leaves that are left are too few for them
+
+    host   order 4 nodes                wait, search the children of 1, of 2, of 3, of 4 ...
+    GPU    divide the rows of 4 nodes, add up 4 histograms, hand them over
+
+A node that the host has not ordered, because all places for histograms are taken, is ordered
+when it is its turn.  Rows of a node that is not split after all would keep another order, which
+leaves of lines could tell: so nothing is ordered that is not certain.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.core.batch import JOB_PARENT, JOB_SMALL
+from hedgerow.growing.core.state import (
+    IS_N_LEAVES,
+    IS_N_NODES,
+    NODE_COLUMN,
+    NODE_COUNT,
+    NODE_DEPTH,
+    NODE_N_LEFT,
+    NODE_OPEN,
+    NODE_SET,
+    NODE_START,
+    SET_WORDS,
+    Settings,
+)
+from hedgerow.growing.cuda.tables import (
+    ADD,
+    ADD_PACKING,
+    ADD_WORD,
+    COPY_BACK,
+    COUNT_LEFT,
+    DIVIDE,
+    HAND_OVER,
+    ORDERS,
+    THREADS,
+    WORD_FIRST_ORDER,
+    WORD_N_ORDERS,
+    WORD_PER_BLOCK,
+)
+from hedgerow.kernels.cuda.commands import (
+    IS_PENDING,
+    N_FREE,
+    N_ORDERS,
+    ROWS_PER_BLOCK,
+    SPARE,
+    Ahead,
+    GpuCommands,
+    launch,
+    upload,
+    wait,
+)
+from hedgerow.kernels.cuda.orders import ORDER_FIELDS
+from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, filled_cells
+
+NOT_ORDERED, ORDERED = -2, -1
+
+# Fields of hedgerow.kernels.cuda.orders.Order.
+(
+    _COLUMN, _START, _COUNT, _N_LEFT, _SET, _, _, _, _BLOCK, _FIRST_ROW, _N_ROWS, _HISTOGRAM_BLOCK,
+    _PLACE,
+) = range(ORDER_FIELDS)  # fmt: skip
+
+_LEAST_ROWS = 512
+_BLOCKS_PER_PROCESSOR = 4
+_GIVEN = 2
+"""``NODE_OPEN`` of a node whose cut is given: it comes before all others."""
+
+
+@kernel(inline=True, inner=True)
+def n_parts(count: int, size: int) -> int:
+    """How many parts of ``size`` hold ``count``."""
+    return (count + size - 1) // size
+
+
+@kernel(inner=True)
+def start_orders(ahead: Ahead) -> None:
+    """No node of the tree is ordered, and all places are free."""
+    n_places = np.int64(len(ahead.free))
+    for place in range(n_places):
+        ahead.free[place] = place
+    for node in range(len(ahead.of_parent)):
+        ahead.of_parent[node] = NOT_ORDERED
+    ahead.counts[N_ORDERS] = 0
+    ahead.counts[N_FREE] = n_places
+
+
+@kernel(inner=True)
+def next_order(ahead: Ahead) -> int:
+    """Append a row to the list, in which nothing is asked for; return its number."""
+    number = ahead.counts[N_ORDERS]
+    ahead.counts[N_ORDERS] = number + 1
+    for field in range(ORDER_FIELDS):
+        ahead.listed[number, field] = 0
+    return number
+
+
+@kernel(inner=True)
+def order_histogram(order: IntArray, first_row: int, n_rows: int, place: int) -> None:
+    """Ask for the histogram of some rows."""
+    order[_FIRST_ROW] = first_row
+    order[_N_ROWS] = n_rows
+    order[_PLACE] = place
+
+
+@kernel(inner=True)
+def order_split(row: IntArray, parent: int, builds: bool, ahead: Ahead) -> None:
+    """Ask for the division of the rows of a node; ``builds``: and for a histogram.
+
+    That is the smaller child's, if a place is free.
+    """
+    order, counts = ahead.listed[next_order(ahead)], ahead.counts
+    order[_COLUMN] = row[NODE_COLUMN]
+    order[_START] = row[NODE_START]
+    order[_COUNT] = row[NODE_COUNT]
+    order[_N_LEFT] = row[NODE_N_LEFT]
+    for w in range(SET_WORDS):
+        order[_SET + w] = row[NODE_SET + w]
+    ahead.of_parent[parent] = ORDERED
+    if builds and counts[N_FREE] > 0:
+        counts[N_FREE] -= 1
+        place = ahead.free[counts[N_FREE]]
+        ahead.of_parent[parent] = place
+        n_left, n_right = row[NODE_N_LEFT], row[NODE_COUNT] - row[NODE_N_LEFT]
+        if n_left <= n_right:
+            order_histogram(order, row[NODE_START], n_left, place)
+        else:
+            order_histogram(order, row[NODE_START] + n_left, n_right, place)
+
+
+@kernel(inner=True)
+def are_certain(settings: Settings, table: IntArray, scalars: IntArray, depth: int) -> bool:
+    """Whether all open nodes of a depth will be split."""
+    n_open = np.int64(0)
+    for node in range(scalars[IS_N_NODES]):
+        if table[node, NODE_OPEN] == _GIVEN:
+            return False
+        n_open += np.int64(table[node, NODE_OPEN] > 0 and table[node, NODE_DEPTH] == depth)
+    return scalars[IS_N_LEAVES] + n_open <= settings.max_leaves
+
+
+@kernel(inner=True)
+def order_level(
+    settings: Settings, least_rows: int, table: IntArray, scalars: IntArray, depth: int,
+    ahead: Ahead,
+) -> None:  # fmt: skip
+    """Ask for the other nodes of a level of a depth-wise tree."""
+    if not are_certain(settings, table, scalars, depth):
+        return
+    for node in range(scalars[IS_N_NODES]):
+        row = table[node]
+        is_new = ahead.of_parent[node] == NOT_ORDERED
+        if row[NODE_OPEN] == 0 or row[NODE_DEPTH] != depth or not is_new:
+            continue
+        n_larger = max(row[NODE_N_LEFT], row[NODE_COUNT] - row[NODE_N_LEFT])
+        builds = n_larger >= 2 * least_rows and depth + 1 < settings.max_depth
+        if builds and ahead.counts[N_FREE] == 0:
+            return
+        order_split(row, node, builds, ahead)
+
+
+@kernel(inner=True)
+def place_blocks(orders: IntArray, per_block: int) -> tuple[int, int, int]:
+    """Number the blocks; how many divide, how many add up, and how many the largest node has.
+
+    ``orders`` are rows of the list.
+    """
+    n_blocks, n_adding, most = np.int64(0), np.int64(0), np.int64(0)
+    for k in range(len(orders)):
+        own = n_parts(orders[k, _COUNT], ROWS_PER_BLOCK)
+        orders[k, _BLOCK] = n_blocks
+        orders[k, _HISTOGRAM_BLOCK] = n_adding
+        n_blocks += own
+        n_adding += n_parts(orders[k, _N_ROWS], per_block)
+        most = max(most, own)
+    return n_blocks, n_adding, most
+
+
+@kernel(inner=True)
+def write_orders(words: IntArray, listed: IntArray, first: int, n: int, per_block: int) -> None:
+    """Write orders to the arguments of a kernel."""
+    for field in range(ORDER_FIELDS):
+        words[field] = listed[first, field]
+    words[WORD_N_ORDERS] = n
+    words[WORD_FIRST_ORDER] = first
+    words[WORD_PER_BLOCK] = per_block
+
+
+@kernel(inner=True)
+def rows_per_block(orders: IntArray, gpu: GpuCommands) -> int:
+    """Rows that a block adds to a histogram.
+
+    No sum may exceed its bits; else, enough blocks for the whole GPU.
+    """
+    n_rows = np.int64(0)
+    for k in range(len(orders)):
+        n_rows += orders[k, _N_ROWS]
+    most = (np.int64(1) << gpu.values[ADD, ADD_PACKING]) - 1
+    wanted = max(1, _BLOCKS_PER_PROCESSOR * gpu.n_processors // gpu.n_tiles)
+    return min(most, max(_LEAST_ROWS, n_parts(n_rows, wanted)))
+
+
+@kernel(inner=True)
+def give_orders(first: int, gpu: GpuCommands) -> None:
+    """Give the GPU the orders of the list from ``first`` on."""
+    ahead, values, one = gpu.ahead, gpu.values, np.int64(1)
+    n = ahead.counts[N_ORDERS] - first
+    if n == 0:
+        return
+    orders = ahead.listed[first : first + n]
+    per_block = rows_per_block(orders, gpu)
+    n_blocks, n_adding, most = place_blocks(orders, per_block)
+    if n > 1:
+        n_bytes = np.int64(8 * ORDER_FIELDS)
+        upload(gpu, ORDERS, first * n_bytes, n * n_bytes)
+    write_orders(values[DIVIDE], ahead.listed, first, n, np.int64(ROWS_PER_BLOCK))
+    if most > 1:
+        write_orders(values[COUNT_LEFT], ahead.listed, first, n, np.int64(ROWS_PER_BLOCK))
+        write_orders(values[COPY_BACK], ahead.listed, first, n, np.int64(ROWS_PER_BLOCK))
+        launch(gpu, COUNT_LEFT, n_blocks, one)
+    launch(gpu, DIVIDE, n_blocks, one)
+    if most > 1:
+        launch(gpu, COPY_BACK, n_blocks, one)
+    write_orders(values[ADD], ahead.listed, first, n, per_block)
+    for word in range(1 + values[ADD, ADD_PACKING + 2]):
+        values[ADD, ADD_WORD] = word
+        launch(gpu, ADD, n_adding, gpu.n_tiles)
+    if n_adding > 0:
+        write_orders(values[HAND_OVER], ahead.listed, first, n, per_block)
+        launch(gpu, HAND_OVER, n_parts(ahead.n_cells, THREADS), n)
+    ahead.counts[IS_PENDING] = 1
+
+
+@kernel(inner=True)
+def divide_batch(
+    thread: int,
+    settings: Settings,
+    least_rows: int,
+    table: IntArray,
+    batch: IntArray,
+    scalars: IntArray,
+    n_jobs: int,
+    gpu: GpuCommands,
+) -> None:
+    """Thread 0: divide the rows of all parents of a batch, unless that has been ordered."""
+    if thread > 0:
+        return
+    ahead = gpu.ahead
+    first, depth = ahead.counts[N_ORDERS], np.int64(0)
+    for j in range(n_jobs):
+        parent = batch[j, JOB_PARENT]
+        if parent >= 0 and ahead.of_parent[parent] == NOT_ORDERED:
+            order_split(table[parent], parent, batch[j, JOB_SMALL] >= 0, ahead)
+            depth = table[parent, NODE_DEPTH]
+    if settings.depthwise == 1 and ahead.counts[N_ORDERS] > first:
+        order_level(settings, least_rows, table, scalars, depth, ahead)
+    give_orders(first, gpu)
+
+
+@kernel(inner=True)
+def fetch_histogram(table: IntArray, parent: int, node: int, gpu: GpuCommands) -> None:
+    """Thread 0: wait for the histogram of a node.
+
+    The smaller child of ``parent`` may have been ordered; -1: it has not.  Spare places take
+    turns: other threads may still read the one before.
+    """
+    ahead, place = gpu.ahead, np.int64(ORDERED)
+    if parent >= 0:
+        place = ahead.of_parent[parent]
+    if place >= 0:
+        ahead.of_parent[parent] = ORDERED
+        ahead.free[ahead.counts[N_FREE]] = place
+        ahead.counts[N_FREE] += 1
+    else:
+        first, place = ahead.counts[N_ORDERS], len(ahead.free) + ahead.counts[SPARE]
+        ahead.counts[SPARE] = 1 - ahead.counts[SPARE]
+        row = table[node]
+        order = ahead.listed[next_order(ahead)]
+        order_histogram(order, row[NODE_START], row[NODE_COUNT], place)
+        give_orders(first, gpu)
+    ahead.of_node[node] = place
+    if ahead.counts[IS_PENDING] == 1:
+        wait(gpu)
+        ahead.counts[IS_PENDING] = 0
+        ahead.counts[N_ORDERS] = 0
+
+
+@kernel(inner=True)
+def copy_cells(source: HistogramSums, first: int, to: HistogramSums, at: int, n_cells: int) -> None:
+    """Copy cells of a histogram from ``first`` on to ``at`` and those behind."""
+    for k in range(np.uint64(n_cells)):
+        own, cell = np.uint64(first) + k, np.uint64(at) + k
+        to.g[cell] = source.g[own]
+        to.h[cell] = source.h[own]
+        to.n[cell] = source.n[own]
+
+
+@kernel(inner=True)
+def take_histogram(
+    span: tuple[int, int],
+    bins: Bins,
+    feature: np.ndarray,
+    node: int,
+    to: int,
+    histograms: HistogramSums,
+    gpu: GpuCommands,
+) -> None:
+    """Copy the columns ``span`` of a histogram that was fetched to cell ``to`` and those behind."""
+    kept, first = gpu.ahead.kept, gpu.ahead.of_node[node] * gpu.ahead.n_cells
+    for k in range(span[0], span[1]):
+        at = np.int64(feature[k]) * bins.stride
+        filled, last = filled_cells(bins, np.int64(feature[k]), False), at + bins.stride - 1
+        copy_cells(kept, first + at, histograms, to + at, filled)
+        copy_cells(kept, first + last, histograms, to + last, np.int64(1))
+        if gpu.status[0] != 0:  # no split is found in zeros
+            for cell in range(to + at, to + last + 1):
+                histograms.g[cell] = 0
+                histograms.h[cell] = 0
+                histograms.n[cell] = 0
