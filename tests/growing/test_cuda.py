@@ -237,6 +237,20 @@ def test_nodes_of_a_level_are_ordered_together(policy: str, fake_gpu: FakeGpus) 
     assert launched["hand_over"] <= 3 * 5
 
 
+@pytest.mark.parametrize("estimation", ["newton", "line_search"])
+def test_likely_nodes_are_ordered_together(estimation: str, fake_gpu: FakeGpus) -> None:
+    """But for a line search, which finds steps in the order of the rows."""
+    X, y = table()
+    params = {"max_leaves": 31, "n_estimators": 3, "leaf_estimation": estimation}
+    model = HedgerowRegressor(
+        device="cuda", early_stopping=False, grow_policy="leafwise", **params
+    ).fit(X, y)
+    n_splits = int((model.booster_.model.forest.left != 0).sum())
+    assert n_splits > 80
+    launched = fake_gpu.streams[0].launched["divide_rows"]
+    assert launched == n_splits if estimation == "line_search" else launched < 0.7 * n_splits
+
+
 def test_rankings_and_several_fits(fake_gpu: FakeGpus) -> None:
     X, y = table()
     qid = np.repeat(np.arange(N_ROWS // 20), 20)

@@ -220,8 +220,7 @@ def split_rows(
     tree = state.tree
     if gpu is not None:
         divide_batch(
-            thread, state.settings, state.rules.min_samples_leaf, tree.table, tree.batch,
-            state.scalars, n_jobs, gpu,
+            thread, state.settings, state.rules.min_samples_leaf, tree, state.scalars, n_jobs, gpu
         )  # fmt: skip
         barrier(state.team)
     elif bins is not None:

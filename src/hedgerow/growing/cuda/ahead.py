@@ -1,18 +1,18 @@
 """Orders to the GPU for many nodes at once, and their histograms when the host needs them.
 
 A launch takes microseconds, and so does the wait for its end: for small nodes that is most of the
-time.  So the GPU is told of all nodes whose splits are certain, together::
+time.  So the GPU is told of several nodes together::
 
-    leaf-wise     the node that is split next
     symmetric     the nodes of the level
     depth-wise    the nodes of the level, unless the leaves that are left are too few for them
+    leaf-wise     the node that is split next, and those that have the largest gains behind it
 
     host   order 4 nodes                wait, search the children of 1, of 2, of 3, of 4 ...
     GPU    divide the rows of 4 nodes, add up 4 histograms, hand them over
 
-A node that the host has not ordered, because all places for histograms are taken, is ordered
-when it is its turn.  Rows of a node that is not split after all would keep another order, which
-leaves of lines could tell: so nothing is ordered that is not certain.
+A node that the host has not ordered is ordered when it is its turn.  A leaf-wise tree may be full
+before a node is split that was ordered.  Its rows then have another order than on the processor,
+so this is not done where the order matters: for lines in leaves, and for line search.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ from hedgerow.growing.core.state import (
     NODE_OPEN,
     NODE_SET,
     NODE_START,
+    NUMBER_GAIN,
     SET_WORDS,
     Settings,
+    Tree,
 )
 from hedgerow.growing.cuda.tables import (
     ADD,
@@ -140,6 +142,13 @@ def order_split(row: IntArray, parent: int, builds: bool, ahead: Ahead) -> None:
 
 
 @kernel(inner=True)
+def builds_child(settings: Settings, least_rows: int, row: IntArray) -> bool:
+    """Whether the histogram of the smaller child of a node will be needed."""
+    n_larger = max(row[NODE_N_LEFT], row[NODE_COUNT] - row[NODE_N_LEFT])
+    return n_larger >= 2 * least_rows and row[NODE_DEPTH] + 1 < settings.max_depth
+
+
+@kernel(inner=True)
 def are_certain(settings: Settings, table: IntArray, scalars: IntArray, depth: int) -> bool:
     """Whether all open nodes of a depth will be split."""
     n_open = np.int64(0)
@@ -163,11 +172,34 @@ def order_level(
         is_new = ahead.of_parent[node] == NOT_ORDERED
         if row[NODE_OPEN] == 0 or row[NODE_DEPTH] != depth or not is_new:
             continue
-        n_larger = max(row[NODE_N_LEFT], row[NODE_COUNT] - row[NODE_N_LEFT])
-        builds = n_larger >= 2 * least_rows and depth + 1 < settings.max_depth
+        builds = builds_child(settings, least_rows, row)
         if builds and ahead.counts[N_FREE] == 0:
             return
         order_split(row, node, builds, ahead)
+
+
+@kernel(inner=True)
+def order_likely(
+    settings: Settings, least_rows: int, tree: Tree, scalars: IntArray, ahead: Ahead
+) -> None:
+    """Ask for the nodes of a leaf-wise tree that will probably be split soon."""
+    table, n_nodes, n_waiting = tree.table, scalars[IS_N_NODES], np.int64(0)
+    for node in range(n_nodes):
+        is_ordered = ahead.of_parent[node] != NOT_ORDERED
+        n_waiting += np.int64(table[node, NODE_OPEN] > 0 and is_ordered)
+    for _ in range(ahead.n_likely):
+        if scalars[IS_N_LEAVES] + n_waiting >= settings.max_leaves or ahead.counts[N_FREE] == 0:
+            return
+        best = np.int64(-1)
+        for node in range(n_nodes):
+            if table[node, NODE_OPEN] > 0 and ahead.of_parent[node] == NOT_ORDERED:
+                gain = tree.numbers[node, NUMBER_GAIN]
+                best = node if best < 0 or gain > tree.numbers[best, NUMBER_GAIN] else best
+        if best < 0:
+            return
+        row = table[best]
+        order_split(row, best, builds_child(settings, least_rows, row), ahead)
+        n_waiting += 1
 
 
 @kernel(inner=True)
@@ -216,8 +248,6 @@ def give_orders(first: int, gpu: GpuCommands) -> None:
     """Give the GPU the orders of the list from ``first`` on."""
     ahead, values, one = gpu.ahead, gpu.values, np.int64(1)
     n = ahead.counts[N_ORDERS] - first
-    if n == 0:
-        return
     orders = ahead.listed[first : first + n]
     per_block = rows_per_block(orders, gpu)
     n_blocks, n_adding, most = place_blocks(orders, per_block)
@@ -247,8 +277,7 @@ def divide_batch(
     thread: int,
     settings: Settings,
     least_rows: int,
-    table: IntArray,
-    batch: IntArray,
+    tree: Tree,
     scalars: IntArray,
     n_jobs: int,
     gpu: GpuCommands,
@@ -256,16 +285,19 @@ def divide_batch(
     """Thread 0: divide the rows of all parents of a batch, unless that has been ordered."""
     if thread > 0:
         return
-    ahead = gpu.ahead
+    ahead, table, batch = gpu.ahead, tree.table, tree.batch
     first, depth = ahead.counts[N_ORDERS], np.int64(0)
     for j in range(n_jobs):
         parent = batch[j, JOB_PARENT]
         if parent >= 0 and ahead.of_parent[parent] == NOT_ORDERED:
             order_split(table[parent], parent, batch[j, JOB_SMALL] >= 0, ahead)
             depth = table[parent, NODE_DEPTH]
-    if settings.depthwise == 1 and ahead.counts[N_ORDERS] > first:
-        order_level(settings, least_rows, table, scalars, depth, ahead)
-    give_orders(first, gpu)
+    if ahead.counts[N_ORDERS] > first:
+        if settings.depthwise == 1:
+            order_level(settings, least_rows, table, scalars, depth, ahead)
+        else:
+            order_likely(settings, least_rows, tree, scalars, ahead)
+        give_orders(first, gpu)
 
 
 @kernel(inner=True)

@@ -34,6 +34,9 @@ from hedgerow.kernels.histograms.histogram import HistogramSums, Packing
 KEPT_BYTES = 64 << 20
 """Of histograms that the GPU hands over before the host needs them."""
 
+N_LIKELY = 7
+"""Nodes of a leaf-wise tree that are ordered with another because their gains are large."""
+
 _CELL_BYTES = 20
 _N_SPARE = 2
 
@@ -49,6 +52,8 @@ class RowsOnGpu:
         With ``by_column``; columns are features.
     state : State
         Settings, scalars and rows of the host; the arrays of rows that are copied are replaced.
+    keeps_order : bool
+        Whether the order of the rows of a leaf matters.
 
     Attributes
     ----------
@@ -58,8 +63,17 @@ class RowsOnGpu:
         Arrays of the host, from which and to which the GPU copies.
     """
 
-    def __init__(self, stream: Stream, matrix: BinnedMatrix, state: layout.State) -> None:
+    def __init__(
+        self, stream: Stream, matrix: BinnedMatrix, state: layout.State, keeps_order: bool
+    ) -> None:
         self._stream, self._n_rows = stream, matrix.n_rows
+        self._n_cells = matrix.n_columns * matrix.stride
+        most = max(1, int(state.settings.max_leaves) // 2)
+        self._n_likely = 0
+        if state.level is None and state.settings.depthwise == 0:
+            self._n_likely = 0 if keeps_order else N_LIKELY
+            most = 1 + self._n_likely
+        self._n_places = min(most, max(1, KEPT_BYTES // (_CELL_BYTES * self._n_cells)))
         self._n_tiles, per_tile, width = tile_shape(matrix.n_columns)
         n_words = words_of_tile(per_tile, matrix.stride)
         try:
@@ -91,8 +105,6 @@ class RowsOnGpu:
         self._counts = allocate(n_blocks, np.int64, "counts of rows")
         self._quantized = allocate(2 * n_rows, np.int32, "gradients")
         self._packed = allocate(2 * n_rows, np.int64, "packed gradients")
-        self._n_cells = matrix.n_columns * matrix.stride
-        self._n_places = _places(state, self._n_cells)
         n_cells = (self._n_places + _N_SPARE) * self._n_cells
         self._sums = _sums(lambda dtype: allocate(n_cells, dtype, "histograms"))
         self._kept = _sums(lambda dtype: pinned(n_cells, dtype))
@@ -168,6 +180,7 @@ class RowsOnGpu:
             of_node=np.zeros(n_nodes, dtype=np.int64),
             kept=self._kept,
             n_cells=self._n_cells,
+            n_likely=self._n_likely,
         )
 
     def _kernels(
@@ -221,14 +234,6 @@ class RowsOnGpu:
     def close(self) -> None:
         """Free the memory of the GPU."""
         self._stream.close()
-
-
-def _places(state: layout.State, n_cells: int) -> int:
-    """How many histograms the GPU may hand over before the host needs them."""
-    settings = state.settings
-    is_leaf_wise = state.level is None and settings.depthwise == 0
-    most = 1 if is_leaf_wise else max(1, int(settings.max_leaves) // 2)
-    return min(most, max(1, KEPT_BYTES // (_CELL_BYTES * n_cells)))
 
 
 def _sums(make: Any) -> Any:

@@ -51,6 +51,7 @@ class Ahead(NamedTuple):
     of_node  int64 (nodes,): place of the histogram of a node that is taken from there
     kept     histograms, to which the GPU writes
     n_cells  of a histogram
+    n_likely  nodes that are ordered with another because they will probably be split
     """
 
     listed: IntArray
@@ -60,6 +61,7 @@ class Ahead(NamedTuple):
     of_node: IntArray
     kept: HistogramSums
     n_cells: np.int64
+    n_likely: np.int64
 
 
 class GpuCommands(NamedTuple):
