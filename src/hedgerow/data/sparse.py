@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
+from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import CategoricalFeatures, chosen_columns
 from hedgerow.data.reading.columns import as_floats, keys_by_kind, plain_numbers, with_missing
 from hedgerow.data.reading.table import (
@@ -203,6 +204,7 @@ def read_any(
     >>> table.n_rows, table.n_entries, table.schema.names
     (3, 2, ('x0', 'x1'))
     """
+    X = on_host(X)
     if type(X) is np.ndarray or not is_sparse(X):
         if schema is not None and more_levels:
             table = read_more_levels(X, schema, reader=reader)

@@ -18,6 +18,7 @@ from hedgerow.boosting.row_data.groups import read_groups
 from hedgerow.boosting.row_data.offsets import Offsets
 from hedgerow.boosting.row_data.targets import has_columns, refuse_for_several
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
+from hedgerow.cuda.arrays import on_host
 from hedgerow.data import AnyTable, read_any
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels, multilabel
@@ -282,12 +283,13 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         """
         booster = self._fitted_booster(X)
         if booster.target_names is None:
-            return float(super().score(X, y, sample_weight))
+            return float(super().score(X, on_host(y), on_host(sample_weight)))
         from sklearn.metrics import accuracy_score
 
         predicted = self.predict(X)
         target = self._known_targets(booster, y, len(predicted))
-        return float(accuracy_score(target, predicted, sample_weight=sample_weight))
+        weight = on_host(sample_weight)
+        return float(accuracy_score(target, predicted, sample_weight=weight))
 
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[AnyArray]:
         """Yield the result of :meth:`predict` after each round."""

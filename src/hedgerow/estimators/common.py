@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.cuda.arrays import gpu_array, is_cudf, on_host
 from hedgerow.data import Schema
 from hedgerow.data.reading.rows import is_named
 from hedgerow.data.reading.short_frames import labels_of
@@ -59,8 +60,9 @@ def _has_names(X: Any) -> bool:
         return False
     if is_named(X):
         return True
-    if isinstance(X, np.ndarray | list | tuple):
+    if isinstance(X, np.ndarray | list | tuple) or gpu_array(X) is not None:
         return False
+    X = X.head(1) if is_cudf(X) and hasattr(X, "head") else X
     labels = labels_of(X)
     if labels is not None and len(texts := {isinstance(label, str) for label in labels}) == 1:
         return texts == {True}
@@ -68,3 +70,22 @@ def _has_names(X: Any) -> bool:
 
     frame = as_frame(X)
     return frame is not None and frame.named
+
+
+class HostScores:
+    """Mixin before those of scikit-learn, whose scores take arrays on the host only."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of a classifier, or R2 of a regressor.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as for ``fit``
+
+        Returns
+        -------
+        float
+            1 is perfect.
+        """
+        mixin: Any = super()
+        return float(mixin.score(X, on_host(y), on_host(sample_weight)))

@@ -38,6 +38,7 @@ from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.row_sets import ValidationRows
 from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.cuda.arrays import on_host
 from hedgerow.data import SparseTable, Table, numbers_of
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators import labels
@@ -69,8 +70,7 @@ class CrossFit:
     oof_raw : float64 (n_rows,) or (n_rows, n_outputs)
         Out-of-fold raw scores, including ``offset``.
     scores : dict from str to float64 (n_folds,)
-        Score of each fold's test rows under its model, for each metric of ``eval_metric``
-        (by default the loss).
+        Scores of each fold's test rows, for each metric of ``eval_metric`` (default: the loss).
     curves : dict from str to float64 (n_rounds, n_folds)
         Scores after each round; NaN after the end of a fold.
     boosters : tuple of Booster
@@ -192,6 +192,7 @@ def cross_fit(
     _check(estimator, stopping, model)
     requested: StoppingParams = estimator._stopping()  # the clock begins
     threads = resolve_threads(estimator.n_jobs if n_jobs is None else n_jobs)
+    X, y, groups, qid = map(on_host, (X, y, groups, qid))
     given = Offsets.of(X, offset)
     problem = _read(estimator, given, y, sample_weight, qid)
     kept = problem.sample.without_zero_weights()
@@ -199,10 +200,9 @@ def cross_fit(
     check_queries(kept, None, problem.objective, problem.params, requested)
     check_positions(kept, problem.objective, problem.params)
     limits = _limits(requested, stopping, problem, kept.n_rows)
-    held = _groups(groups, problem)
     folds = folds_of(
-        cv, X, y, problem.sample.target, problem.classes is not None, problem.params.seed, held,
-        qid if groups is None else groups,
+        cv, X, y, problem.sample.target, problem.classes is not None, problem.params.seed,
+        _groups(groups, problem), qid if groups is None else groups,
     )  # fmt: skip
     params = problem.params
     if limits.by_out_of_bag:

@@ -11,6 +11,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import check_finite, check_length, check_weight
 from hedgerow.boosting.row_data.classes import indices_of, labels_from_record
 from hedgerow.boosting.row_data.targets import one_column, target_column
+from hedgerow.cuda.arrays import on_host
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.params import Interval
 
@@ -88,7 +89,7 @@ def _plain(y: Any) -> Any:
     """
     if not hasattr(y, "dtype"):
         return y
-    array = np.asarray(y)
+    array = np.asarray(on_host(y))
     if array.dtype.kind == "T":
         return array.astype(object)
     if array.dtype.kind != "O" or isinstance(y, np.ndarray):

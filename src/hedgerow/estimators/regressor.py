@@ -24,6 +24,7 @@ from hedgerow.boosting.row_data.targets import (
     target_column,
 )
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
+from hedgerow.cuda.arrays import on_host
 from hedgerow.data import Schema, read_any
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import HedgerowEstimator
@@ -338,9 +339,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
 
             predicted = self.predict(X)
             target = self._known_targets(booster, y, len(predicted))
-            return float(r2_score(target, predicted, sample_weight=sample_weight))
+            return float(r2_score(target, predicted, sample_weight=on_host(sample_weight)))
         if not isinstance(levels, list):
-            return float(super().score(X, y, sample_weight))
+            return float(super().score(X, on_host(y), on_host(sample_weight)))
         return _skill_of_quantiles(levels, self.predict(X), y, sample_weight)
 
     def _concordance(self, prediction: FloatArray, y: Any, sample_weight: Any) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.cuda.arrays import on_host
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, ParameterError
@@ -178,14 +179,15 @@ class Explanation:
 
     def _rows(self) -> AnyArray:
         """Return the rows as an array of numbers or objects, with columns in the model's order."""
-        if is_sparse(self.data):
-            return np.asarray(self.data.toarray())
-        known = getattr(self.data, "columns", self.data if isinstance(self.data, dict) else ())
+        data = on_host(self.data)
+        if is_sparse(data):
+            return np.asarray(data.toarray())
+        known = getattr(data, "columns", data if isinstance(data, dict) else ())
         if all(name in known for name in self.feature_names):
-            columns = [np.asarray(self.data[name]) for name in self.feature_names]
+            columns = [np.asarray(on_host(data[name])) for name in self.feature_names]
             numbers = all(column.dtype.kind in "biuf" for column in columns)
             return np.stack(columns, axis=1, dtype=None if numbers else object)
-        return np.asarray(self.data)
+        return np.asarray(data)
 
 
 __all__ = ["Explanation"]

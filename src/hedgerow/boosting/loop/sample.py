@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.cuda.arrays import on_host
 from hedgerow.data import AnyTable, SparseTable, Table, UnknownPolicy, drop_unused_levels, recode
 from hedgerow.errors import DataError, DataTypeError
 
@@ -279,7 +280,7 @@ def values_of_rows(values: Any, name: str) -> AnyArray:
     """
     if not isinstance(values, str | bytes | Mapping):
         try:
-            array: AnyArray = np.asarray(values)
+            array: AnyArray = np.asarray(on_host(values))
         except ValueError as error:
             raise DataError(
                 f"{name} must hold one value for each row, but its entries differ in length "

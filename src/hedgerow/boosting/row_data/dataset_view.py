@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.boosting.row_data.targets import has_columns, one_column
+from hedgerow.cuda.arrays import on_host
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.schema import ColumnKind, Schema
 from hedgerow.data.sources import Source
@@ -135,7 +136,7 @@ def _target(y: Any) -> str:
         names = frame.names if frame is not None and frame.named else ()
         n_columns = len(frame.names) if frame is not None else np.shape(y)[1]
         return f"{n_columns} columns" + (f": {some_of(names)}" if names else "")
-    values = np.asarray(one_column(y))
+    values = np.asarray(on_host(one_column(y)))
     if values.dtype.kind not in "biuf" or values.size == 0:
         return _different(y)
     numbers = values.astype(np.float64)
@@ -145,7 +146,7 @@ def _target(y: Any) -> str:
 def _weight(weight: Any) -> str:
     if isinstance(weight, dict):
         return f"of {len(weight):,} queries"
-    values = np.asarray(weight)
+    values = np.asarray(on_host(weight))
     if values.dtype.kind not in "biuf":
         return type(weight).__name__
     n_zeros = int((values == 0).sum())
@@ -153,6 +154,6 @@ def _weight(weight: Any) -> str:
 
 
 def _different(values: Any) -> str:
-    found = np.asarray(values).reshape(-1)
+    found = np.asarray(on_host(values)).reshape(-1)
     by_numpy = found.dtype.kind in "biufMmUS"
     return f"{len(np.unique(found) if by_numpy else set(found.tolist())):,} different values"

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_length, check_vector, numbers_of_rows
+from hedgerow.cuda.arrays import on_host
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.errors import DataError, DataTypeError
 
@@ -120,11 +121,11 @@ def _two_columns(y: Any, name: str) -> tuple[_Column, _Column] | None:
     """Return the two columns of a structured array, frame, dict or matrix; None for one column."""
     named: list[_Column] | None = None
     if isinstance(y, Mapping):
-        named = [_Column(str(key), np.asarray(values)) for key, values in y.items()]
+        named = [_Column(str(key), np.asarray(on_host(values))) for key, values in y.items()]
     elif hasattr(y, "columns") or hasattr(y, "column_names"):
         named = _columns_of_frame(y)
     else:
-        array = y if isinstance(y, np.ndarray) else np.asarray(y)
+        array = y if isinstance(y, np.ndarray) else np.asarray(on_host(y))
         if array.dtype.names is not None:
             named = [_Column(field, array[field]) for field in array.dtype.names]
         elif array.ndim == 2 and array.shape[1] > 1:

@@ -13,6 +13,7 @@ from hedgerow.boosting.loop.sample import (
     check_vector,
     values_of_rows,
 )
+from hedgerow.cuda.arrays import on_host
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, ParameterError
@@ -102,7 +103,7 @@ def read_targets(y: Any, n_rows: int, name: str = "y") -> Targets:
         y = y.toarray()
     frame = None if isinstance(y, np.ndarray | list | tuple) else as_frame(y)
     names = frame.names if frame is not None and frame.named else None
-    table = np.asarray(y) if frame is None else None
+    table = np.asarray(on_host(y)) if frame is None else None
     n_targets = table.shape[1] if table is not None else len(frame.names) if frame else 0
     check_length(len(y) if table is None else len(table), n_rows, name)
     values = np.empty((n_rows, n_targets), order="F")

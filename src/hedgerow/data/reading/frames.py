@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray
+from hedgerow.cuda.arrays import is_cudf, on_host
 from hedgerow.data.categories.columns import (
     Encoded,
     PlainOrEncoded,
@@ -99,7 +100,9 @@ def as_frame(X: object) -> Frame | None:
 
 
 def _as_table(X: object) -> object:
-    """Return a record batch of Arrow, which narwhals does not know, as a table."""
+    """Return a frame of cuDF on the host, and a record batch of Arrow as a table."""
+    if is_cudf(X):
+        return on_host(X)
     kind = type(X)
     if kind.__name__ == "RecordBatch" and kind.__module__.partition(".")[0] == "pyarrow":
         import pyarrow as pa

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
+from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import PlainOrEncoded
 from hedgerow.data.reading.columns import plain_numbers, with_missing
 from hedgerow.data.reading.objects import read_objects
@@ -44,7 +45,7 @@ def named_columns(X: Any) -> dict[str, AnyArray]:
     # The first value tells a row from columns of data frames: a check of all would be slower.
     if not any(lists.values()) and not _is_series(next(iter(X.values()), None)):
         return _columns_of_rows([X])
-    X = {name: np.asarray(v) if _is_series(v) else v for name, v in X.items()}
+    X = {name: np.asarray(on_host(v)) if _is_series(v) else v for name, v in X.items()}
     lists = {name: isinstance(v, list | tuple | np.ndarray) for name, v in X.items()}
     for name, is_list in lists.items():
         if not is_list:

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray
+from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import (
     CategoricalFeatures,
     Encoded,
@@ -109,7 +110,8 @@ def read_table(
     X : array, data frame, list of rows, dict or list of dicts
         Numbers, booleans, dates, times, durations, text or categories.  NaN,
         null, ``None`` and NaT are missing values; infinities are ordinary values.  A
-        dict of scalars is one row; a dict of lists is a set of columns.
+        dict of scalars is one row; a dict of lists is a set of columns.  Arrays on a GPU
+        are copied.
     schema : Schema, optional
         Schema of a trained model.  The columns of a named frame are reordered to
         match it, and values are converted to its column kinds.  All parameters
@@ -226,6 +228,7 @@ def _read_any(
     X: Any, schema: Schema | None, names: Sequence[str] | None, reader: str
 ) -> tuple[_Columns, Sequence[str] | None]:
     """Return the columns in the order of the schema, and the table's own names if any."""
+    X = on_host(X)
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise DataTypeError(
             "Sparse data was passed, but a dense table is required: use X.toarray(), "

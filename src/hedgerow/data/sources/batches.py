@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hedgerow.cuda.arrays import on_host
 from hedgerow.data.sources.base import Batch
 from hedgerow.data.sources.columns import ReadColumn, read_columns
 from hedgerow.data.sparse import is_sparse
@@ -137,7 +138,7 @@ def one_axis(values: Any, name: str) -> Any:
     if isinstance(values, Mapping):
         lengths = [len(column) for column in values.values()]
         raise not_one_axis(name, (max(lengths, default=0), len(lengths)))
-    array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+    array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(on_host(values))
     if array.dtype.names is not None:
         raise not_one_axis(name, (len(array), len(array.dtype.names)))
     if array.ndim == 2 and array.shape[1] == 1:

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray
+from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, plain_of
 from hedgerow.data.categories.levels import is_missing
 from hedgerow.data.reading.columns import with_missing
@@ -141,7 +142,7 @@ def read_columns(X: Any, wanted: Sequence[str] | None = None) -> Columns:
             series = zip(frame.native.iter_columns(), frame.names, strict=True)
             read = {name: _of_series(s, name) for s, name in series if _is_wanted(name, wanted)}
             return Columns(read, frame.named, int(frame.native.shape[0]))
-    array: AnyArray = X if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
+    array: AnyArray = X if isinstance(X, np.ma.MaskedArray) else np.asarray(on_host(X))
     if array.ndim != 2:
         raise DataError(f"a batch must have two axes, rows and columns; got shape {array.shape}.")
     names = default_names(array.shape[1])

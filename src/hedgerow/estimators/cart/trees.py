@@ -19,6 +19,7 @@ from hedgerow.estimators import labels
 from hedgerow.estimators.cart.base import CartEstimator, columns_of, dense_table
 from hedgerow.estimators.cart.training import CartSample
 from hedgerow.estimators.classifier import ClassWeight
+from hedgerow.estimators.common import HostScores
 from hedgerow.estimators.snapshots import of_one_fit
 
 LARGEST_SPREAD = 1e100
@@ -26,7 +27,7 @@ LARGEST_SPREAD = 1e100
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CARTClassifier(ClassifierMixin, CartEstimator):
+class CARTClassifier(HostScores, ClassifierMixin, CartEstimator):
     """A decision tree for classification.
 
     Each node is split at the threshold of one feature that minimises the impurity of the
@@ -267,7 +268,7 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CARTRegressor(RegressorMixin, CartEstimator):
+class CARTRegressor(HostScores, RegressorMixin, CartEstimator):
     """A decision tree for regression.
 
     Each node is split at the threshold of one feature that minimises the error of the two

@@ -22,6 +22,7 @@ from sklearn.utils.validation import (
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_length, check_weight
 from hedgerow.boosting.row_data.targets import has_columns, target_column
+from hedgerow.cuda.arrays import on_host
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.estimators.common import seed_of
 from hedgerow.estimators.conformal.scores import Calibration, check_enough, read_groups
@@ -126,6 +127,7 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
 
     def _read(self, X: Any, y: Any, sample_weight: Any, group: Any) -> LabelledRows:
         """Read a table whose rows can be selected, with targets, weights and groups."""
+        X, y, sample_weight, group = map(on_host, (X, y, sample_weight, group))
         (X,) = indexable(X)
         n_rows = int(_num_samples(X))
         target, weight = self._target(y, n_rows), check_weight(sample_weight, n_rows)

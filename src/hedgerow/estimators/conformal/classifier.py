@@ -35,6 +35,7 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.classifier import HedgerowClassifier
+from hedgerow.estimators.common import HostScores
 from hedgerow.estimators.conformal.base import ConformalEstimator
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.params import Interval
@@ -44,7 +45,7 @@ _METHODS = ("lac", "aps", "raps")
 _PENALTY, _RANK = 0.05, 2
 
 
-class ConformalClassifier(ClassifierMixin, ConformalEstimator):
+class ConformalClassifier(HostScores, ClassifierMixin, ConformalEstimator):
     """Prediction sets for any classifier, with guaranteed coverage.
 
     A set contains the true class with probability at least ``level`` if the rows to predict

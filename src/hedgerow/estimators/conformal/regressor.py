@@ -30,6 +30,7 @@ from sklearn.utils import _safe_indexing
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_vector
 from hedgerow.errors import DataError, ParameterError
+from hedgerow.estimators.common import HostScores
 from hedgerow.estimators.conformal.base import (
     ConformalEstimator,
     LabelledRows,
@@ -57,7 +58,7 @@ _BLOCK_CELLS = 4_000_000
 """Most pairs of calibration rows and predicted rows in a block."""
 
 
-class ConformalRegressor(RegressorMixin, ConformalEstimator):
+class ConformalRegressor(HostScores, RegressorMixin, ConformalEstimator):
     """Prediction intervals for any regressor, with guaranteed coverage.
 
     An interval contains the target with probability at least ``level`` if the rows to

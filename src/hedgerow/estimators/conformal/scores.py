@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.cuda.arrays import on_host
 from hedgerow.errors import DataError
 from hedgerow.objectives.distributions.predicted import check_level
 
@@ -256,7 +257,9 @@ def read_groups(group: Any, X: Any, n_rows: int) -> AnyArray | None:
     """
     if group is None:
         return None
-    found = np.asarray(_column(X, group) if isinstance(group, str | int | np.integer) else group)
+    found = np.asarray(
+        _column(X, group) if isinstance(group, str | int | np.integer) else on_host(group)
+    )
     if found.ndim != 1 or len(found) != n_rows:
         raise DataError(
             f"group must hold one group for each of the {n_rows} rows, or name a column of X; it "

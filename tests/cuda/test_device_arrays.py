@@ -1,0 +1,338 @@
+"""Arrays on a GPU as inputs: the models and predictions of the same values on the host.
+
+Most arrays lie on the host in truth (:mod:`tests.helpers.gpu_arrays`).  The tests at the end need
+a GPU, and the library whose arrays they pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from hedgerow import (
+    CARTClassifier,
+    CARTRegressor,
+    ConformalRegressor,
+    Dataset,
+    HedgerowClassifier,
+    HedgerowRanker,
+    HedgerowRegressor,
+    cross_fit,
+    train,
+)
+from hedgerow.cuda import arrays, driver, memory
+from hedgerow.errors import DataError, DataTypeError, DeviceError
+from hedgerow.io import model_to_bytes
+from tests.helpers.gpu_arrays import UNKNOWN, ByDlpack, GpuDriver, OnGpu
+
+Array = np.ndarray[Any, Any]
+PARAMS: dict[str, Any] = {"n_estimators": 5, "early_stopping": False, "n_jobs": 1}
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDriver]:
+    """A driver whose memory is that of the host."""
+    made = GpuDriver()
+    monkeypatch.setattr(driver, "Driver", lambda: made)
+    memory.gpu_memory.cache_clear()
+    yield made
+    memory.gpu_memory.cache_clear()
+
+
+def table(n_rows: int = 300, seed: int = 0) -> tuple[Array, Array]:
+    """Numbers with missing values, and a target."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 4))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    return X, np.nan_to_num(X[:, 0]) ** 2 + rng.normal(size=n_rows)
+
+
+def bytes_of(fitted: Any) -> bytes:
+    """The bytes of the model of an estimator."""
+    return model_to_bytes(fitted.booster_.model)
+
+
+# -- copies -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["bool", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">f4", ">i8"],
+)
+def test_every_type_is_copied(dtype: str, gpu: GpuDriver) -> None:
+    values = np.arange(60).reshape(12, 5).astype(dtype)
+    found = arrays.on_host(OnGpu(gpu, values))
+    assert found.dtype == values.dtype
+    assert np.array_equal(found, values)
+
+
+@st.composite
+def strided(draw: st.DrawFn) -> Array:
+    """A view of an array, with steps of any sign, axes in any order, and repeated rows."""
+    shape = draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
+    steps = [draw(st.sampled_from([1, 1, 2, 3, -1, -2])) for _ in shape]
+    lengths = [length * abs(step) for length, step in zip(shape, steps, strict=True)]
+    values = np.arange(np.prod(lengths), dtype=np.float32).reshape(lengths)
+    view = values[tuple(slice(None, None, step) for step in steps)]
+    view = view.transpose(draw(st.permutations(range(len(shape)))))
+    return np.broadcast_to(view, (4, *view.shape)) if draw(st.booleans()) else view
+
+
+@given(view=strided(), block_bytes=st.sampled_from([4, 100, 1 << 26]))
+def test_strides_of_all_kinds(view: Array, block_bytes: int) -> None:
+    made = GpuDriver()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "gpu_memory", lambda: reader)
+        patch.setattr(arrays, "_BLOCK_BYTES", block_bytes)
+        patch.setattr(driver, "Driver", lambda: made)
+        reader = memory.GpuMemory()
+        found = arrays.on_host(OnGpu(made, view))
+    assert np.array_equal(found, view)
+    copied = sum(n for what, n in made.calls if what == "copy")
+    start, stop = np.lib.array_utils.byte_bounds(view)
+    assert copied <= max(stop - start, 2 * view.nbytes)
+
+
+def test_an_empty_array_is_not_read(gpu: GpuDriver) -> None:
+    assert arrays.on_host(OnGpu(gpu, np.empty((0, 3), np.float32))).shape == (0, 3)
+    assert gpu.calls == []
+
+
+def test_the_order_in_memory_is_kept(gpu: GpuDriver) -> None:
+    values = np.asfortranarray(np.arange(12.0).reshape(3, 4))
+    assert arrays.on_host(OnGpu(gpu, values)).flags.f_contiguous
+
+
+@pytest.mark.parametrize(
+    ("stream", "waits"),
+    [(None, []), (0, [1]), (1, [1]), (2, [2]), (0x7F00, [0x7F00]), (UNKNOWN, [0])],
+)
+def test_the_stream_that_fills_an_array_is_waited_for(
+    stream: Any, waits: list[int], gpu: GpuDriver
+) -> None:
+    arrays.on_host(OnGpu(gpu, np.ones(3), stream=stream))
+    assert gpu.calls == [*(("wait", number) for number in waits), ("copy", 24)]
+
+
+def test_arrays_of_other_gpus_are_read(gpu: GpuDriver) -> None:
+    one, other = np.arange(3.0), np.arange(4.0)
+    found = [arrays.on_host(OnGpu(gpu, x, device=k)) for k, x in ((3, one), (0, other))]
+    assert np.array_equal(found[0], one)
+    assert np.array_equal(found[1], other)
+
+
+def test_dlpack(gpu: GpuDriver) -> None:
+    for values in (np.arange(12.0).reshape(3, 4), np.arange(12, dtype=np.int16)[::2]):
+        found = arrays.on_host(ByDlpack(gpu, values))
+        assert found.dtype == values.dtype
+        assert np.array_equal(found, values)
+    assert gpu.calls[0] == ("wait", 1)
+    on_processor = ByDlpack(gpu, np.ones(2), device=1)
+    assert arrays.on_host(on_processor) is on_processor
+
+
+def test_what_cannot_be_read_is_an_error(gpu: GpuDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataTypeError, match="mask of missing values"):
+        arrays.on_host(OnGpu(gpu, np.ones(3), mask=np.ones(3)))
+    with pytest.raises(DataTypeError, match="type float64, which NumPy does not have"):
+        arrays.on_host(OnGpu(gpu, np.ones(3), typestr="<V2"))
+    with pytest.raises(DeviceError, match="this process has no memory: error 1"):
+        arrays.on_host(OnGpu(gpu, np.ones(3), data=(64, False)))
+    gpu.is_forked = True
+    with pytest.raises(DeviceError, match="forked"):
+        arrays.on_host(OnGpu(gpu, np.ones(3)))
+
+
+def test_a_tensor_that_records_gradients_is_refused(gpu: GpuDriver) -> None:
+    tensor = OnGpu(gpu, np.ones((3, 2)))
+    tensor.__dict__.update(requires_grad=True, is_cuda=True)
+    with pytest.raises(DataError, match=r"pass its detach\(\) instead"):
+        HedgerowRegressor().fit(tensor, np.ones(3))
+
+
+def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> Any:
+        raise DeviceError("there is no driver of an NVIDIA GPU here.")
+
+    monkeypatch.setattr(driver, "Driver", missing)
+    memory.gpu_memory.cache_clear()
+    X, y = table()
+    with pytest.raises(DeviceError, match="no driver of an NVIDIA GPU"):
+        HedgerowRegressor().fit(OnGpu(GpuDriver(), X), y)
+
+
+# -- every door ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_fit_and_predict(dtype: type, gpu: GpuDriver) -> None:
+    X, y = table()
+    X = X.astype(dtype) if dtype != np.int64 else np.nan_to_num(100 * X).astype(dtype)
+    labels, weight, offset = (y > 0).astype(np.int32), 1.0 + (y > 1), y / 9
+    model = HedgerowClassifier(**PARAMS)
+    on_host = bytes_of(model.fit(X, labels, weight, offset=offset))
+    scores = model.decision_function(X, offset)
+    given = [OnGpu(gpu, values) for values in (X, labels, weight, offset)]
+    assert bytes_of(model.fit(*given[:3], offset=given[3])) == on_host
+    assert np.array_equal(model.decision_function(given[0], given[3]), scores)
+    assert np.array_equal(model.predict_proba(given[0], given[3]), model.predict_proba(X, offset))
+    assert np.array_equal(model.apply(given[0]), model.apply(X))
+    assert model.score(*given[:3]) == model.score(X, labels, weight)
+
+
+def test_regression_with_validation_rows(gpu: GpuDriver) -> None:
+    X, y = table()
+    params = PARAMS | {"early_stopping": True, "n_estimators": 30}
+    rows = {"X_val": X[:90], "y_val": y[:90], "sample_weight_val": np.ones(90)}
+    expected = HedgerowRegressor(**params).fit(X, y, np.ones(300), **rows)
+    given = {name: OnGpu(gpu, values) for name, values in rows.items()}
+    found = HedgerowRegressor(**params).fit(
+        OnGpu(gpu, X), OnGpu(gpu, y), OnGpu(gpu, np.ones(300)), **given
+    )
+    assert bytes_of(found) == bytes_of(expected)
+    assert found.score(OnGpu(gpu, X), OnGpu(gpu, y)) == expected.score(X, y)
+    sets = {"new": (OnGpu(gpu, X[:90]), OnGpu(gpu, y[:90]))}
+    named = HedgerowRegressor(**params).fit(X, y, X_val=sets)
+    own = HedgerowRegressor(**params).fit(X, y, X_val={"new": (X[:90], y[:90])})
+    assert bytes_of(named) == bytes_of(own)
+
+
+def test_several_targets_and_groups(gpu: GpuDriver) -> None:
+    X, y = table()
+    Y, groups = np.column_stack((y, -y)), np.arange(300) // 10
+    expected = HedgerowRegressor(**PARAMS).fit(X, Y)
+    found = HedgerowRegressor(**PARAMS).fit(OnGpu(gpu, X), OnGpu(gpu, Y))
+    assert bytes_of(found) == bytes_of(expected)
+    params = PARAMS | {"early_stopping": True}
+    held = HedgerowRegressor(**params).fit(X, y, groups=groups)
+    again = HedgerowRegressor(**params).fit(X, y, groups=OnGpu(gpu, groups))
+    assert bytes_of(again) == bytes_of(held)
+
+
+def test_rankings(gpu: GpuDriver) -> None:
+    X, y = table()
+    relevance, qid = np.digitize(y, [0.0, 1.0]), np.arange(300) // 10
+    model = HedgerowRanker(**PARAMS)
+    expected = bytes_of(model.fit(X, relevance, qid=qid))
+    score = model.score(X, relevance, qid=qid)
+    given = [OnGpu(gpu, values) for values in (X, relevance, qid)]
+    assert bytes_of(model.fit(given[0], given[1], qid=given[2])) == expected
+    assert model.score(given[0], given[1], qid=given[2]) == score
+
+
+def test_datasets_and_boosters(gpu: GpuDriver) -> None:
+    X, y = table()
+    params = {"objective": "squared_error", "n_estimators": 5}
+    held = Dataset(X[:50], y[:50])
+    booster = train(params, Dataset(X, y, weight=np.ones(300)), held)
+    data = Dataset(OnGpu(gpu, X), OnGpu(gpu, y), weight=OnGpu(gpu, np.ones(300)))
+    assert "OnGpu" in repr(data)
+    found = train(params, data, Dataset(OnGpu(gpu, X[:50]), OnGpu(gpu, y[:50])))
+    assert model_to_bytes(found.model) == model_to_bytes(booster.model)
+    for kind in ("value", "raw", "leaf"):
+        assert np.array_equal(found.predict(OnGpu(gpu, X), kind), booster.predict(X, kind))
+    stages = zip(booster.staged_predict(X), found.staged_predict(OnGpu(gpu, X)), strict=True)
+    assert all(np.array_equal(*stage) for stage in stages)
+    assert found.eval(data) == booster.eval(Dataset(X, y, weight=np.ones(300)))
+    assert "300" in data._repr_html_()
+
+
+def test_explanations(gpu: GpuDriver) -> None:
+    X, y = table()
+    model = HedgerowRegressor(**PARAMS).fit(X, y)
+    for background in (None, X[:20]):
+        expected = model.explain(X[:9], background=background)
+        given = None if background is None else OnGpu(gpu, background)
+        found = model.explain(OnGpu(gpu, X[:9]), background=given)
+        assert np.array_equal(found.values, expected.values)
+
+
+def test_other_estimators(gpu: GpuDriver) -> None:
+    X, y = table()
+    given, target = OnGpu(gpu, X), OnGpu(gpu, y)
+    for estimator, own in ((CARTRegressor(), y), (CARTClassifier(), (y > 0).astype(int))):
+        expected = estimator.fit(X, own).predict(X)
+        score = estimator.score(X, own)
+        assert np.array_equal(estimator.fit(given, OnGpu(gpu, own)).predict(given), expected)
+        assert estimator.score(given, OnGpu(gpu, own)) == score
+    conformal = ConformalRegressor(HedgerowRegressor(**PARAMS))
+    expected = conformal.fit(X, y).predict_interval(X)
+    assert np.array_equal(conformal.fit(given, target).predict_interval(given), expected)
+    folds = [
+        cross_fit(HedgerowRegressor(**PARAMS), *rows, cv=3) for rows in ((X, y), (given, target))
+    ]
+    assert np.array_equal(folds[0].oof_prediction, folds[1].oof_prediction)
+
+
+def test_columns_of_a_dict(gpu: GpuDriver) -> None:
+    X, y = table()
+    named = {name: X[:, k] for k, name in enumerate("abcd")}
+    expected = HedgerowRegressor(**PARAMS).fit(named, y)
+    on_gpu = {name: OnGpu(gpu, column) for name, column in named.items()}
+    assert bytes_of(HedgerowRegressor(**PARAMS).fit(on_gpu, y)) == bytes_of(expected)
+
+
+def test_frames_of_cudf() -> None:
+    """Frames of cuDF give their values by ``to_pandas`` only."""
+
+    class DataFrame:
+        """A frame of cuDF."""
+
+        __module__ = "cudf.core.dataframe"
+
+        def __init__(self, frame: pd.DataFrame | pd.Series[Any]) -> None:
+            self._frame, self.shape = frame, frame.shape
+
+        def __len__(self) -> int:
+            return len(self._frame)
+
+        def __array__(self) -> Any:
+            raise TypeError
+
+        def to_pandas(self) -> Any:
+            return self._frame
+
+        def head(self, n: int) -> DataFrame:
+            return DataFrame(self._frame.head(n))
+
+    X, y = table()
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(e=np.where(y > 0, "u", "v"))
+    expected = HedgerowRegressor(**PARAMS).fit(frame, y)
+    found = HedgerowRegressor(**PARAMS).fit(DataFrame(frame), DataFrame(pd.Series(y)))
+    assert bytes_of(found) == bytes_of(expected)
+    assert np.array_equal(found.predict(DataFrame(frame)), expected.predict(frame))
+    several = HedgerowRegressor(**PARAMS).fit(frame, DataFrame(frame[["a", "b"]].fillna(0)))
+    assert several.booster_.target_names == ("a", "b")
+
+
+def test_sparse_matrices_of_cupy() -> None:
+    class csr_matrix:
+        """A sparse matrix of CuPy."""
+
+        __module__ = "cupyx.scipy.sparse._csr"
+
+        def __init__(self, matrix: Any) -> None:
+            self._matrix, self.shape, self.nnz = matrix, matrix.shape, matrix.nnz
+
+        def tocsr(self) -> Any:
+            return self
+
+        def toarray(self) -> Any:
+            raise TypeError
+
+        def get(self) -> Any:
+            return self._matrix
+
+    X, y = table()
+    matrix = sparse.csr_array(np.nan_to_num(X))
+    expected = HedgerowRegressor(**PARAMS).fit(matrix, y)
+    found = HedgerowRegressor(**PARAMS).fit(csr_matrix(matrix), y)
+    assert bytes_of(found) == bytes_of(expected)
+    assert np.array_equal(found.predict(csr_matrix(matrix)), expected.predict(matrix))
