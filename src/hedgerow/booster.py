@@ -13,6 +13,7 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.automatic.magnitudes import warn_of_infinite
 from hedgerow.boosting.inspect.decided import PredictionForms
+from hedgerow.boosting.inspect.gpu_rows import GpuPredictions
 from hedgerow.boosting.inspect.single_rows import SingleRowPredictions
 from hedgerow.boosting.loop.evaluation import Evaluation
 from hedgerow.boosting.loop.sample import check_offset
@@ -57,6 +58,7 @@ class Booster(
     InspectionPictures,
     MonotoneChecks,
     SingleRowPredictions,
+    GpuPredictions,
     StreamedPredictions,
     PredictionForms,
     Refitting,
@@ -173,7 +175,7 @@ class Booster(
             Number of rounds to use, from ``first_round`` on; by default all.  A random
             forest averages the selected trees.  Not available for DART.
         n_jobs : int, optional
-            Most threads to use; by default all available processors.
+            Most threads; by default all available processors.
         offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
             Added to the raw scores.  Models with ``offset_columns`` read them from X.
 
@@ -219,8 +221,7 @@ class Booster(
         self._check_stages()
         if kind == "leaf":
             raise ParameterError(
-                "kind='leaf' is not available in staged_predict, because a leaf belongs to one "
-                "tree: use predict(X, kind='leaf')."
+                "staged_predict has no kind='leaf', as a leaf belongs to one tree: use predict."
             )
         stages = self.staged_raw_scores(X, n_jobs=n_jobs, offset=offset)
         return (self._prediction(raw, kind) for raw in stages)
@@ -241,13 +242,12 @@ class Booster(
             if row is not None:
                 return row
         X, row_offset = offset_of_rows(self.model, X, offset)
-        values, threads = self._inputs(X, n_jobs, reader)
-        if n_rounds is None and first_round == 0:
-            raw = self._predictor.raw_scores(values, threads)
-        else:
-            first, stop = self._trees_of(first_round, n_rounds)
-            raw = self._predictor.raw_scores(values, threads, first, stop)
-            raw = self._as_mean(raw, stop - first)
+        whole = n_rounds is None and first_round == 0
+        first, stop = (0, self.num_trees) if whole else self._trees_of(first_round, n_rounds)
+        raw = self._raw_on_gpu(X, first, stop)
+        if raw is None:
+            raw = self._predictor.raw_scores(*self._inputs(X, n_jobs, reader), first, stop)
+        raw = self._as_mean(raw, stop - first)
         added = check_offset(row_offset, raw.shape[1], len(raw))
         return raw if added is None else raw + added
 

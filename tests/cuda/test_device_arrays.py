@@ -27,7 +27,7 @@ from hedgerow import (
     cross_fit,
     train,
 )
-from hedgerow.cuda import arrays, driver, memory
+from hedgerow.cuda import arrays, device, driver, memory
 from hedgerow.errors import DataError, DataTypeError, DeviceError
 from hedgerow.io import model_to_bytes
 from tests.helpers.gpu_arrays import UNKNOWN, ByDlpack, GpuDriver, OnGpu
@@ -336,3 +336,108 @@ def test_sparse_matrices_of_cupy() -> None:
     found = HedgerowRegressor(**PARAMS).fit(csr_matrix(matrix), y)
     assert bytes_of(found) == bytes_of(expected)
     assert np.array_equal(found.predict(csr_matrix(matrix)), expected.predict(matrix))
+
+
+# -- with a GPU ---------------------------------------------------------------------------
+
+MISSING = device.missing_gpu()
+with_gpu = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+
+
+def cupy_arrays(values: Array) -> Any:
+    """An array of CuPy."""
+    return pytest.importorskip("cupy").asarray(values)
+
+
+def torch_tensors(values: Array) -> Any:
+    """A tensor of PyTorch."""
+    torch = pytest.importorskip("torch")
+    return torch.tensor(np.ascontiguousarray(values), device="cuda")
+
+
+def jax_arrays(values: Array) -> Any:
+    """An array of JAX, on its default device."""
+    return pytest.importorskip("jax").numpy.asarray(values)
+
+
+def by_dlpack(values: Array) -> Any:
+    """An array of CuPy that has DLPack only."""
+
+    class Exporter:
+        def __init__(self, array: Any) -> None:
+            self._array, self.shape, self.dtype = array, array.shape, array.dtype
+
+        def __len__(self) -> int:
+            return len(self._array)
+
+        def __dlpack__(self, stream: Any = None) -> Any:
+            return self._array.__dlpack__(stream=stream)
+
+        def __dlpack_device__(self) -> Any:
+            return self._array.__dlpack_device__()
+
+    return Exporter(cupy_arrays(values))
+
+
+LIBRARIES = [cupy_arrays, torch_tensors, jax_arrays, by_dlpack]
+
+
+@with_gpu
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda made: made.__name__)
+def test_fits_of_each_library(library: Any) -> None:
+    X, y = table(5_000)
+    X, labels = X.astype(np.float32), (y > 0).astype(np.int32)
+    weight = (1.0 + (y > 1)).astype(np.float32)
+    for name in ("cpu", "cuda"):
+        model = HedgerowClassifier(device=name, **PARAMS)
+        expected = bytes_of(model.fit(X, labels, weight))
+        given = [library(values) for values in (X, labels, weight)]
+        assert bytes_of(model.fit(*given)) == expected
+        assert np.array_equal(model.predict_proba(given[0]), model.predict_proba(X))
+        assert model.score(*given) == model.score(X, labels, weight)
+
+
+@with_gpu
+def test_strides_of_cupy() -> None:
+    cupy = pytest.importorskip("cupy")
+    values = cupy.arange(10_000, dtype=cupy.float32).reshape(100, 100)
+    for view in (
+        values, values.T, values[::-1], values[:, ::-3], values[5::7, 3], values[:0],
+        cupy.broadcast_to(values[0], (7, 100)), values.astype(cupy.int16)[::2, ::2],
+    ):  # fmt: skip
+        assert np.array_equal(arrays.on_host(view), view.get())
+
+
+@with_gpu
+def test_work_that_is_under_way_is_waited_for() -> None:
+    cupy = pytest.importorskip("cupy")
+    with cupy.cuda.Stream(non_blocking=True):
+        product = cupy.ones((4000, 4000), dtype=cupy.float32)
+        for _ in range(20):
+            product = product @ product / 4000
+        found = arrays.on_host(product)
+    assert np.array_equal(found, product.get())
+
+
+@with_gpu
+def test_types_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    assert np.array_equal(arrays.on_host(torch.arange(5, device="cuda")), np.arange(5))
+    with pytest.raises(DataTypeError, match="which NumPy does not have: convert it to float32"):
+        arrays.on_host(torch.ones(3, device="cuda", dtype=torch.bfloat16))
+    with pytest.raises(DataError, match="detach"):
+        arrays.on_host(torch.ones(3, device="cuda", requires_grad=True))
+    on_processor = torch.ones(3)
+    assert arrays.on_host(on_processor) is on_processor
+
+
+@with_gpu
+def test_sparse_matrices_on_a_gpu() -> None:
+    cupy_sparse = pytest.importorskip("cupyx.scipy.sparse")
+    X, y = table()
+    matrix = sparse.csr_matrix(np.nan_to_num(X))
+    expected = HedgerowRegressor(**PARAMS).fit(matrix, y)
+    for kind in (cupy_sparse.csr_matrix, cupy_sparse.csc_matrix):
+        found = HedgerowRegressor(**PARAMS).fit(kind(matrix), y)
+        assert bytes_of(found) == bytes_of(expected)
+        assert np.array_equal(found.predict(kind(matrix)), expected.predict(matrix))

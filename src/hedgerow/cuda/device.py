@@ -250,11 +250,21 @@ class Stream:
         function = self.gpu.function(ptx.symbol_of(kernel)).value or 0
         return function, places.ctypes.data, threads, 4 * n_words
 
-    def launch(self, kernel: Any, blocks: tuple[int, int], threads: int, *arguments: Any) -> None:
-        """Launch a kernel, behind all that was asked for before."""
+    def launch(
+        self,
+        kernel: Any,
+        blocks: tuple[int, int],
+        threads: int,
+        *arguments: Any,
+        n_words: int = 0,
+    ) -> None:
+        """Launch a kernel, behind all that was asked for before.
+
+        The threads of a block share ``n_words`` words of 32 bits.
+        """
         words = np.zeros(sum(1 for one in arguments for _ in _words_of(one)), dtype=np.int64)
-        function, places, *_ = self.command(kernel, threads, 0, words, *arguments)
-        shape = (*blocks, 1, threads, 1, 1, 0)
+        function, places, *_, n_bytes = self.command(kernel, threads, n_words, words, *arguments)
+        shape = (*blocks, 1, threads, 1, 1, n_bytes)
         self._driver.call("cuLaunchKernel", function, *shape, self._handle, places, None)
 
     def text_of(self, status: int) -> str:
@@ -297,15 +307,26 @@ def _megabytes(n_bytes: int) -> str:
 
 
 @functools.cache
-def first_gpu() -> Gpu:
-    """Return the first GPU that the driver lists (``CUDA_VISIBLE_DEVICES`` counts).
+def gpu_number(number: int) -> Gpu:
+    """Return a GPU by its place among those that the driver lists.
 
     Raises
     ------
     DeviceError
         If there is none, or it cannot run the kernels.
     """
-    return Gpu()
+    return Gpu(number)
+
+
+def first_gpu() -> Gpu:
+    """Return the first GPU that the driver lists (``CUDA_VISIBLE_DEVICES`` counts).
+
+    Raises
+    ------
+    DeviceError
+        As :func:`gpu_number`.
+    """
+    return gpu_number(0)
 
 
 def missing_gpu() -> str | None:

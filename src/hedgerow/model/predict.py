@@ -127,6 +127,11 @@ class Predictor:
         self._kinds = kinds
         self._codings = codings_of(kinds)
 
+    @property
+    def tables(self) -> EngineTables:
+        """Tables of the forest, which engines share."""
+        return self._tables
+
     def raw_scores(
         self,
         values: AnyArray | SparseTable,
