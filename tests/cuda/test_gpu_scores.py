@@ -350,7 +350,7 @@ def test_classes_and_vectors_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     cupy = pytest.importorskip("cupy")
     X, y = large_table(50_000, 10, np.float32)
     classes = HedgerowClassifier(n_estimators=20, early_stopping=False, feature_crosses=None)
-    classes.set_params(linear_leaves=False, target_statistics=None)
+    classes.set_params(linear_leaves=False, target_statistics=False)
     classes.fit(X, np.digitize(y, [0.0, 2.0, 4.0]))
     table = cupy.asarray(X)
     monkeypatch.setattr(gpu_scores, "CHUNK_BYTES", 1 << 18)  # several launches

@@ -13,12 +13,13 @@ columns, and rules of imported models.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.cuda.arrays import GpuArray
 from hedgerow.cuda.device import DeviceArray, Stream, gpu_number
 from hedgerow.data.schema import Schema
@@ -35,6 +36,9 @@ LEAST_ROWS = 1000
 CHUNK_BYTES = 1 << 28
 """Most memory of the GPU for the results of a launch."""
 
+_CHUNK_ROWS, _MOST_CHUNKS = 1 << 17, 8
+"""Least rows of a launch, and most launches for a table, unless memory is short."""
+
 _KEPT_BYTES = 1 << 15
 """Most memory that the threads of a block share, so that a multiprocessor holds several."""
 
@@ -48,6 +52,15 @@ class GpuScores(NamedTuple):
 
     raw: FloatArray
     unseen: dict[str, int]
+
+
+class Lane(NamedTuple):
+    """A stream, and space on the GPU for what it computes."""
+
+    stream: Any
+    scores: DeviceArray
+    bins: Any
+    unknown: Any
 
 
 class FlatForest(NamedTuple):
@@ -152,44 +165,54 @@ class HeldForest:
             stream.wait()
 
     def scores(self, X: GpuArray, first_tree: int, stop_tree: int) -> GpuScores | None:
-        """See :meth:`GpuScorer.scores`."""
-        n_rows, n_outputs = X.shape[0], self._forest.base.length
-        raw = np.empty((n_outputs, n_rows))
+        """See :meth:`GpuScorer.scores`.
+
+        The scores of some rows are copied while those of the next are computed.
+        """
+        n_rows, raw = X.shape[0], np.empty((self._forest.base.length, X.shape[0]))
+        step = min(n_rows, max(_CHUNK_ROWS, -(-n_rows // _MOST_CHUNKS)))
+        step = min(step, max(LEAST_ROWS, CHUNK_BYTES // (8 * len(raw) + self._n_categories)))
         unknown = np.zeros(self._n_categories, dtype=np.int64)
-        row_bytes = 8 * n_outputs + self._n_categories
-        step = min(n_rows, max(LEAST_ROWS, CHUNK_BYTES // row_bytes))
-        stream: Stream = self._gpu.stream()
-        try:
-            with stream.current():
-                space = (
-                    stream.allocate(step * n_outputs, np.float64, "scores"),
-                    stream.allocate(step * self._n_categories, np.uint8, "bins of categories"),
-                    stream.allocate(self._n_categories, np.int64, "counts"),
-                )
-                if self._n_categories > 0:
-                    stream.clear(space[2])
-                for first in range(0, n_rows, step):
-                    part = (first, min(step, n_rows - first), first_tree, stop_tree)
-                    self._score(stream, X, part, space, raw)
-                if self._n_categories > 0:
-                    stream.download(space[2], unknown)
-                stream.wait()
-        finally:
-            stream.close()
+        with contextlib.ExitStack() as open_streams:
+            lanes = [self._lane(open_streams, step) for _ in range(2 if step < n_rows else 1)]
+            computed: list[tuple[Lane, int, int]] = []
+            for number, first in enumerate(range(0, n_rows, step)):
+                lane, count = lanes[number % len(lanes)], min(step, n_rows - first)
+                self._compute(lane, X, (first, count, first_tree, stop_tree))
+                computed.append((lane, first, count))
+                if number > 0:
+                    _download(*computed[number - 1], raw)
+            _download(*computed[-1], raw)
+            for lane in lanes:
+                unknown += self._unknown_of(lane)
         names = [c.name for c in self._schema.columns if c.kind == "category"]
         unseen = {name: n for name, n in zip(names, unknown.tolist(), strict=True) if n > 0}
         return None if unseen and self._schema.unknown == "error" else GpuScores(raw, unseen)
 
-    def _score(
-        self,
-        stream: Stream,
-        X: GpuArray,
-        part: tuple[int, int, int, int],
-        space: tuple[Any, Any, Any],
-        raw: FloatArray,
-    ) -> None:
-        """Score some rows, ``part``: first row, number of rows, first tree, last tree + 1."""
-        forest, (first, count, *trees), (scores, bins, unknown) = self._forest, part, space
+    def _lane(self, open_streams: contextlib.ExitStack, n_rows: int) -> Lane:
+        """Return a new stream with space for the results of some rows."""
+        stream: Stream = self._gpu.stream()
+        open_streams.callback(stream.close)
+        open_streams.enter_context(stream.current())
+        n_categories = self._n_categories
+        unknown = stream.allocate(n_categories, np.int64, "counts of categories")
+        if n_categories > 0:
+            stream.clear(unknown)
+        scores = stream.allocate(n_rows * self._forest.base.length, np.float64, "scores")
+        bins = stream.allocate(n_rows * n_categories, np.uint8, "bins of categories")
+        return Lane(stream, scores, bins, unknown)
+
+    def _unknown_of(self, lane: Lane) -> IntArray:
+        """Wait for a stream; return the rows with unknown categories, by column."""
+        counts = np.zeros(self._n_categories, dtype=np.int64)
+        if len(counts) > 0:
+            lane.stream.download(lane.unknown, counts)
+        lane.stream.wait()
+        return counts
+
+    def _compute(self, lane: Lane, X: GpuArray, part: tuple[int, int, int, int]) -> None:
+        """Begin to score rows; ``part``: first row, number of rows, first tree, last tree + 1."""
+        forest, (first, count, *trees) = self._forest, part
         itemsize, (start, stop) = X.dtype.itemsize, X.span
         length, backs_off = (stop - start) // itemsize, self._schema.unknown == "backoff"
         threads, n_words = _block(forest.columns.length * itemsize)
@@ -197,19 +220,24 @@ class HeldForest:
         blocks = (-(-count // threads), 1)
         if self._n_categories > 0:
             other = np.int64(UNKNOWN_BIN if backs_off else MISSING_BIN)
-            levels = kernels.GpuLevels(*self._levels, other)
+            given = (rows, kernels.GpuLevels(*self._levels, other), lane.bins, lane.unknown)
             values = DeviceArray(start, length, X.dtype)
             kernel = kernels.bin_narrow if itemsize == 4 else kernels.bin_wide
-            stream.launch(kernel, blocks, threads, values, rows, levels, bins, unknown)
+            lane.stream.launch(kernel, blocks, threads, values, *given)
         numbers = map(np.int64, (self._width, backs_off, *trees))
         added = kernels.GpuTrees(forest.nodes, forest.roots, forest.values, *numbers)
-        given = (added, kernels.GpuCategories(bins, forest.sets), forest.base, scores)
+        sets = kernels.GpuCategories(lane.bins, forest.sets)
         bits = DeviceArray(start, length, _BITS[itemsize])
         kernel = kernels.score_narrow if itemsize == 4 else kernels.score_wide
-        stream.launch(kernel, blocks, threads, bits, rows, *given, n_words=n_words)
-        for output in range(len(raw)):
-            own = DeviceArray(scores.address + 8 * output * count, count, np.float64)
-            stream.download(own, raw[output, first : first + count])
+        arguments = (bits, rows, added, sets, forest.base, lane.scores)
+        lane.stream.launch(kernel, blocks, threads, *arguments, n_words=n_words)
+
+
+def _download(lane: Lane, first: int, count: int, raw: FloatArray) -> None:
+    """Copy the scores of some rows, output after output."""
+    for output in range(len(raw)):
+        own = DeviceArray(lane.scores.address + 8 * output * count, count, np.float64)
+        lane.stream.download(own, raw[output, first : first + count])
 
 
 def _uploaded(stream: Stream, array: AnyArray) -> DeviceArray:
