@@ -150,7 +150,7 @@ def _attribute(values: Any, name: str) -> Any:
     """Return an attribute; None if the library says that this array does not have it."""
     try:
         return getattr(values, name)
-    except (AttributeError, RuntimeError, TypeError, ValueError):
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError):
         return None
 
 

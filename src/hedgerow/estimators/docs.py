@@ -326,7 +326,7 @@ FIT_TABLE = """
 X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
     Numbers, dates, text or categories.  NaN, null and ``None`` are missing values;
     infinities are ordinary values.  Frames may come from pandas, polars, pyarrow and
-    others.  A single row may be a dict.
+    others, arrays also from a GPU (docs/gpu.md).  A single row may be a dict.
 """
 
 FIT_OFFSET = """
