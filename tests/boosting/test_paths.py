@@ -415,6 +415,68 @@ FEATURES: dict[str, dict[str, Any]] = {
     "linear leaves with constraints": {
         "params": {"linear_leaves": True, "monotone_constraints": {"a": 1}}
     },
+    "linear leaves by GOSS with weights": {
+        "params": {"linear_leaves": True, "sampling": "goss", "max_delta_step": 0.4},
+        "weight": "w",
+    },
+    "linear leaves of symmetric trees of classes": {
+        "params": {"linear_leaves": True, "grow_policy": "symmetric", "objective": "softmax"},
+        "target": "class",
+    },
+    "linear leaves by DART": {
+        "params": {"linear_leaves": True, "boosting": "dart", "n_estimators": 8, "drop_rate": 0.5}
+    },
+    "linear leaves of boosted forests": {
+        "params": {"linear_leaves": True, "num_parallel_tree": 3, "subsample": 0.6}
+    },
+    "linear leaves of a random forest with rows left out": {
+        "params": {
+            "linear_leaves": True,
+            "boosting": "rf",
+            "objective": "poisson",
+            "subsample": 0.6,
+            "oob_score": True,
+            "train_scores": True,
+            "eval_metric": "mae",
+        },
+        "target": "time",
+        "weight": "w",
+    },
+    "linear leaves of crosses": {
+        "params": {
+            "linear_leaves": True,
+            "feature_crosses": [("a", "b", "product"), ("d", "b", "ratio")],
+            "early_stopping": True,
+            "patience": 2,
+        },
+    },
+    "linear leaves by rows left out": {
+        "params": {
+            "linear_leaves": True,
+            "early_stopping": "oob",
+            "subsample": 0.6,
+            "train_scores": True,
+            "eval_metric": "mae",
+        },
+    },
+    "linear leaves of several targets": {
+        "params": {
+            "linear_leaves": True,
+            "multi_strategy": "one_output_per_tree",
+            "early_stopping": True,
+            "patience": 2,
+        },
+        "target": ["y", "y2"],
+    },
+    "linear leaves by Cox with random cuts": {
+        "params": {
+            "linear_leaves": True,
+            "objective": "cox",
+            "extra_trees": True,
+            "colsample_bynode": 0.7,
+        },
+        "target": "time",
+    },
     "rankings": {"params": {"objective": "lambdarank"}, "target": "class", "qid": "q"},
     "rankings that stop early": {
         "params": {"objective": "lambdarank", "early_stopping": True, "patience": 2},
@@ -447,13 +509,11 @@ NOT_IN_CHUNKS = {
     "target statistics",
     "bundles",
     "bundles with conflicts",
-    "linear leaves",
     "crosses, exact",
     "boosted forests of vectors",
     "line search",
     "early stopping by folds",
     "groups",
-    "linear leaves with constraints",
     "rankings with positions",
 }
 """Features that need all rows as one chunk or as a table; docs/out-of-core.md gives the reasons."""

@@ -58,15 +58,19 @@ def rows_of(matrix, start, stop):
     return replace(matrix, by_row=by_row, by_column=by_column)
 
 
-def smallest_limit(matrix, chunk_rows, n_lanes=1, weighted=False, n_offsets=0, n_outputs=1, kept=0):
+def smallest_limit(
+    matrix, chunk_rows, n_lanes=1, weighted=False, n_offsets=0, n_outputs=1, kept=0, n_numbers=0
+):
     shape = RowShape(
         matrix.n_columns, matrix.n_tiles, matrix.tile_width, weighted, n_offsets, n_outputs,
-        bool(kept),
+        bool(kept), n_numbers=n_numbers,
     )  # fmt: skip
     return RESERVE + (n_lanes + 2) * shape.chunk_bytes(chunk_rows)
 
 
-def make_store(folders, matrix, target, weight=None, offset=None, cuts=(), limit=LARGE, **options):
+def make_store(
+    folders, matrix, target, weight=None, offset=None, cuts=(), limit=LARGE, numbers=None, **options
+):
     with ChunkSink(matrix.spec, folders, limit, layout=matrix.layout, **options) as sink:
         edges = [0, *cuts, matrix.n_rows]
         for start, stop in itertools.pairwise(edges):
@@ -76,11 +80,12 @@ def make_store(folders, matrix, target, weight=None, offset=None, cuts=(), limit
                 target[start:stop],
                 None if weight is None else weight[start:stop],
                 None if offset is None else offset[:, start:stop],
+                None if numbers is None else numbers[start:stop],
             )
         return sink.finish()
 
 
-def assert_same(store, matrix, target, weight=None, offset=None, uses=EVERYTHING):
+def assert_same(store, matrix, target, weight=None, offset=None, uses=EVERYTHING, numbers=None):
     row, sizes = 0, []
     for number, chunk in enumerate(store.chunks(uses=uses)):
         rows = slice(row, row + chunk.n_rows)
@@ -102,6 +107,11 @@ def assert_same(store, matrix, target, weight=None, offset=None, uses=EVERYTHING
             assert (given_ is None) == (kept is None)
             if given_ is not None:
                 np.testing.assert_array_equal(kept, given_[..., rows])
+        assert (numbers is None) == (chunk.numbers is None)
+        if numbers is not None:
+            np.testing.assert_array_equal(chunk.numbers, numbers[rows])
+            assert chunk.numbers.flags.f_contiguous
+            assert chunk.numbers.flags.writeable
         row += n
         sizes.append(n)
     assert row == matrix.n_rows
@@ -130,6 +140,7 @@ def stores(draw):
         "n_folders": draw(st.integers(1, 3)),
         "weighted": draw(st.booleans()),
         "n_offsets": draw(st.sampled_from([0, 1, 3])),
+        "with_numbers": draw(st.booleans()),
         "tight": draw(st.booleans()),
         "first_row": draw(st.sampled_from([0, 1 << 40])),
     }
@@ -144,13 +155,16 @@ def test_what_was_appended_comes_back(case, tmp_path_factory):
     target = rng.normal(size=matrix.n_rows)
     weight = rng.random(matrix.n_rows) if case["weighted"] else None
     offset = rng.normal(size=(n_outputs, matrix.n_rows)) if case["n_offsets"] else None
+    shape = matrix.n_rows, matrix.spec.n_features
+    numbers = rng.normal(size=shape) if case["with_numbers"] else None
     tight = smallest_limit(
-        matrix, case["chunk_rows"], len(folders), case["weighted"], case["n_offsets"], n_outputs
-    )
+        matrix, case["chunk_rows"], len(folders), case["weighted"], case["n_offsets"], n_outputs,
+        n_numbers=shape[1] * case["with_numbers"],
+    )  # fmt: skip
     with make_store(
         folders, matrix, target, weight, offset, case["cuts"],
         limit=tight if case["tight"] else LARGE, n_outputs=n_outputs,
-        chunk_rows=case["chunk_rows"], compression=case["compression"],
+        chunk_rows=case["chunk_rows"], compression=case["compression"], numbers=numbers,
     ) as store:  # fmt: skip
         store.first_row = case["first_row"]
         store.begin(n_outputs, False)
@@ -161,8 +175,10 @@ def test_what_was_appended_comes_back(case, tmp_path_factory):
         assert store.n_resident == (len(store.chunk_sizes) if fits else 0)
         assert len(store.chunk_sizes) in (1, n_chunks)
         last = matrix.n_columns - 1
+        some = range(shape[1] * case["with_numbers"])
         for uses in (EVERYTHING, NO_BINS, Uses(True, ()), Uses(False, (last, 0)), EVERYTHING):
-            assert_same(store, matrix, target, weight, offset, uses)
+            uses = uses._replace(numbers=some)
+            assert_same(store, matrix, target, weight, offset, uses, numbers)
     assert_nothing_left(*folders)
 
 
@@ -454,6 +470,7 @@ def test_a_sink_refuses_what_does_not_go_together(small, tmp_path):
             ((matrix, target[:-1]), "target has shape"),
             ((matrix, target, target[:-1]), "weight has shape"),
             ((matrix, target, None, target), "offset has shape"),
+            ((matrix, target, None, None, np.zeros((500, 6))), "numbers have shape"),
         ):
             with pytest.raises(DataError, match=match):
                 sink.append(*bad)
@@ -504,13 +521,14 @@ def test_a_store_is_used_between_begin_and_close(small, tmp_path):
 @pytest.mark.parametrize("compression", ["none", "always"])
 def test_a_changed_byte_in_any_block_is_found(compression, small, tmp_path):
     matrix, target = small
-    options = {"chunk_rows": 250, "compression": compression}
+    numbers = np.arange(3500.0).reshape(500, 7)
+    options = {"chunk_rows": 250, "compression": compression, "numbers": numbers}
     with make_store(tmp_path, matrix, target, target + 1, **options) as store:
         (manifest,) = tmp_path.glob("*/manifest.json")
         n_blocks = len(read_manifest(manifest).chunks[1].blocks)
-        assert n_blocks == (4 if compression == "none" else 9)
+        assert n_blocks == (5 if compression == "none" else 10)
         store.begin(1, False)
-        assert_same(store, matrix, target, target + 1)
+        assert_same(store, matrix, target, target + 1, numbers=numbers)
     for i in range(n_blocks):
         with make_store(tmp_path, matrix, target, target + 1, **options) as store:
             (manifest,) = tmp_path.glob("*/manifest.json")
@@ -674,7 +692,8 @@ def test_passes_that_are_given_up_leave_no_thread(compression, small, tmp_path):
 @pytest.mark.parametrize("compression", ["none", "always"])
 def test_a_manifest_is_checked_in_full(compression, small, tmp_path):
     matrix, target = small
-    options = {"chunk_rows": 250, "compression": compression}
+    numbers = np.arange(3500.0).reshape(500, 7)
+    options = {"chunk_rows": 250, "compression": compression, "numbers": numbers}
     with make_store(tmp_path, matrix, target, target, **options):
         (path,) = tmp_path.glob("*/manifest.json")
         text = path.read_text()

@@ -21,6 +21,7 @@ from hedgerow.data.binning.bundles import BundleRules
 from hedgerow.data.binning.matrix import bin_bundled
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
 from hedgerow.data.external.row_store import EVERYTHING, ChunkWork
+from hedgerow.data.reading.numbers import floats_of
 from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError, ParameterError
 from hedgerow.growing.chunks import space as chunk_space
 from hedgerow.growing.chunks import tree as chunk_tree
@@ -51,6 +52,7 @@ class Problem:
     offset: np.ndarray | None
     objective: object
     params: BoostParams
+    numbers: np.ndarray | None = None
 
     @property
     def n_rows(self):
@@ -108,17 +110,21 @@ def make_problem(
     params = resolve_constraints(resolve(params, objective), table.schema, objective)
     weight = rng.uniform(0.2, 4.0, n_rows) if weighted else None
     shift = rng.normal(size=(n_outputs, n_rows)) if offset else None
-    return Problem(matrix, target, weight, shift, objective, params)
+    numbers = np.asfortranarray(floats_of(table.values, table.schema.kinds))
+    return Problem(matrix, target, weight, shift, objective, params, numbers)
 
 
 def grow_in_memory(problem, n_rounds=3) -> Grown:
     """The trees of the grower that all others are measured by."""
-    data = TrainingData(problem.matrix, problem.target, problem.weight, problem.offset)
+    numbers = problem.numbers if problem.params.linear_leaves else None
+    data = TrainingData(
+        problem.matrix, problem.target, problem.weight, problem.offset, numbers=numbers
+    )
     scores = Scores(data, problem.base(), 1)
     kind = SymmetricGrower if problem.params.grow_policy == "symmetric" else TreeGrower
     grower = kind(
         problem.matrix, problem.target, problem.weight, scores.raw, problem.objective,
-        problem.params, 1,
+        problem.params, 1, numbers=numbers,
     )  # fmt: skip
     trees, n_outputs = [], problem.objective.n_outputs
     with contextlib.closing(grower):
@@ -139,6 +145,7 @@ def part_of(problem, start, stop, chunk_rows, kind=MemoryStore) -> MemoryStore:
         None if problem.offset is None else problem.offset[:, start:stop],
         chunk_rows=chunk_rows,
         first_row=start,
+        numbers=None if problem.numbers is None else problem.numbers[start:stop],
     )
 
 
@@ -158,7 +165,11 @@ class StrictStore(MemoryStore):
             by_column[list(used)] = kept.matrix.by_column[list(used)]
             by_row = kept.matrix.by_row if uses.by_row else np.full_like(kept.matrix.by_row, 0xA5)
             matrix = replace(kept.matrix, by_row=by_row, by_column=by_column)
-            yield replace(kept, matrix=matrix, work=ChunkWork(**fields))
+            numbers = None
+            if kept.numbers is not None:
+                numbers = np.full_like(kept.numbers, np.nan)
+                numbers[:, list(uses.numbers)] = kept.numbers[:, list(uses.numbers)]
+            yield replace(kept, matrix=matrix, numbers=numbers, work=ChunkWork(**fields))
             for name in uses.writes:
                 getattr(kept.work, name)[:] = fields[name]
 
@@ -202,8 +213,10 @@ def assert_same(grown: list[Grown], expected: Grown, mode="data") -> None:
                 a, b = getattr(tree, name), getattr(other, name)
                 if a is None and b is None:  # vectors, of trees that have none
                     continue
-                assert a.dtype == b.dtype, name
-                assert a.tobytes() == b.tobytes(), f"{name} of tree {number}"
+                parts = zip(a, b, strict=True) if name == "slopes" else [(a, b)]
+                for of_a, of_b in parts:
+                    assert of_a.dtype == of_b.dtype, name
+                    assert of_a.tobytes() == of_b.tobytes(), f"{name} of tree {number}"
     raws = [rank.raw for rank in grown]
     whole = [np.concatenate(raws, axis=1)] if mode == "data" else raws
     for raw in whole:
@@ -246,6 +259,15 @@ OPTIONS = {
     "GOSS of all": {"sampling": "goss", "goss_top_rate": 0.6, "goss_other_rate": 0.4},
     "MVS": {"sampling": "mvs", "subsample": 0.4},
     "MVS first order": {"sampling": "mvs", "subsample": 0.3, "leaf_estimation": "gradient"},
+    "lines": {"linear_leaves": True, "linear_lambda": 0.1, "max_leaves": 5},
+    "lines of many leaves": {"linear_leaves": True, "max_leaves": 60, "min_samples_leaf": 1},
+    "lines, depthwise": {"linear_leaves": True, "grow_policy": "depthwise", "subsample": 0.6},
+    "lines of few columns": {
+        "linear_leaves": True,
+        "monotone_constraints": {"x0": 1, "x2": -1},
+        "max_delta_step": 0.5,
+    },
+    "lines by GOSS": {"linear_leaves": True, "sampling": "goss"},
 }
 LEVELS = {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 4}
 OPTIONS_OF_LEVELS = {
@@ -269,6 +291,7 @@ OPTIONS_OF_LEVELS = {
         }
     },
     "first order": {"leaf_estimation": "gradient"},
+    "lines": {"linear_leaves": True, "linear_lambda": 0.1},
 }
 
 
@@ -317,6 +340,8 @@ def test_trees_are_those_of_growth_in_memory(
         ("softmax", {"subsample": 0.5}),
         ("logistic", {**LEVELS, "max_depth": 6}),
         ("softmax", {**LEVELS, "subsample": 0.6, "colsample_bynode": 0.5}),
+        ("logistic", {"linear_leaves": True, "subsample": 0.6}),
+        ("softmax", {**LEVELS, "linear_leaves": True}),
     ],
 )
 def test_many_rows(loss, values, mode) -> None:
@@ -357,6 +382,23 @@ def test_a_real_table(shared_data, trees) -> None:
     for mode in ("data", "features"):
         ways = {"chunk_rows": 1000, "edges": [0, 3000, n_rows], "n_threads": 2, "mode": mode}
         assert_same_everywhere(problem, n_rounds=4, **ways)
+
+
+@pytest.mark.parametrize("edges", [[0, 900], [0, 500, 900], [0, 0, 300, 310, 900]])
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_lines_of_leaves_that_were_split_in_vain(monkeypatch, share, edges) -> None:
+    monkeypatch.setattr(chunk_tree, "_CHILD_SHARE", share)
+    problem = make_problem(900, linear_leaves=True, max_leaves=12)
+    ways = {"edges": edges, "chunk_rows": 130, "n_threads": 2, "kind": StrictStore}
+    grown = assert_same_everywhere(problem, **ways)[0]
+    assert (max(grown.splits) > 11) == (share < 1.0)
+    assert min(len(tree.slopes.slope) for tree in grown.trees) > 0
+
+
+def test_lines_need_the_values_of_rows() -> None:
+    problem = replace(make_problem(linear_leaves=True), numbers=None)
+    with pytest.raises(DataError, match=r"linear_leaves=True needs the values .* bins only"):
+        grow_in_chunks(problem)
 
 
 # -- passes ---------------------------------------------------------------------------

@@ -12,9 +12,10 @@ from hedgerow.boosting.external.external_sample import ExternalSample, ExternalS
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.data import bin_table, fit_bins
+from hedgerow.data import Table, bin_table, fit_bins
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
+from hedgerow.data.reading.numbers import floats_of
 from hedgerow.growing.limits.constraints import resolve_constraints
 
 
@@ -94,9 +95,13 @@ class TableData:
 def in_chunks(
     matrix: BinnedMatrix, sample: Sample, size: int, first_row: int = 0
 ) -> ExternalSample:
+    numbers = None
+    if isinstance(sample.table, Table):
+        numbers = floats_of(sample.table.values, sample.table.schema.kinds)
     store = MemoryStore(
-        matrix, sample.target, sample.weight, sample.offset, chunk_rows=size, first_row=first_row
-    )
+        matrix, sample.target, sample.weight, sample.offset, chunk_rows=size,
+        first_row=first_row, numbers=numbers,
+    )  # fmt: skip
     return ExternalSample(store, sample.offset is not None, sample.query)
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.external_sample import ExternalSample
@@ -28,6 +29,7 @@ from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.external.row_store import Chunk, Uses
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core.setup import loss_data_of
+from hedgerow.kernels.prediction.slopes import lines_at, writable_slopes
 from hedgerow.kernels.tables.keys import floats_of_keys, highest_key, keys_of_floats
 from hedgerow.metrics import Metric
 from hedgerow.model.forest import Forest
@@ -186,18 +188,39 @@ def record_of_loss(
 def scores_of(forest: Forest, sample: ExternalSample, n_threads: int) -> FloatArray:
     """Return the raw scores of the rows of this rank by a forest that was grown on their bins.
 
-    Every row of a bin takes the same path, so one value stands for the bin.
+    Every row of a bin takes the same path, so one value stands for the bin.  Lines are of the
+    numbers of the row.
     """
     predictor = Predictor(forest, sample.store.spec.schema.kinds)
     of_bins = values_of_bins(sample.store.spec)
     parts = [np.zeros((forest.n_outputs, 0))]
-    for chunk in sample.store.chunks(uses=_COLUMNS):
+    columns = [] if forest.slopes is None else np.unique(forest.slopes.column).tolist()
+    for chunk in sample.store.chunks(uses=_COLUMNS._replace(numbers=columns)):
         for start in range(0, chunk.n_rows, _BLOCK_ROWS):
             stop = min(start + _BLOCK_ROWS, chunk.n_rows)
             bins = chunk.matrix.by_column[:, start:stop]
             values = np.take_along_axis(of_bins, bins.astype(np.int64), axis=1).T
-            parts.append(predictor.raw_scores(values, n_threads))
+            if forest.slopes is None:
+                parts.append(predictor.raw_scores(values, n_threads))
+            else:
+                assert chunk.numbers is not None
+                numbers = np.ascontiguousarray(chunk.numbers[start:stop])
+                leaves = predictor.leaves(values, n_threads)
+                parts.append(_scores_of_lines(forest, leaves, numbers))
     return np.concatenate(parts, axis=1)
+
+
+def _scores_of_lines(
+    forest: Forest, leaves: npt.NDArray[np.int32], numbers: FloatArray
+) -> FloatArray:
+    """Return the raw scores of rows whose leaves are known, tree by tree as in prediction."""
+    raw = np.repeat(np.array(forest.base_score)[:, None], len(leaves), axis=1)
+    for number in range(forest.n_trees):
+        tree = forest.tree(number)
+        assert tree.slopes is not None
+        lines = (np.array(tree.value), writable_slopes(tree.slopes), numbers)
+        raw[number % forest.n_outputs] += lines_at(lines, leaves[:, number].astype(np.int64))
+    return raw
 
 
 def values_of_bins(spec: BinSpec) -> AnyArray:

@@ -10,12 +10,14 @@ import numpy.typing as npt
 from hedgerow.boosting.external.continued import scores_before
 from hedgerow.boosting.external.encoded import EncodedRows
 from hedgerow.boosting.external.file_rows import Rows
+from hedgerow.boosting.loop.slopes import numbers_for
 from hedgerow.data import Table
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.sources.binning import bin_rows_of
 from hedgerow.data.sparse import AnyTable
 from hedgerow.model.forest import Forest
+from hedgerow.params import BoostParams
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +33,8 @@ class RowBinning:
         Target statistics and crosses.
     weighted : bool
         Whether rows have weights other than 1.
+    params : BoostParams
+        Linear leaves need the values of the rows beside the bins.
     n_threads : int
     """
 
@@ -38,6 +42,7 @@ class RowBinning:
     first: Forest | None
     encoded: EncodedRows | None
     weighted: bool
+    params: BoostParams
     n_threads: int
 
     def append(
@@ -79,7 +84,9 @@ class RowBinning:
             else:
                 table = self.encoded.of_training(values, slice(number, number + len(own)))
             own = np.arange(len(own))
-        sink.append(bin_rows_of(table, own, self.spec, self.n_threads), target, weight, offset)
+        numbers = numbers_for(self.params, table, own)
+        matrix = bin_rows_of(table, own, self.spec, self.n_threads)
+        sink.append(matrix, target, weight, offset, numbers)
         return len(places)
 
 

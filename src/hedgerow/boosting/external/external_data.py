@@ -31,6 +31,7 @@ from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.loss_spec import LossSpec, needs_all_rows
+from hedgerow.boosting.loop.slopes import numbers_for
 from hedgerow.boosting.resume.checkpoint import Checkpoint, recording
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.resume.fingerprint import Fingerprint, fingerprint
@@ -345,7 +346,8 @@ def _validation(valid: Dataset | ExternalData, plan: StorePlan) -> ExternalSampl
             "or bundled columns) and that have no bin: with training rows in chunks use "
             "unknown_category='missing', or leave such rows out."
         )
-    store = MemoryStore(matrix, sample.target, sample.weight, offset)
+    numbers = numbers_for(plan.params, sample.table)
+    store = MemoryStore(matrix, sample.target, sample.weight, offset, numbers=numbers)
     known = offset is not None, sample.query, trained.first, trained.encoding
     return ExternalSamples(ExternalSample(store, *known))
 

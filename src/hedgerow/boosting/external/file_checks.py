@@ -8,20 +8,6 @@ from hedgerow.errors import AllRowsNeededError, DataError
 from hedgerow.params import BoostParams
 
 
-def check_values(params: BoostParams) -> None:
-    """Reject trees that need the values of all rows, not only their bins.
-
-    Raises
-    ------
-    AllRowsNeededError
-    """
-    if params.linear_leaves is True:
-        raise AllRowsNeededError(
-            "linear_leaves=True needs all rows in memory: give the rows as a table, or use "
-            "linear_leaves=False."
-        )
-
-
 def check_chunk_trees(params: BoostParams, several_targets: bool = False) -> None:
     """Reject trees that can only be grown if the bins of all rows are in memory.
 
@@ -73,7 +59,6 @@ def check_parts(data: object, params: BoostParams, several_targets: bool = False
     if further:
         named = ", ".join(f"{role} ({name!r})" for role, name in further.items())
         raise AllRowsNeededError(f"{named}: trees on rows in parts do not support this.")
-    check_values(params)
     check_device(params)
     if data is None:
         check_chunk_trees(params, several_targets)

@@ -228,7 +228,8 @@ class FileDataset(Dataset):
             spec, encoded, first_row = self._bins(plan, stack)
             give_back_memory()
             spec, first = bins_to_continue(spec, plan)
-            binning = RowBinning(spec, first, encoded, self._weighted, plan.n_threads)
+            params = plan.params
+            binning = RowBinning(spec, first, encoded, self._weighted, params, plan.n_threads)
             samples = self._binned(binning, plan, first_row)
         give_back_memory()
         return samples
@@ -417,9 +418,8 @@ class FileDataset(Dataset):
         encoded = None
         if trained.encoding is not None:
             encoded = EncodedRows(trained.encoding, None, plan.n_threads)
-        binning = RowBinning(
-            trained.store.spec, trained.first, encoded, self._weighted, plan.n_threads
-        )
+        spec, first, params = trained.store.spec, trained.first, plan.params
+        binning = RowBinning(spec, first, encoded, self._weighted, params, plan.n_threads)
         return self._binned(binning, plan, 0, is_strict=True)
 
     def _read_like(self, schema: Schema) -> None:

@@ -1,8 +1,8 @@
 """Fingerprint of a fit on rows in chunks; see :mod:`hedgerow.boosting.resume.fingerprint`.
 
-It covers the data of the fit: cuts, bins, targets, weights and offsets, in the order of
-the rows.  It depends neither on files and batches nor on the division into chunks (the memory
-limit).  It takes one pass over the chunks, while each tree takes several.
+It covers the data of the fit: cuts, bins, numbers of linear leaves, targets, weights and offsets,
+in the order of the rows.  It depends neither on files and batches nor on the division into chunks
+(the memory limit).  It takes one pass over the chunks, while each tree takes several.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _contents_of(sample: ExternalSample, suffix: str) -> dict[str, str]:
         known = found.setdefault(name, hashlib.blake2b(digest_size=_DIGEST_BYTES))
         known.update(_bytes_of(values))
 
-    for chunk in store.chunks(uses=_BINS):
+    for chunk in store.chunks(uses=_BINS._replace(numbers=range(n_features))):
         matrix, n_rows = chunk.matrix, chunk.n_rows
         width = matrix.by_row.shape[2]
         for tile, rows in enumerate(matrix.by_row):
@@ -70,6 +70,9 @@ def _contents_of(sample: ExternalSample, suffix: str) -> dict[str, str]:
         if chunk.offset is not None:
             for output, values in enumerate(chunk.offset):
                 add(f"offset {output}", values)
+        if chunk.numbers is not None:
+            for column, values in enumerate(chunk.numbers.T):
+                add(f"values {column}", values)
     if sample.query is not None:
         add("qid", first_seen(sample.query))
     joined: dict[str, list[str]] = {}

@@ -28,7 +28,7 @@ from hedgerow.boosting.external.all_rows import metrics_of_loss, record_of_loss
 from hedgerow.boosting.external.chunk_rows import ChunkRows
 from hedgerow.boosting.external.continued import resolved_to_continue
 from hedgerow.boosting.external.external_sample import ExternalSample
-from hedgerow.boosting.external.file_checks import check_chunk_trees, check_values
+from hedgerow.boosting.external.file_checks import check_chunk_trees
 from hedgerow.boosting.external.one_chunk import OneChunkRows, is_one_chunk
 from hedgerow.boosting.external.queries import metrics_of_all
 from hedgerow.boosting.loop.callbacks import (
@@ -244,7 +244,6 @@ def resolve_external(
 ) -> BoostParams:
     """Resolve the parameters of the rounds to grow; check that bins suffice for these trees."""
     params = resolved_to_continue(params, objective, train.schema, start)
-    check_values(params)
     if start is None:
         return params
     start.check(objective, params, train.schema)

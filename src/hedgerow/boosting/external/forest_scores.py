@@ -18,13 +18,11 @@ from hedgerow.boosting.external.scores import Tally
 from hedgerow.boosting.loop.scores import rows_left_out
 from hedgerow.comm.base import Communicator
 from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk, Uses
-from hedgerow.growing.core.tree import GrownTree, add_scores
+from hedgerow.growing.core.tree import GrownTree, add_tree, columns_of_lines
 from hedgerow.metrics import Metric
 from hedgerow.objectives import Objective
 from hedgerow.objectives.global_sums import AllRows, Batch
 from hedgerow.params import BoostParams
-
-_BINS_BY_ROW = Uses(by_row=True, columns=(), reads=(), writes=())
 
 
 class ForestLeftOut:
@@ -62,7 +60,9 @@ class ForestLeftOut:
         if n_rows == 0:
             return {}
         tally = Tally(metrics, objective, AllRows(self._targets, self._others), n_rows)
-        for chunk in self._store.chunks(uses=_BINS_BY_ROW):
+        columns = columns_of_lines(tree for tree, _ in self._trees)
+        uses = Uses(by_row=True, columns=(), reads=(), writes=(), numbers=columns)
+        for chunk in self._store.chunks(uses=uses):
             rows, raw = self._means(chunk)
             if len(rows) > 0:
                 weight = None if chunk.weight is None else chunk.weight[rows]
@@ -96,14 +96,15 @@ class ForestLeftOut:
         sums, n_outputs = np.zeros((len(self._base), chunk.n_rows)), len(self._base)
         for number, (tree, output) in enumerate(self._trees):
             outside = self._outside(chunk, number // n_outputs)
-            if len(outside) > 0:  # add_scores takes an empty array as all rows
-                add_scores(tree, chunk.matrix, outside, sums[output], self._n_threads)
+            if len(outside) > 0:  # add_tree takes an empty array as all rows
+                rows = chunk.matrix, chunk.numbers
+                add_tree(tree, rows, outside, sums, output, self._n_threads)
         counts = self._counts(chunk)
-        rows = np.flatnonzero(counts)
-        start = np.repeat(self._base[:, None], len(rows), axis=1)
+        left_out = np.flatnonzero(counts)
+        start = np.repeat(self._base[:, None], len(left_out), axis=1)
         if chunk.offset is not None:
-            start += chunk.offset[:, rows]
-        return rows, start + sums[:, rows] / counts[rows]
+            start += chunk.offset[:, left_out]
+        return left_out, start + sums[:, left_out] / counts[left_out]
 
 
 __all__ = ["ForestLeftOut"]

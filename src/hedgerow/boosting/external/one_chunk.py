@@ -45,7 +45,9 @@ class OneChunkRows(MemoryRows):
     ) -> None:
         (chunk,) = data.store.chunks()
         offset, start = (chunk.offset, None) if data.first is None else (None, chunk.offset)
-        rows = TrainingData(chunk.matrix, chunk.target, chunk.weight, offset, start=start)
+        rows = TrainingData(
+            chunk.matrix, chunk.target, chunk.weight, offset, start=start, numbers=chunk.numbers
+        )
         bound = objective
         if isinstance(objective, RankingLoss):
             queries = query_rows(data.query, len(chunk.target))

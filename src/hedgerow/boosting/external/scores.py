@@ -24,7 +24,7 @@ from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk, Uses
 from hedgerow.errors import ParameterError
-from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_scores, add_vectors
+from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_tree, columns_of_lines
 from hedgerow.kernels.primitives.exact_sum import ExactSum
 from hedgerow.metrics import METRICS, Metric, evaluate, not_nan
 from hedgerow.metrics.scores import Center
@@ -82,16 +82,16 @@ class ExternalScores:
         """Yield each chunk with its current raw scores; all chunks must be visited."""
         n_rounds = max(1, self._n_added // len(self._base))
         field = (self._field,)
-        uses = Uses(True, (), reads=field if self._is_started else (), writes=field)
+        columns = columns_of_lines(tree for tree, _ in self._waiting)
+        reads = field if self._is_started else ()
+        uses = Uses(True, (), reads=reads, writes=field, numbers=columns)
         for chunk in self._store.chunks(uses=uses):
             raw: FloatArray = getattr(chunk.work, self._field)
             if not self._is_started:
                 raw[:] = 0.0 if self._averages else self._start_of(chunk)
             for tree, output in self._waiting:
-                if tree.vectors is None:
-                    add_scores(tree, chunk.matrix, NO_ROWS, raw[output], self._n_threads)
-                else:
-                    add_vectors(tree, chunk.matrix, NO_ROWS, raw, self._n_threads)
+                rows = chunk.matrix, chunk.numbers
+                add_tree(tree, rows, NO_ROWS, raw, output, self._n_threads)
             yield chunk, (self._start_of(chunk) + raw / n_rounds if self._averages else raw)
         self._waiting.clear()
         self._is_started = True

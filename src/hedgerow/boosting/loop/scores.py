@@ -15,7 +15,7 @@ from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
 from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable
 from hedgerow.growing.core.sums_pool import SumsPool
-from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_lines, add_scores, add_vectors
+from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_tree
 from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.model.predict import Predictor
 
@@ -117,13 +117,8 @@ class Scores:
         tree, matrix, n_threads = tree.scaled(factor), self.data.matrix, self._n_threads
         if not isinstance(matrix, BinnedMatrix):
             self._walk(tree, rows, raw[output][None] if tree.vectors is None else raw)
-        elif tree.vectors is not None:
-            add_vectors(tree, matrix, rows, raw, n_threads)
-        elif tree.slopes is not None:
-            assert self.data.numbers is not None
-            add_lines(tree, matrix, self.data.numbers, rows, raw[output], n_threads)
         else:
-            add_scores(tree, matrix, rows, raw[output], n_threads)
+            add_tree(tree, (matrix, self.data.numbers), rows, raw, output, n_threads)
 
     def _walk(self, tree: GrownTree, rows: RowArray, scores: FloatArray) -> None:
         """Add to (n_outputs, n_rows) scores of these rows by traversal of the table's values."""

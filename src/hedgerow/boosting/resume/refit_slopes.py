@@ -7,17 +7,21 @@ import math
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.kernels.prediction.slopes import (
+from hedgerow.kernels.prediction.slope_fit import (
     ROWS_A_TERM,
-    TERMS,
     LeafRows,
     LeafTerms,
-    Slopes,
+    SlopeRules,
+    empty_sums,
     empty_terms,
     fit_terms,
+    system_space,
+)
+from hedgerow.kernels.prediction.slopes import (
+    TERMS,
+    Slopes,
     lines_at,
     part_of_slopes,
-    system_space,
     writable_slopes,
 )
 from hedgerow.params import BoostParams
@@ -67,12 +71,11 @@ class RefittedSlopes:
             order.astype(np.uint32), start, count, fixed, 1.0, 1.0, self._numbers, self._space
         )
         terms, none = _terms_of(part, count), np.zeros(0)
-        rate, penalty = float(params.learning_rate), float(params.linear_lambda)
-        system = system_space()
         free = np.zeros((2, 0))  # leaves of models with monotone constraints are not refitted
-        fit_terms(
-            data, terms, penalty, rate, self._longest, 0, len(count), none, free, system, none
-        )
+        rate, penalty = float(params.learning_rate), float(params.linear_lambda)
+        rules = SlopeRules(penalty, rate, self._longest, none, free)
+        sums, system = empty_sums(len(count)), system_space()
+        fit_terms(data, terms, rules, 0, len(count), sums, system, none)
         self._mix(part, terms)
         return lines_at((np.zeros(len(count)), part, self._numbers), leaf)
 

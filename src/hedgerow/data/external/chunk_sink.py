@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -105,9 +105,7 @@ class ChunkSink:
         self._records: list[ChunkRecord] = []
         self._buffer: _Buffer | None = None
         self._spent = False
-        self._plan_rows(
-            len(paths), weighted=False, n_offsets=0, n_targets=1
-        )  # check the limit before making files
+        self._plan_rows(len(paths), _Sizes())  # check the limit before making files
         self._folders: list[ScratchFolder] = []
         self._files: list[BlockFile] = []
         try:
@@ -125,6 +123,7 @@ class ChunkSink:
         target: FloatArray,
         weight: FloatArray | None = None,
         offset: FloatArray | None = None,
+        numbers: FloatArray | None = None,
     ) -> None:
         """Add the next rows.
 
@@ -138,6 +137,8 @@ class ChunkSink:
             In every batch or in none.
         offset : float64 (n_outputs, n_rows), optional
             In every batch or in none.
+        numbers : float64 (n_rows, n_features), optional
+            Values of the columns, for linear leaves: in every batch or in none.
 
         Raises
         ------
@@ -148,24 +149,21 @@ class ChunkSink:
         """
         if self._spent:
             raise StorageError("the sink is finished or closed and takes no more rows.")
-        given = Metadata(target, weight, offset)
-        n_offsets = 0 if offset is None else len(offset)
+        given = Metadata(target, weight, offset, numbers)
         self._check(matrix, given)
+        sizes = _Sizes.of(given)
         if self._buffer is None:
-            weighted, n_targets = weight is not None, given.n_targets
-            rows = self._plan_rows(len(self._files), weighted, n_offsets, n_targets)
-            self._buffer = _Buffer(
-                rows, self._n_columns, self._tile, weighted, n_offsets, n_targets
-            )
+            rows = self._plan_rows(len(self._files), sizes)
+            self._buffer = _Buffer(rows, self._n_columns, self._tile, sizes)
         buffer = self._buffer
-        if len(buffer.target) != given.n_targets:
+        if buffer.sizes.n_targets != sizes.n_targets:
             raise DataError(
-                f"a batch has {given.n_targets} targets and an earlier one {len(buffer.target)}: "
-                "give the same number with every batch."
+                f"a batch has {sizes.n_targets} targets and an earlier one "
+                f"{buffer.sizes.n_targets}: give the same number with every batch."
             )
-        if buffer.weighted != (weight is not None) or len(buffer.offset) != n_offsets:
+        if buffer.sizes != sizes:
             raise DataError(
-                "some batches come with weights or offsets and others without: "
+                "some batches come with weights, offsets or numbers and others without: "
                 "give them with every batch or with none."
             )
         try:
@@ -186,14 +184,14 @@ class ChunkSink:
             if self._buffer is not None and self._buffer.n_rows > 0:
                 self._write()
             files = StoreFiles(self._folders, self._files, self._folders[0].path / "manifest.json")
-            n_targets = 1 if self._buffer is None else len(self._buffer.target)
-            n_offsets = 0 if self._buffer is None else len(self._buffer.offset)
+            sizes = _Sizes() if self._buffer is None else self._buffer.sizes
             manifest = Manifest(
                 digest_of(self._spec),
                 self._n_columns,
                 self._tile,
-                n_targets,
-                n_offsets,
+                sizes.n_targets,
+                sizes.n_offsets,
+                sizes.n_numbers,
                 tuple(str(file.path) for file in self._files),
                 tuple(self._records),
             )
@@ -225,17 +223,17 @@ class ChunkSink:
     ) -> None:
         self.close()
 
-    def _plan_rows(self, n_stripes: int, weighted: bool, n_offsets: int, n_targets: int) -> int:
+    def _plan_rows(self, n_stripes: int, sizes: _Sizes) -> int:
         """Return the number of rows of a chunk."""
         n_tiles, _, width = self._tile
         shape = RowShape(
-            self._n_columns, n_tiles, width, weighted, n_offsets, *self._for_fit,
-            n_targets=n_targets,
+            self._n_columns, n_tiles, width, sizes.weighted, sizes.n_offsets, *self._for_fit,
+            n_targets=sizes.n_targets, n_numbers=sizes.n_numbers,
         )  # fmt: skip
         return divide_memory(self._limit, shape, n_stripes, self._requested_rows).chunk_rows
 
     def _check(self, matrix: BinnedMatrix, given: Metadata) -> None:
-        n_rows, (target, weight, offset) = matrix.n_rows, given
+        n_rows, (target, weight, offset, numbers) = matrix.n_rows, given
         if matrix.paired or len(matrix.by_column) != self._n_columns:
             raise DataError("the matrix of a batch must have both layouts, and must not be paired.")
         spec = matrix.spec
@@ -249,6 +247,9 @@ class ChunkSink:
                 raise DataError(f"{name} has shape {array.shape}; the batch has {n_rows} rows.")
         if offset is not None and (offset.ndim != 2 or offset.shape[1] != n_rows):
             raise DataError(f"offset has shape {offset.shape}; it must be (outputs, {n_rows}).")
+        if numbers is not None and numbers.shape != (n_rows, self._spec.n_features):
+            shape = (n_rows, self._spec.n_features)
+            raise DataError(f"numbers have shape {numbers.shape}; it must be {shape}.")
 
     def _write(self) -> None:
         """Write the rows in the buffer as a chunk."""
@@ -257,8 +258,9 @@ class ChunkSink:
         file, n_rows = self._files[stripe], buffer.n_rows
         file.skip_to(GRANULE)
         target = _append(file, buffer.target[:, :n_rows])
-        weight = _append(file, buffer.weight[:n_rows]) if buffer.weighted else None
+        weight = _append(file, buffer.weight[:n_rows]) if buffer.sizes.weighted else None
         offset = _append(file, buffer.offset[:, :n_rows]) if len(buffer.offset) else None
+        numbers = _append(file, buffer.numbers[:, :n_rows]) if len(buffer.numbers) else None
         by_row, by_column = buffer.bins()
         size = by_row.nbytes + by_column.nbytes
         rows: Block | None = None
@@ -273,9 +275,26 @@ class ChunkSink:
                 file.append(*encode_column(column[:n_rows], self._lz4)) for column in by_column
             )
         self._records.append(
-            ChunkRecord(n_rows, stripe, buffer.n_lost, target, weight, offset, rows, columns)
+            ChunkRecord(
+                n_rows, stripe, buffer.n_lost, target, weight, offset, numbers, rows, columns
+            )
         )
         buffer.n_rows = buffer.n_lost = 0
+
+
+class _Sizes(NamedTuple):
+    """What a batch has of each row beside its bins."""
+
+    weighted: bool = False
+    n_offsets: int = 0
+    n_targets: int = 1
+    n_numbers: int = 0
+
+    @classmethod
+    def of(cls, given: Metadata) -> _Sizes:
+        n_offsets = 0 if given.offset is None else len(given.offset)
+        n_numbers = 0 if given.numbers is None else given.numbers.shape[1]
+        return cls(given.weight is not None, n_offsets, given.n_targets, n_numbers)
 
 
 class _Buffer:
@@ -286,17 +305,16 @@ class _Buffer:
         capacity: int,
         n_columns: int,
         tile: tuple[int, int, int],
-        weighted: bool,
-        n_offsets: int,
-        n_targets: int,
+        sizes: _Sizes,
     ) -> None:
         self.capacity, self.n_rows, self.n_lost = capacity, 0, 0
-        self.weighted = weighted
+        self.sizes = sizes
         self._by_row = aligned_zeros((tile[0], capacity + PAD, tile[2]), np.uint8)
         self._by_column = aligned_zeros((n_columns, capacity + PAD), np.uint8)
-        self.target = np.zeros((n_targets, capacity))
-        self.weight = np.zeros(capacity if weighted else 0)
-        self.offset = np.zeros((n_offsets, capacity))
+        self.target = np.zeros((sizes.n_targets, capacity))
+        self.weight = np.zeros(capacity if sizes.weighted else 0)
+        self.offset = np.zeros((sizes.n_offsets, capacity))
+        self.numbers = np.zeros((sizes.n_numbers, capacity))
 
     def fill(self, matrix: BinnedMatrix, given: Metadata, start: int) -> int:
         """Copy rows from ``start`` on until the buffer is full; return the number of rows."""
@@ -309,6 +327,8 @@ class _Buffer:
             self.weight[to] = given.weight[source]
         if given.offset is not None:
             self.offset[:, to] = given.offset[:, source]
+        if given.numbers is not None:
+            self.numbers[:, to] = given.numbers[source].T
         self.n_rows += n_taken
         if start == 0:
             self.n_lost += matrix.n_lost  # only the total over all chunks matters

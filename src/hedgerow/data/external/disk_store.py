@@ -211,7 +211,7 @@ class DiskStore:
         weighted = any(record.weight is not None for record in self._records)
         shape = RowShape(
             manifest.n_columns, n_tiles, width, weighted, manifest.n_offsets, n_outputs,
-            keeps_probability, keeps_weights, manifest.n_targets, keeps_sums,
+            keeps_probability, keeps_weights, manifest.n_targets, keeps_sums, manifest.n_numbers,
         )  # fmt: skip
         sizes = [record.n_rows for record in self._records]
         plan = divide_memory(
@@ -325,10 +325,11 @@ class DiskStore:
         for number in numbers:
             n_rows = self.chunk_sizes[number]
             joined = JoinedRows(n_rows, self._manifest.n_columns, self._manifest.tile)
+            uses = ALL_BINS._replace(numbers=range(self._manifest.n_numbers))
             for part in range(len(self._records)):
-                loaded = self._load(part, ALL_BINS)
+                loaded = self._load(part, uses)
                 joined.add(loaded.matrix, loaded.metadata)
-                self._give_back(part, loaded, ALL_BINS)
+                self._give_back(part, loaded, uses)
             self._views, self._free = {}, []
             matrix, work = joined.matrix(self.spec, self._layout), self._work_shape.new(n_rows)
             yield _Loaded(matrix, joined.metadata, work, None, None, None)
@@ -365,6 +366,9 @@ class DiskStore:
         """Yield the offset and size of each part of a chunk that the pass uses."""
         start = record.target.offset
         yield start, record.metadata[-1].stop - start
+        if record.numbers is not None:
+            for j in uses.numbers:
+                yield record.numbers.offset + 8 * j * record.n_rows, 8 * record.n_rows
         if record.by_row is not None:
             if uses.by_row:
                 yield record.by_row.offset, record.by_row.size
@@ -377,11 +381,12 @@ class DiskStore:
         """Map a chunk."""
         record = self._records[number]
         file, start = self._files.blocks[record.file], record.target.offset
-        blocks = record.metadata if record.by_row is None else record.blocks
+        plain = [block for block in record.given if block is not None]
+        blocks = plain if record.by_row is None else record.blocks
         mapping = file.map(start, max(block.stop for block in blocks) - start)
         arrays = [
             None if block is None else _part(mapping, record, block).view(np.float64)
-            for block in (record.target, record.weight, record.offset)
+            for block in record.given
         ]
         matrix = None
         if record.by_row is not None:
@@ -412,7 +417,7 @@ class DiskStore:
 
     def _read_metadata(self, record: ChunkRecord, file: BlockFile) -> Metadata:
         arrays: list[FloatArray | None] = []
-        for block in (record.target, record.weight, record.offset):
+        for block in record.given:
             array = None
             if block is not None:
                 array = aligned_empty(block.size // 8, np.float64)
@@ -478,8 +483,10 @@ def _metadata_of(
     target: AnyArray | None,
     weight: AnyArray | None,
     offset: AnyArray | None,
+    numbers: AnyArray | None,
 ) -> Metadata:
     assert target is not None
     targets = target.reshape(-1, record.n_rows)
     kept = None if offset is None else offset.reshape(-1, record.n_rows)
-    return Metadata(targets[0] if len(targets) == 1 else targets.T, weight, kept)
+    values = None if numbers is None else numbers.reshape(-1, record.n_rows).T
+    return Metadata(targets[0] if len(targets) == 1 else targets.T, weight, kept, values)

@@ -31,6 +31,7 @@ class JoinedRows:
         self._target: FloatArray = np.empty(0)
         self._weight: FloatArray | None = None
         self._offset: FloatArray | None = None
+        self._numbers: FloatArray | None = None
 
     def add(self, matrix: BinnedMatrix, metadata: Metadata) -> None:
         """Append the rows of a chunk."""
@@ -50,6 +51,11 @@ class JoinedRows:
             if self._offset is None:
                 self._offset = np.empty((len(metadata.offset), self._n_rows))
             self._offset[:, rows] = metadata.offset
+        if metadata.numbers is not None:
+            if self._numbers is None:
+                shape = (self._n_rows, metadata.numbers.shape[1])
+                self._numbers = np.empty(shape, order="F")
+            self._numbers[rows] = metadata.numbers
         self._n_filled += n_rows
         self._n_lost += matrix.n_lost
 
@@ -59,8 +65,8 @@ class JoinedRows:
 
     @property
     def metadata(self) -> Metadata:
-        """Target, weight and offset of all rows."""
-        return Metadata(self._target, self._weight, self._offset)
+        """Target, weight, offset and numbers of all rows."""
+        return Metadata(self._target, self._weight, self._offset, self._numbers)
 
 
 __all__ = ["JoinedRows"]

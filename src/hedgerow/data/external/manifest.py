@@ -2,16 +2,17 @@
 
 ::
 
-    {"format": "hedgerow chunks", "version": 2, "spec": "<sha-256 of the bins>",
-     "n_columns": 28, "tile": [1, 28, 32], "n_targets": 1, "n_offsets": 0,
+    {"format": "hedgerow chunks", "version": 3, "spec": "<sha-256 of the bins>",
+     "n_columns": 28, "tile": [1, 28, 32], "n_targets": 1, "n_offsets": 0, "n_numbers": 0,
      "files": ["/.../blocks-0.bin"],
      "chunks": [{"rows": 65536, "file": 0, "lost": 0, "given": [[0, 524288, 0, 2774...]],
                  "by_row": [...] or null, "columns": [[...], ...]}, ...]}
 
-A block is ``[offset, size, codec, checksum]``.  ``given`` lists targets, weight (or null)
-and offset (or null); the block of targets holds all rows of the first target, then of the next.  A
-chunk has one block for each of the two layouts of bins, as in memory; or ``by_row`` is null and
-each column has its own encoded block.
+A block is ``[offset, size, codec, checksum]``.  ``given`` lists targets, weight (or null), offset
+(or null) and numbers (or null); the block of targets holds all rows of the first target, then of
+the next, and that of numbers all rows of the first column, then of the next.  A chunk has one block
+for each of the two layouts of bins, as in memory; or ``by_row`` is null and each column has its own
+encoded block.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from hedgerow.data.external.column_codec import CODECS, PACKED, RAW, packed_size
 from hedgerow.data.external.scratch import explained
 from hedgerow.errors import StorageError
 
-FORMAT, VERSION = "hedgerow chunks", 2
+FORMAT, VERSION = "hedgerow chunks", 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class ChunkRecord:
     n_lost : int
         As in :class:`hedgerow.data.binning.matrix.BinnedMatrix`.
     target : Block
-    weight, offset : Block or None
+    weight, offset, numbers : Block or None
     by_row : Block or None
         The layout by row; None if it is made from the columns.
     columns : tuple of Block
@@ -59,8 +60,14 @@ class ChunkRecord:
     target: Block
     weight: Block | None
     offset: Block | None
+    numbers: Block | None
     by_row: Block | None
     columns: tuple[Block, ...]
+
+    @property
+    def given(self) -> list[Block | None]:
+        """Blocks of target, weight, offset and numbers."""
+        return [self.target, self.weight, self.offset, self.numbers]
 
     @property
     def metadata(self) -> list[Block]:
@@ -71,8 +78,8 @@ class ChunkRecord:
     @property
     def blocks(self) -> list[Block]:
         """All blocks."""
-        rows = [] if self.by_row is None else [self.by_row]
-        return [*self.metadata, *rows, *self.columns]
+        some = [block for block in (self.numbers, self.by_row) if block is not None]
+        return [*self.metadata, *some, *self.columns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,7 @@ class Manifest:
     n_columns : int
     tile : tuple of int
         As returned by :func:`hedgerow.data.binning.matrix.tile_shape`.
-    n_targets, n_offsets : int
+    n_targets, n_offsets, n_numbers : int
         Numbers of a row.
     files : tuple of str
     chunks : tuple of ChunkRecord
@@ -97,6 +104,7 @@ class Manifest:
     tile: tuple[int, int, int]
     n_targets: int
     n_offsets: int
+    n_numbers: int
     files: tuple[str, ...]
     chunks: tuple[ChunkRecord, ...]
 
@@ -120,7 +128,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
             "rows": chunk.n_rows,
             "file": chunk.file,
             "lost": chunk.n_lost,
-            "given": [_listed(b) for b in (chunk.target, chunk.weight, chunk.offset)],
+            "given": [_listed(b) for b in chunk.given],
             "by_row": _listed(chunk.by_row),
             "columns": [_listed(block) for block in chunk.columns],
         }
@@ -134,6 +142,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
         "tile": manifest.tile,
         "n_targets": manifest.n_targets,
         "n_offsets": manifest.n_offsets,
+        "n_numbers": manifest.n_numbers,
         "files": manifest.files,
         "chunks": chunks,
     }
@@ -160,7 +169,7 @@ def read_manifest(path: Path) -> Manifest:
     except (ValueError, RecursionError):
         reader.refuse("it is not JSON")
     keys = {"format", "version", "spec", "n_columns", "tile", "files", "chunks"}
-    keys |= {"n_targets", "n_offsets"}
+    keys |= {"n_targets", "n_offsets", "n_numbers"}
     reader.check(isinstance(content, dict) and set(content) == keys, "its fields are others")
     reader.check(content["format"] == FORMAT, "it describes something else")
     reader.check(content["version"] == VERSION, f"version {content['version']!r} is not {VERSION}")
@@ -169,7 +178,7 @@ def read_manifest(path: Path) -> Manifest:
     tile = content["tile"]
     reader.check(_is_list(tile, int) and len(tile) == 3, "tile is not three numbers")
     n_columns = content["n_columns"]
-    given = content["n_targets"], content["n_offsets"]
+    given = content["n_targets"], content["n_offsets"], content["n_numbers"]
     reader.check(all(_is_count(n) for n in (n_columns, *given, *tile)), "a size is not a count")
     reader.check(given[0] > 0, "rows have no target")
     n_tiles, per_tile, width = tile
@@ -207,29 +216,34 @@ class _Reader:
 
     def chunk(
         self, chunk: dict[str, Any], n_columns: int, tile: tuple[int, int],
-        n_given: tuple[int, int], n_files: int,
+        n_given: tuple[int, int, int], n_files: int,
     ) -> ChunkRecord:  # fmt: skip
-        n_targets, n_offsets = n_given
+        n_targets, n_offsets, n_numbers = n_given
         keys = {"rows", "file", "lost", "given", "by_row", "columns"}
         self.check(set(chunk) == keys, "the fields of a chunk are others")
         n_rows, file, lost = chunk["rows"], chunk["file"], chunk["lost"]
         self.check(all(_is_count(n) for n in (n_rows, file, lost)), "a size is not a count")
         self.check(n_rows > 0 and file < n_files, "a chunk has no rows or no file")
         given, columns = chunk["given"], chunk["columns"]
-        self.check(_is_list(given, object) and len(given) == 3, "given is not three blocks")
+        self.check(_is_list(given, object) and len(given) == 4, "given is not four blocks")
         self.check(_is_list(columns, list), "columns is not a list of blocks")
         target = self.block(given[0], 8 * n_rows * n_targets)
-        weight = None if given[1] is None else self.block(given[1], 8 * n_rows)
-        offset = None if given[2] is None else self.block(given[2], 8 * n_rows * n_offsets)
+        sizes = (1, n_offsets, n_numbers)
+        weight, offset, numbers = (
+            None if numbered is None else self.block(numbered, 8 * n_rows * size)
+            for numbered, size in zip(given[1:], sizes, strict=True)
+        )
         self.check((offset is None) == (n_offsets == 0), "offsets are missing")
+        self.check((numbers is None) == (n_numbers == 0), "numbers are missing")
+        known = (n_rows, file, lost, target, weight, offset, numbers)
         if chunk["by_row"] is None:
             self.check(len(columns) == n_columns, "a column is missing")
             blocks = tuple(self.column(column, n_rows) for column in columns)
-            return ChunkRecord(n_rows, file, lost, target, weight, offset, None, blocks)
+            return ChunkRecord(*known, None, blocks)
         self.check(len(columns) == 1, "columns are in pieces")
         by_row = self.block(chunk["by_row"], (n_rows + PAD) * tile[0] * tile[1])
         by_column = self.block(columns[0], (n_rows + PAD) * n_columns)
-        return ChunkRecord(n_rows, file, lost, target, weight, offset, by_row, (by_column,))
+        return ChunkRecord(*known, by_row, (by_column,))
 
     def block(self, numbers: Any, size: int) -> Block:
         block = self._any_block(numbers)

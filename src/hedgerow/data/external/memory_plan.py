@@ -41,6 +41,10 @@ _AT_ONCE, _AT_ONCE_BY_OUTPUT = 96, 32
 in another order, derivatives of a loss, weights of a sample, losses for a metric, leaves of a line
 search; and for each output predictions and means of trees."""
 
+_FOR_LINES = 48
+"""Bytes a row of a chunk for the terms of its leaves, where leaves are linear: gradient, hessian
+and three terms, and the leaf."""
+
 _FOR_SLOTS = 0.75  # fraction of the limit, as long as chunks do not get too small
 _PAGES = 10 * 4096  # each array of a chunk may share a page with another
 
@@ -64,6 +68,8 @@ class RowShape:
     n_targets : int
     keeps_sums : bool
         Of trees.
+    n_numbers : int
+        Values of a row that are kept beside its bins, for linear leaves.
     """
 
     n_columns: int
@@ -76,6 +82,7 @@ class RowShape:
     keeps_weights: bool = False
     n_targets: int = 1
     keeps_sums: bool = False
+    n_numbers: int = 0
 
     @property
     def bin_bytes(self) -> int:
@@ -84,14 +91,17 @@ class RowShape:
 
     @property
     def metadata_bytes(self) -> int:
-        """Bytes of targets, weight and offset."""
-        return 8 * (self.n_targets + self.has_weight + self.n_offsets)
+        """Bytes of targets, weight, offset and numbers."""
+        return 8 * (self.n_targets + self.has_weight + self.n_offsets + self.n_numbers)
 
     @property
     def work_bytes(self) -> int:
-        """Bytes of the work: 8 a score, probability, sum, weight; 28 quantized, packed and rows."""
+        """Bytes of the work: 8 a score, probability, sum, weight; 28 quantized, packed and rows.
+
+        With what the terms of linear leaves take.
+        """
         scores = 8 * self.n_outputs * (1 + self.keeps_probability + self.keeps_sums)
-        return scores + 8 * self.keeps_weights + 28
+        return scores + 8 * self.keeps_weights + 28 + _FOR_LINES * (self.n_numbers > 0)
 
     def chunk_bytes(self, n_rows: int) -> int:
         """Return the bytes of a chunk with all its arrays."""

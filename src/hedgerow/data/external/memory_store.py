@@ -30,6 +30,8 @@ class MemoryStore:
         Rows of a chunk; by default all rows are in one chunk.
     first_row : int, default=0
         Number of rows of lower ranks.
+    numbers : float64 (n_rows, n_features), optional
+        Values of the columns, for linear leaves.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class MemoryStore:
         *,
         chunk_rows: int | None = None,
         first_row: int = 0,
+        numbers: FloatArray | None = None,
     ) -> None:
         self.spec = matrix.spec
         self.first_row = first_row
@@ -59,6 +62,7 @@ class MemoryStore:
                 np.asfortranarray(target[part]),
                 None if weight is None else np.ascontiguousarray(weight[part]),
                 None if offset is None else np.ascontiguousarray(offset[:, part]),
+                None if numbers is None else np.asfortranarray(numbers[part]),
                 WorkShape(0, False).new(0),
             )
             for number, part in enumerate(parts)

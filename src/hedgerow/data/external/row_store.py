@@ -54,6 +54,7 @@ class Metadata(NamedTuple):
     target: FloatArray
     weight: FloatArray | None
     offset: FloatArray | None
+    numbers: FloatArray | None = None
 
     @property
     def n_targets(self) -> int:
@@ -70,6 +71,7 @@ class Uses(NamedTuple):
     writes        fields of the work that it writes, and that are kept for the next pass.  A
                   field that is not read starts undefined, so all of it must be written
     packed_words  2 if all of ``work.packed`` is used, 1 if only its first ``n_rows`` numbers
+    numbers       columns of the chunk's ``numbers`` that it reads
 
     Everything else is undefined in the pass, except target, weight and offset.
     """
@@ -79,6 +81,7 @@ class Uses(NamedTuple):
     reads: Collection[str] = ChunkWork._fields
     writes: Collection[str] = ChunkWork._fields
     packed_words: int = 2
+    numbers: Sequence[int] = ()
 
 
 EVERYTHING = Uses()
@@ -103,6 +106,8 @@ class Chunk:
     target : float64 (n_rows,), or (n_rows, n_targets) in Fortran order
     weight : float64 (n_rows,), or None
     offset : float64 (n_outputs, n_rows), or None
+    numbers : float64 (n_rows, n_features) in Fortran order, or None
+        Values of the columns, for linear leaves.
     work : ChunkWork
         Working arrays, whose contents are kept for the next pass.
     """
@@ -113,6 +118,7 @@ class Chunk:
     target: FloatArray
     weight: FloatArray | None
     offset: FloatArray | None
+    numbers: FloatArray | None
     work: ChunkWork
 
     @property

@@ -8,6 +8,7 @@
     splits      a pass    best splits in the blocks
     measured    a level   what the split of a symmetric tree sends left
     sums        a tree    exact sums of the leaves
+    turns       a tree    sums of linear leaves, which go from rank to rank
 
 With the features divided, every rank has all rows: there is nothing to add up, and only
 ``greet``, ``splits`` and ``measured`` are called.
@@ -15,11 +16,12 @@ With the features divided, every rank has all rows: there is nothing to add up, 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.comm.base import Communicator
 from hedgerow.errors import CommunicationError
 
@@ -93,6 +95,44 @@ class Exchange:
         if not self.adds:
             return local
         return np.asarray(self._gather(local.reshape(-1), "sums").sum(axis=0).reshape(local.shape))
+
+    @property
+    def n_turns(self) -> int:
+        """Number of ranks that visit their rows in turn."""
+        return self.size if self.adds else 1
+
+    def take_turns(
+        self, groups: Sequence[IntArray], sums: FloatArray, visit: Callable[[int], None]
+    ) -> None:
+        """Let the ranks add their rows to the sums of each group, in the order of the ranks.
+
+        Parameters
+        ----------
+        groups : sequence of int64
+            Rows of ``sums``, the same on all ranks.
+        sums : float64 (n, n_sums)
+            At the end those of all ranks.
+        visit : callable
+            ``visit(number)`` adds the rows of this rank to the sums of a group.
+        """
+        rank, last = (self.rank, self.size - 1) if self.adds else (0, 0)
+        for step in range(len(groups) + last):
+            own = step - rank
+            if 0 <= own < len(groups):
+                visit(own)
+            if not self.adds:
+                continue
+            # Every rank sends a group, some of them one of no account: all have the same length.
+            most = max(map(len, groups))
+            message = np.zeros((most, sums.shape[1]))
+            if 0 <= own < len(groups):
+                message[: len(groups[own])] = sums[groups[own]]
+            parts = self._gather(message.view(np.int64).reshape(-1), "sums of linear leaves")
+            found = parts.view(np.float64).reshape(self.size, most, -1)
+            for sender in {rank - 1, last}:
+                number = step - sender
+                if sender >= 0 and 0 <= number < len(groups):
+                    sums[groups[number]] = found[sender, : len(groups[number])]
 
     def _gather(self, local: IntArray, what: str) -> IntArray:
         if self.size == 1:

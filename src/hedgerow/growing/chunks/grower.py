@@ -45,15 +45,19 @@ from hedgerow.growing.chunks.scores import (
     Walk,
     added_of,
     apply_change,
+    columns_read,
+    rows_of_nodes,
     rows_outside,
 )
 from hedgerow.growing.chunks.setup import Traffic, check, greet, sizes_for
+from hedgerow.growing.chunks.slopes import ChunkSlopes
 from hedgerow.growing.chunks.stages import SUMS, Building
 from hedgerow.growing.chunks.team import ChunkTeam, Lead
 from hedgerow.growing.chunks.tree import ChunkTree
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.gradients import BLOCK
 from hedgerow.growing.core.setup import has_constant_hessian, most_leaves, settings_of
+from hedgerow.growing.core.slopes import LineLimits, unit_sizes
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, make_sampler, weighs_sample
 from hedgerow.objectives.base import Objective
@@ -153,6 +157,12 @@ class ChunkGrower:
         self._sampler = make_sampler(params, 0, n_threads, packs=True)
         self._by_gradient = follows_gradients(params)
         self._changes: list[Change] = []
+        self._slopes: ChunkSlopes | None = None
+        if params.linear_leaves:
+            limits = LineLimits.of(spec, params, objective)
+            rows_of, chunks_of = self._rows_in_order, self._chunks_of_leaves
+            found = (store, limits, self._exchange, n_threads, rows_of, chunks_of)
+            self._slopes = ChunkSlopes(*found)
         self._n_passes = 0
         self.traffic: list[Traffic] = []
 
@@ -181,8 +191,10 @@ class ChunkGrower:
             self._split(parents, is_full)
             traffic.splits += len(parents)
         grown = self._tree.finish(self._leaf_sums() if self._tree.is_rounded else None)
+        grown = self._with_slopes(grown)
         if self._adds_scores:
-            self._changes.append(Leaves(grown, output, self._nodes.found_leaves))
+            added: Change = Leaves(grown, output, self._nodes.found_leaves)
+            self._changes.append(Walk(grown, output) if grown.slopes is not None else added)
         traffic.passes = self._n_passes - passes_before
         traffic.wasted_rows = self._nodes.n_rows_split_unused()
         traffic.sent = self._exchange.sent - sent_before
@@ -212,6 +224,7 @@ class ChunkGrower:
             columns=(),
             reads=("raw", "rows"),
             writes=("raw",) if self._changes else (),
+            numbers=columns_read(self._changes),
         )
 
         def update(chunk: Chunk, lead: Lead) -> None:
@@ -238,17 +251,35 @@ class ChunkGrower:
         As :func:`hedgerow.growing.core.setup.segments_of`, but leaves without a row in the
         chunk are there too, with two equal starts.
         """
-        first = chunk.number * self._team.n_threads
-        segments = self._segments[self._nodes.found_leaves, first : first + self._team.n_threads]
-        sizes = segments[:, :, 1].sum(axis=1)
-        starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        ids = chunk.work.rows
-        parts = [ids[start : start + count] for start, count in segments.reshape(-1, 2)]
-        return np.concatenate(parts), self._nodes.leaves, starts
+        found, n_pieces = self._nodes.found_leaves, self._team.n_threads
+        rows, starts = rows_of_nodes(chunk, self._segments, found, n_pieces)
+        return rows, self._nodes.leaves, starts
 
     def close(self) -> None:
         """End the helpers; the grower must not be used afterwards.  The store stays open."""
         self._team.close()
+
+    # -- linear leaves ------------------------------------------------------------------
+
+    def _with_slopes(self, tree: GrownTree) -> GrownTree:
+        """The last tree, with leaves that are lines if these are asked for."""
+        if self._slopes is None:
+            return tree
+        nodes = self._nodes
+        rate, constant = nodes.settings.learning_rate, int(nodes.settings.constant_hessian)
+        units, constraints = unit_sizes(nodes.scalars, constant), nodes.constraints_of(nodes.found)
+        return tree.with_slopes(
+            self._slopes.slopes(self._tree.table, tree.value, rate, units, constraints)
+        )
+
+    def _rows_in_order(self, chunk: Chunk, leaves: IntArray) -> tuple[RowArray, IntArray]:
+        """Ascending rows of some leaves of the last tree in a chunk, and where each leaf starts."""
+        found = self._nodes.found[leaves]
+        rows, starts = rows_of_nodes(chunk, self._segments, found, self._team.n_threads)
+        # A split in vain has put the rows of a leaf in another order.
+        for k in np.flatnonzero(self._nodes.table[found, layout.NODE_LEFT]):
+            rows[starts[k] : starts[k + 1]].sort()
+        return rows, starts
 
     # -- chunks -------------------------------------------------------------------------
 
@@ -389,7 +420,7 @@ class ChunkGrower:
             writes.add("raw")
         if is_softmax:
             (writes if first else reads).add("probability")
-        return Uses(True, (), reads, writes, self._tree.packed_words)
+        return Uses(True, (), reads, writes, self._tree.packed_words, columns_read(changes))
 
     def _plan(
         self, parents: IntArray | None = None, building: Building | None = None
@@ -427,6 +458,10 @@ class ChunkGrower:
         in_chunk = in_piece.reshape(-1, self._team.n_threads).any(axis=1)
         numbers: list[int] = np.flatnonzero(in_chunk).tolist()
         return numbers
+
+    def _chunks_of_leaves(self, leaves: IntArray) -> list[int]:
+        """The same for leaves of the last tree."""
+        return self._chunks_with(self._nodes.found[leaves])
 
     def _make_room(self, parents: IntArray) -> None:
         """Segments for all nodes that have been made, empty for the children of ``parents``."""

@@ -11,7 +11,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.data.external.row_store import Chunk
 from hedgerow.growing.chunks.passes import ADD_VALUES
 from hedgerow.growing.chunks.team import Lead
-from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_scores
+from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_tree, columns_of_lines
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +45,21 @@ class Leaves:
 Change: TypeAlias = Base | Walk | Leaves
 
 
+def rows_of_nodes(
+    chunk: Chunk, segments: np.ndarray, nodes: IntArray, n_pieces: int
+) -> tuple[RowArray, IntArray]:
+    """Places of the rows of some nodes in a chunk, node by node, and where those of each start.
+
+    ``segments`` are those of all chunks.  The second is int64 (len(nodes) + 1,).
+    """
+    first = chunk.number * n_pieces
+    own = segments[nodes, first : first + n_pieces]
+    starts = np.concatenate(([0], np.cumsum(own[:, :, 1].sum(axis=1)))).astype(np.int64)
+    ids = chunk.work.rows
+    parts = [ids[start : start + count] for start, count in own.reshape(-1, 2)]
+    return np.concatenate([ids[:0], *parts]), starts
+
+
 def rows_outside(chunk: Chunk, segments: np.ndarray, n_pieces: int) -> RowArray:
     """Places of the rows that are in no node; ``segments`` are those of all chunks."""
     first = chunk.number * n_pieces
@@ -62,14 +77,19 @@ def apply_change(
         if chunk.offset is not None:
             raw += chunk.offset
         return
-    tree, scores = change.tree, raw[change.output]
+    rows = chunk.matrix, chunk.numbers
     if isinstance(change, Walk):
-        add_scores(tree, chunk.matrix, NO_ROWS, scores, n_threads)
+        add_tree(change.tree, rows, NO_ROWS, raw, change.output, n_threads)
         return
     lead(ADD_VALUES)
     outside = rows_outside(chunk, segments, n_threads)
     if len(outside) > 0:
-        add_scores(tree, chunk.matrix, outside, scores, n_threads)
+        add_tree(change.tree, rows, outside, raw, change.output, n_threads)
+
+
+def columns_read(changes: list[Change]) -> list[int]:
+    """The columns whose numbers the changes read."""
+    return columns_of_lines(change.tree for change in changes if not isinstance(change, Base))
 
 
 def added_of(changes: list[Change]) -> Leaves | None:

@@ -47,6 +47,8 @@ class ChunkTree:
     nodes : SpeculativeTree
     columns : Columns
         Those that the tree may use.
+    table : int64 (n_nodes, NODE_FIELDS)
+        Nodes of the last finished tree.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class ChunkTree:
         # For the search of histograms: there are no rows.
         self._bins = Bins(nothing.reshape(-1), nothing, 0, 0, per_tile, n_bins, spec.stride)
         self._message = np.empty(0, dtype=np.int64)
+        self.table: IntArray = np.zeros((0, layout.NODE_FIELDS), dtype=np.int64)
 
     @property
     def is_rounded(self) -> bool:
@@ -256,6 +259,7 @@ class ChunkTree:
         ``leaf_sums`` are the exact ones, int64 (n_leaves, 2); None: histograms have them.
         """
         tree = self.nodes.finish(leaf_sums)
+        self.table = tree.table
         n_nodes = len(tree.table)
         feature = features_of(tree, n_nodes)
         bins = np.where(feature >= 0, tree.table[:, layout.NODE_BIN], 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 import numpy as np
@@ -23,7 +22,7 @@ from hedgerow.growing.core.setup import (
     replace_columns,
     start_state,
 )
-from hedgerow.growing.core.slopes import SlopeFinder
+from hedgerow.growing.core.slopes import LineLimits, SlopeFinder
 from hedgerow.growing.core.sums_pool import SumsPool, make_histogram_sums
 from hedgerow.growing.core.tree import GrownTree, Nodes, TreeOfTable
 from hedgerow.growing.sampling.goss import make_sampler
@@ -36,7 +35,7 @@ from hedgerow.kernels.splits.category_split import (
     CategoryRules,
 )
 from hedgerow.kernels.tables.keys import keys_of_floats
-from hedgerow.objectives.base import Objective, longest_line
+from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams
 
 _PADDING = 64
@@ -94,11 +93,8 @@ class TreeGrower(CompiledGrower):
         self._adds_lines = adds_scores
         self._slopes: SlopeFinder | None = None
         if numbers is not None:
-            ordered = np.array(params.monotone_constraints or (0,) * matrix.n_features) != 0
-            usable = ~matrix.spec.is_category & ~ordered
-            longest = (longest_line(objective), params.max_delta_step or math.inf)
-            penalty = params.linear_lambda
-            self._slopes = SlopeFinder(numbers, usable, penalty, longest, n_threads)
+            limits = LineLimits.of(matrix.spec, params, objective)
+            self._slopes = SlopeFinder(numbers, limits, n_threads)
         fit = Fit(target, weight, raw, objective, params, n_threads)
         # Values of leaves that have slopes are added with these.
         super().__init__(fit, adds_scores and numbers is None)

@@ -1,12 +1,16 @@
-"""Finds the slopes of the leaves of a grown tree (:mod:`hedgerow.kernels.prediction.slopes`)."""
+"""Finds the slopes of the leaves of a grown tree (:mod:`hedgerow.kernels.prediction.slope_fit`)."""
 
 from __future__ import annotations
+
+import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.data.binning.bins import BinSpec
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.gradients import QUANTIZED_BITS
 from hedgerow.growing.core.state import (
@@ -16,18 +20,21 @@ from hedgerow.growing.core.state import (
     NODE_RIGHT,
     NODE_START,
 )
-from hedgerow.kernels.prediction.slopes import (
+from hedgerow.kernels.prediction.slope_fit import (
     ROWS_A_TERM,
-    TERMS,
     LeafRows,
     LeafTerms,
-    Slopes,
+    SlopeRules,
+    empty_sums,
     empty_terms,
     fit_terms,
     slopes_of,
     system_space,
 )
-from hedgerow.kernels.splits.monotone import HIGH, LOW
+from hedgerow.kernels.prediction.slopes import TERMS, Slopes
+from hedgerow.kernels.splits.monotone import HIGH, LOW, Constraints
+from hedgerow.objectives.base import Objective, longest_line
+from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks
 
 _ROWS_PER_THREAD = 20_000
@@ -84,6 +91,40 @@ def choose_columns(
         terms.count[node] = count
 
 
+class LineLimits(NamedTuple):
+    """What the lines of the leaves of a fit may be.
+
+    Attributes
+    ----------
+    usable : uint8, one per feature
+        Whether leaves may have a slope in it: a column of numbers, which no monotone constraint
+        orders.
+    penalty : float
+        ``linear_lambda``.
+    longest : two floats
+        See :class:`hedgerow.kernels.prediction.slope_fit.SlopeRules`.
+    """
+
+    usable: npt.NDArray[np.uint8]
+    penalty: float
+    longest: tuple[float, float]
+
+    @classmethod
+    def of(cls, spec: BinSpec, params: BoostParams, objective: Objective) -> LineLimits:
+        """Return the limits of resolved parameters."""
+        ordered = np.array(params.monotone_constraints or (0,) * spec.n_features) != 0
+        return cls(
+            (~spec.is_category & ~ordered).astype(np.uint8),
+            float(params.linear_lambda),
+            (longest_line(objective), params.max_delta_step or math.inf),
+        )
+
+    def rules(self, rate: float, values: FloatArray, constraints: Constraints | None) -> SlopeRules:
+        """Return the rules for a tree with these values, grown at this learning rate."""
+        room = _room_of(rate, values, constraints)
+        return SlopeRules(self.penalty, float(rate), self.longest, values, room)
+
+
 class SlopeFinder:
     """Finds the slopes of one tree after the other.
 
@@ -91,29 +132,13 @@ class SlopeFinder:
     ----------
     numbers : float64 (n_rows, n_features), column by column
         Values of the rows that trees are grown on; read only.
-    usable : bool, one per feature
-        Whether leaves may have a slope in it: a column of numbers, which no monotone constraint
-        orders.
-    penalty : float
-        ``linear_lambda``.
-    longest : two floats
-        See :func:`hedgerow.kernels.prediction.slopes.fit_terms`.
+    limits : LineLimits
     n_threads : int
     """
 
-    def __init__(
-        self,
-        numbers: FloatArray,
-        usable: npt.NDArray[np.bool_],
-        penalty: float,
-        longest: tuple[float, float],
-        n_threads: int,
-    ) -> None:
-        self._numbers = numbers
+    def __init__(self, numbers: FloatArray, limits: LineLimits, n_threads: int) -> None:
+        self._numbers, self._limits, self._n_threads = numbers, limits, n_threads
         self._space = np.empty((2 + TERMS, len(numbers)))
-        self._usable = usable.astype(np.uint8)
-        self._penalty, self._longest = float(penalty), longest
-        self._n_threads = n_threads
 
     def slopes(self, state: layout.State, scores: FloatArray) -> Slopes:
         """The slopes of the last tree that was grown with ``state``.
@@ -126,39 +151,48 @@ class SlopeFinder:
             empty: they are left to the caller.
         """
         n_nodes = int(state.scalars[layout.IS_N_NODES])
-        terms, start = empty_terms(n_nodes), np.zeros((2, n_nodes), dtype=np.int64)
-        parent = np.zeros(n_nodes, dtype=np.uint64)
-        choose_columns(state.tree.table, n_nodes, self._usable, parent, start, terms)
-        rows, (first_row, count) = state.rows, start
-        g_unit, h_unit = _units_of(state)
+        terms, (first_row, count) = terms_of_tree(state.tree.table, n_nodes, self._limits.usable)
+        units = unit_sizes(state.scalars, int(state.settings.constant_hessian))
+        rows = state.rows
         data = LeafRows(
-            rows.rows, first_row, count, rows.quantized, g_unit, h_unit, self._numbers, self._space
+            rows.rows, first_row, count, rows.quantized, *units, self._numbers, self._space
         )
         values = state.tree.numbers[:n_nodes, layout.NUMBER_VALUE].copy()
-        room = _room_of(state, values)
-        rate, n_rows = float(state.settings.learning_rate), int(state.scalars[layout.IS_N_ROWS])
+        rate = float(state.settings.learning_rate)
+        rules = self._limits.rules(rate, values, state.options.constraints)
+        sums, n_rows = empty_sums(n_nodes), int(state.scalars[layout.IS_N_ROWS])
 
         def fit(first: int, stop: int) -> None:
-            system = system_space()
-            fit_terms(
-                data, terms, self._penalty, rate, self._longest, first, stop, values, room, system,
-                scores,
-            )  # fmt: skip
+            fit_terms(data, terms, rules, first, stop, sums, system_space(), scores)
 
-        fewest = 1 + n_nodes * _ROWS_PER_THREAD // max(1, n_rows)
-        run_blocks(fit, n_nodes, self._n_threads, fewest)
+        run_blocks(fit, n_nodes, self._n_threads, fewest_nodes(n_nodes, n_rows))
         return slopes_of(terms)
 
 
-def _room_of(state: layout.State, values: FloatArray) -> FloatArray:
+def terms_of_tree(
+    table: IntArray, n_nodes: int, usable: npt.NDArray[np.uint8]
+) -> tuple[LeafTerms, IntArray]:
+    """Return the terms of all nodes with their columns, and where the rows of each leaf are.
+
+    The second is int64 (2, n_nodes): as ``start`` of :func:`choose_columns`.
+    """
+    terms, start = empty_terms(n_nodes), np.zeros((2, n_nodes), dtype=np.int64)
+    choose_columns(table, n_nodes, usable, np.zeros(n_nodes, dtype=np.uint64), start, terms)
+    return terms, start
+
+
+def fewest_nodes(n_nodes: int, n_rows: int) -> int:
+    """Return the number of nodes with enough rows for a thread."""
+    return 1 + n_nodes * _ROWS_PER_THREAD // max(1, n_rows)
+
+
+def _room_of(rate: float, values: FloatArray, constraints: Constraints | None) -> FloatArray:
     """Return what the terms of each node may add, so that nodes keep to their bounds.
 
     Bounds keep the leaves on one side of a monotone split below those on the other.
     """
-    constraints = state.options.constraints
     if constraints is None or not constraints.sign.any():
         return np.zeros((2, 0))
-    rate = float(state.settings.learning_rate)
     ends = rate * constraints.bounds[: len(values), LOW : HIGH + 1].T
     # The sum of value and terms must not be rounded beyond a bound, not even if DART scales both.
     rounding = _ROUNDING * (np.abs(values) + np.where(np.isfinite(ends), np.abs(ends), 0.0))
@@ -170,10 +204,9 @@ def _room_of(state: layout.State, values: FloatArray) -> FloatArray:
     )
 
 
-def _units_of(state: layout.State) -> tuple[float, float]:
+def unit_sizes(scalars: IntArray, constant_hessian: int) -> tuple[float, float]:
     """What one counts for in the fixed g and h of the last tree."""
-    scalars = state.scalars
     scale = float(scalars[layout.IS_UNIT_SCALE : layout.IS_UNIT_SCALE + 1].view(np.float64)[0])
     g_unit = 2.0 ** float(scalars[layout.IS_G_EXPONENT] - QUANTIZED_BITS)
     h_unit = 2.0 ** float(scalars[layout.IS_H_EXPONENT] - QUANTIZED_BITS)
-    return scale * g_unit, scale * (1.0 if state.settings.constant_hessian == 1 else h_unit)
+    return scale * g_unit, scale * (1.0 if constant_hessian == 1 else h_unit)

@@ -7,7 +7,8 @@ know how it was grown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -275,6 +276,43 @@ def add_lines(
         n_threads,
         _ROWS_PER_WALK,
     )
+
+
+def add_tree(
+    tree: GrownTree,
+    rows: tuple[BinnedMatrix, FloatArray | None],
+    chosen: RowArray,
+    raw: FloatArray,
+    output: int,
+    n_threads: int,
+) -> None:
+    """Add any tree that ``output`` has grown to raw scores (n_outputs, n_rows).
+
+    Parameters
+    ----------
+    tree : GrownTree
+        One with vectors is added to all outputs.
+    rows : BinnedMatrix and float64 (n_rows, n_features)
+        Bins and numbers of the rows; these may be None if no leaf is a line.
+    chosen : uint32
+        Which of the rows; all, if there are none.
+    raw : float64 (n_outputs, n_rows)
+    output, n_threads : int
+    """
+    matrix, numbers = rows
+    if tree.vectors is not None:
+        add_vectors(tree, matrix, chosen, raw, n_threads)
+    elif tree.slopes is not None:
+        assert numbers is not None
+        add_lines(tree, matrix, numbers, chosen, raw[output], n_threads)
+    else:
+        add_scores(tree, matrix, chosen, raw[output], n_threads)
+
+
+def columns_of_lines(trees: Iterable[GrownTree]) -> list[int]:
+    """Return the columns whose numbers the leaves of some trees read, ascending."""
+    read = (tree.slopes.column.tolist() for tree in trees if tree.slopes is not None)
+    return sorted(set(itertools.chain.from_iterable(read)))
 
 
 NO_ROWS: RowArray = np.zeros(0, dtype=np.uint32)

@@ -35,6 +35,7 @@ from hedgerow.growing.core.setup import (
     tree_arrays,
 )
 from hedgerow.growing.speculative.order import Order
+from hedgerow.kernels.splits.monotone import Constraints
 from hedgerow.kernels.splits.split import SplitRules
 from hedgerow.params import BoostParams
 
@@ -192,6 +193,11 @@ class SpeculativeTree:
         split = table[:, layout.NODE_LEFT] > 0
         return int(table[split, layout.NODE_COUNT].sum() - table[taken, layout.NODE_COUNT].sum())
 
+    def constraints_of(self, found: IntArray) -> Constraints:
+        """Constraints with the bounds of some nodes, by their found numbers."""
+        constraints = self.options.constraints
+        return constraints._replace(bounds=constraints.bounds[found])
+
     def finish(self, leaf_sums: IntArray | None = None) -> layout.Tree:
         """Return the nodes that the tree takes, numbered as in growth in memory, with values.
 
@@ -206,8 +212,7 @@ class SpeculativeTree:
         sums = table[:, [layout.NODE_G, layout.NODE_H]].T[None].copy()
         if leaf_sums is not None:
             sums[0][:, left == 0] = leaf_sums.T
-        constraints = self.options.constraints
-        constraints = constraints._replace(bounds=constraints.bounds[found])
+        constraints = self.constraints_of(found)
         scalars = self.scalars.copy()
         scalars[layout.IS_N_NODES] = len(found)
         options = self.options._replace(constraints=constraints)

@@ -1,0 +1,173 @@
+"""Finds the slopes of the leaves of a tree that was grown over chunks.
+
+The sums of a leaf are floats, added in the order of its rows, as those of
+:class:`hedgerow.growing.core.slopes.SlopeFinder`.  Each stage
+(:mod:`hedgerow.kernels.prediction.slope_fit`) is a pass over the chunks that goes on from the sums
+of the chunk before.  Ranks take turns: each goes on from the sums of the rank before it.  They do
+not wait for each other, because the leaves are divided into groups, as many as ranks::
+
+    step      0          1          2          3          4
+    rank 0    group 0    group 1    group 2
+    rank 1               group 0    group 1    group 2
+    rank 2                          group 0    group 1    group 2
+
+After the step in which the last rank has a group, all ranks have its sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray, RowArray
+from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk, RowStore, Uses
+from hedgerow.errors import DataError
+from hedgerow.growing.chunks.exchange import Exchange
+from hedgerow.growing.core.slopes import LineLimits, fewest_nodes, terms_of_tree
+from hedgerow.kernels.prediction.slope_fit import (
+    STAGES,
+    SUMS,
+    LeafRows,
+    LeafTerms,
+    SlopeRules,
+    add_part,
+    empty_sums,
+    end_stage,
+    slopes_of,
+    system_space,
+)
+from hedgerow.kernels.prediction.slopes import TERMS, Slopes
+from hedgerow.kernels.splits.monotone import Constraints
+from hedgerow.threads import run_blocks
+
+RowsOf = Callable[[Chunk, IntArray], "tuple[RowArray, IntArray]"]
+"""``rows_of(chunk, leaves)``: the rows of some leaves in a chunk, leaf by leaf and ascending, and
+int64 (n_leaves + 1,): where those of each leaf start."""
+
+
+class ChunkSlopes:
+    """Finds the slopes of one tree after the other.
+
+    Parameters
+    ----------
+    store : RowStore
+        With numbers.
+    limits : LineLimits
+    exchange : Exchange
+    n_threads : int
+    rows_of : callable
+        See ``RowsOf``; leaves are those of the last tree.
+    chunks_of : callable
+        Returns the numbers of the chunks that have rows of some leaves of the last tree.
+
+    Raises
+    ------
+    DataError
+        If the chunks have no numbers.
+    """
+
+    def __init__(
+        self,
+        store: RowStore,
+        limits: LineLimits,
+        exchange: Exchange,
+        n_threads: int,
+        rows_of: RowsOf,
+        chunks_of: Callable[[IntArray], list[int]],
+    ) -> None:
+        check_numbers(store)
+        self._store, self._limits, self._exchange = store, limits, exchange
+        self._n_threads, self._rows_of, self._chunks_of = n_threads, rows_of, chunks_of
+        self._space = np.empty((2 + TERMS, max(store.chunk_sizes, default=0)))
+
+    def slopes(
+        self,
+        table: IntArray,
+        values: FloatArray,
+        rate: float,
+        units: tuple[float, float],
+        constraints: Constraints,
+    ) -> Slopes:
+        """The slopes of the last tree.
+
+        Parameters
+        ----------
+        table : int64 (n_nodes, NODE_FIELDS)
+            Nodes of the finished tree.
+        values : float64 (n_nodes,)
+        rate : float
+            Learning rate, which the values include.
+        units : two floats
+            What one counts for in the fixed g and h.
+        constraints : Constraints
+            With the bounds of these nodes.
+        """
+        n_nodes = len(table)
+        terms, (_, count) = terms_of_tree(table, n_nodes, self._limits.usable)
+        rules, sums = self._limits.rules(rate, values, constraints), empty_sums(n_nodes)
+        with_terms = np.flatnonzero(terms.count > 0)
+        if len(with_terms) == 0:
+            return slopes_of(terms)
+        groups = divided(with_terms, count[with_terms], self._exchange.n_turns)
+        for stage in range(STAGES):
+
+            def visit(number: int, stage: int = stage) -> None:
+                self._visit(groups[number], terms, rules, stage, units, sums)
+
+            self._exchange.take_turns(groups, sums, visit)
+            end_stage(terms, rules, stage, sums, system_space())
+        return slopes_of(terms)
+
+    def _visit(
+        self,
+        leaves: IntArray,
+        terms: LeafTerms,
+        rules: SlopeRules,
+        stage: int,
+        units: tuple[float, float],
+        sums: FloatArray,
+    ) -> None:
+        """Do a stage for the rows of some leaves on this rank."""
+        n_nodes = len(terms.count)
+        used = np.arange(TERMS) < terms.count[leaves, None]
+        columns = np.unique(terms.column[leaves][used]).tolist()
+        uses = Uses(False, (), reads=("quantized", "rows"), writes=(), numbers=columns)
+        start, count = np.zeros((2, n_nodes), dtype=np.int64)
+        for chunk in self._store.chunks(self._chunks_of(leaves), uses):
+            assert chunk.numbers is not None
+            rows, starts = self._rows_of(chunk, leaves)
+            start[leaves], count[leaves] = starts[:-1], np.diff(starts)
+            data = LeafRows(
+                rows, start, count, chunk.work.quantized, *units, chunk.numbers, self._space
+            )
+
+            def add(first: int, stop: int, data: LeafRows = data) -> None:
+                add_part(data, terms, rules, stage, first, stop, sums, np.zeros(SUMS))
+
+            run_blocks(add, n_nodes, self._n_threads, fewest_nodes(n_nodes, len(rows)))
+
+
+def divided(leaves: IntArray, n_rows: IntArray, n_groups: int) -> list[IntArray]:
+    """Divide leaves into consecutive groups, each with about as many rows.
+
+    Examples
+    --------
+    >>> [group.tolist() for group in divided(np.array([3, 4, 8]), np.array([10, 20, 30]), 2)]
+    [[3, 4], [8]]
+    """
+    before = np.cumsum(n_rows) - n_rows
+    total = max(1, int(n_rows.sum()))
+    number = (2 * before + n_rows) * n_groups // (2 * total)  # the group of the middle row
+    return [leaves[number == k] for k in range(n_groups)]
+
+
+def check_numbers(store: RowStore) -> None:
+    """Raise ``DataError`` if the chunks of a store hold bins only."""
+    full = [number for number, size in enumerate(store.chunk_sizes) if size > 0]
+    for chunk in store.chunks(full[:1], TARGETS_ONLY):
+        if chunk.numbers is None:
+            raise DataError(
+                "linear_leaves=True needs the values of the rows, and these chunks hold bins only: "
+                "give the numbers with each batch, or use linear_leaves=False."
+            )
