@@ -44,6 +44,12 @@ MODELS: dict[str, tuple[dict[str, Any], dict[str, Any], np.ndarray]] = {
         LABEL,
     ),
     "after lines": ({"linear_leaves": True}, {}, Y),
+    "lines after values": ({}, {"linear_leaves": True}, Y),
+    "lines after lines": (
+        {"linear_leaves": True},
+        {"linear_leaves": True, "sampling": "goss", "linear_lambda": 0.1},
+        Y,
+    ),
     "rates": ({"learning_rate": 0.3}, {"learning_rate": [0.5, 0.4, 0.3, 0.2]}, Y),
     "quantile": (
         {"objective": "quantile", "quantile": 0.3},

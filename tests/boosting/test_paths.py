@@ -619,7 +619,10 @@ def test_read_only_arrays(name: str) -> None:
     assert train(params, Dataset(X, y, feature_names=names, **more, **known)).to_bytes() == expected
 
 
-@pytest.mark.parametrize("params", [{}, {"grow_policy": "symmetric"}, {"sampling": "goss"}])
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"grow_policy": "symmetric"}, {"sampling": "goss"}, {"linear_leaves": True}],
+)
 def test_validation_rows_of_files(params: dict[str, Any], paths: list[Path]) -> None:
     params = {"n_estimators": 9, "early_stopping": True, "patience": 2, **params}
     files = [Dataset.from_files(path, "y", features=COLUMNS) for path in paths]
@@ -770,15 +773,16 @@ def test_clusters_give_the_bytes_of_memory(
     )
 
 
-def test_going_on_on_a_cluster(client: Any) -> None:
+@pytest.mark.parametrize("trees", [{}, {"linear_leaves": True}])
+def test_going_on_on_a_cluster(trees: dict[str, Any], client: Any) -> None:
     from hedgerow.distributed import train as train_on_cluster
 
-    memory = Dataset(ROWS[COLUMNS], ROWS.y.to_numpy())
-    first = train({"n_estimators": 3}, memory)
+    memory, params = Dataset(ROWS[COLUMNS], ROWS.y.to_numpy()), {"n_estimators": 3, **trees}
+    first = train(params, memory)
     found = train_on_cluster(
-        client, {"n_estimators": 3}, divided(ROWS[COLUMNS]), divided(ROWS.y), init_model=first
+        client, params, divided(ROWS[COLUMNS]), divided(ROWS.y), init_model=first
     )
-    assert found.to_bytes() == train({"n_estimators": 3}, memory, init_model=first).to_bytes()
+    assert found.to_bytes() == train(params, memory, init_model=first).to_bytes()
 
 
 def test_going_on_with_new_categories_on_workers(

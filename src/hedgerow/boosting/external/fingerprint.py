@@ -72,7 +72,7 @@ def _contents_of(sample: ExternalSample, suffix: str) -> dict[str, str]:
                 add(f"offset {output}", values)
         if chunk.numbers is not None:
             for column, values in enumerate(chunk.numbers.T):
-                add(f"values {column}", values)
+                add(f"X value {column}", values)
     if sample.query is not None:
         add("qid", first_seen(sample.query))
     joined: dict[str, list[str]] = {}
