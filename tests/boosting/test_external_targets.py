@@ -19,6 +19,8 @@ RNG = np.random.default_rng(3)
 N_ROWS = 500
 COLUMNS, TARGETS = ["a", "b"], ["y", "z"]
 APART = {"multi_strategy": "one_output_per_tree", "n_estimators": 5, "n_jobs": 2}
+VECTORS = {"n_estimators": 5, "n_jobs": 2}
+KINDS = pytest.mark.parametrize("kind", [APART, VECTORS], ids=["trees apart", "vectors"])
 
 
 def table() -> pd.DataFrame:
@@ -58,8 +60,14 @@ def in_memory(rows: pd.DataFrame = ROWS, **more: Any) -> Dataset:
     return Dataset(rows[COLUMNS], rows[TARGETS].to_numpy(), **more)
 
 
-def test_validation_rows(files: list[Path]) -> None:
-    params = APART | {"early_stopping": True, "patience": 2, "eval_metric": ["r2", "loss"]}
+@KINDS
+@pytest.mark.parametrize("boosting", ["gbdt", "dart"])
+def test_validation_rows(kind: dict[str, Any], boosting: str, files: list[Path]) -> None:
+    params = (
+        kind
+        | {"boosting": boosting}
+        | {"early_stopping": True, "patience": 2, "eval_metric": ["r2", "loss"]}
+    )
     first, second = in_memory(ROWS[:300]), in_memory(ROWS[300:])
     expected = train(params, first, second).to_bytes()
     train_rows = of_files(files[0])
@@ -77,18 +85,22 @@ def test_the_number_of_targets_of_validation_rows(files: list[Path]) -> None:
         train({}, of_files(files, "y"), in_memory())
 
 
-def test_offsets_and_models_to_continue(files: list[Path]) -> None:
+@KINDS
+def test_offsets_and_models_to_continue(kind: dict[str, Any], files: list[Path]) -> None:
     offset = ROWS[["p", "q"]].to_numpy()
-    found = train(APART, of_files(files, offset=["p", "q"]))
-    memory = train(APART, in_memory(offset=offset))
+    found = train(kind, of_files(files, offset=["p", "q"]))
+    memory = train(kind, in_memory(offset=offset))
     assert found.model.forest.base_score.tolist() == memory.model.forest.base_score.tolist()
     assert (found.model.forest.value == memory.model.forest.value).all()
-    first = train(APART, in_memory())
-    more = train(APART, of_files(files), init_model=first)
-    assert more.to_bytes() == train(APART, in_memory(), init_model=first).to_bytes()
+    first = train(kind, in_memory())
+    more = train(kind, of_files(files), init_model=first)
+    assert more.to_bytes() == train(kind, in_memory(), init_model=first).to_bytes()
 
 
-def test_an_interrupted_fit_goes_on(files: list[Path], tmp_path: Path) -> None:
+@KINDS
+def test_an_interrupted_fit_goes_on(
+    kind: dict[str, Any], files: list[Path], tmp_path: Path
+) -> None:
     folder = tmp_path / "rounds"
 
     def stop(round_: Any) -> None:
@@ -97,9 +109,9 @@ def test_an_interrupted_fit_goes_on(files: list[Path], tmp_path: Path) -> None:
 
     options: dict[str, Any] = {"checkpoint": folder, "checkpoint_every": 0}
     with pytest.raises(RuntimeError, match="power cut"):
-        train(APART, of_files(files), callbacks=stop, **options)
-    found = train(APART, of_files(files), **options)
-    assert found.to_bytes() == train(APART, in_memory()).to_bytes()
+        train(kind, of_files(files), callbacks=stop, **options)
+    found = train(kind, of_files(files), **options)
+    assert found.to_bytes() == train(kind, in_memory()).to_bytes()
 
 
 def test_evaluation_of_files(files: list[Path]) -> None:
@@ -134,11 +146,49 @@ def test_rows_that_do_not_fit(strategy: str) -> None:
 
     rows = Dataset.from_batches(batches, TARGETS, memory_limit="32 MB")
     params = {"n_estimators": 2, "multi_strategy": strategy}
-    if strategy == "auto":
-        message = "multi_strategy='multi_output_tree' .* or use .*'one_output_per_tree'"
-        with pytest.raises(ParameterError, match=message):
-            train(params, rows)
-        return
     whole = pd.concat(batches())
     memory = Dataset(whole.drop(columns=TARGETS), whole[TARGETS].to_numpy())
     assert train(params, rows).to_bytes() == train(params, memory).to_bytes()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"boosting": "rf", "subsample": 0.6, "oob_score": True, "train_scores": True},
+        {"subsample": 0.6, "early_stopping": "oob", "patience": 2},
+        {"objective": "absolute_error"},
+        {"objective": "absolute_error", "sampling": "goss"},
+        {"objective": "mape", "num_parallel_tree": 2, "subsample": 0.7},
+        {"sampling": "mvs", "subsample": 0.5, "learning_rate": [0.3, 0.2, 0.1, 0.1, 0.1]},
+        {"objective": "fair", "path_smooth": 3.0, "grow_policy": "depthwise"},
+        {"objective": "poisson", "reg_alpha": 0.1, "colsample_bytree": 0.5},
+    ],
+)
+def test_vectors_of_many_kinds(more: dict[str, Any], files: list[Path]) -> None:
+    rows = ROWS.assign(y=ROWS.y.abs(), z=ROWS.z.abs())
+    rows[:300].to_parquet(files[0])
+    rows[300:].to_parquet(files[1])
+    found = train(VECTORS | more, of_files(files))
+    assert found.model.forest.vectors is not None
+    assert found.to_bytes() == train(VECTORS | more, in_memory(rows)).to_bytes()
+
+
+def of_all(y: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return gradient and hessian of all rows at once."""
+    difference = raw - y
+    return difference - difference.mean() / 2.0, np.ones(len(y))
+
+
+def test_vectors_of_a_loss_of_all_rows(files: list[Path]) -> None:
+    params = VECTORS | {"objective": of_all}
+    assert train(params, of_files(files)).to_bytes() == train(params, in_memory()).to_bytes()
+
+
+def test_vectors_of_quantiles(files: list[Path]) -> None:
+    params = VECTORS | {
+        "objective": "quantile",
+        "quantile": [0.1, 0.9],
+        "multi_strategy": "multi_output_tree",
+    }
+    memory = Dataset(ROWS[COLUMNS], ROWS.y.to_numpy())
+    assert train(params, of_files(files, "y")).to_bytes() == train(params, memory).to_bytes()

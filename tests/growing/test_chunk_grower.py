@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.scores import Scores, TrainingData
+from hedgerow.boosting.loop.strategy import holds_vectors, trees_of_round
 from hedgerow.comm.base import Alone
 from hedgerow.comm.threads import rank_outcomes, run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
@@ -34,7 +35,8 @@ from hedgerow.growing.core.setup import tree_arrays
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
 from hedgerow.growing.speculative.order import Order
-from hedgerow.growing.symmetric.grower import SymmetricGrower
+from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
+from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers.faults import Fault, with_each_fault
@@ -57,6 +59,12 @@ class Problem:
     @property
     def n_rows(self):
         return self.matrix.n_rows
+
+    def kind_of_grower(self):
+        symmetric, vectors = self.params.grow_policy == "symmetric", holds_vectors(self.params)
+        if vectors:
+            return SymmetricVectorGrower if symmetric else VectorGrower
+        return SymmetricGrower if symmetric else TreeGrower
 
     def base(self):
         if self.offset is not None:
@@ -121,15 +129,14 @@ def grow_in_memory(problem, n_rounds=3) -> Grown:
         problem.matrix, problem.target, problem.weight, problem.offset, numbers=numbers
     )
     scores = Scores(data, problem.base(), 1)
-    kind = SymmetricGrower if problem.params.grow_policy == "symmetric" else TreeGrower
-    grower = kind(
+    grower = problem.kind_of_grower()(
         problem.matrix, problem.target, problem.weight, scores.raw, problem.objective,
         problem.params, 1, numbers=numbers,
     )  # fmt: skip
-    trees, n_outputs = [], problem.objective.n_outputs
+    trees, n_trees = [], trees_of_round(problem.params, problem.objective.n_outputs)
     with contextlib.closing(grower):
-        for number in range(n_rounds * n_outputs):
-            output = number % n_outputs
+        for number in range(n_rounds * n_trees):
+            output = number % n_trees
             trees.append(grower.grow(number, output))
             outside = grower.rows_outside()
             if len(outside) > 0:
@@ -184,13 +191,15 @@ def grow_in_chunks(
         start, stop = (0, problem.n_rows) if mode == "features" else (edges[rank], edges[rank + 1])
         store = part_of(problem, start, stop, chunk_rows, kind)
         n_outputs = problem.objective.n_outputs
+        n_trees = trees_of_round(problem.params, n_outputs)
         grower = ChunkGrower(
-            store, problem.objective, problem.params, n_threads, communicator, mode
-        )
+            store, problem.objective, problem.params, n_threads, communicator, mode,
+            n_vectors=n_outputs // n_trees,
+        )  # fmt: skip
         with contextlib.closing(grower):
             grower.start(problem.base())
-            numbers = range(n_rounds * n_outputs)
-            trees = [grower.grow(number, number % n_outputs) for number in numbers]
+            numbers = range(n_rounds * n_trees)
+            trees = [grower.grow(number, number % n_trees) for number in numbers]
             grower.update_scores()
             parts = [chunk.work.raw.copy() for chunk in store.chunks()]
         raw = np.concatenate([np.zeros((n_outputs, 0)), *parts], axis=1)

@@ -89,7 +89,7 @@ class OnCluster(HedgerowEstimator):
         """Raise for features that need all rows, before rows are read."""
         if self.warm_start and "booster_" in vars(self):
             raise AllRowsNeededError("warm_start=True continues with rows in memory.")
-        check_parts(None, self._params(), tables.n_targets > 1)
+        check_parts(None, self._params())
         tables.check_can_be_divided()
         if tables.n_targets > 1 and not self._divides_targets:
             raise AllRowsNeededError(f"y has {tables.n_targets} columns of labels.")

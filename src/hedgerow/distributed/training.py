@@ -125,7 +125,7 @@ def train(
     tables = persist_tables(client, {**rows, "groups": groups, "position": position}, valid)
     start = None if init_model is None else Booster(initial_model(init_model)[0]).to_bytes()
     try:
-        check_parts(None, trees, tables.n_targets > 1)
+        check_parts(None, trees)
         tables.check_can_be_divided()
         work = TrainWork(
             loss=of_targets(loss_of(given, qid is not None), tables),

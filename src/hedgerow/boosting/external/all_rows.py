@@ -82,6 +82,8 @@ class AllRowsGradients:
     newton : bool
         Whether trees use second derivatives.
     n_threads : int
+    at_once : bool, default=False
+        Whether a tree is for all outputs.
     """
 
     def __init__(
@@ -92,15 +94,20 @@ class AllRowsGradients:
         others: Communicator,
         newton: bool,
         n_threads: int,
+        at_once: bool = False,
     ) -> None:
         self._others, self._first_row = others, train.store.first_row
         self._own = np.zeros((objective.n_outputs, train.n_rows))
         everyone = np.zeros((objective.n_outputs, len(rows.target)))
-        self._coupled = bool(getattr(objective, "coupled", False))
+        self._at_once = at_once
+        self._holds_all = at_once or bool(getattr(objective, "coupled", False))
         self._derivatives = RowDerivatives.of(
             objective, rows.target, rows.weight, n_threads, newton
         )
-        self._data = loss_data_of(rows.target, rows.weight, everyone, objective)
+        data = loss_data_of(rows.target, rows.weight, everyone, objective)
+        if at_once:
+            data = data._replace(probability=np.empty((2 * len(everyone), everyone.shape[1])))
+        self._data = data
 
     def collect(self, chunk: Chunk) -> None:
         """Record the raw scores of a chunk."""
@@ -110,29 +117,36 @@ class AllRowsGradients:
     def fill(self, output: int, round_: int) -> None:
         """Compute g and h of all rows at the recorded scores, for the next tree of ``output``."""
         self._data.raw[:] = gather_scores(self._own, self._others)
-        self._derivatives.fill(self._data, output, round_)
+        if self._at_once:
+            self._derivatives.fill_all(self._data, round_)
+        else:
+            self._derivatives.fill(self._data, output, round_)
 
     def of_chunk(self, chunk: Chunk, output: int) -> FloatArray:
         """Return g and h of the rows of a chunk, float64 (2, n_rows)."""
-        first = 2 * output if self._coupled else 0
+        first = 2 * output if self._holds_all else 0
         rows = slice(chunk.first_row, chunk.first_row + chunk.n_rows)
         return np.ascontiguousarray(self._data.probability[first : first + 2, rows])
 
 
-def bytes_of_a_row(objective: Objective) -> int:
+def bytes_of_a_row(objective: Objective, n_vectors: int = 1) -> int:
     """Return the memory in bytes that the loss needs for each row; 0 for most losses.
 
     It covers target, weight, scores and derivatives, and for rankings the order of the rows.
+    A tree is for ``n_vectors`` outputs.
     """
     if objective.name in RANKING:
         return _RANKING_BYTES
     if not needs_all_rows(objective):
         return 0
     n_targets = objective.n_outputs if isinstance(objective, SeveralTargets) else 1
-    return 8 * (3 + n_targets + 2 * objective.n_outputs + prepared_shape(objective, 1)[0])
+    n_derivatives = max(2 * n_vectors, prepared_shape(objective, 1)[0])
+    return 8 * (3 + n_targets + 2 * objective.n_outputs + n_derivatives)
 
 
-def bytes_for_loss(objective: Objective | None, n_own: int, n_all: int, memory_limit: int) -> int:
+def bytes_for_loss(
+    objective: Objective | None, n_own: int, n_all: int, memory_limit: int, n_vectors: int = 1
+) -> int:
     """Return the memory in bytes that the loss keeps of rows beside their bins.
 
     Rankings keep the ``n_own`` rows of a rank, other losses that compare rows those of all ranks.
@@ -144,7 +158,10 @@ def bytes_for_loss(objective: Objective | None, n_own: int, n_all: int, memory_l
     """
     if objective is None:
         return 0
-    each, n_rows = bytes_of_a_row(objective), n_own if objective.name in RANKING else n_all
+    each, n_rows = (
+        bytes_of_a_row(objective, n_vectors),
+        n_own if objective.name in RANKING else n_all,
+    )
     least = int(each * n_rows / _ROW_SHARE)
     if least > memory_limit:
         shown = getattr(objective, "label", objective.name)

@@ -31,6 +31,8 @@ from hedgerow.boosting.external.queries import CompleteQueries
 from hedgerow.boosting.external.scores import WatchedRows, base_beside, offset_rows_of, rows_of
 from hedgerow.boosting.loop.loss_spec import needs_all_rows
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, threads_for
+from hedgerow.boosting.loop.strategy import holds_vectors, outputs_of_tree
+from hedgerow.boosting.loop.vector_leaves import with_searched
 from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk
@@ -87,7 +89,8 @@ class ChunkRows(FitRows):
         self.n_rows = n_rows[TRAINING]
         self._data, self._ranks, self._mode = data, ranks, mode
         self._others: Communicator = ranks if mode == "data" else Alone()
-        self._n_threads = threads_for(n_threads, data.n_rows, self.n_features)
+        n_vectors = outputs_of_tree(params, objective.n_outputs)
+        self._n_threads = threads_for(n_threads, data.n_rows, self.n_features, n_vectors)
         self.all_rows = rows_of(data, self._others)
         self._gathered: GatheredRows | None = None
         if needs_all_rows(objective):
@@ -123,6 +126,7 @@ class ChunkRows(FitRows):
             adds_scores(params),
             cross_row=self._cross_row(),
             keeps_sums=self._keeps_sums,
+            n_vectors=outputs_of_tree(params, len(self.base)),
         )
         grower.start(base_beside(data, self.base))
         if params.leaf_estimation == "line_search":
@@ -139,8 +143,9 @@ class ChunkRows(FitRows):
             return None
         newton = params.leaf_estimation not in FIRST_ORDER
         return AllRowsGradients(
-            data, self._gathered, objective, self._others, newton, self._n_threads
-        )
+            data, self._gathered, objective, self._others, newton, self._n_threads,
+            holds_vectors(params),
+        )  # fmt: skip
 
     def close(self) -> None:
         if self.train.made is not None:
@@ -152,13 +157,21 @@ class ChunkRows(FitRows):
     def grow(self, tree: int, output: int, params: BoostParams) -> GrownTree:
         found = self.train.grower.grow(tree, output)
         if self._leaves is not None:
-            found = self._leaves.search(found, output, params)
+            found = self._searched(self._leaves, found, output, params)
         if params.oob_score and params.boosting == "gbdt" and output == 0:
             kind = LeftOut if self._gathered is None else GatheredLeftOut
             self._left_out = kind(self.train.grower, self.objective, self._others)
             if len(self.base) > 1:  # before the next tree adds this one
                 self.train.grower.update_scores(before=self._left_out.before)
         return found
+
+    @staticmethod
+    def _searched(
+        leaves: LeafQuantiles, tree: GrownTree, output: int, params: BoostParams
+    ) -> GrownTree:
+        if tree.vectors is None:
+            return leaves.search(tree, output, params)
+        return with_searched(tree, lambda of_one, k: leaves.search(of_one, k, params))
 
     def rows_without_tree(self) -> RowArray | None:
         return NO_ROWS if adds_scores(self.params) else None

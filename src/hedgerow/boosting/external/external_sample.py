@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.loop.strategy import asks_for_vectors
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.groups import GroupKeys
@@ -35,7 +36,7 @@ from hedgerow.data.external.row_store import RowStore
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Schema
 from hedgerow.model.forest import Forest
-from hedgerow.objectives import Objective
+from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 
 Choose: TypeAlias = Callable[[int, FloatArray], npt.NDArray[np.bool_]]
@@ -154,6 +155,15 @@ class StorePlan:
     n_threads: int = 1
     objective: Objective | None = None
     start: Start | None = None
+
+    @property
+    def n_vectors(self) -> int:
+        """Number of outputs of a tree that is grown on these rows."""
+        objective = self.objective
+        if objective is None or objective.n_outputs == 1 or self.trained is not None:
+            return 1
+        several = isinstance(objective, SeveralTargets)
+        return objective.n_outputs if asks_for_vectors(self.params, several) else 1
 
     def chosen(self, first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which rows are held out."""

@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-from hedgerow.boosting.loop.strategy import ALL_OUTPUTS, ONE_OUTPUT, asks_for_vectors
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError, DataError
 from hedgerow.params import BoostParams
-
-
-def check_chunk_trees(params: BoostParams, several_targets: bool = False) -> None:
-    """Reject trees that can only be grown if the bins of all rows are in memory.
-
-    ``several_targets`` matters until ``multi_strategy`` is resolved.
-
-    Raises
-    ------
-    AllRowsNeededError
-    """
-    if asks_for_vectors(params, several_targets):
-        raise AllRowsNeededError(
-            f"multi_strategy={ALL_OUTPUTS!r} needs the bins of all rows in memory: raise "
-            f"memory_limit, give the rows as a table, or use multi_strategy={ONE_OUTPUT!r}."
-        )
 
 
 def check_device(params: BoostParams) -> None:
@@ -44,7 +27,7 @@ def check_bundles(params: BoostParams) -> None:
         )
 
 
-def check_parts(data: object, params: BoostParams, several_targets: bool = False) -> None:
+def check_parts(data: object, params: BoostParams) -> None:
     """Before rows are read, reject options that trees on rows in parts do not support.
 
     Later checks cover options that depend on the rows.  ``data`` is None for rows on a cluster,
@@ -60,13 +43,11 @@ def check_parts(data: object, params: BoostParams, several_targets: bool = False
         named = ", ".join(f"{role} ({name!r})" for role, name in further.items())
         raise AllRowsNeededError(f"{named}: trees on rows in parts do not support this.")
     check_device(params)
-    if data is None:
-        check_chunk_trees(params, several_targets)
-        if params.tree_method != "hist":
-            raise AllRowsNeededError(
-                f"tree_method={params.tree_method!r} sorts complete columns, which no worker of a "
-                "cluster has: use tree_method='hist', or one worker."
-            )
+    if data is None and params.tree_method != "hist":
+        raise AllRowsNeededError(
+            f"tree_method={params.tree_method!r} sorts complete columns, which no worker of a "
+            "cluster has: use tree_method='hist', or one worker."
+        )
     check_bundles(params)
 
 

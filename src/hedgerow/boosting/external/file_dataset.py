@@ -444,7 +444,8 @@ class FileDataset(Dataset):
         n_train = n_aside = 0
         n_bytes = 0 if is_strict else self._bytes_for_loss(plan)
         with ExitStack() as stack:
-            train = stack.enter_context(self._sink(spec, plan, _TRAIN_SHARE, n_bytes))
+            n_vectors = plan.n_vectors
+            train = stack.enter_context(self._sink(spec, plan, _TRAIN_SHARE, n_bytes, n_vectors))
             aside = None
             if plan.set_aside is not None:
                 aside = stack.enter_context(self._sink(spec, plan, _VALIDATION_SHARE))
@@ -454,7 +455,7 @@ class FileDataset(Dataset):
                 if aside is not None:
                     n_aside += binning.append(aside, table, rows, chosen, None)
             before = count_rows(n_train, self.communicator)[0] if is_strict else first_row
-            stored = ExternalSample(self._finished(train, before, plan), *known)
+            stored = ExternalSample(self._finished(train, before, plan, n_vectors), *known)
             if aside is None:
                 return ExternalSamples(stored)
             try:
@@ -465,11 +466,13 @@ class FileDataset(Dataset):
                 stored.store.close()
                 raise
 
-    def _finished(self, sink: ChunkSink, first_row: int, plan: StorePlan) -> DiskStore:
+    def _finished(
+        self, sink: ChunkSink, first_row: int, plan: StorePlan, n_vectors: int = 1
+    ) -> DiskStore:
         """Return the store of a sink, ready for reading chunks."""
         store = sink.finish(first_row)
         try:
-            store.begin(plan.n_outputs, plan.keeps_probability)
+            store.begin(plan.n_outputs, plan.keeps_probability, n_vectors=n_vectors)
         except BaseException:
             store.close()
             raise
@@ -478,9 +481,13 @@ class FileDataset(Dataset):
     def _bytes_for_loss(self, plan: StorePlan) -> int:
         """Return the memory that the loss keeps of all rows, beside the store."""
         n_all = count_rows(self.n_counted, self.communicator)[1]
-        return bytes_for_loss(plan.objective, self.n_counted, n_all, self.memory_limit)
+        return bytes_for_loss(
+            plan.objective, self.n_counted, n_all, self.memory_limit, plan.n_vectors
+        )
 
-    def _sink(self, spec: BinSpec, plan: StorePlan, share: float, n_bytes: int = 0) -> ChunkSink:
+    def _sink(
+        self, spec: BinSpec, plan: StorePlan, share: float, n_bytes: int = 0, n_vectors: int = 1
+    ) -> ChunkSink:
         """Make the writer of a store; the fit keeps ``n_bytes`` of its rows beside the store."""
         return ChunkSink(
             spec,
@@ -488,4 +495,5 @@ class FileDataset(Dataset):
             int(share * self.memory_limit) - n_bytes,
             n_outputs=plan.n_outputs,
             keeps_probability=plan.keeps_probability,
+            n_vectors=n_vectors,
         )

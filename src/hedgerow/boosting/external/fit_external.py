@@ -28,7 +28,6 @@ from hedgerow.boosting.external.all_rows import metrics_of_loss, record_of_loss
 from hedgerow.boosting.external.chunk_rows import ChunkRows
 from hedgerow.boosting.external.continued import resolved_to_continue
 from hedgerow.boosting.external.external_sample import ExternalSample
-from hedgerow.boosting.external.file_checks import check_chunk_trees
 from hedgerow.boosting.external.one_chunk import OneChunkRows, is_one_chunk
 from hedgerow.boosting.external.queries import metrics_of_all
 from hedgerow.boosting.loop.callbacks import (
@@ -39,6 +38,7 @@ from hedgerow.boosting.loop.callbacks import (
 )
 from hedgerow.boosting.loop.loss_spec import check_queries_given
 from hedgerow.boosting.loop.ready import check_out_of_bag
+from hedgerow.boosting.loop.strategy import outputs_of_tree
 from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
 from hedgerow.boosting.resume.checkpoint import Recorder
@@ -56,7 +56,7 @@ from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.external.row_store import TARGETS_ONLY
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.growing.chunks.exchange import GrowMode
-from hedgerow.growing.sampling.goss import weighs_sample
+from hedgerow.growing.chunks.vectors import weighs_rows
 from hedgerow.metrics import Metric, MetricChoice, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -205,7 +205,9 @@ def _begin_stores(
     ``scores_train``: whether metrics of training rows are computed.
     """
     shape = objective.n_outputs, objective.name == "softmax"
-    train.store.begin(*shape, weighs_sample(params), scores_train and params.boosting == "rf")
+    n_vectors = outputs_of_tree(params, objective.n_outputs)
+    sums_trees = scores_train and params.boosting == "rf"
+    train.store.begin(*shape, weighs_rows(params, n_vectors), sums_trees, n_vectors)
     for sample in sets:
         sample.store.begin(*shape)
 
@@ -369,7 +371,6 @@ def check_external(
 
 def check_chunks(params: BoostParams, objective: Objective) -> None:
     """Raise ``AllRowsNeededError`` if a parameter needs the bins of all rows in memory."""
-    check_chunk_trees(params)
     searches = params.leaf_estimation == "line_search"
     if searches and not has_leaf_rule(objective):
         raise AllRowsNeededError(

@@ -16,6 +16,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.scores import Tally
 from hedgerow.boosting.loop.scores import rows_left_out
+from hedgerow.boosting.loop.strategy import trees_of_round
 from hedgerow.comm.base import Communicator
 from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk, Uses
 from hedgerow.growing.core.tree import GrownTree, add_tree, columns_of_lines
@@ -70,8 +71,12 @@ class ForestLeftOut:
         return tally.finish()
 
     @property
+    def _trees_of_round(self) -> int:
+        return trees_of_round(self._params, len(self._base))
+
+    @property
     def _n_rounds(self) -> int:
-        return len(self._trees) // len(self._base)
+        return len(self._trees) // self._trees_of_round
 
     def _outside(self, chunk: Chunk, number: int) -> RowArray:
         """Return the positions of the rows of a chunk that round ``number`` leaves out."""
@@ -93,9 +98,9 @@ class ForestLeftOut:
 
     def _means(self, chunk: Chunk) -> tuple[IntArray, FloatArray]:
         """Return these rows of a chunk, and their out-of-bag raw scores."""
-        sums, n_outputs = np.zeros((len(self._base), chunk.n_rows)), len(self._base)
+        sums, n_trees = np.zeros((len(self._base), chunk.n_rows)), self._trees_of_round
         for number, (tree, output) in enumerate(self._trees):
-            outside = self._outside(chunk, number // n_outputs)
+            outside = self._outside(chunk, number // n_trees)
             if len(outside) > 0:  # add_tree takes an empty array as all rows
                 rows = chunk.matrix, chunk.numbers
                 add_tree(tree, rows, outside, sums, output, self._n_threads)

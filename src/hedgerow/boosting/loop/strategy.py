@@ -33,6 +33,11 @@ def asks_for_vectors(params: BoostParams, several_targets: bool) -> bool:
     return several_targets and not is_symmetric(params) and obstacle_to_vectors(params) is None
 
 
+def outputs_of_tree(params: BoostParams, n_outputs: int) -> int:
+    """Return the number of outputs that a tree is for; ``params`` are resolved."""
+    return n_outputs if holds_vectors(params) else 1
+
+
 def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     """Resolve ``multi_strategy="auto"``; resolving again changes nothing.
 
@@ -102,4 +107,4 @@ def asks_for_bundles(params: BoostParams) -> str | None:
 
 def trees_of_round(params: BoostParams, n_outputs: int) -> int:
     """Return the number of trees in a round."""
-    return params.num_parallel_tree * (1 if holds_vectors(params) else n_outputs)
+    return params.num_parallel_tree * (n_outputs // outputs_of_tree(params, n_outputs))

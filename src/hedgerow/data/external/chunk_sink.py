@@ -40,7 +40,7 @@ class ChunkSink:
         Memory in bytes for the store, including the chunks in use and their working arrays.
     n_outputs : int, default=1
         Raw scores of a row in later fits, which share the memory with the bins.
-    keeps_probability : bool, default=False
+    keeps_probability, n_vectors : default=False and 1
         As for :meth:`DiskStore.begin`.
     layout : Layout, optional
         Layout of bundles, the same for every matrix.
@@ -81,6 +81,7 @@ class ChunkSink:
         *,
         n_outputs: int = 1,
         keeps_probability: bool = False,
+        n_vectors: int = 1,
         layout: Layout | None = None,
         compression: Compression = "auto",
         chunk_rows: int | None = None,
@@ -99,6 +100,7 @@ class ChunkSink:
         self._n_columns, self._tile = n_columns, tile_shape(n_columns)
         self._spec, self._limit, self._requested_rows = spec, memory_limit, chunk_rows
         self._for_fit = (n_outputs, keeps_probability)
+        self._n_vectors = n_vectors
         self._lz4 = None if compression == "none" else find_lz4()
         uncoded = {"auto": file_cache_bytes(), "none": 1 << 62, "always": 0}
         self._left_unencoded = uncoded[compression]
@@ -228,7 +230,7 @@ class ChunkSink:
         n_tiles, _, width = self._tile
         shape = RowShape(
             self._n_columns, n_tiles, width, sizes.weighted, sizes.n_offsets, *self._for_fit,
-            n_targets=sizes.n_targets, n_numbers=sizes.n_numbers,
+            n_targets=sizes.n_targets, n_numbers=sizes.n_numbers, n_vectors=self._n_vectors,
         )  # fmt: skip
         return divide_memory(self._limit, shape, n_stripes, self._requested_rows).chunk_rows
 

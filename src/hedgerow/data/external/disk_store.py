@@ -186,6 +186,7 @@ class DiskStore:
         keeps_probability: bool,
         keeps_weights: bool = False,
         keeps_sums: bool = False,
+        n_vectors: int = 1,
     ) -> None:
         """Allocate the working arrays of a fit, with undefined contents.
 
@@ -199,6 +200,8 @@ class DiskStore:
             Whether the rows of a sample have weights.
         keeps_sums : bool, default=False
             Whether the work includes sums of trees.
+        n_vectors : int, default=1
+            Outputs of a tree.
 
         Raises
         ------
@@ -212,6 +215,7 @@ class DiskStore:
         shape = RowShape(
             manifest.n_columns, n_tiles, width, weighted, manifest.n_offsets, n_outputs,
             keeps_probability, keeps_weights, manifest.n_targets, keeps_sums, manifest.n_numbers,
+            n_vectors,
         )  # fmt: skip
         sizes = [record.n_rows for record in self._records]
         plan = divide_memory(
@@ -226,7 +230,9 @@ class DiskStore:
         n_chunks = len(self.chunk_sizes)
         self.n_resident = plan.resident_of(n_chunks)
         self._end_work()
-        self._work_shape = WorkShape(n_outputs, keeps_probability, keeps_weights, keeps_sums)
+        self._work_shape = WorkShape(
+            n_outputs, keeps_probability, keeps_weights, keeps_sums, n_vectors
+        )
         self._resident = {
             n: loaded._replace(work=self._work_shape.new(self.chunk_sizes[n]))
             for n, loaded in self._resident.items()

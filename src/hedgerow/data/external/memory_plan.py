@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hedgerow.data.binning.matrix import PAD
+from hedgerow.data.external.row_store import packed_words_of
 from hedgerow.errors import ParameterError
 
 RESERVE = 4 << 20
@@ -70,6 +71,8 @@ class RowShape:
         Of trees.
     n_numbers : int
         Values of a row that are kept beside its bins, for linear leaves.
+    n_vectors : int
+        Outputs of a tree.
     """
 
     n_columns: int
@@ -83,6 +86,7 @@ class RowShape:
     n_targets: int = 1
     keeps_sums: bool = False
     n_numbers: int = 0
+    n_vectors: int = 1
 
     @property
     def bin_bytes(self) -> int:
@@ -96,12 +100,14 @@ class RowShape:
 
     @property
     def work_bytes(self) -> int:
-        """Bytes of the work: 8 a score, probability, sum, weight; 28 quantized, packed and rows.
+        """Bytes of the work: 8 a score, probability, sum, weight; quantized, packed and rows.
 
         With what the terms of linear leaves take.
         """
         scores = 8 * self.n_outputs * (1 + self.keeps_probability + self.keeps_sums)
-        return scores + 8 * self.keeps_weights + 28 + _FOR_LINES * (self.n_numbers > 0)
+        gradients = 8 * self.n_vectors + 8 * packed_words_of(self.n_vectors)
+        lines = _FOR_LINES * (self.n_numbers > 0)
+        return scores + 8 * self.keeps_weights + gradients + 4 + lines
 
     def chunk_bytes(self, n_rows: int) -> int:
         """Return the bytes of a chunk with all its arrays."""

@@ -74,9 +74,10 @@ class MemoryStore:
         keeps_probability: bool,
         keeps_weights: bool = False,
         keeps_sums: bool = False,
+        n_vectors: int = 1,
     ) -> None:
         """Allocate the working arrays of a fit, with undefined contents."""
-        shape = WorkShape(n_outputs, keeps_probability, keeps_weights, keeps_sums)
+        shape = WorkShape(n_outputs, keeps_probability, keeps_weights, keeps_sums, n_vectors)
         self._parts = [replace(chunk, work=shape.new(chunk.n_rows)) for chunk in self._parts]
 
     def chunks(

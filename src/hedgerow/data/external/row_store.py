@@ -23,6 +23,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import BinnedMatrix
+from hedgerow.kernels.histograms.vector_histogram import width_of
 
 
 class ChunkWork(NamedTuple):
@@ -30,8 +31,9 @@ class ChunkWork(NamedTuple):
 
     raw          float64 (n_outputs, n_rows): raw scores
     probability  float64 (n_outputs, n_rows) for softmax, else (0, 0)
-    quantized    int32 (2 * n_rows,): quantised gradient and hessian of each row, adjacent
-    packed       int64 (2 * n_rows,): packed gradients
+    quantized    int32 (2 * n_rows,): quantised gradient and hessian of each row, adjacent; for
+                 trees with vectors those of each output, one after the other
+    packed       int64 (packed words * n_rows,): what histograms add up
     rows         uint32 (n_rows + padding,): positions of rows in the chunk, grouped by node
     weights      float64 (n_rows,): what each row stands for in a sample by gradients, where
                  leaves are searched by the loss of their rows, else (0,)
@@ -70,7 +72,7 @@ class Uses(NamedTuple):
     reads         fields of the work that it reads
     writes        fields of the work that it writes, and that are kept for the next pass.  A
                   field that is not read starts undefined, so all of it must be written
-    packed_words  2 if all of ``work.packed`` is used, 1 if only its first ``n_rows`` numbers
+    packed_words  numbers of a row in ``work.packed`` that are used, from its beginning; None: all
     numbers       columns of the chunk's ``numbers`` that it reads
 
     Everything else is undefined in the pass, except target, weight and offset.
@@ -80,8 +82,13 @@ class Uses(NamedTuple):
     columns: Sequence[int] | None = None
     reads: Collection[str] = ChunkWork._fields
     writes: Collection[str] = ChunkWork._fields
-    packed_words: int = 2
+    packed_words: int | None = None
     numbers: Sequence[int] = ()
+
+
+def packed_words_of(n_vectors: int) -> int:
+    """Return the numbers of a row in ``work.packed``, for trees of ``n_vectors`` outputs."""
+    return 2 if n_vectors == 1 else width_of(n_vectors, constant=False) // 2
 
 
 EVERYTHING = Uses()
@@ -154,8 +161,12 @@ class RowStore(Protocol):
         keeps_probability: bool,
         keeps_weights: bool = False,
         keeps_sums: bool = False,
+        n_vectors: int = 1,
     ) -> None:
-        """Allocate the working arrays of a fit, with undefined contents."""
+        """Allocate the working arrays of a fit, with undefined contents.
+
+        A tree is grown on the gradients of ``n_vectors`` outputs.
+        """
 
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING

@@ -22,7 +22,7 @@ import numpy as np
 from hedgerow.arrays import BinArray, aligned_empty
 from hedgerow.data.binning.matrix import PAD
 from hedgerow.data.external.block_files import BlockFile
-from hedgerow.data.external.row_store import ChunkWork, Uses
+from hedgerow.data.external.row_store import ChunkWork, Uses, packed_words_of
 
 _LINE = 64
 
@@ -36,12 +36,15 @@ class WorkShape:
     n_outputs : int
     keeps_probability : bool
     keeps_weights, keeps_sums : bool
+    n_vectors : int
+        Outputs of a tree.
     """
 
     n_outputs: int
     keeps_probability: bool
     keeps_weights: bool = False
     keeps_sums: bool = False
+    n_vectors: int = 1
 
     def extents(self, n_rows: int) -> dict[str, tuple[int, int]]:
         """Return the offset and size in bytes of each field, in consecutive order."""
@@ -49,8 +52,8 @@ class WorkShape:
         sizes = {
             "raw": scores,
             "probability": scores if self.keeps_probability else 0,
-            "quantized": 8 * n_rows,
-            "packed": 16 * n_rows,
+            "quantized": 8 * self.n_vectors * n_rows,
+            "packed": 8 * packed_words_of(self.n_vectors) * n_rows,
             "rows": 4 * (n_rows + PAD),
             "weights": 8 * n_rows if self.keeps_weights else 0,
             "sums": scores if self.keeps_sums else 0,
@@ -123,7 +126,7 @@ class WorkFiles:
         self._n_rows, self._shape = n_rows, shape
         self._most = max(n_rows.values(), default=0)
         self._free: list[WorkBuffer] = []
-        self._known_parts: dict[tuple[int, tuple[str, ...], int], list[tuple[int, int]]] = {}
+        self._known_parts: dict[tuple[int, tuple[str, ...], int | None], list[tuple[int, int]]] = {}
         self._lock = threading.Lock()
         self._start: dict[int, int] = {}
         self._files: list[BlockFile] = []
@@ -169,7 +172,7 @@ class WorkFiles:
         self._files = []
 
     def _parts(
-        self, number: int, fields: Collection[str], packed_words: int
+        self, number: int, fields: Collection[str], packed_words: int | None
     ) -> list[tuple[int, int]]:
         """Return the byte ranges of the fields; adjacent ranges are merged."""
         key = self._n_rows[number], tuple(fields), packed_words
@@ -178,7 +181,7 @@ class WorkFiles:
         return self._known_parts[key]
 
     def _parts_of(
-        self, n_rows: int, fields: Collection[str], packed_words: int
+        self, n_rows: int, fields: Collection[str], packed_words: int | None
     ) -> Iterator[tuple[int, int]]:
         first = last = 0
         for name, (start, size) in self._shape.extents(n_rows).items():
@@ -187,6 +190,8 @@ class WorkFiles:
                     yield first, last
                     last = first
                 first = first if last > first else start
-                last = start + (size * packed_words // 2 if name == "packed" else size)
+                if name == "packed" and packed_words is not None:
+                    size = 8 * packed_words * n_rows
+                last = start + size
         if last > first:
             yield first, last

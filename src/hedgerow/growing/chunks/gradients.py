@@ -11,6 +11,7 @@ of the rank first, in a pass of its own.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol, cast
 
 import numpy as np
@@ -69,11 +70,11 @@ class ChunkGradients:
         # Only a user's loss may have no positive h in any row.
         watched = precomputed and newton and hasattr(objective, "label")
         self._watches = watched and cross_row is None  # which has all h at hand itself
-        self._largest = 0.0
+        self._largest: dict[int, float] = {}
 
-    def begin(self) -> None:
-        """A pass over all chunks begins."""
-        self._largest = 0.0
+    def begin(self, outputs: Iterable[int]) -> None:
+        """A pass over all chunks begins, for the trees of these outputs."""
+        self._largest = dict.fromkeys(outputs, 0.0)
 
     def probability(self, chunk: Chunk, output: int, round_: int) -> FloatArray:
         """What ``LossData.probability`` is for a chunk: its g and h at its raw scores."""
@@ -92,7 +93,7 @@ class ChunkGradients:
 
         run_blocks(block, chunk.n_rows, self._n_threads if loss.rowwise else 1, BLOCK_ROWS)
         if self._watches:
-            self._largest = max(self._largest, float(found[1].max(initial=0.0)))
+            self._largest[output] = max(self._largest[output], float(found[1].max(initial=0.0)))
         return found
 
     def finish(self, exchange: Exchange) -> None:
@@ -106,6 +107,6 @@ class ChunkGradients:
         if self._loss is None or not self._watches:
             return
         # Bit patterns of floats >= 0 sort like the floats.
-        bits = np.array([self._largest]).view(np.int64)
-        largest = np.array([exchange.measures(bits).max()]).view(np.float64)
-        check_curvature(self._loss, float(largest[0]))
+        bits = np.array(list(self._largest.values())).view(np.int64)
+        largest = exchange.measures(bits).max(axis=0).view(np.float64)
+        check_curvature(self._loss, float(largest.min()))

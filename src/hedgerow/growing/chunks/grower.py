@@ -37,6 +37,7 @@ from hedgerow.growing.chunks.addresses import ChunkAddresses
 from hedgerow.growing.chunks.exchange import Exchange, GrowMode
 from hedgerow.growing.chunks.gradients import ChunkGradients, CrossRowGradients
 from hedgerow.growing.chunks.levels import LevelTree
+from hedgerow.growing.chunks.measures import OF_SUMS, gather_counts, sums_of_parts
 from hedgerow.growing.chunks.sampling import find_choice
 from hedgerow.growing.chunks.scores import (
     Base,
@@ -51,15 +52,16 @@ from hedgerow.growing.chunks.scores import (
 )
 from hedgerow.growing.chunks.setup import Traffic, check, greet, sizes_for
 from hedgerow.growing.chunks.slopes import ChunkSlopes
-from hedgerow.growing.chunks.stages import SUMS, Building
+from hedgerow.growing.chunks.stages import SUM_G, SUM_H, SUMS, Building
 from hedgerow.growing.chunks.team import ChunkTeam, Lead
 from hedgerow.growing.chunks.tree import ChunkTree
+from hedgerow.growing.chunks.vectors import weighs_rows
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.gradients import BLOCK
 from hedgerow.growing.core.setup import has_constant_hessian, most_leaves, settings_of
 from hedgerow.growing.core.slopes import LineLimits, unit_sizes
 from hedgerow.growing.core.tree import GrownTree
-from hedgerow.growing.sampling.goss import follows_gradients, make_sampler, weighs_sample
+from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import SOFTMAX
 from hedgerow.params import FIRST_ORDER, BoostParams
@@ -93,6 +95,8 @@ class ChunkGrower:
         Computes the gradients of a loss that compares rows.
     keeps_sums : bool, default=False
         Whether the work has room for sums of trees, which the caller uses.
+    n_vectors : int, default=1
+        Outputs of a tree: 1, or all of them for trees with vectors in their leaves.
 
     Raises
     ------
@@ -120,32 +124,35 @@ class ChunkGrower:
         n_copies: int = 1,
         cross_row: CrossRowGradients | None = None,
         keeps_sums: bool = False,
+        n_vectors: int = 1,
     ) -> None:
         check(mode)
-        self._store, self._objective = store, objective
-        self._adds_scores = adds_scores
-        self._weighs_sample = weighs_sample(params)
+        self._store, self._objective, self._adds_scores = store, objective, adds_scores
+        self._n_parts, self._by_gradient = n_vectors, follows_gradients(params)
+        self._weighs_sample = weighs_rows(params, n_vectors)
         is_softmax = objective.kernel_id == SOFTMAX
-        store.begin(objective.n_outputs, is_softmax, self._weighs_sample, keeps_sums)
+        store.begin(objective.n_outputs, is_softmax, self._weighs_sample, keeps_sums, n_vectors)
         self._exchange = Exchange(Alone() if communicator is None else communicator, mode)
         spec = store.spec
         self._stride, self._per_tile = spec.stride, tile_shape(spec.n_features)[1]
         self._n_bins = spec.bin_counts().astype(np.int32)
         self._n_parallel = params.num_parallel_tree
-        facts = greet(self._exchange, store, params, n_threads)
+        facts = greet(self._exchange, store, params, n_threads, n_vectors)
         self.n_rows, self._weighted = facts.n_rows, facts.weighted
         most = most_leaves(params, self.n_rows)
-        sizes = sizes_for(facts, self._exchange, spec, params, n_threads, most)
         constant = has_constant_hessian(objective, np.ones(0) if facts.weighted else None, params)
+        sizes = sizes_for(facts, self._exchange, spec, params, n_threads, most, n_vectors, constant)
         settings = settings_of(
             params, objective, self.n_rows, spec.n_features, most, constant, sizes.n_slots
         )
+        settings = settings._replace(packs_all=settings.packs_all if n_vectors == 1 else 0)
         self._team = team = ChunkTeam(n_threads)
         grown = LevelTree if params.grow_policy == "symmetric" else ChunkTree
-        self._tree = grown(spec, params, settings, sizes, self._exchange, team, n_copies)
+        self._tree = grown(spec, params, settings, sizes, self._exchange, team, n_copies, n_vectors)
         self._nodes = self._tree.nodes
         self._blocks = aligned_empty((n_threads, 2, BLOCK), np.float64)
-        self._counts = aligned_zeros((n_threads, layout.COUNTS), np.int64)
+        n_counts = 1 if n_vectors == 1 else n_vectors + 2
+        self._counts = aligned_zeros((n_counts, n_threads, layout.COUNTS), np.int64)
         most_rows = max(store.chunk_sizes, default=0)
         self._scratch = np.empty(most_rows, dtype=np.uint32)
         self._sums = aligned_zeros((n_threads, SUMS), np.int64)
@@ -154,8 +161,7 @@ class ChunkGrower:
         self._gradients = ChunkGradients(objective, newton, most_rows, n_threads, cross_row)
         n_pieces = n_threads * len(store.chunk_sizes)
         self._segments = np.zeros((64, n_pieces, 2), dtype=np.int32)
-        self._sampler = make_sampler(params, 0, n_threads, packs=True)
-        self._by_gradient = follows_gradients(params)
+        self._sampler = make_sampler(params, 0, n_threads, packs=n_vectors == 1)
         self._changes: list[Change] = []
         self._slopes: ChunkSlopes | None = None
         if params.linear_leaves:
@@ -178,10 +184,14 @@ class ChunkGrower:
         self._nodes.set_rate(rate)
 
     def grow(self, tree: int, output: int) -> GrownTree:
-        """Grow tree number ``tree`` for ``output`` on the gradients at the raw scores."""
+        """Grow tree number ``tree`` on the gradients at the raw scores.
+
+        It is for ``output``, or with vectors for all outputs.
+        """
         passes_before, sent_before, traffic = self._n_passes, self._exchange.sent, Traffic()
         self.traffic.append(traffic)
-        round_ = self._tree.begin(tree, output, self._objective.n_outputs) // self._n_parallel
+        n_in_turn = self._objective.n_outputs // self._n_parts
+        round_ = self._tree.begin(tree, output, n_in_turn) // self._n_parallel
         cross_row = self._gradients.cross_row
         if cross_row is not None:
             self.update_scores(after=cross_row.collect)
@@ -321,26 +331,24 @@ class ChunkGrower:
             if len(plan.building.nodes) > 0:
                 lead(passes.END_BUILDS)
 
-        self._team.run_pass(plan, visit)
+        self._team.run_pass(plan, self._tree.building_vectors, visit)
 
     def _start_tree(self, output: int, round_: int) -> int:
         """Gradients of all rows, and the best split of the root; return how many were redone."""
         n_redone = 0
         while True:
             building = self._tree.nothing() if self._by_gradient else self._tree.plan_root()
-            everyone = self._exchange.measures(self._measure(building, output, round_))
+            of_sample = self._measure(building, output, round_)
             self._changes = []
-            most, sums = everyone[:, :2].max(axis=0), everyone[:, 2:].sum(axis=0)
-            self._counts[:] = 0
-            self._counts[0, layout.COUNT_G_MOST : layout.COUNT_H_MOST + 1] = most
-            self._counts[0, layout.COUNT_G_SUM : layout.COUNT_H_SUM + 1] = sums[:2]
-            if self._tree.check_units(self._counts, self.n_rows):
+            if self._tree.check_units(self._counts[: self._n_parts], self.n_rows):
                 break
             n_redone += 1
-        of_sample = sums[2:]
+        known = self._check_words()
         if self._by_gradient:
             building, of_sample = self._sample()
-        self._tree.open_root(int(of_sample[0]), of_sample[1 : 1 + SUMS], building)
+        elif not known:
+            building = self._write_words()
+        self._tree.open_root(int(of_sample[0]), of_sample[1:], building)
         return n_redone
 
     def _sample(self) -> tuple[Building, IntArray]:
@@ -349,13 +357,46 @@ class ChunkGrower:
         def tally(level: int, prefix: int) -> None:
             self._pass(self._plan()._replace(known=(level, prefix)), _TALLY, (passes.TALLY,))
 
+        if self._n_parts > 1:
+            self._join_outputs()
         find_choice(self._sampler, self.n_rows, self._exchange, tally, self._nodes.scalars)
-        building = self._tree.plan_root()
         self._sums[:] = 0
+        if self._n_parts > 1:
+            self._counts[: self._n_parts] = 0
+            self._pass(self._plan(), _CHOSEN, (passes.SAMPLE,))
+            of_sample = self._gather_measures()
+            self._check_words()
+            return self._write_words(), of_sample
+        building = self._tree.plan_root()
         writes = ("quantized", "packed", "rows", "weights")
         uses = Uses(True, (), ("quantized",), writes, self._tree.packed_words)
         self._pass(self._plan(building=building), uses, (passes.SAMPLE, passes.VISIT))
         return building, self._exchange.measures(self._of_sample()).sum(axis=0)
+
+    def _join_outputs(self) -> None:
+        """Sums of the sizes of all outputs' gradients, by which keys are scaled."""
+        self._counts[passes.OF_SIZES] = 0
+        if self._sampler.method == layout.GOSS:  # keys are the sizes
+            return
+        self._sums[:] = 0
+        self._pass(self._plan(), _TALLY, (passes.JOIN,))
+        sums = self._exchange.measures(self._sums.sum(axis=0)).sum(axis=0)
+        self._counts[passes.OF_SIZES, 0, OF_SUMS] = sums[[SUM_G, SUM_H]]
+
+    def _write_words(self) -> Building:
+        """Write the words of the rows of several outputs; the root's histogram."""
+        building, reads = self._tree.plan_root(), ("quantized", "rows")
+        uses = Uses(True, (), reads, ("packed",), self._tree.packed_words)
+        self._pass(self._plan(building=building), uses, (passes.WRITE_WORDS, passes.VISIT))
+        return building
+
+    def _gather_measures(self) -> IntArray:
+        """What all ranks have measured, into the counts; number and sums of the root's rows."""
+        return gather_counts(self._exchange, self._counts[: self._n_parts], self._of_sample())
+
+    def _check_words(self) -> bool:
+        sums = sums_of_parts(self._counts[: self._n_parts])
+        return self._tree.check_words(sums, self.n_rows)
 
     def _of_sample(self) -> IntArray:
         """Number and sums of the rows of the root on this rank."""
@@ -375,35 +416,37 @@ class ChunkGrower:
         self._tree.close(jobs, building)
 
     def _leaf_sums(self) -> IntArray:
-        """Exact sums of the rows of each leaf: int64 (n_leaves, 2)."""
+        """Exact sums of the rows of each leaf, of each part: int64 (parts, n_leaves, 2)."""
         leaves = self._nodes.found_leaves
-        sums = np.zeros((self._team.n_threads, len(leaves), 2), dtype=np.int64)
+        shape = (self._n_parts, self._team.n_threads, len(leaves), 2)
+        sums = np.zeros(shape, dtype=np.int64)
         plan = self._plan()._replace(leaves=leaves, leaf_sums=sums)
         self._pass(plan, _LEAF_SUMS, (passes.SUM_LEAVES,))
-        return self._exchange.sums(sums.sum(axis=0))
+        return self._exchange.sums(sums.sum(axis=1))
 
     def _measure(self, building: Building, output: int, round_: int) -> IntArray:
-        """Gradients at the present units, and the root's histogram; sums over own rows."""
+        """Gradients at the present units, and the root's histogram; number and sums of its rows.
+
+        What all ranks have measured is in the counts then.
+        """
+        outputs = range(output, output + self._n_parts)
 
         def prepare(chunk: Chunk, lead: Lead) -> None:
             self._apply_changes(chunk, lead)
-            precomputed = self._gradients.probability(chunk, output, round_)
-            target = chunk.target_of(output)
-            self._addresses.write_loss(chunk, target, precomputed, self._weighted, self._team.where)
+            where = self._team.where
+            for part, of_part in enumerate(outputs):
+                precomputed = self._gradients.probability(chunk, of_part, round_)
+                target = chunk.target_of(of_part)
+                self._addresses.write_loss(chunk, target, precomputed, self._weighted, where)
+                where[passes.PART] = part
+                lead(passes.START)
 
-        counts = self._counts
-        counts[:], self._sums[:] = 0, 0
-        self._gradients.begin()
-        orders = (passes.START,) if self._by_gradient else (passes.START, passes.VISIT)
+        self._counts[:], self._sums[:] = 0, 0
+        self._gradients.begin(outputs)
+        orders = () if self._by_gradient else _OF_VECTORS if self._n_parts > 1 else _OF_ONE
         self._pass(self._plan(building=building), self._uses_of_start(), orders, prepare)
         self._gradients.finish(self._exchange)
-        return np.concatenate(
-            (
-                counts[:, layout.COUNT_G_MOST : layout.COUNT_H_MOST + 1].max(axis=0),
-                counts[:, layout.COUNT_G_SUM : layout.COUNT_H_SUM + 1].sum(axis=0),
-                self._of_sample(),
-            )
-        ).astype(np.int64)
+        return self._gather_measures()
 
     def _uses_of_start(self) -> Uses:
         """What the pass for gradients reads and writes."""
@@ -418,7 +461,7 @@ class ChunkGrower:
             reads.add("rows")
         if changes:
             writes.add("raw")
-        if is_softmax:
+        if is_softmax and self._n_parts == 1:
             (writes if first else reads).add("probability")
         return Uses(True, (), reads, writes, self._tree.packed_words, columns_read(changes))
 
@@ -427,9 +470,9 @@ class ChunkGrower:
     ) -> passes.Plan:
         """What a pass works with; by default it splits no node and builds no histogram."""
         added = added_of(self._changes)
-        leaves, values = _NO_NODES, np.zeros(0)
+        leaves, values = _NO_NODES, np.zeros((0, 0))
         if added is not None:
-            leaves, values = added.found, added.tree.value[added.tree.left == 0]
+            leaves, values = added.found, added.values()
         return passes.Plan(
             settings=self._nodes.settings,
             sampler=self._sampler,
@@ -440,7 +483,7 @@ class ChunkGrower:
             shape=(self._stride, self._per_tile),
             blocks=self._blocks,
             counts=self._counts,
-            scalars=self._nodes.scalars,
+            scalars=self._tree.scalars,
             segments=self._segments,
             sums=self._sums,
             columns=self._tree.columns,
@@ -449,7 +492,7 @@ class ChunkGrower:
             building=self._tree.nothing() if building is None else building,
             leaves=leaves,
             values=values,
-            leaf_sums=np.zeros((0, 0, 0), dtype=np.int64),
+            leaf_sums=np.zeros((0, 0, 0, 0), dtype=np.int64),
         )
 
     def _chunks_with(self, nodes: IntArray) -> list[int]:
@@ -478,4 +521,7 @@ class ChunkGrower:
 
 _LEAF_SUMS = Uses(by_row=False, columns=(), reads=("quantized", "rows"), writes=())
 _TALLY = Uses(by_row=False, columns=(), reads=("quantized",), writes=())
+_CHOSEN = Uses(False, (), ("quantized",), ("quantized", "rows", "weights"))
+_OF_ONE = (passes.DRAW, passes.VISIT)
+_OF_VECTORS = (passes.DRAW, passes.WRITE_WORDS, passes.VISIT)
 _NO_NODES: IntArray = np.zeros(0, dtype=np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 
 from hedgerow.compile import kernel
 from hedgerow.growing.chunks.nodes import subtract_job
-from hedgerow.growing.core.state import IS_N_JOBS, NODE_SLOT, Level, State
+from hedgerow.growing.core.state import IS_N_JOBS, NODE_SLOT, Level, State, Vectors
 from hedgerow.growing.symmetric.level import (
     N_NODES,
     divide_level,
@@ -46,26 +46,33 @@ def begin_levels(state: State, level: Level) -> None:
 
 @kernel
 def search_chunk_level(
-    thread: int, team: ThreadTeam, state: State, level: Level, block: tuple[int, int]
+    thread: int,
+    team: ThreadTeam,
+    state: State,
+    level: Level,
+    block: tuple[int, int],
+    vectors: Vectors | None,
 ) -> None:
     """Histograms of the larger children, and the best cut of the level in columns ``block``."""
     constraints = state.options.constraints
     first, last = share(block[1] - block[0], thread, team.n_threads)
     span = (block[0] + first, block[0] + last)
     place = (state.histograms, level.slot_size, level.before)
-    units, n_groups = units_of_level(state, None), np.int64(0)
+    units, n_groups = units_of_level(state, vectors), np.int64(0)
+    if vectors is not None:
+        vectors.trial.parent[thread, 0] = 0.0
     for j in range(state.scalars[IS_N_JOBS]):
         job = state.tree.batch[j]
-        subtract_job(thread, span, state.bins, state.columns, place, job, state.options)
+        subtract_job(thread, span, state.bins, state.columns, place, job, state.options, vectors)
         if j == 0:
             n_groups = begin_level(thread, span, state, level, units, constraints)
-        add_job(thread, span, state, level, job, units, n_groups, constraints, None)
-    find_best(thread, span, state, level, units, n_groups, constraints, None)
+        add_job(thread, span, state, level, job, units, n_groups, constraints, vectors)
+    find_best(thread, span, state, level, units, n_groups, constraints, vectors)
     barrier(team)
 
 
 @kernel
-def measure_kept(state: State, level: Level) -> None:
+def measure_kept(state: State, level: Level, vectors: Vectors | None) -> None:
     """What the choice sends left in every node, and the bins that go left."""
     none = np.int64(0)
     totals = (none, none, none, none)
@@ -73,12 +80,14 @@ def measure_kept(state: State, level: Level) -> None:
         node = level.nodes[k]
         start = start_of(level, state.tree.table[node, NODE_SLOT])
         constraints = state.options.constraints
-        totals = measure_node(state, level, node, start, totals, constraints, None)
+        totals = measure_node(state, level, node, start, totals, constraints, vectors)
     end_measure(state, level, totals)
 
 
 @kernel
-def divide_nodes(state: State, level: Level) -> None:
+def divide_nodes(state: State, level: Level, vectors: Vectors | None) -> None:
     """Divide the nodes of the level, and open the next one."""
-    divide_level(state.settings, state.rules, state.tree, state.scalars, level, state.options, None)
+    divide_level(
+        state.settings, state.rules, state.tree, state.scalars, level, state.options, vectors
+    )
     open_batch_of_level(state, level)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import IntArray, aligned_zeros
+from hedgerow.arrays import FloatArray, IntArray, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks import level_stages
@@ -25,7 +25,7 @@ from hedgerow.growing.chunks.tree import ChunkTree
 from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.setup import make_batch
-from hedgerow.growing.symmetric.grower import make_level
+from hedgerow.growing.symmetric.grower import check_numbers, make_level
 from hedgerow.growing.symmetric.level import N_NODES, choose_cut
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.params import BoostParams
@@ -54,9 +54,12 @@ class LevelTree(ChunkTree):
         exchange: Exchange,
         team: ChunkTeam,
         n_copies: int,
+        n_vectors: int = 1,
     ) -> None:
         check_slots(params, settings, sizes)
-        super().__init__(spec, params, settings, sizes, exchange, team, n_copies)
+        if n_vectors > 1:
+            check_numbers(spec)
+        super().__init__(spec, params, settings, sizes, exchange, team, n_copies, n_vectors)
         n_threads, n_features = team.n_threads, spec.n_features
         nodes, max_leaves = self.nodes, int(settings.max_leaves)
         nodes.arrays = nodes.arrays._replace(batch=make_batch(max_leaves))
@@ -136,7 +139,7 @@ class LevelTree(ChunkTree):
             self._choose()
             if self._level.choice[layout.FOUND_FEATURE] >= 0:
                 self._measure()
-            level_stages.divide_nodes(self._state, self._level)
+            level_stages.divide_nodes(self._state, self._level, self.vectors)
             self._n_divided = 0
             if len(self._parents()) > 0:
                 break
@@ -146,14 +149,22 @@ class LevelTree(ChunkTree):
 
     def _choose(self) -> None:
         """The best cut in the block of columns, then of all ranks."""
-        self._team.run(level_stages.search_chunk_level, self._state, self._level, self._block)
-        found = self._search_space.found[None]
-        best = np.zeros((1, 1, *found.shape[2:]), dtype=np.int64)
-        stages.best_of_threads(_BOTH, found, best)
-        nodes = self.nodes
+        self._team.run(
+            level_stages.search_chunk_level, self._state, self._level, self._block, self.vectors
+        )
+        found, nodes, vectors = self._search_space.found[None], self.nodes, self.vectors
+        splits = np.zeros((1, 1, *found.shape[2:]), dtype=np.int64)
+        stages.best_of_threads(_BOTH, found, splits)
+        best = np.concatenate((splits, np.zeros_like(splits[..., :1])), axis=-1)
+        if vectors is not None:
+            # Threads and ranks without columns do not know the score of the level.
+            best[..., -1] = vectors.trial.parent[:, 0].view(np.int64).max()
+        best = self._exchange.splits(best)[0]
+        if vectors is not None:
+            vectors.trial.parent[:, 0] = best[..., -1].view(np.float64).max()
         choose_cut(
             nodes.settings, nodes.rules, nodes.arrays, nodes.scalars,
-            self._exchange.splits(best)[0], self._level, nodes.options.constraints, None,
+            np.ascontiguousarray(best[..., :-1]), self._level, nodes.options.constraints, vectors,
         )  # fmt: skip
 
     def _measure(self) -> None:
@@ -163,16 +174,31 @@ class LevelTree(ChunkTree):
         last = n_columns * (np.arange(size) + 1) // size
         owner = int(np.searchsorted(last, place, side="right"))
         if owner == self._exchange.rank:
-            level_stages.measure_kept(self._state, self._level)
+            level_stages.measure_kept(self._state, self._level, self.vectors)
         nodes = level.nodes[: level.counts[N_NODES]]
         table = self.nodes.table
         left = table[nodes[:, None], _LEFT_SUMS]
-        message = np.concatenate((level.choice, level.penalty.view(np.int64), left.reshape(-1)))
+        values = self._measured_values(nodes)
+        parts = (level.choice, level.penalty, left, values)
+        message = np.concatenate([part.view(np.int64).reshape(-1) for part in parts])
         message = self._exchange.measured(message, owner)
-        n_fields = len(level.choice)
-        level.choice[:] = message[:n_fields]
-        level.penalty.view(np.int64)[:] = message[n_fields]
-        table[nodes[:, None], _LEFT_SUMS] = message[n_fields + 1 :].reshape(-1, 3)
+        ends = np.cumsum([part.size for part in parts])
+        level.choice[:], penalty, left, values = np.split(message, ends[:-1])
+        level.penalty.view(np.int64)[:] = penalty
+        table[nodes[:, None], _LEFT_SUMS] = left.reshape(-1, 3)
+        self._keep_values(nodes, values.view(np.float64).reshape(len(nodes), -1))
+
+    def _measured_values(self, nodes: IntArray) -> FloatArray:
+        """What the cut gains in each node of several outputs, and the values of these."""
+        if self.vectors is None:
+            return np.zeros((len(nodes), 0))
+        gain = self.nodes.arrays.numbers[nodes, layout.NUMBER_GAIN]
+        return np.column_stack((gain, self.vectors.outputs.vectors[nodes]))
+
+    def _keep_values(self, nodes: IntArray, values: FloatArray) -> None:
+        if self.vectors is not None:
+            self.nodes.arrays.numbers[nodes, layout.NUMBER_GAIN] = values[:, 0]
+            self.vectors.outputs.vectors[nodes] = values[:, 1:]
 
 
 def check_slots(params: BoostParams, settings: layout.Settings, sizes: Sizes) -> None:

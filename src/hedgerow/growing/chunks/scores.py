@@ -41,6 +41,13 @@ class Leaves:
     output: int
     found: IntArray
 
+    def values(self) -> FloatArray:
+        """Values of the leaves, a row for each output that they are added to."""
+        leaves, vectors = self.tree.left == 0, self.tree.vectors
+        if vectors is None:
+            return self.tree.value[None, leaves]
+        return np.ascontiguousarray(vectors[leaves].T)
+
 
 Change: TypeAlias = Base | Walk | Leaves
 

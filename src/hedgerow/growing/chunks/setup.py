@@ -13,10 +13,13 @@ from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.data.external.row_store import NO_BINS, RowStore
 from hedgerow.errors import CommunicationError, DataError, ParameterError
 from hedgerow.growing.chunks.exchange import Exchange
+from hedgerow.growing.chunks.nodes import Own
 from hedgerow.growing.chunks.space import Sizes, builds_for, slots_for
+from hedgerow.growing.chunks.vectors import check_rows as check_vector_rows
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.gradients import QUANTIZED_BITS
 from hedgerow.kernels.histograms.histogram import Columns
+from hedgerow.kernels.histograms.vector_histogram import width_of
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.params import BoostParams
 
@@ -50,14 +53,6 @@ MOST_ROWS = (1 << (63 - QUANTIZED_BITS)) - 1
 """Of all ranks: sums of so many gradients of 30 bits and a sign cannot overflow."""
 
 
-class Own(NamedTuple):
-    """What each thread has for itself."""
-
-    search: layout.Search
-    scalars: IntArray
-    options: layout.Options
-
-
 class RankFacts(NamedTuple):
     """What ranks have to know of each other.
 
@@ -71,7 +66,9 @@ class RankFacts(NamedTuple):
     n_builds: int
 
 
-def greet(exchange: Exchange, store: RowStore, params: BoostParams, n_threads: int) -> RankFacts:
+def greet(
+    exchange: Exchange, store: RowStore, params: BoostParams, n_threads: int, n_vectors: int = 1
+) -> RankFacts:
     """Tell the others what this rank has; all must mean the same fit."""
     n_rows, spec = sum(store.chunk_sizes), store.spec
     weighted = False
@@ -80,7 +77,8 @@ def greet(exchange: Exchange, store: RowStore, params: BoostParams, n_threads: i
         for chunk in store.chunks([full], NO_BINS):
             weighted = chunk.weight is not None
     most = params.max_leaves or 1 << 16
-    n_builds = builds_for(spec.n_features, spec.stride, n_threads, most)
+    width = width_of(n_vectors, constant=False) if n_vectors > 1 else 0
+    n_builds = builds_for(spec.n_features, spec.stride, n_threads, most, width)
     by_features = exchange.mode == "features"
     facts = [n_rows, spec.n_features, spec.stride, int(by_features), int(weighted), n_builds]
     everyone = exchange.greet(np.array(facts, dtype=np.int64))
@@ -95,6 +93,8 @@ def greet(exchange: Exchange, store: RowStore, params: BoostParams, n_threads: i
     if total == 0:
         raise DataError("there is no row in any chunk of any rank: nothing to grow trees on.")
     check_rows(total)
+    if n_vectors > 1:
+        check_vector_rows(total)
     return RankFacts(total, bool(everyone[:, 4].any()), int(everyone[:, 5].min()))
 
 
@@ -109,22 +109,25 @@ def check_rows(n_rows: int) -> None:
 
 def sizes_for(
     facts: RankFacts, exchange: Exchange, spec: BinSpec, params: BoostParams, n_threads: int,
-    max_leaves: int,
+    max_leaves: int, n_vectors: int, constant: bool,
 ) -> Sizes:  # fmt: skip
     """Room for histograms."""
     n_columns, kept = spec.n_features, spec.n_features
     if exchange.size > 1 and params.colsample_bytree >= 1.0:
         kept = -(-n_columns // exchange.size)
+    width = width_of(n_vectors, constant) if n_vectors > 1 else 0
     n_groups = min(n_threads, tile_shape(n_columns)[0])
     return Sizes(
         n_columns=n_columns,
         stride=spec.stride,
         kept_columns=kept,
-        n_slots=slots_for(kept, spec.stride, max_leaves),
+        n_slots=slots_for(kept, spec.stride, max_leaves, width),
         n_builds=facts.n_builds,
         n_groups=n_groups,
         n_parts=n_threads // n_groups,
         apart=exchange.adds,
+        width=width,
+        constant=constant,
     )
 
 

@@ -18,6 +18,7 @@ from hedgerow.arrays import IntArray, aligned_empty
 from hedgerow.growing.chunks.stages import Building
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.pairs import SPACING
+from hedgerow.kernels.histograms.vector_histogram import Sums
 
 _SLOT_BYTES = 1 << 30
 """Histograms are kept for subtraction in at most this much memory."""
@@ -27,6 +28,11 @@ _BUILD_BYTES = 1 << 28
 
 _BYTES = 24
 """Of a cell: g, h and the number of rows, which may exceed 2**31 over all ranks."""
+
+
+def cell_bytes(width: int) -> int:
+    """Bytes of a cell of ``width`` words; 0: of one output."""
+    return 4 * (width + 1) if width > 0 else _BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,10 @@ class Sizes:
         Threads that divide columns, and those that divide rows, between them.
     apart : bool
         Whether histograms are built in other sums than those that are kept.
+    width : int
+        Words of a cell of several outputs; 0: of one output.
+    constant : bool
+        Whether the hessian is the row count.
     """
 
     n_columns: int
@@ -57,6 +67,8 @@ class Sizes:
     n_groups: int
     n_parts: int
     apart: bool
+    width: int
+    constant: bool
 
     @property
     def slot_size(self) -> int:
@@ -69,15 +81,16 @@ class Sizes:
         return self.n_columns * self.stride if self.apart else self.slot_size
 
 
-def slots_for(kept_columns: int, stride: int, max_leaves: int) -> int:
-    """Histograms that are kept."""
-    fit = _SLOT_BYTES // (_BYTES * kept_columns * stride)
+def slots_for(kept_columns: int, stride: int, max_leaves: int, width: int) -> int:
+    """Histograms that are kept, of cells of ``width`` words."""
+    fit = _SLOT_BYTES // (cell_bytes(width) * kept_columns * stride)
     return int(min(2 * max_leaves + 2, max(4, fit)))
 
 
-def builds_for(n_columns: int, stride: int, n_threads: int, max_leaves: int) -> int:
-    """Histograms that are built in a pass."""
-    fit = _BUILD_BYTES // (n_threads * n_columns * (16 * SPACING + _BYTES * stride))
+def builds_for(n_columns: int, stride: int, n_threads: int, max_leaves: int, width: int) -> int:
+    """Histograms that are built in a pass, of cells of ``width`` words."""
+    packed = 0 if width > 0 else 16 * SPACING
+    fit = _BUILD_BYTES // (n_threads * n_columns * (packed + cell_bytes(width) * stride))
     return int(min(2 * max_leaves, max(4, fit)))
 
 
@@ -87,8 +100,10 @@ class Space:
     Attributes
     ----------
     sizes : Sizes
-    kept : Wide
-        int64 sums of the slots.
+    kept : HistogramSums
+        Sums of the slots; of vectors the row counts.
+    kept_vectors, built_vectors : Sums
+        Sums of several outputs, in the slots and where they are built; without cells for one.
     before : int
         First cell of slot 0, less those of the columns before the ones that are kept.
     """
@@ -97,10 +112,13 @@ class Space:
         self.sizes = sizes
         self.before = 0
         private = 0 if sizes.apart else (sizes.n_parts - 1) * sizes.n_builds
-        self.kept = _histograms((sizes.n_slots + private) * sizes.slot_size)
-        built = sizes.n_parts * sizes.n_builds * sizes.build_size
-        self._built = _histograms(built) if sizes.apart else self.kept
-        cells = (n_threads, sizes.n_builds, 2, sizes.n_columns * SPACING)
+        self.kept, self.kept_vectors = _sums((sizes.n_slots + private) * sizes.slot_size, sizes)
+        self._built, self.built_vectors = self.kept, self.kept_vectors
+        if sizes.apart:
+            n_built = sizes.n_parts * sizes.n_builds * sizes.build_size
+            self._built, self.built_vectors = _sums(n_built, sizes)
+        n_packed = 0 if sizes.width > 0 else sizes.n_columns * SPACING
+        cells = (n_threads, sizes.n_builds, 2, n_packed)
         # Pages that are not written to take no memory.
         self._cells = np.zeros(cells, dtype=np.int64)
         self._held = np.zeros((n_threads, sizes.n_builds), dtype=np.int64)
@@ -141,5 +159,15 @@ class Space:
         self._filled[:] = 0
 
 
-def _histograms(n_cells: int) -> HistogramSums:
-    return HistogramSums(*(aligned_empty(n_cells, np.int64) for _ in range(3)))
+def _sums(n_cells: int, sizes: Sizes) -> tuple[HistogramSums, Sums]:
+    """Sums of one output, or of several: beside these the row counts alone are read."""
+    width = sizes.width
+    vectors = Sums(
+        cells=aligned_empty(n_cells * width, np.int32),
+        n=aligned_empty(n_cells if width > 0 else 0, np.int32),
+        width=np.int64(width),
+        constant=np.int64(sizes.constant),
+    )
+    if width > 0:
+        return HistogramSums(vectors.n, vectors.n, vectors.n), vectors
+    return HistogramSums(*(aligned_empty(n_cells, np.int64) for _ in range(3))), vectors

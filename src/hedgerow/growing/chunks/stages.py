@@ -43,12 +43,11 @@ from hedgerow.growing.core.state import (
     NODE_LEFT,
     NODE_RIGHT,
     NODE_SET,
-    UNIFORM,
     Rows,
     Sampler,
     Settings,
+    Vectors,
 )
-from hedgerow.growing.sampling.draws import sample_rows
 from hedgerow.growing.sampling.goss import choose_rows
 from hedgerow.growing.sampling.thresholds import Choice, tally_digits, write_keys
 from hedgerow.kernels.histograms.histogram import (
@@ -62,6 +61,7 @@ from hedgerow.kernels.histograms.histogram import (
 )
 from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.histograms.partition import copy_forward, copy_reversed, divide
+from hedgerow.kernels.histograms.vector_histogram import add_to_columns, empty_columns
 from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
 from hedgerow.objectives.derivatives import LossData
@@ -77,8 +77,8 @@ class Building(NamedTuple):
     at       int64 (parts, builds): first cell in ``histograms``, less that of column 0
     cells    int64 (threads, builds, words, cells): packed sums
     held     int64 (threads, builds): rows that they hold
-    filled   int64 (threads, builds): 1 once they have been written to ``histograms``
-    histograms  sums taken apart
+    filled   int64 (threads, builds): 1 once ``histograms`` hold sums of the thread
+    histograms  sums taken apart; of vectors the row counts, to whose sums rows are added at once
     n_groups groups of columns that are built side by side
     first    columns ``first`` to ``last - 1`` of the tree's are built
     last
@@ -136,26 +136,16 @@ def start_chunk(
     thread: int,
     team: ThreadTeam,
     settings: Settings,
-    sampler: Sampler,
     loss_data: LossData,
     rows: Rows,
     blocks: FloatArray,
     counts: IntArray,
     scalars: IntArray,
-    segments: np.ndarray,
-    first_piece: int,
-    sums: IntArray,
 ) -> None:
-    """Gradients, and where these do not decide the sample, sample and the root's segments.
-
-    ``settings.n_rows`` are those of the chunk.
-    """
+    """Gradients of an output; ``settings.n_rows`` are those of the chunk."""
     place = share(settings.n_rows, thread, team.n_threads)
     find_probabilities(settings, loss_data, scalars[IS_OUTPUT], place, blocks[thread])
     fix_rows(settings, loss_data, rows, place, blocks[thread], counts[thread], scalars)
-    if sampler.method == UNIFORM:
-        sample_rows(thread, team, settings, rows.rows, counts, scalars)
-        open_chunk(thread, team, rows, scalars, segments, first_piece, sums)
     barrier(team)
 
 
@@ -168,6 +158,7 @@ def open_chunk(
     segments: np.ndarray,
     first_piece: int,
     sums: IntArray,
+    vectors: Vectors | None,
 ) -> None:
     """Divide the sample of a chunk, which is in front of the row ids, into the root's segments."""
     ids = rows.rows
@@ -177,10 +168,12 @@ def open_chunk(
     first, last = share(scalars[IS_N_ROWS], thread, team.n_threads)
     segments[0, first_piece + thread, 0] = first
     segments[0, first_piece + thread, 1] = last - first
-    add_segment_sums(rows.quantized, ids, first, last - first, sums[thread])
-    if scalars[IS_DROPPED_BITS] > 0:
-        packing = packing_of(scalars)
-        add_packed_sums(packing, rows.packed, ids, first, last - first, sums[thread])
+    if vectors is None:
+        add_segment_sums(rows.quantized, ids, first, last - first, sums[thread])
+        if scalars[IS_DROPPED_BITS] > 0:
+            packing = packing_of(scalars)
+            add_packed_sums(packing, rows.packed, ids, first, last - first, sums[thread])
+    barrier(team)
 
 
 @kernel(inner=True)
@@ -306,6 +299,42 @@ def fill_cells(
 
 
 @kernel(inner=True)
+def empty_sums(
+    thread: int, build: int, columns: Columns, span: tuple[int, int], stride: int,
+    building: Building, vectors: Vectors,
+) -> None:  # fmt: skip
+    """Leave no row in columns ``span`` of the sums of a build, unless they hold this pass's."""
+    if building.filled[thread, build] == 0:
+        to = building.at[thread // building.n_groups, build]
+        empty_columns(columns, span, stride, vectors.outputs.sums, to)
+        building.filled[thread, build] = 1
+
+
+@kernel(inline=True, inner=True)
+def fill_build(
+    thread: int,
+    build: int,
+    bins: Bins,
+    scalars: IntArray,
+    packed: IntArray,
+    columns: Columns,
+    span: tuple[int, int],
+    ids: RowArray,
+    place: tuple[int, int],
+    building: Building,
+    vectors: Vectors | None,
+) -> None:
+    """Add the rows at ``place`` to the sums of a build, in columns ``span``."""
+    if vectors is None:
+        packing = packing_of(scalars)
+        fill_cells(thread, build, bins, packing, packed, columns, span, ids, place, building)
+    else:
+        empty_sums(thread, build, columns, span, bins.stride, building, vectors)
+        outputs, to = vectors.outputs, building.at[thread // building.n_groups, build]
+        add_to_columns(bins, columns, span, ids, place, outputs.words, outputs.sums, to)
+
+
+@kernel(inner=True)
 def share_columns(thread: int, building: Building) -> tuple[int, int]:
     """Columns that a thread builds."""
     n_columns = building.last - building.first
@@ -326,6 +355,7 @@ def visit_chunk(
     first_piece: int,
     scalars: IntArray,
     building: Building,
+    vectors: Vectors | None,
 ) -> None:
     """Divide the rows of ``parents`` in one chunk, and add those of the builds to their sums."""
     piece = first_piece + thread
@@ -336,16 +366,16 @@ def visit_chunk(
     n_parts = team.n_threads // building.n_groups
     part = thread // building.n_groups
     if part < n_parts:
-        packing, span = packing_of(scalars), share_columns(thread, building)
+        span = share_columns(thread, building)
         pieces = share(team.n_threads, part, n_parts)
         for build in range(len(building.nodes)):
             node = building.nodes[build]
             for piece in range(first_piece + pieces[0], first_piece + pieces[1]):
                 start = np.int64(segments[node, piece, 0])
                 place = (start, start + np.int64(segments[node, piece, 1]))
-                fill_cells(
-                    thread, build, bins, packing, rows.packed, columns, span, rows.rows, place,
-                    building,
+                fill_build(
+                    thread, build, bins, scalars, rows.packed, columns, span, rows.rows, place,
+                    building, vectors,
                 )  # fmt: skip
     barrier(team)
 
@@ -380,7 +410,7 @@ def add_values(
     values: FloatArray,
     raw: FloatArray,
 ) -> None:
-    """Add the value of each leaf to the raw scores of its rows in the chunk."""
+    """Add the value of each leaf to the raw scores ``raw`` of its rows in the chunk."""
     piece = first_piece + thread
     for k in range(len(leaves)):
         start, count = segments[leaves[k], piece, 0], segments[leaves[k], piece, 1]

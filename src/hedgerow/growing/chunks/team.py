@@ -21,6 +21,7 @@ import numpy as np
 from hedgerow.arrays import aligned_zeros
 from hedgerow.compile import entry_of
 from hedgerow.growing.chunks import passes
+from hedgerow.growing.core.state import Vectors
 from hedgerow.kernels.primitives.barrier import (
     SIGNAL_SIZE,
     ThreadTeam,
@@ -50,6 +51,7 @@ class ChunkTeam:
         self.n_threads = n_threads
         self.where = aligned_zeros(passes.WHERE_FIELDS, np.int64)
         self._plan: passes.Plan | None = None
+        self._vectors: Vectors | None = None
         pause, sleep = wait_addresses()
         self._threads = ThreadTeam(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep)
         self._job: tuple[Stage, tuple[Any, ...], Sequence[tuple[Any, ...]]] | None = None
@@ -69,17 +71,19 @@ class ChunkTeam:
         self._job = (stage, shared, own)
         _call_in_turn((give_order, self._threads, _WORK), (stage, *part))
 
-    def run_pass(self, plan: passes.Plan, visit: Callable[[Lead], None]) -> None:
+    def run_pass(
+        self, plan: passes.Plan, vectors: Vectors | None, visit: Callable[[Lead], None]
+    ) -> None:
         """Call ``visit(lead)``; ``lead(order)`` does a stage for the chunk at :attr:`where`."""
 
         def lead(order: int) -> None:
-            passes.take_part(0, self._threads, order, plan, self.where)
+            passes.take_part(0, self._threads, order, plan, self.where, vectors)
 
         if self.n_threads == 1:
             visit(lead)
             return
-        self._plan = plan
-        begin = (passes.take_part, 0, self._threads, passes.BEGIN, plan, self.where)
+        self._plan, self._vectors = plan, vectors
+        begin = (passes.take_part, 0, self._threads, passes.BEGIN, plan, self.where, vectors)
         try:
             _call_in_turn((give_order, self._threads, _PASS), begin)
             visit(lead)
@@ -104,7 +108,9 @@ class ChunkTeam:
             number += 1
             if order == _PASS:
                 assert self._plan is not None
-                number = passes.take_part(thread, self._threads, number, self._plan, self.where)
+                number = passes.take_part(
+                    thread, self._threads, number, self._plan, self.where, self._vectors
+                )
                 continue
             assert self._job is not None
             stage, shared, own = self._job

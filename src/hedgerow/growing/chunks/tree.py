@@ -19,6 +19,7 @@ from hedgerow.growing.chunks.setup import columns_of, own_of
 from hedgerow.growing.chunks.space import Sizes, Space
 from hedgerow.growing.chunks.stages import SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, Building
 from hedgerow.growing.chunks.team import ChunkTeam
+from hedgerow.growing.chunks.vectors import OF_TREE, fields_found, finish_vectors, make_vectors
 from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.gradients import choose_packing
@@ -27,6 +28,7 @@ from hedgerow.growing.core.setup import features_of, finished_tree
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import uniform_sampler
 from hedgerow.growing.speculative.tree import SpeculativeTree
+from hedgerow.growing.vectors.gradients import choose_dropped
 from hedgerow.kernels.histograms.histogram import Bins
 from hedgerow.params import BoostParams
 
@@ -49,6 +51,8 @@ class ChunkTree:
         Those that the tree may use.
     table : int64 (n_nodes, NODE_FIELDS)
         Nodes of the last finished tree.
+    vectors : Vectors or None
+        Of trees with vectors in their leaves, with the sums in which splits are searched.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class ChunkTree:
         exchange: Exchange,
         team: ChunkTeam,
         n_copies: int,
+        n_vectors: int = 1,
     ) -> None:
         self._spec, self._exchange, self._team = spec, exchange, team
         self._space = Space(sizes, team.n_threads)
@@ -70,6 +75,11 @@ class ChunkTree:
         options = options_of(spec, params, team.n_threads, max_nodes, n_copies, sampler)
         self.nodes = SpeculativeTree(params, settings, options, max_nodes, _CHILD_SHARE)
         self.columns = columns_of(self.nodes.features, n_columns)
+        self.vectors: layout.Vectors | None = None
+        if n_vectors > 1:
+            most = max(team.n_threads, exchange.size)
+            sums = self._space.kept_vectors
+            self.vectors = make_vectors(self.nodes, params, sums, n_vectors, most)
         self._own = own_of(options, self.nodes.scalars, team.n_threads, n_columns)
         nothing = np.zeros((0, 0), dtype=np.uint8)
         n_bins = spec.bin_counts().astype(np.int32)
@@ -80,13 +90,29 @@ class ChunkTree:
         self.table: IntArray = np.zeros((0, layout.NODE_FIELDS), dtype=np.int64)
 
     @property
+    def scalars(self) -> IntArray:
+        """Those of each part: int64 (parts, N_SCALARS)."""
+        return self.nodes.scalars[None] if self.vectors is None else self.vectors.outputs.scalars
+
+    @property
+    def building_vectors(self) -> layout.Vectors | None:
+        """The same as ``vectors``, with the sums in which histograms are built."""
+        if self.vectors is None:
+            return None
+        outputs = self.vectors.outputs._replace(sums=self._space.built_vectors)
+        return self.vectors._replace(outputs=outputs)
+
+    @property
     def is_rounded(self) -> bool:
         """Whether histograms hold rounded gradients, so that exact sums are others."""
-        return bool(self.nodes.scalars[layout.IS_DROPPED_BITS] > 0)
+        rounded = self.nodes.scalars[layout.IS_DROPPED_BITS] > 0
+        return self.vectors is not None or bool(rounded)
 
     @property
     def packed_words(self) -> int:
         """Numbers that a row has in ``packed``."""
+        if self.vectors is not None:
+            return self._space.sizes.width // 2
         return 1 + int(self.nodes.scalars[layout.IS_G_APART])
 
     # -- the root -----------------------------------------------------------------------
@@ -94,6 +120,7 @@ class ChunkTree:
     def begin(self, tree: int, output: int, n_outputs: int) -> int:
         """Begin a tree with its columns; return its number among the trees of its output."""
         number = self.nodes.begin(tree, output, n_outputs)
+        self.scalars[1:, OF_TREE] = self.nodes.scalars[OF_TREE]
         self.columns = columns_of(self.nodes.features.copy(), self._n_columns)
         n_columns, exchange = len(self.columns.feature), self._exchange
         first = n_columns * exchange.rank // exchange.size
@@ -116,16 +143,30 @@ class ChunkTree:
         return self._space.plan(_ROOT[:0], _ROOT[:0], (0, 0))
 
     def check_units(self, counts: IntArray, n_rows: int) -> bool:
-        """Check units and packing; whether they were right."""
-        scalars = self.nodes.scalars
-        choose_packing(counts, scalars, self.nodes.settings.constant_hessian, n_rows)
-        if scalars[layout.IS_REDO] == 0:
+        """Check units and packing of each part; whether they were right."""
+        constant = self.nodes.settings.constant_hessian
+        for of_part, scalars in zip(counts, self.scalars, strict=True):
+            choose_packing(of_part, scalars, constant, n_rows)
+        if not self.scalars[:, layout.IS_REDO].any():
             return True
         self._space.discard()
         return False
 
+    def check_words(self, sums: IntArray, n_rows: int) -> bool:
+        """Check the words of several outputs; whether they were right.
+
+        ``sums`` are those of ``|g|`` and h of each output: int64 (n_outputs, 2).
+        """
+        if self.vectors is None:
+            return True
+        outputs = self.vectors.outputs
+        outputs.measured[0], before = sums, outputs.dropped.copy()
+        choose_dropped(outputs.measured, n_rows, outputs.dropped)
+        return bool((outputs.dropped == before).all())
+
     def open_root(self, n_inside: int, sums: IntArray, building: Building) -> None:
         """Begin with ``n_inside`` rows that have these sums, and look for a split."""
+        # Of several outputs the sums are in the histograms alone, and these are 0.
         g, h = (SUM_PACKED_G, SUM_PACKED_H) if self.is_rounded else (SUM_G, SUM_H)
         is_searched = self.nodes.open_root(n_inside, sums[g], sums[h])
         self._end_builds(building)
@@ -137,7 +178,7 @@ class ChunkTree:
         if is_searched:
             self._search(jobs)
         else:
-            self._commit(jobs, np.zeros((1, 1, 2, layout.FOUND_FIELDS), dtype=np.int64))
+            self._commit(jobs, np.zeros((1, 1, 2, self._n_fields), dtype=np.int64))
 
     # -- splits -------------------------------------------------------------------------
 
@@ -202,21 +243,33 @@ class ChunkTree:
         exchange, columns, stride = self._exchange, self.columns, self._stride
         if len(building.nodes) == 0 or not exchange.adds:
             return
-        n_fields = 2 if self.nodes.settings.constant_hessian == 1 else 3
+        n_fields = self._fields_of_message()
         cells = len(building.nodes) * n_fields * stride
         ranks = np.arange(exchange.size + 1, dtype=np.int64)
         starts = len(columns.feature) * ranks // exchange.size * cells
         own = int(starts[exchange.rank + 1] - starts[exchange.rank])
         message, out = self._message_of(int(starts[-1]), own)
         self._team.run(
-            stages.write_message, columns, stride, building, n_fields, exchange.size, message
-        )
+            stages.write_message, columns, stride, building, n_fields, exchange.size, message,
+            self.building_vectors,
+        )  # fmt: skip
         span = np.ascontiguousarray(exchange.histograms(message, starts, out))
         places = self._space.place_of(self.nodes.table[building.nodes, layout.NODE_SLOT])
         self._team.run(
             stages.read_message, columns, stride, self._block, n_fields, span, self._space.kept,
-            places,
+            places, self.vectors,
         )  # fmt: skip
+
+    def _fields_of_message(self) -> int:
+        """Numbers of a cell that are sent."""
+        if self.vectors is not None:
+            return 1 + self._space.sizes.width // 2
+        return 2 if self.nodes.settings.constant_hessian == 1 else 3
+
+    @property
+    def _n_fields(self) -> int:
+        """Numbers of what is found for a node."""
+        return fields_found(self.nodes, self.vectors)
 
     def _message_of(self, length: int, own: int) -> tuple[IntArray, IntArray]:
         """Space for a message and for a part; fresh memory would take longer than to fill it."""
@@ -226,7 +279,7 @@ class ChunkTree:
 
     def _search(self, jobs: IntArray) -> None:
         """Best splits in the block of columns, then of all ranks."""
-        shape = (len(jobs), self._team.n_threads, 2, layout.FOUND_FIELDS)
+        shape = (len(jobs), self._team.n_threads, 2, self._n_fields)
         found, nodes = np.zeros(shape, dtype=np.int64), self.nodes
         for own in self._own:
             own.scalars[:] = nodes.scalars
@@ -239,26 +292,35 @@ class ChunkTree:
             self._block,
             (self._space.kept, self._space.sizes.slot_size, self._space.before),
             (nodes.table, jobs, found),
-            own=self._own,
+            self.vectors,
+            own=[(own,) for own in self._own],
         )
-        best = np.zeros((len(jobs), 1, 2, layout.FOUND_FIELDS), dtype=np.int64)
+        best = np.zeros((len(jobs), 1, 2, self._n_fields), dtype=np.int64)
         stages.best_of_threads(jobs, found, best)
         self._commit(jobs, self._exchange.splits(best))
 
     def _commit(self, jobs: IntArray, found: IntArray) -> None:
         nodes = self.nodes
         stages.commit_splits(
-            nodes.settings, nodes.rules, nodes.arrays, nodes.scalars, jobs, found, nodes.options
-        )
+            nodes.settings, nodes.rules, nodes.arrays, nodes.scalars, jobs, found, nodes.options,
+            self.vectors,
+        )  # fmt: skip
 
     # -- the end ------------------------------------------------------------------------
 
     def finish(self, leaf_sums: IntArray | None) -> GrownTree:
         """The finished tree.
 
-        ``leaf_sums`` are the exact ones, int64 (n_leaves, 2); None: histograms have them.
+        ``leaf_sums`` are the exact ones of each part, int64 (parts, n_leaves, 2); None:
+        histograms have them.
         """
-        tree = self.nodes.finish(leaf_sums)
+        if self.vectors is None:
+            return self._finished(self.nodes.finish(None if leaf_sums is None else leaf_sums[0]))
+        assert leaf_sums is not None
+        tree, vectors = finish_vectors(self.nodes, self.vectors.outputs, leaf_sums)
+        return self._finished(tree).with_vectors(vectors)
+
+    def _finished(self, tree: layout.Tree) -> GrownTree:
         self.table = tree.table
         n_nodes = len(tree.table)
         feature = features_of(tree, n_nodes)

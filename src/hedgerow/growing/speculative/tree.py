@@ -204,17 +204,30 @@ class SpeculativeTree:
         ``leaf_sums`` are the exact sums of the leaves, int64 (n_leaves, 2), in the order of
         their numbers; None: the nodes have them.
         """
+        tree, options = self.taken()
+        self.set_values(tree, options, leaf_sums, self.scalars)
+        return tree
+
+    def taken(self) -> tuple[layout.Tree, layout.Options]:
+        """Return the nodes that the tree takes, numbered as in growth in memory, without values."""
         found, left = self.found, self.left
         table = self.table[found]
         table[:, layout.NODE_LEFT] = left
         table[:, layout.NODE_RIGHT] = np.where(left > 0, left + 1, 0)
         tree = self.arrays._replace(table=table, numbers=self.arrays.numbers[found])
-        sums = table[:, [layout.NODE_G, layout.NODE_H]].T[None].copy()
+        return tree, self.options._replace(constraints=self.constraints_of(found))
+
+    def set_values(
+        self,
+        tree: layout.Tree,
+        options: layout.Options,
+        leaf_sums: IntArray | None,
+        scalars: IntArray,
+    ) -> None:
+        """Set the values of the nodes of :meth:`taken` for the output with these scalars."""
+        sums = tree.table[:, [layout.NODE_G, layout.NODE_H]].T[None].copy()
         if leaf_sums is not None:
-            sums[0][:, left == 0] = leaf_sums.T
-        constraints = self.constraints_of(found)
-        scalars = self.scalars.copy()
-        scalars[layout.IS_N_NODES] = len(found)
-        options = self.options._replace(constraints=constraints)
+            sums[0][:, self.left == 0] = leaf_sums.T
+        scalars = scalars.copy()
+        scalars[layout.IS_N_NODES] = len(tree.table)
         set_values(self.settings, self.rules, tree, sums, scalars, options)
-        return tree

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.gradients import gradient_pass, power_of_two, units_of
 from hedgerow.growing.core.state import (
     COUNT_G_SUM,
     COUNT_H_SUM,
+    IS_FIRST_ROW,
     IS_G_EXPONENT,
     IS_H_EXPONENT,
     IS_TREE,
@@ -41,7 +42,8 @@ from hedgerow.kernels.simd.lanes import N_LANES
 from hedgerow.kernels.splits.split import Units
 from hedgerow.objectives.derivatives import LossData
 
-_LARGEST = 2**31 - 1
+MOST_ROWS = 2**31 - 1
+"""Largest sum of words, each of which may be 1."""
 
 _ROWS_AT_ONCE = 64
 """Their words, of a few dozen outputs, stay in the first-level cache."""
@@ -53,18 +55,18 @@ def rows_of(rows: Rows, outputs: Outputs, output: int) -> Rows:
     return Rows(rows.rows, rows.scratch, outputs.quantized[output], rows.packed)
 
 
-@kernel(inner=True)
-def choose_dropped(outputs: Outputs, n_rows: int) -> None:
+@kernel
+def choose_dropped(measured: IntArray, n_rows: int, dropped: IntArray) -> None:
     """Thread 0: how many bits words do without, for each output."""
-    for output in range(len(outputs.scalars)):
+    for output in range(len(dropped)):
         for part in range(2):
             total = np.int64(0)
-            for t in range(len(outputs.measured)):
-                total += outputs.measured[t, output, part]
-            dropped = np.int64(0)
-            while (total >> dropped) + n_rows > _LARGEST:  # each row may be rounded up
-                dropped += 1
-            outputs.dropped[output, part] = dropped
+            for t in range(len(measured)):
+                total += measured[t, output, part]
+            bits = np.int64(0)
+            while (total >> bits) + n_rows > MOST_ROWS:  # each row may be rounded up
+                bits += 1
+            dropped[output, part] = bits
 
 
 @kernel(inline=True, inner=True)
@@ -93,11 +95,12 @@ def write_words(
     """
     words, quantized, dropped = outputs.words, outputs.quantized, outputs.dropped
     width, seed = np.uint64(outputs.sums.width), settings.seed
-    tree = np.uint64(outputs.scalars[0, IS_TREE])
+    scalars = outputs.scalars[0]
+    tree, before = np.uint64(scalars[IS_TREE]), np.uint64(scalars[IS_FIRST_ROW])
     for first in range(place[0], place[1], _ROWS_AT_ONCE):
         some = (first, min(first + _ROWS_AT_ONCE, place[1]))
         for i in range(some[0], some[1]):
-            bits = hash64(seed, tree, np.uint64(i)) >> np.uint64(1)
+            bits = hash64(seed, tree, before + np.uint64(i)) >> np.uint64(1)
             noise[i - first] = float_of_bits(np.int64(bits))
         for output in range(len(dropped)):
             to, span = place_of_g(outputs.sums, output), quantized[output]

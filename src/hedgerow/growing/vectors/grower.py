@@ -39,7 +39,7 @@ class VectorGrower(TreeGrower):
         width = width_of(n_outputs, fit.constant_hessian)
         state = make_state(self._matrix, fit, self._n_copies, cell_bytes=4 * (width + 1))
         state = _with_sampler(state, fit.params, n_outputs)
-        sets = _make_sets(state.options.categories, n_outputs, n_threads)
+        sets = make_sets(state.options.categories, n_outputs, n_threads)
         return _with_vectors(state, fit.target, fit.objective, width, sets)
 
     def grow(self, tree: int, output: int = 0) -> GrownTree:
@@ -91,12 +91,26 @@ def _with_vectors(
         ),
         measured=aligned_zeros((n_threads, n_outputs, 2), np.int64),
         dropped=np.zeros((n_outputs, 2), dtype=np.int64),
-        scalars=_scalars_of(state.scalars, n_outputs),
+        scalars=scalars_of(state.scalars, n_outputs),
         vectors=np.zeros((n_nodes, n_outputs)),
         cover=np.zeros(n_nodes),
     )
+    data = state.loss_data
+    if objective.kernel_id == PRECOMPUTED:
+        data = data._replace(probability=np.empty((2 * n_outputs, n_rows)))
+    scalars: IntArray = outputs.scalars[0]
+    return state._replace(
+        settings=settings._replace(packs_all=0),
+        loss_data=data,
+        scalars=scalars,
+        vectors=layout.Vectors(outputs, make_trial(sets, n_outputs, n_threads)),
+    )
+
+
+def make_trial(sets: layout.VectorSets, n_outputs: int, n_threads: int) -> layout.Trial:
+    """Space for the search."""
     n_lanes = -(-n_outputs // N_LANES) * N_LANES
-    trial = layout.Trial(
+    return layout.Trial(
         totals=aligned_zeros((n_threads, n_outputs, 2), np.int64),
         units=aligned_zeros((n_threads, n_outputs, 2), np.float64),
         lanes=aligned_zeros((n_threads, LANE_ROWS * n_lanes), np.float64),
@@ -107,26 +121,16 @@ def _with_vectors(
         given=aligned_zeros((n_threads, 2), np.float64),
         sets=sets,
     )
-    data = state.loss_data
-    if objective.kernel_id == PRECOMPUTED:
-        data = data._replace(probability=np.empty((2 * n_outputs, n_rows)))
-    scalars: IntArray = outputs.scalars[0]
-    return state._replace(
-        settings=settings._replace(packs_all=0),
-        loss_data=data,
-        scalars=scalars,
-        vectors=layout.Vectors(outputs, trial),
-    )
 
 
-def _scalars_of(scalars: IntArray, n_outputs: int) -> IntArray:
+def scalars_of(scalars: IntArray, n_outputs: int) -> IntArray:
     """Those of one output for each."""
     repeated = np.repeat(scalars[None], n_outputs, axis=0)
     repeated[:, layout.IS_OUTPUT] = np.arange(n_outputs)
     return repeated
 
 
-def _make_sets(categories: layout.Categories, n_outputs: int, n_threads: int) -> layout.VectorSets:
+def make_sets(categories: layout.Categories, n_outputs: int, n_threads: int) -> layout.VectorSets:
     """Space for the search of category columns; almost none if there are no such columns."""
     shape = (n_threads, n_outputs, SCRATCH_SIZE if categories.chosen.any() else 1)
     groups = Groups(

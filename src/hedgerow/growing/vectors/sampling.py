@@ -133,9 +133,8 @@ def weigh_rows(
     scale: float,
     marks: np.ndarray,
     place: tuple[int, int],
-    measured: IntArray,
-) -> None:
-    """Multiply the numbers of the rows at ``place`` by the weights; add up those of the sample."""
+) -> tuple[int, int]:
+    """Multiply the numbers of the rows at ``place`` by the weights; sums of those of the sample."""
     two, one, most = np.uint64(2), np.uint64(1), np.float64(LARGEST)
     g_sum, h_sum = np.int64(0), np.int64(0)
     for i in range(np.uint64(place[0]), np.uint64(place[1])):
@@ -147,7 +146,7 @@ def weigh_rows(
         quantized[two * i + one] = np.int32(h)
         g_sum += mark * abs(g)
         h_sum += mark * h
-    measured[0], measured[1] = g_sum, h_sum
+    return g_sum, h_sum
 
 
 @kernel(inline=True, inner=True)
@@ -173,10 +172,10 @@ def draw_vectors(
         scale = float_of_bits(scalars[IS_UNIT_SCALE])
         for output in range(len(outputs.scalars)):
             numbers, sums = outputs.quantized[output], outputs.measured[thread, output]
-            weigh_rows(numbers, sampler.weights, scale, rows.scratch, place, sums)
+            sums[0], sums[1] = weigh_rows(numbers, sampler.weights, scale, rows.scratch, place)
         barrier(team)
     if thread == 0:
-        choose_dropped(outputs, settings.n_rows)
+        choose_dropped(outputs.measured, settings.n_rows, outputs.dropped)
     barrier(team)
     write_words(settings, outputs, place, blocks[0])
 

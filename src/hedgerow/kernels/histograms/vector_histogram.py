@@ -149,6 +149,41 @@ def add_rows(
 
 
 @kernel(inner=True)
+def empty_columns(
+    columns: Columns, part: tuple[int, int], stride: int, sums: Sums, slot_start: int
+) -> None:
+    """Leave no row in columns ``part`` of a slot."""
+    n = sums.n
+    for k in range(part[0], part[1]):
+        at = np.uint64(slot_start + np.int64(columns.feature[k]) * stride)
+        for b in range(at, at + np.uint64(stride)):
+            n[b] = 0
+
+
+@kernel(inner=True)
+def add_to_columns(
+    bins: Bins,
+    columns: Columns,
+    part: tuple[int, int],
+    rows: RowArray,
+    place: tuple[int, int],
+    words: np.ndarray,
+    sums: Sums,
+    slot_start: int,
+) -> None:
+    """Add ``rows[place[0]:place[1]]`` to the bins of columns ``part`` of a slot."""
+    per_tile, first = bins.features_per_tile, np.int64(part[0])
+    while first < part[1]:
+        tile = np.int64(columns.feature[first]) // per_tile
+        last = first
+        while last < part[1] and np.int64(columns.feature[last]) // per_tile == tile:
+            last += 1
+        span = (first, last)
+        add_rows(bins, tile, columns, span, rows, place, words, sums, slot_start)
+        first = last
+
+
+@kernel(inner=True)
 def build_columns(
     bins: Bins,
     columns: Columns,
@@ -160,19 +195,8 @@ def build_columns(
     slot_start: int,
 ) -> None:
     """Sum ``rows[place[0]:place[1]]`` over the bins of columns ``part`` into a slot."""
-    n, stride, per_tile = sums.n, bins.stride, bins.features_per_tile
-    first = np.int64(part[0])
-    while first < part[1]:
-        tile = np.int64(columns.feature[first]) // per_tile
-        last = first
-        while last < part[1] and np.int64(columns.feature[last]) // per_tile == tile:
-            at = np.uint64(slot_start + np.int64(columns.feature[last]) * stride)
-            for b in range(at, at + np.uint64(stride)):
-                n[b] = 0
-            last += 1
-        span = (first, last)
-        add_rows(bins, tile, columns, span, rows, place, words, sums, slot_start)
-        first = last
+    empty_columns(columns, part, bins.stride, sums, slot_start)
+    add_to_columns(bins, columns, part, rows, place, words, sums, slot_start)
 
 
 @kernel(inner=True)
