@@ -15,7 +15,8 @@ from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
 from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable
 from hedgerow.growing.core.sums_pool import SumsPool
-from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_tree
+from hedgerow.growing.core.tree import NO_ROWS, GrownTree, TreeOfTable, add_tree
+from hedgerow.growing.core.walked_rows import WalkedRows
 from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.model.predict import Predictor
 
@@ -95,6 +96,9 @@ class Scores:
         elif data.offset is not None:
             self.raw += data.offset
         self._n_threads = n_threads
+        self._walked: WalkedRows | None = None
+        if isinstance(data.matrix, BinnedMatrix) and not data.matrix.paired:
+            self._walked = WalkedRows(data.matrix, self.raw, data.numbers, n_threads)
 
     def restarted(self, base: FloatArray) -> Scores:
         """Return the scores of the same rows before the first tree."""
@@ -107,7 +111,15 @@ class Scores:
 
         A tree with vectors is added to all outputs.
         """
-        self.add_to(self.raw, tree, output, rows, factor)
+        if (
+            self._walked is not None
+            and isinstance(tree, TreeOfTable)
+            and tree.vectors is None
+            and factor == 1.0
+        ):
+            self._walked.add(tree, output, rows)
+        else:
+            self.add_to(self.raw, tree, output, rows, factor)
 
     def add_to(
         self, raw: FloatArray, tree: GrownTree, output: int, rows: RowArray = NO_ROWS,

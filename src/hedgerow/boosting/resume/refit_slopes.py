@@ -12,10 +12,9 @@ from hedgerow.kernels.prediction.slope_fit import (
     LeafRows,
     LeafTerms,
     SlopeRules,
-    empty_sums,
     empty_terms,
+    fit_space,
     fit_terms,
-    system_space,
 )
 from hedgerow.kernels.prediction.slopes import (
     TERMS,
@@ -74,8 +73,7 @@ class RefittedSlopes:
         free = np.zeros((2, 0))  # leaves of models with monotone constraints are not refitted
         rate, penalty = float(params.learning_rate), float(params.linear_lambda)
         rules = SlopeRules(penalty, rate, self._longest, none, free)
-        sums, system = empty_sums(len(count)), system_space()
-        fit_terms(data, terms, rules, 0, len(count), sums, system, none)
+        fit_terms(data, terms, rules, 0, len(count), *fit_space(), none)
         self._mix(part, terms)
         return lines_at((np.zeros(len(count)), part, self._numbers), leaf)
 

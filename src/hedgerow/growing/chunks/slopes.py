@@ -24,7 +24,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk, RowStore, Uses
 from hedgerow.errors import DataError
 from hedgerow.growing.chunks.exchange import Exchange
-from hedgerow.growing.core.slopes import LineLimits, fewest_nodes, terms_of_tree
+from hedgerow.growing.core.slopes import LineLimits, fewest_nodes, slopes_of, terms_of_tree
 from hedgerow.kernels.prediction.slope_fit import (
     STAGES,
     SUMS,
@@ -34,7 +34,6 @@ from hedgerow.kernels.prediction.slope_fit import (
     add_part,
     empty_sums,
     end_stage,
-    slopes_of,
     system_space,
 )
 from hedgerow.kernels.prediction.slopes import TERMS, Slopes
@@ -104,11 +103,12 @@ class ChunkSlopes:
             With the bounds of these nodes.
         """
         n_nodes = len(table)
-        terms, (_, count) = terms_of_tree(table, n_nodes, self._limits.usable)
+        terms, count = terms_of_tree(table, self._limits.usable)
         rules, sums = self._limits.rules(rate, values, constraints), empty_sums(n_nodes)
         with_terms = np.flatnonzero(terms.count > 0)
-        if len(with_terms) == 0:
-            return slopes_of(terms)
+        n_terms = int(terms.count.sum())
+        if n_terms == 0:
+            return slopes_of(terms, n_nodes, n_terms)
         groups = divided(with_terms, count[with_terms], self._exchange.n_turns)
         for stage in range(STAGES):
 
@@ -117,7 +117,7 @@ class ChunkSlopes:
 
             self._exchange.take_turns(groups, sums, visit)
             end_stage(terms, rules, stage, sums, system_space())
-        return slopes_of(terms)
+        return slopes_of(terms, n_nodes, n_terms)
 
     def _visit(
         self,

@@ -13,6 +13,7 @@ from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.branches import forced_cuts, make_constraints
 from hedgerow.growing.core.compiled_grower import CompiledGrower
+from hedgerow.growing.core.kept_nodes import Nodes, NodeStore
 from hedgerow.growing.core.row_lists import make_row_lists
 from hedgerow.growing.core.setup import (
     Fit,
@@ -24,7 +25,7 @@ from hedgerow.growing.core.setup import (
 )
 from hedgerow.growing.core.slopes import LineLimits, SlopeFinder
 from hedgerow.growing.core.sums_pool import SumsPool, make_histogram_sums
-from hedgerow.growing.core.tree import GrownTree, Nodes, TreeOfTable
+from hedgerow.growing.core.tree import GrownTree, TreeOfTable
 from hedgerow.growing.sampling.goss import make_sampler
 from hedgerow.kernels.histograms.histogram import Bins, HistogramSums
 from hedgerow.kernels.histograms.pairs import SPACING
@@ -88,7 +89,7 @@ class TreeGrower(CompiledGrower):
         sums: SumsPool | None = None,
     ) -> None:
         self._matrix, self._n_copies, self._sums = matrix, n_copies, sums
-        self._filled = has_all_bins(matrix)
+        self._filled, self._kept = has_all_bins(matrix), NodeStore()
         self._finish = partial(finish_nodes, cuts_of(matrix.spec))
         self._adds_lines = adds_scores
         self._slopes: SlopeFinder | None = None
@@ -139,15 +140,8 @@ class TreeGrower(CompiledGrower):
 
     def _copy_tree(self) -> GrownTree:
         arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
-        table = arrays.table[:n_nodes]
-        splits = table[:, layout.NODE_FEATURE : layout.NODE_RIGHT + 1].T
-        nodes = Nodes(
-            np.ascontiguousarray(splits, dtype=np.int32),
-            table[:, layout.NODE_SET :].copy().view(np.uint64),
-            table[:, layout.NODE_COUNT].copy(),
-            arrays.numbers[:n_nodes].T.copy(),
-        )
-        return TreeOfTable(nodes, self._finish)
+        block, first = self._kept.keep(arrays.table, arrays.numbers, n_nodes)
+        return TreeOfTable(block, first, first + n_nodes, self._finish)
 
 
 def finish_nodes(cuts: tuple[IntArray, IntArray, IntArray], nodes: Nodes) -> GrownTree:
@@ -218,7 +212,7 @@ def _make_histograms(matrix: BinnedMatrix, n_sums: int, pool: SumsPool | None) -
 
 def has_all_bins(matrix: BinnedMatrix) -> bool:
     """Whether a histogram writes all its cells, or clears them before."""
-    return matrix.layout is not None or min(matrix.spec.bin_counts()) >= matrix.stride - 1
+    return matrix.layout is not None or bool(matrix.spec.bin_counts().min() >= matrix.stride - 1)
 
 
 def most_slots(max_leaves: int, slot_cells: int, cell_bytes: int = CELL_BYTES) -> int:

@@ -25,11 +25,9 @@ from hedgerow.kernels.prediction.slope_fit import (
     LeafRows,
     LeafTerms,
     SlopeRules,
-    empty_sums,
     empty_terms,
+    fit_space,
     fit_terms,
-    slopes_of,
-    system_space,
 )
 from hedgerow.kernels.prediction.slopes import TERMS, Slopes
 from hedgerow.kernels.splits.monotone import HIGH, LOW, Constraints
@@ -42,18 +40,30 @@ _ROWS_PER_THREAD = 20_000
 work: with 5,000, two threads took longer than one for 32,000 rows."""
 
 
+_ANY_ROOM = np.zeros((2, 0))
+_FEW_NODES = 32
+"""Room at first; it grows with the trees."""
+
 _ROUNDING = 16 * np.finfo(np.float64).eps
+
+
+class LeafSpace(NamedTuple):
+    """Scratch space with an entry for each node.
+
+    parent  uint64
+    start   int64: where the rows of a leaf begin
+    count   int64: how many there are; 0 of other nodes
+    """
+
+    parent: AnyArray
+    start: IntArray
+    count: IntArray
 
 
 @kernel
 def choose_columns(
-    table: IntArray,
-    n_nodes: int,
-    usable: AnyArray,
-    parent: AnyArray,
-    start: IntArray,
-    terms: LeafTerms,
-) -> None:
+    table: IntArray, n_nodes: int, usable: AnyArray, space: LeafSpace, terms: LeafTerms
+) -> int:
     """Write the columns of each leaf: those that were split last on the way, each once.
 
     Parameters
@@ -62,25 +72,32 @@ def choose_columns(
     n_nodes : int
     usable : uint8, one per feature
         Whether it is one of numbers.
-    parent : uint64 (n_nodes,)
-        Scratch space of zeros.
-    start : int64 (2, n_nodes)
-        Written: where the rows of each leaf begin, and how many there are; 0 of other nodes.
+    space : LeafSpace
+        Written.
     terms : LeafTerms
-        ``count`` and ``column`` are written.
+        ``count`` and ``column`` are written; slopes, centers and bounds are set to 0.
+
+    Returns
+    -------
+    int
+        Number of terms.
     """
-    one = np.uint64(1)
+    one, n_terms = np.uint64(1), np.int64(0)
     for node in range(np.uint64(n_nodes)):
         left, right = table[node, NODE_LEFT], table[node, NODE_RIGHT]
+        space.start[node], space.count[node], terms.count[node] = 0, 0, 0
+        for t in range(np.uint64(TERMS)):
+            terms.slope[node, t], terms.center[node, t] = 0.0, 0.0
+        terms.bounds[0, node], terms.bounds[1, node] = 0.0, 0.0
         if left != 0:
-            parent[np.uint64(left)] = parent[np.uint64(right)] = node
+            space.parent[np.uint64(left)] = space.parent[np.uint64(right)] = node
             continue
         n_rows = table[node, NODE_COUNT]
-        start[0, node], start[1, node] = table[node, NODE_START], n_rows
+        space.start[node], space.count[node] = table[node, NODE_START], n_rows
         most = min(np.int64(TERMS), n_rows // ROWS_A_TERM - 1)
         above, count = node, 0
         while above != 0 and count < most:
-            above = parent[above]
+            above = space.parent[above]
             column = np.int32(table[above, NODE_FEATURE])
             known = usable[np.uint64(column)] == 0
             for t in range(np.uint64(count)):
@@ -89,6 +106,40 @@ def choose_columns(
                 terms.column[node, np.uint64(count)] = column
                 count += one
         terms.count[node] = count
+        n_terms += np.int64(count)
+    return n_terms
+
+
+@kernel
+def pack_terms(terms: LeafTerms, n_nodes: int, slopes: Slopes) -> int:
+    """Write the terms one after the other, without terms whose slope is 0; return their number."""
+    n, one = np.uint64(0), np.uint64(1)
+    slopes.start[0] = 0
+    for node in range(np.uint64(n_nodes)):
+        for t in range(np.uint64(terms.count[node])):
+            if terms.slope[node, t] != 0.0:
+                slopes.column[n] = terms.column[node, t]
+                slopes.slope[n] = terms.slope[node, t]
+                slopes.center[n] = terms.center[node, t]
+                n += one
+        slopes.start[node + one] = n
+        slopes.low[node], slopes.high[node] = terms.bounds[0, node], terms.bounds[1, node]
+    return n
+
+
+def slopes_of(terms: LeafTerms, n_nodes: int, most_terms: int) -> Slopes:
+    """Return the terms of the first ``n_nodes`` nodes, of which there are up to ``most_terms``."""
+    slopes = Slopes(
+        np.empty(n_nodes + 1, dtype=np.int64),
+        np.empty(most_terms, dtype=np.int32),
+        np.empty(most_terms),
+        np.empty(most_terms),
+        np.empty(n_nodes),
+        np.empty(n_nodes),
+    )
+    n_terms = pack_terms(terms, n_nodes, slopes)
+    start, column, slope, center, low, high = slopes
+    return Slopes(start, column[:n_terms], slope[:n_terms], center[:n_terms], low, high)
 
 
 class LineLimits(NamedTuple):
@@ -139,6 +190,12 @@ class SlopeFinder:
     def __init__(self, numbers: FloatArray, limits: LineLimits, n_threads: int) -> None:
         self._numbers, self._limits, self._n_threads = numbers, limits, n_threads
         self._space = np.empty((2 + TERMS, len(numbers)))
+        self._make_room(_FEW_NODES)
+
+    def _make_room(self, n_nodes: int) -> None:
+        """Allocate scratch space for a tree of up to ``n_nodes`` nodes."""
+        self._most_nodes = n_nodes
+        self._terms, self._leaves = empty_terms(n_nodes), leaf_space(n_nodes)
 
     def slopes(self, state: layout.State, scores: FloatArray) -> Slopes:
         """The slopes of the last tree that was grown with ``state``.
@@ -151,34 +208,38 @@ class SlopeFinder:
             empty: they are left to the caller.
         """
         n_nodes = int(state.scalars[layout.IS_N_NODES])
-        terms, (first_row, count) = terms_of_tree(state.tree.table, n_nodes, self._limits.usable)
+        if n_nodes > self._most_nodes:
+            self._make_room(max(n_nodes, 2 * self._most_nodes))
+        terms, leaves, rows = self._terms, self._leaves, state.rows
+        most_terms = choose_columns(state.tree.table, n_nodes, self._limits.usable, leaves, terms)
         units = unit_sizes(state.scalars, int(state.settings.constant_hessian))
-        rows = state.rows
         data = LeafRows(
-            rows.rows, first_row, count, rows.quantized, *units, self._numbers, self._space
-        )
+            rows.rows, leaves.start, leaves.count, rows.quantized, *units, self._numbers,
+            self._space,
+        )  # fmt: skip
         values = state.tree.numbers[:n_nodes, layout.NUMBER_VALUE].copy()
         rate = float(state.settings.learning_rate)
         rules = self._limits.rules(rate, values, state.options.constraints)
-        sums, n_rows = empty_sums(n_nodes), int(state.scalars[layout.IS_N_ROWS])
+        n_rows = int(state.scalars[layout.IS_N_ROWS])
 
         def fit(first: int, stop: int) -> None:
-            fit_terms(data, terms, rules, first, stop, sums, system_space(), scores)
+            fit_terms(data, terms, rules, first, stop, *fit_space(), scores)
 
         run_blocks(fit, n_nodes, self._n_threads, fewest_nodes(n_nodes, n_rows))
-        return slopes_of(terms)
+        return slopes_of(terms, n_nodes, most_terms)
 
 
-def terms_of_tree(
-    table: IntArray, n_nodes: int, usable: npt.NDArray[np.uint8]
-) -> tuple[LeafTerms, IntArray]:
-    """Return the terms of all nodes with their columns, and where the rows of each leaf are.
+def leaf_space(n_nodes: int) -> LeafSpace:
+    """Return scratch space for a tree of up to ``n_nodes`` nodes."""
+    start, count = np.empty((2, n_nodes), dtype=np.int64)
+    return LeafSpace(np.zeros(n_nodes, dtype=np.uint64), start, count)
 
-    The second is int64 (2, n_nodes): as ``start`` of :func:`choose_columns`.
-    """
-    terms, start = empty_terms(n_nodes), np.zeros((2, n_nodes), dtype=np.int64)
-    choose_columns(table, n_nodes, usable, np.zeros(n_nodes, dtype=np.uint64), start, terms)
-    return terms, start
+
+def terms_of_tree(table: IntArray, usable: npt.NDArray[np.uint8]) -> tuple[LeafTerms, IntArray]:
+    """Return the terms of all nodes with their columns, and how many rows each leaf has."""
+    terms, space = empty_terms(len(table)), leaf_space(len(table))
+    choose_columns(table, len(table), usable, space, terms)
+    return terms, space.count
 
 
 def fewest_nodes(n_nodes: int, n_rows: int) -> int:
@@ -192,7 +253,7 @@ def _room_of(rate: float, values: FloatArray, constraints: Constraints | None) -
     Bounds keep the leaves on one side of a monotone split below those on the other.
     """
     if constraints is None or not constraints.sign.any():
-        return np.zeros((2, 0))
+        return _ANY_ROOM
     ends = rate * constraints.bounds[: len(values), LOW : HIGH + 1].T
     # The sum of value and terms must not be rounded beyond a bound, not even if DART scales both.
     rounding = _ROUNDING * (np.abs(values) + np.where(np.isfinite(ends), np.abs(ends), 0.0))

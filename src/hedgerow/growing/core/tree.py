@@ -8,9 +8,9 @@ know how it was grown.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.pairs import left_bytes
+from hedgerow.growing.core.kept_nodes import Nodes
 from hedgerow.growing.core.state import NUMBER_VALUE
 from hedgerow.kernels.prediction.predict import add_chosen_vectors
 from hedgerow.kernels.prediction.slopes import Slopes, add_chosen_lines, scaled_slopes
@@ -30,7 +31,8 @@ Steps: TypeAlias = (
 )
 """What a walk needs of each node: column, bins that go left, children (0 in a leaf)."""
 
-_ROWS_PER_WALK = 20_000  # a walk of 0.2 ms; to wake a thread takes 0.06 ms
+_put = object.__setattr__
+ROWS_PER_WALK = 20_000  # a walk of 0.2 ms; to wake a thread takes 0.06 ms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,23 +97,6 @@ class GrownTree:
         return self
 
 
-class Nodes(NamedTuple):
-    """Nodes of a tree, or of several one behind the other, as the grower's table has them.
-
-    splits   int32 (6, n_nodes): feature, bin, missing_left, column, left, right
-    sets     uint64 (n_nodes, 4): bins that go left
-    count    int64 (n_nodes,)
-    numbers  float64 (NUMBERS, n_nodes)
-
-    Leaves (left is 0) may hold the split that was found for them.
-    """
-
-    splits: npt.NDArray[np.int32]
-    sets: npt.NDArray[np.uint64]
-    count: IntArray
-    numbers: FloatArray
-
-
 class TreeOfTable(GrownTree):
     """A tree as its nodes stand in the grower's table.
 
@@ -121,47 +106,62 @@ class TreeOfTable(GrownTree):
 
     Parameters
     ----------
-    nodes : Nodes
-        Copies.
+    block : Nodes
+        Of this tree and others; they do not change.
+    first, stop : int
+        The nodes of this tree.
     finish : callable
         Makes a finished tree of nodes; of several trees one behind the other, too.
     vectors : float64 (n_nodes, n_outputs), optional
     slopes : Slopes, optional
     """
 
-    __slots__ = ("finish", "nodes")
-    nodes: Nodes
+    __slots__ = ("block", "finish", "first", "stop")
+    block: Nodes
+    first: int
+    stop: int
     finish: Callable[[Nodes], GrownTree]
 
     def __init__(
         self,
-        nodes: Nodes,
+        block: Nodes,
+        first: int,
+        stop: int,
         finish: Callable[[Nodes], GrownTree],
         vectors: FloatArray | None = None,
         slopes: Slopes | None = None,
     ) -> None:
-        put = object.__setattr__  # trees do not change
-        put(self, "nodes", nodes)
-        put(self, "finish", finish)
-        put(self, "value", nodes.numbers[NUMBER_VALUE])
-        put(self, "vectors", vectors)
-        put(self, "slopes", slopes)
+        _put(self, "block", block)  # trees do not change
+        _put(self, "first", first)
+        _put(self, "stop", stop)
+        _put(self, "finish", finish)
+        _put(self, "vectors", vectors)
+        _put(self, "slopes", slopes)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "value":  # all that is read of a tree that is only walked
+            _put(self, name, self.block.numbers[NUMBER_VALUE, self.first : self.stop])
+            return self.value
         if name not in _FIELDS:  # what copying and pickling look for
             raise AttributeError(name)
         finished = self.finished()
         for field in _FIELDS:
-            object.__setattr__(self, field, getattr(finished, field))
+            _put(self, field, getattr(finished, field))
         return getattr(finished, name)
+
+    @property
+    def nodes(self) -> Nodes:
+        """The nodes of this tree alone."""
+        return self.block.part(self.first, self.stop)
 
     def with_vectors(self, vectors: FloatArray) -> GrownTree:
         numbers = self.nodes.numbers.copy()
         numbers[NUMBER_VALUE] = 0.0
-        return TreeOfTable(self.nodes._replace(numbers=numbers), self.finish, vectors)
+        nodes = self.nodes._replace(numbers=numbers)
+        return TreeOfTable(nodes, 0, len(vectors), self.finish, vectors)
 
     def with_slopes(self, slopes: Slopes) -> GrownTree:
-        return TreeOfTable(self.nodes, self.finish, self.vectors, slopes)
+        return TreeOfTable(self.block, self.first, self.stop, self.finish, self.vectors, slopes)
 
     def steps(self) -> Steps:
         splits, sets, _, _ = self.nodes
@@ -175,7 +175,7 @@ class TreeOfTable(GrownTree):
 
 
 _FIELDS = frozenset(field.name for field in fields(GrownTree))
-_TREES_AT_ONCE = 64
+_NODES_AT_ONCE = 4096
 
 
 def joined(trees: Sequence[GrownTree]) -> Sequence[GrownTree]:
@@ -184,21 +184,43 @@ def joined(trees: Sequence[GrownTree]) -> Sequence[GrownTree]:
     Vectors and slopes are those of the trees: pieces have none.
     """
     some = [tree for tree in trees if isinstance(tree, TreeOfTable)]
-    if len(some) < len(trees) or any(tree.finish is not some[0].finish for tree in some):
+    if (
+        not some
+        or len(some) < len(trees)
+        or any(tree.finish is not some[0].finish for tree in some)
+    ):
         return trees
-    pieces = []
-    for first in range(0, len(some), _TREES_AT_ONCE):
-        splits, sets, count, numbers = zip(
-            *(tree.nodes for tree in some[first : first + _TREES_AT_ONCE]), strict=True
-        )
-        nodes = Nodes(
-            np.concatenate(splits, axis=1),
-            np.concatenate(sets),
-            np.concatenate(count),
-            np.concatenate(numbers, axis=1),
-        )
-        pieces.append(some[0].finish(nodes))
+    pieces, waiting, n_waiting = [], list[Nodes](), 0
+    for nodes in _runs(some):
+        waiting.append(nodes)
+        n_waiting += len(nodes.count)
+        if n_waiting >= _NODES_AT_ONCE:
+            pieces.append(some[0].finish(_concatenated(waiting)))
+            waiting, n_waiting = [], 0
+    if waiting:
+        pieces.append(some[0].finish(_concatenated(waiting)))
     return pieces
+
+
+def _runs(trees: Sequence[TreeOfTable]) -> Iterator[Nodes]:
+    """The nodes of the trees in the same order; those of neighbours in a block together."""
+    block, first, stop = trees[0].block, trees[0].first, trees[0].first
+    for tree in trees:
+        if tree.block is not block or tree.first != stop:
+            yield block.part(first, stop)
+            block, first = tree.block, tree.first
+        stop = tree.stop
+    yield block.part(first, stop)
+
+
+def _concatenated(parts: Sequence[Nodes]) -> Nodes:
+    splits, sets, count, numbers = zip(*parts, strict=True)
+    return Nodes(
+        np.concatenate(splits, axis=1),
+        np.concatenate(sets),
+        np.concatenate(count),
+        np.concatenate(numbers, axis=1),
+    )
 
 
 def add_scores(
@@ -229,7 +251,7 @@ def _add_values(
         space = walk_space(len(value))
         add_tree_scores(by_row, width, nodes, rows, start, stop, space, scores)
 
-    run_blocks(walk, len(rows) or matrix.n_rows, n_threads, _ROWS_PER_WALK)
+    run_blocks(walk, len(rows) or matrix.n_rows, n_threads, ROWS_PER_WALK)
 
 
 def add_vectors(
@@ -251,7 +273,7 @@ def add_vectors(
         lambda start, stop: add_chosen_vectors(vectors, ends, rows, start, stop, scores),
         len(rows) or matrix.n_rows,
         n_threads,
-        _ROWS_PER_WALK,
+        ROWS_PER_WALK,
     )
 
 
@@ -274,7 +296,7 @@ def add_lines(
         ),
         len(rows) or matrix.n_rows,
         n_threads,
-        _ROWS_PER_WALK,
+        ROWS_PER_WALK,
     )
 
 

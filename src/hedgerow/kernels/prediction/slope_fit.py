@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.prediction.slopes import TERMS, Slopes, clipped, is_finite
+from hedgerow.kernels.prediction.slopes import TERMS, clipped, is_finite
 
 ROWS_A_TERM = 2
 """Least rows of a leaf for each term, and for its value."""
@@ -135,12 +135,14 @@ def empty_sums(n_nodes: int) -> FloatArray:
     return sums
 
 
-def slopes_of(terms: LeafTerms) -> Slopes:
-    """Return the terms one after the other, without terms whose slope is 0."""
-    kept = terms.slope != 0.0
-    start = np.zeros(len(kept) + 1, dtype=np.int64)
-    np.cumsum(kept.sum(axis=1), out=start[1:])
-    return Slopes(start, terms.column[kept], terms.slope[kept], terms.center[kept], *terms.bounds)
+@kernel(inner=True)
+def start_sums(sums: FloatArray) -> None:
+    """Write the sums of a leaf before the first row."""
+    for k in range(np.uint64(SUMS)):
+        sums[k] = 0.0
+    for t in range(np.uint64(TERMS)):
+        sums[_LOWEST + t], sums[_HIGHEST + t] = np.inf, -np.inf
+    sums[LOW], sums[HIGH] = np.inf, -np.inf
 
 
 # -- the rows of a leaf ---------------------------------------------------------------------
@@ -365,8 +367,13 @@ def set_bounds(terms: LeafTerms, leaf: int, sums: FloatArray) -> None:
 
 
 def system_space() -> FloatArray:
-    """Return scratch space for one call of :func:`fit_terms` or :func:`end_stage`."""
+    """Return scratch space for one call of :func:`end_stage`."""
     return np.empty((TERMS + 1, TERMS))
+
+
+def fit_space() -> tuple[FloatArray, FloatArray]:
+    """Return scratch space for one call of :func:`fit_terms`: sums of a leaf, and a system."""
+    return np.empty(SUMS), system_space()
 
 
 @kernel
@@ -376,7 +383,7 @@ def fit_terms(
     rules: SlopeRules,
     start: int,
     stop: int,
-    sums: FloatArray,
+    own: FloatArray,
     system: FloatArray,
     scores: FloatArray,
 ) -> None:
@@ -389,19 +396,19 @@ def fit_terms(
         ``count`` and ``column`` are filled.
     rules : SlopeRules
     start, stop : int
-    sums : float64 (n_nodes, SUMS)
-        Those of :func:`empty_sums`.
+    own : float64 (SUMS,)
     system : float64 (TERMS + 1, TERMS)
-        Scratch space of this call alone (:func:`system_space`).
+        Scratch space of this call alone (:func:`fit_space`).
     scores : float64 (n_rows,)
         Values and terms are added to the scores of the rows; empty: nothing is added.
     """
     for leaf in range(np.uint64(start), np.uint64(stop)):
-        n_terms, value, own = np.uint64(terms.count[leaf]), value_of(rules, leaf), sums[leaf]
+        n_terms, value = np.uint64(terms.count[leaf]), value_of(rules, leaf)
         if n_terms == 0:
             if len(scores) > 0:
                 add_value(data, leaf, value, scores)
             continue
+        start_sums(own)
         load_gradients(data, leaf, own)
         for t in range(np.uint64(TERMS)):
             if t < n_terms:
