@@ -56,8 +56,8 @@ class Logistic:
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         # log(1 + exp(-m)) with m the margin; logaddexp does not overflow.
-        margin = np.where(target > 0.0, raw[0], -raw[0])
-        return np.asarray(np.logaddexp(0.0, -margin))
+        other = np.where(target > 0.0, -raw[0], raw[0])
+        return np.asarray(np.logaddexp(0.0, other))
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         """Return the root of the sum of p(raw + c) - y in each leaf; there is no closed form."""

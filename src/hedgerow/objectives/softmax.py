@@ -10,6 +10,7 @@ from scipy.special import expit, logsumexp
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
+from hedgerow.kernels.class_shares import add_distances, subtract_top, sum_classes
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.beside import OffsetRows, by_shares
@@ -65,10 +66,14 @@ class Softmax:
         return weighted_mean(self.losses(target, raw), weight)
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        raw = np.ascontiguousarray(raw)
-        chosen = raw[target.astype(np.intp), np.arange(len(target))]
-        top = raw.max(axis=0)
-        return np.asarray(top + np.log(_sum_of_classes(np.exp(raw - top))) - chosen)
+        raw, target = (np.ascontiguousarray(given, dtype=np.float64) for given in (raw, target))
+        share, (top, total) = np.empty(raw.shape), np.empty((2, len(target)))
+        subtract_top(raw, top, share)
+        np.exp(share, out=share)  # NumPy's exp and log: those of the kernels differ in the last bit
+        sum_classes(share, total)
+        np.log(total, out=total)
+        add_distances(raw, target, top, total)
+        return total
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         """Return the root of the sum of p_k - [y = k] in each leaf, other scores fixed."""

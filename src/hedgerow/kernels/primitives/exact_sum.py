@@ -81,14 +81,13 @@ class ExactSum:
     def over(self, divisor: ExactSum | int) -> float:
         """Return the float64 nearest to the quotient; 1 / 0 and 0 / 0 are as in IEEE 754."""
         if isinstance(divisor, int):
+            if divisor != 0 and self.is_finite:
+                return _quotient(self.units, divisor << -_UNIT)
             divisor = ExactSum(divisor << -_UNIT)
         if not (self.is_finite and divisor.is_finite and divisor.units != 0):
             with np.errstate(all="ignore"):
                 return float(np.float64(self._rounded()) / divisor._rounded())
-        try:
-            return self.units / divisor.units  # the quotient of two int is rounded once
-        except OverflowError:
-            return math.inf if (self.units > 0) == (divisor.units > 0) else -math.inf
+        return _quotient(self.units, divisor.units)
 
     @property
     def is_finite(self) -> bool:
@@ -115,6 +114,14 @@ class ExactSum:
         if self.n_positive or self.n_negative:
             return math.inf if self.n_positive else -math.inf
         return self.over(1)
+
+
+def _quotient(units: int, divisor: int) -> float:
+    """Return the float64 nearest to the quotient of two sums."""
+    try:
+        return units / divisor  # the quotient of two int is rounded once
+    except OverflowError:
+        return math.inf if (units > 0) == (divisor > 0) else -math.inf
 
 
 @kernel
@@ -179,6 +186,8 @@ def weighted_mean(values: FloatArray, weight: FloatArray | None = None) -> float
 
     Both sums are exact, and the quotient is rounded once.
     """
+    if weight is None:
+        return exact_sum(values).over(len(values))
     above, below = weighted_sums(values, weight)
     return above.over(below)
 
