@@ -15,6 +15,7 @@ missing  NaN, null, NaT: the largest bin of a feature's stride, or ``MISSING_KEY
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,9 +37,10 @@ CACHE_LINE = 64
 def aligned_empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
     """Return an uninitialised C-ordered array whose first byte is at the start of a cache line."""
     dtype = np.dtype(dtype)
-    n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    n_items = math.prod(shape) if isinstance(shape, tuple) else shape
+    n_bytes = int(n_items) * dtype.itemsize
     block = np.empty(n_bytes + CACHE_LINE, dtype=np.uint8)
-    start = -block.ctypes.data % CACHE_LINE
+    start = -block.__array_interface__["data"][0] % CACHE_LINE
     return block[start : start + n_bytes].view(dtype).reshape(shape)
 
 

@@ -191,6 +191,8 @@ def _check(
 
 def is_number(rate: object) -> bool:
     """Return whether a learning rate is one number for all rounds."""
+    if type(rate) is float:  # asked in every round; the other questions take longer
+        return True
     return not callable(rate) and not isinstance(rate, (Sequence, np.ndarray))
 
 

@@ -306,6 +306,8 @@ def resolve(params: BoostParams, objective: Objective) -> BoostParams:
             f"{objective.name!r} does not have: use 'line_search' or 'gradient'."
         )
     rate = 1.0 if params.boosting == "rf" else params.learning_rate
+    if estimation == params.leaf_estimation and rate is params.learning_rate:
+        return params  # each fold resolves them again, and to check new ones takes a few rounds
     return replace(params, leaf_estimation=estimation, learning_rate=rate)
 
 

@@ -67,6 +67,8 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
                 "at 'auto'."
             )
         return params
+    if requested == ONE_OUTPUT:
+        return params
     if not asks_for_vectors(params, isinstance(objective, SeveralTargets)):
         return replace(params, multi_strategy=ONE_OUTPUT)
     obstacle = obstacle_to_vectors(params)

@@ -40,6 +40,8 @@ def resolve_symmetric(params: BoostParams) -> BoostParams:
             "grow_policy='depthwise' or 'leafwise', or change that."
         )
     depth = USUAL_DEPTH if params.max_depth is None else params.max_depth
+    if params.max_depth == depth and params.max_leaves is None:
+        return params
     return replace(params, max_depth=depth, max_leaves=None)
 
 

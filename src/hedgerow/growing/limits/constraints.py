@@ -70,17 +70,19 @@ def resolve_constraints(params: BoostParams, schema: Schema, objective: Objectiv
     ParameterError
         That names the parameter, the column, what was given and what is allowed.
     """
-    return replace(
-        params,
-        monotone_constraints=_monotone(params.monotone_constraints, schema, objective),
-        interaction_constraints=_interactions(params.interaction_constraints, schema),
-        feature_penalties=_penalties(params.feature_penalties, schema),
-        feature_weights=_weights(params.feature_weights, schema),
-        forced_splits=_forced_splits(params, schema),
-        max_bins_by_feature=_max_bins(params, schema),
-        forced_bins=_forced(params, schema),
-        feature_crosses=_crosses(params, schema),
-    )
+    found = {
+        "monotone_constraints": _monotone(params.monotone_constraints, schema, objective),
+        "interaction_constraints": _interactions(params.interaction_constraints, schema),
+        "feature_penalties": _penalties(params.feature_penalties, schema),
+        "feature_weights": _weights(params.feature_weights, schema),
+        "forced_splits": _forced_splits(params, schema),
+        "max_bins_by_feature": _max_bins(params, schema),
+        "forced_bins": _forced(params, schema),
+        "feature_crosses": _crosses(params, schema),
+    }
+    if all(value is None and getattr(params, name) is None for name, value in found.items()):
+        return params
+    return replace(params, **found)
 
 
 def resolve_bins(params: BoostParams, schema: Schema) -> BoostParams:

@@ -25,7 +25,8 @@ class SymmetricGrower(TreeGrower):
 
     def _make_state(self, fit: Fit) -> layout.State:
         # The number of leaves bounds the space for other trees.
-        fit = fit._replace(params=replace(fit.params, max_leaves=None))
+        if fit.params.max_leaves is not None:
+            fit = fit._replace(params=replace(fit.params, max_leaves=None))
         state = super()._make_state(fit)
         # A level has at most as many nodes as the tree has leaves.
         most, slot_size = (
