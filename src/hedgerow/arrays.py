@@ -16,6 +16,7 @@ missing  NaN, null, NaT: the largest bin of a feature's stride, or ``MISSING_KEY
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,10 +37,24 @@ CACHE_LINE = 64
 
 def aligned_empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
     """Return an uninitialised C-ordered array whose first byte is at the start of a cache line."""
-    dtype = np.dtype(dtype)
+    return _aligned(np.empty, shape, np.dtype(dtype))
+
+
+def aligned_zeros(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
+    """Return an array as :func:`aligned_empty`, filled with zeros.
+
+    The operating system clears the pages of a large one when they are first used, which all
+    threads do at the same time; filling it here would take one thread.
+    """
+    return _aligned(np.zeros, shape, np.dtype(dtype))
+
+
+def _aligned(
+    make: Callable[..., AnyArray], shape: int | tuple[int, ...], dtype: np.dtype[Any]
+) -> AnyArray:
     n_items = math.prod(shape) if isinstance(shape, tuple) else shape
     n_bytes = int(n_items) * dtype.itemsize
-    block = np.empty(n_bytes + CACHE_LINE, dtype=np.uint8)
+    block = make(n_bytes + CACHE_LINE, dtype=np.uint8)
     start = -block.__array_interface__["data"][0] % CACHE_LINE
     return block[start : start + n_bytes].view(dtype).reshape(shape)
 
@@ -55,10 +70,3 @@ def real_numbers(values: Any) -> FloatArray | None:
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-def aligned_zeros(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
-    """Return an array as :func:`aligned_empty`, filled with zeros."""
-    array = aligned_empty(shape, dtype)
-    array.fill(0)
-    return array
