@@ -44,6 +44,13 @@ def test_any_chunks(size: int) -> None:
     assert train(LINES, TableData(Dataset(X, Y), size)).to_bytes() == expected
 
 
+@pytest.mark.parametrize("size", [61, 400])
+def test_values_that_no_leaf_needs(size: int) -> None:
+    params = LINES | {"linear_leaves": False}
+    expected = train(params, Dataset(X, Y)).to_bytes()
+    assert train(params, TableData(Dataset(X, Y), size)).to_bytes() == expected
+
+
 def test_columns_of_wide_integers_and_dates() -> None:
     """Values that are not floats are rounded to the same ones."""
     columns = {

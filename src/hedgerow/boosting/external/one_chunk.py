@@ -45,8 +45,9 @@ class OneChunkRows(MemoryRows):
     ) -> None:
         (chunk,) = data.store.chunks()
         offset, start = (chunk.offset, None) if data.first is None else (None, chunk.offset)
+        numbers = chunk.numbers if params.linear_leaves else None
         rows = TrainingData(
-            chunk.matrix, chunk.target, chunk.weight, offset, start=start, numbers=chunk.numbers
+            chunk.matrix, chunk.target, chunk.weight, offset, start=start, numbers=numbers
         )
         bound = objective
         if isinstance(objective, RankingLoss):
