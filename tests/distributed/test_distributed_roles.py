@@ -166,8 +166,7 @@ def test_train_with_offsets(client: Any, more: dict[str, Any]) -> None:
 def test_several_targets(
     client: Any, table: str, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if strategy != "auto":  # vector leaves need all rows on one worker
-        monkeypatch.setattr(estimators, "run_alone", None)
+    monkeypatch.setattr(estimators, "run_alone", None)
     parts, (on_cluster, local) = dd.from_pandas(ROWS, npartitions=3), TABLES[table]
     X, y = on_cluster(parts[COLUMNS]), on_cluster(parts[SCORES])
     params: dict[str, Any] = SMALL | {"multi_strategy": strategy}
@@ -183,14 +182,15 @@ def test_several_targets(
     )
 
 
+@pytest.mark.parametrize("strategy", ["auto", "one_output_per_tree"])
 @pytest.mark.parametrize("alike", [True, False])
 def test_validation_rows_of_several_targets(
-    client: Any, alike: bool, monkeypatch: pytest.MonkeyPatch
+    client: Any, alike: bool, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if alike:
         monkeypatch.setattr(training, "run_alone", None)
     params = {
-        "n_estimators": 5, "multi_strategy": "one_output_per_tree", "early_stopping": True,
+        "n_estimators": 5, "multi_strategy": strategy, "early_stopping": True,
         "patience": 1, "eval_metric": ["r2", "mae"],
     }  # fmt: skip
     parts, weight = dd.from_pandas(ROWS, npartitions=5), ROWS["weight"]
