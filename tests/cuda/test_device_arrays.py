@@ -216,6 +216,12 @@ def test_several_targets_and_groups(gpu: GpuDriver) -> None:
     assert bytes_of(again) == bytes_of(held)
 
 
+def test_single_rows(gpu: GpuDriver) -> None:
+    X, y = table()
+    model = HedgerowRegressor(**PARAMS).fit(X, y)
+    assert model.predict_one(OnGpu(gpu, X[7])) == model.predict(X)[7]
+
+
 def test_rankings(gpu: GpuDriver) -> None:
     X, y = table()
     relevance, qid = np.digitize(y, [0.0, 1.0]), np.arange(300) // 10

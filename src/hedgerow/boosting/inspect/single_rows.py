@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.row_data.offsets import offset_columns
+from hedgerow.cuda.arrays import on_host
 from hedgerow.data.reading.one_row import RowReader
 from hedgerow.data.reading.unseen import UnseenCounts
 from hedgerow.errors import DataError, DataTypeError
@@ -128,6 +129,7 @@ class SingleRowPredictions(ABC):
         [1.0, 0.0]
         """
         self._check_kind(kind)
+        row = row if type(row) in _ROWS else on_host(row)
         if type(row) not in _ROWS and not isinstance(row, Mapping | list | tuple | np.ndarray):
             raise DataTypeError(
                 f"a row must be a dict, a list, a tuple or an array; got a {type(row).__name__}. "
