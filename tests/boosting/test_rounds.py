@@ -154,3 +154,15 @@ def test_helpers_sleep_between_rounds_and_wake_up() -> None:
             pause.wait(0.05)
             last = state.rows.train.raw
     np.testing.assert_array_equal(last, engine.boost(X, y, params).train_raw)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"grow_policy": "symmetric"}, {"boosting": "rf", "subsample": 0.5}, {"max_leaves": 5}],
+)
+@pytest.mark.parametrize("loss", ["squared_error", "softmax"])
+def test_resolved_parameters_are_kept_as_they_are(asked: dict, loss: str) -> None:
+    schema, objective = engine.binned(np.zeros((5, 2))).spec.schema, make_objective(loss)
+    found = rounds_module.resolved(BoostParams(**asked), objective, schema)
+    assert found.leaf_estimation == "newton"
+    assert rounds_module.resolved(found, objective, schema) is found
