@@ -26,7 +26,10 @@ from tests.growing.test_chunk_grower import (
 )
 
 VECTORS = {"multi_strategy": "multi_output_tree"}
-NOT_OF_VECTORS = {"monotone"}
+NOT_OF_VECTORS = {
+    "monotone",
+    *(name for name, options in OPTIONS.items() if options.get("linear_leaves")),
+}
 MORE = {
     "smooth": {"path_smooth": 4.0, "max_leaves": 12},
     "smooth given cuts": {**OPTIONS["given cuts"], "path_smooth": 1.5},
