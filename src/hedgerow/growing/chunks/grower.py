@@ -47,9 +47,9 @@ from hedgerow.growing.chunks.scores import (
     added_of,
     apply_change,
     columns_read,
-    rows_of_nodes,
-    rows_outside,
+    uses_of_gradients,
 )
+from hedgerow.growing.chunks.segments import chunks_with, rows_of_nodes, rows_outside, with_room
 from hedgerow.growing.chunks.setup import Traffic, check, greet, sizes_for
 from hedgerow.growing.chunks.slopes import ChunkSlopes
 from hedgerow.growing.chunks.stages import SUM_G, SUM_H, SUMS, Building
@@ -159,16 +159,14 @@ class ChunkGrower:
         self._addresses = ChunkAddresses(n_threads)
         newton = params.leaf_estimation not in FIRST_ORDER
         self._gradients = ChunkGradients(objective, newton, most_rows, n_threads, cross_row)
-        n_pieces = n_threads * len(store.chunk_sizes)
-        self._segments = np.zeros((64, n_pieces, 2), dtype=np.int32)
+        self._segments = np.zeros((64, n_threads * len(store.chunk_sizes), 2), dtype=np.int32)
         self._sampler = make_sampler(params, 0, n_threads, packs=n_vectors == 1)
         self._changes: list[Change] = []
         self._slopes: ChunkSlopes | None = None
         if params.linear_leaves:
             limits = LineLimits.of(spec, params, objective)
-            rows_of, chunks_of = self._rows_in_order, self._chunks_of_leaves
-            found = (store, limits, self._exchange, n_threads, rows_of, chunks_of)
-            self._slopes = ChunkSlopes(*found)
+            of_leaves = self._rows_in_order, self._chunks_of_leaves
+            self._slopes = ChunkSlopes(store, limits, self._exchange, n_threads, *of_leaves)
         self._n_passes = 0
         self.traffic: list[Traffic] = []
 
@@ -278,9 +276,8 @@ class ChunkGrower:
         nodes = self._nodes
         rate, constant = nodes.settings.learning_rate, int(nodes.settings.constant_hessian)
         units, constraints = unit_sizes(nodes.scalars, constant), nodes.constraints_of(nodes.found)
-        return tree.with_slopes(
-            self._slopes.slopes(self._tree.table, tree.value, rate, units, constraints)
-        )
+        given = self._tree.table, tree.value, rate, units, constraints
+        return tree.with_slopes(self._slopes.slopes(*given))
 
     def _rows_in_order(self, chunk: Chunk, leaves: IntArray) -> tuple[RowArray, IntArray]:
         """Ascending rows of some leaves of the last tree in a chunk, and where each leaf starts."""
@@ -406,12 +403,15 @@ class ChunkGrower:
     def _split(self, parents: IntArray, is_full: bool) -> None:
         """Divide the rows of the nodes, find the best splits of their children."""
         jobs, building = self._tree.open(parents, is_full)
-        self._make_room(parents)
+        table = self._nodes.table
+        children = table[parents][:, [layout.NODE_LEFT, layout.NODE_RIGHT]]
+        self._segments = with_room(self._segments, self._nodes.n_nodes, children.reshape(-1))
         builds = len(building.nodes) > 0
-        columns = np.unique(self._nodes.table[parents, layout.NODE_COLUMN]).tolist()
+        columns = np.unique(table[parents, layout.NODE_COLUMN]).tolist()
         reads = ("rows", "packed") if builds else ("rows",)
         uses = Uses(builds, columns, reads, ("rows",), self._tree.packed_words)
-        plan, numbers = self._plan(parents, building), self._chunks_with(parents)
+        numbers = chunks_with(self._segments, parents, self._team.n_threads)
+        plan = self._plan(parents, building)
         self._pass(plan, uses, (passes.VISIT,), numbers=numbers)
         self._tree.close(jobs, building)
 
@@ -450,20 +450,11 @@ class ChunkGrower:
 
     def _uses_of_start(self) -> Uses:
         """What the pass for gradients reads and writes."""
-        changes, is_softmax = self._changes, self._nodes.settings.loss == SOFTMAX
-        first = self._nodes.scalars[layout.IS_OUTPUT] == 0
-        reads, writes = {"raw"}, {"quantized"}
-        if not self._by_gradient:
-            writes |= {"packed", "rows"}
-        if changes and isinstance(changes[0], Base):
-            reads.remove("raw")
-        if any(isinstance(change, Leaves) for change in changes):
-            reads.add("rows")
-        if changes:
-            writes.add("raw")
-        if is_softmax and self._n_parts == 1:
-            (writes if first else reads).add("probability")
-        return Uses(True, (), reads, writes, self._tree.packed_words, columns_read(changes))
+        probability = ""
+        if self._nodes.settings.loss == SOFTMAX and self._n_parts == 1:
+            probability = "read" if self._nodes.scalars[layout.IS_OUTPUT] > 0 else "written"
+        words = self._tree.packed_words
+        return uses_of_gradients(self._changes, not self._by_gradient, words, probability)
 
     def _plan(
         self, parents: IntArray | None = None, building: Building | None = None
@@ -495,28 +486,9 @@ class ChunkGrower:
             leaf_sums=np.zeros((0, 0, 0, 0), dtype=np.int64),
         )
 
-    def _chunks_with(self, nodes: IntArray) -> list[int]:
-        """Numbers of the chunks that have rows of the nodes."""
-        in_piece = self._segments[nodes, :, 1].any(axis=0)
-        in_chunk = in_piece.reshape(-1, self._team.n_threads).any(axis=1)
-        numbers: list[int] = np.flatnonzero(in_chunk).tolist()
-        return numbers
-
     def _chunks_of_leaves(self, leaves: IntArray) -> list[int]:
-        """The same for leaves of the last tree."""
-        return self._chunks_with(self._nodes.found[leaves])
-
-    def _make_room(self, parents: IntArray) -> None:
-        """Segments for all nodes that have been made, empty for the children of ``parents``."""
-        n_nodes, n_kept = self._nodes.n_nodes, len(self._segments)
-        if n_nodes > n_kept:
-            larger = np.zeros((max(n_nodes, 2 * n_kept), *self._segments.shape[1:]), np.int32)
-            larger[:n_kept] = self._segments
-            self._segments = larger
-        # Chunks without rows of their parents are passed over.
-        table = self._nodes.table
-        self._segments[table[parents, layout.NODE_LEFT]] = 0
-        self._segments[table[parents, layout.NODE_RIGHT]] = 0
+        """Numbers of the chunks that have rows of some leaves of the last tree."""
+        return chunks_with(self._segments, self._nodes.found[leaves], self._team.n_threads)
 
 
 _LEAF_SUMS = Uses(by_row=False, columns=(), reads=("quantized", "rows"), writes=())

@@ -7,9 +7,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray, RowArray
-from hedgerow.data.external.row_store import Chunk
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.data.external.row_store import Chunk, Uses
 from hedgerow.growing.chunks.passes import ADD_VALUES
+from hedgerow.growing.chunks.segments import rows_outside
 from hedgerow.growing.chunks.team import Lead
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_tree, columns_of_lines
 
@@ -52,28 +53,6 @@ class Leaves:
 Change: TypeAlias = Base | Walk | Leaves
 
 
-def rows_of_nodes(
-    chunk: Chunk, segments: np.ndarray, nodes: IntArray, n_pieces: int
-) -> tuple[RowArray, IntArray]:
-    """Places of the rows of some nodes in a chunk, node by node, and where those of each start.
-
-    ``segments`` are those of all chunks.  The second is int64 (len(nodes) + 1,).
-    """
-    first = chunk.number * n_pieces
-    own = segments[nodes, first : first + n_pieces]
-    starts = np.concatenate(([0], np.cumsum(own[:, :, 1].sum(axis=1)))).astype(np.int64)
-    ids = chunk.work.rows
-    parts = [ids[start : start + count] for start, count in own.reshape(-1, 2)]
-    return np.concatenate([ids[:0], *parts]), starts
-
-
-def rows_outside(chunk: Chunk, segments: np.ndarray, n_pieces: int) -> RowArray:
-    """Places of the rows that are in no node; ``segments`` are those of all chunks."""
-    first = chunk.number * n_pieces
-    n_inside = int(segments[0, first : first + n_pieces, 1].sum())
-    return chunk.work.rows[n_inside : chunk.n_rows]
-
-
 def apply_change(
     change: Change, chunk: Chunk, segments: np.ndarray, n_threads: int, lead: Lead
 ) -> None:
@@ -103,3 +82,25 @@ def added_of(changes: list[Change]) -> Leaves | None:
     """The change by leaves, if there is one: there is one at most, of the last tree."""
     found = [change for change in changes if isinstance(change, Leaves)]
     return found[-1] if found else None
+
+
+def uses_of_gradients(
+    changes: list[Change], chooses_rows: bool, packed_words: int, probability: str
+) -> Uses:
+    """Return what the pass for gradients reads and writes.
+
+    ``chooses_rows``: the pass also packs the rows of the tree.  ``probability`` of the classes is
+    ``"read"``, ``"written"`` or ``""``.
+    """
+    reads, writes = {"raw"}, {"quantized"}
+    if chooses_rows:
+        writes |= {"packed", "rows"}
+    if changes and isinstance(changes[0], Base):
+        reads.remove("raw")
+    if any(isinstance(change, Leaves) for change in changes):
+        reads.add("rows")
+    if changes:
+        writes.add("raw")
+    if probability:
+        (writes if probability == "written" else reads).add("probability")
+    return Uses(True, (), reads, writes, packed_words, columns_read(changes))

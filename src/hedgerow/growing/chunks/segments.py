@@ -1,0 +1,54 @@
+"""Where the rows of nodes are in chunks.
+
+``segments`` are int32 (nodes, pieces, 2): first place and number of the rows of a node in each
+piece.  A chunk has as many pieces as there are threads, and the pieces of all chunks stand one
+behind the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import IntArray, RowArray
+from hedgerow.data.external.row_store import Chunk
+
+
+def rows_of_nodes(
+    chunk: Chunk, segments: np.ndarray, nodes: IntArray, n_pieces: int
+) -> tuple[RowArray, IntArray]:
+    """Places of the rows of some nodes in a chunk, node by node, and where those of each start.
+
+    ``segments`` are those of all chunks.  The second is int64 (len(nodes) + 1,).
+    """
+    first = chunk.number * n_pieces
+    own = segments[nodes, first : first + n_pieces]
+    starts = np.concatenate(([0], np.cumsum(own[:, :, 1].sum(axis=1)))).astype(np.int64)
+    ids = chunk.work.rows
+    parts = [ids[start : start + count] for start, count in own.reshape(-1, 2)]
+    return np.concatenate([ids[:0], *parts]), starts
+
+
+def rows_outside(chunk: Chunk, segments: np.ndarray, n_pieces: int) -> RowArray:
+    """Places of the rows that are in no node; ``segments`` are those of all chunks."""
+    first = chunk.number * n_pieces
+    n_inside = int(segments[0, first : first + n_pieces, 1].sum())
+    return chunk.work.rows[n_inside : chunk.n_rows]
+
+
+def chunks_with(segments: np.ndarray, nodes: IntArray, n_pieces: int) -> list[int]:
+    """Numbers of the chunks that have rows of the nodes."""
+    in_piece = segments[nodes, :, 1].any(axis=0)
+    in_chunk = in_piece.reshape(-1, n_pieces).any(axis=1)
+    numbers: list[int] = np.flatnonzero(in_chunk).tolist()
+    return numbers
+
+
+def with_room(segments: np.ndarray, n_nodes: int, emptied: IntArray) -> np.ndarray:
+    """Segments for ``n_nodes`` or more, empty for some nodes: chunks may be passed over."""
+    n_kept = len(segments)
+    if n_nodes > n_kept:
+        larger = np.zeros((max(n_nodes, 2 * n_kept), *segments.shape[1:]), np.int32)
+        larger[:n_kept] = segments
+        segments = larger
+    segments[emptied] = 0
+    return segments
