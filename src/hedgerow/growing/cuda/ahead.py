@@ -12,7 +12,7 @@ time.  So the GPU is told of several nodes together::
 
 A node that the host has not ordered is ordered when it is its turn.  A leaf-wise tree may be full
 before a node is split that was ordered.  Its rows then have another order than on the processor,
-so this is not done where the order matters: for lines in leaves, and for line search.
+so nodes are not ordered ahead where the order matters: with linear leaves, and with line search.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class CudaGrower(TreeGrower):
     def _make_state(self, fit: Fit) -> layout.State:
         state = super()._make_state(fit)
         sampler = state.options.sampler._replace(packs=np.int64(0))
-        # Lines, and the steps of a line search, are found in the order of rows.
+        # Linear leaves and line searches add up floats in the order of the rows.
         keeps_order = self._slopes is not None or fit.params.leaf_estimation == "line_search"
         self._on_gpu = RowsOnGpu(first_gpu().stream(), self._matrix, state, keeps_order)
         return state._replace(
