@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -146,3 +147,17 @@ def test_subclasses_with_names_of_their_own() -> None:
     assert AnyKeywords(max_leaves=3).max_leaves == 3
     with pytest.raises(TypeError, match="Ours has no parameter 'max_leaves'"):
         Ours(max_leaves=3)  # type: ignore[call-arg]
+
+
+def test_subclasses_have_the_signature_of_their_constructor() -> None:
+    """Not of ``__new__``, which old versions of ``inspect`` prefer if it is inherited."""
+
+    class Plain(HedgerowRegressor):
+        pass
+
+    class Own(HedgerowRegressor):
+        def __init__(self, depth: int = 3) -> None:
+            super().__init__(max_depth=depth)
+
+    assert inspect.signature(Plain) == inspect.signature(HedgerowRegressor)
+    assert list(inspect.signature(Own).parameters) == ["depth"]

@@ -195,3 +195,17 @@ def test_public_names_are_there() -> None:
     assert set(hedgerow.__all__) <= set(dir(hedgerow))
     with pytest.raises(AttributeError, match="no attribute 'HedgerowTransformer'"):
         _ = hedgerow.HedgerowTransformer
+
+
+def test_frozen_classes_with_slots_have_no_state_of_their_own() -> None:
+    """Before version 3.11.4, Python puts its own ``__getstate__`` in the place of theirs."""
+    wrong = []
+    for file in FILES:
+        for node in ast.walk(parsed(file)):
+            if not isinstance(node, ast.ClassDef):
+                continue
+            names = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+            decorators = " ".join(map(ast.unparse, node.decorator_list))
+            if "slots=True" in decorators and {"__getstate__", "__setstate__"} & names:
+                wrong.append(f"{relative(file)}: {node.name}")
+    assert not wrong, wrong

@@ -13,8 +13,22 @@ from typing import Any, Self
 from hedgerow.errors import UnknownNameError
 
 
+class _ConstructorSignature:
+    """Signature of a class: that of its ``__init__``.
+
+    Before version 3.11.4, ``inspect`` takes an inherited ``__new__`` for the constructor of a class
+    without an ``__init__`` of its own.
+    """
+
+    def __get__(self, instance: object, owner: Any) -> inspect.Signature:
+        signature = inspect.signature(owner.__init__)
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
 class NamedArguments:
     """Mixin of the estimators that checks the argument names of the constructor."""
+
+    __signature__ = _ConstructorSignature()
 
     def __new__(cls, *_args: Any, **params: Any) -> Self:
         """Raise an error that lists all unknown arguments."""

@@ -127,14 +127,14 @@ def _distinct(labels: AnyArray) -> tuple[AnyArray, IntArray]:
     low, width = span
     wide = np.uint64 if labels.dtype.kind == "u" else np.int64
     steps = labels.astype(wide, copy=False)
-    steps = (steps if low == 0 else steps - wide(low)).astype(np.int64, copy=False)
-    found = np.flatnonzero(np.bincount(steps, minlength=width + 1))
+    index: IntArray = (steps if low == 0 else steps - wide(low)).astype(np.int64, copy=False)
+    found = np.flatnonzero(np.bincount(index, minlength=width + 1))
     classes = (found.astype(wide) + wide(low)).astype(labels.dtype)
     if len(found) == width + 1:
-        return classes, steps
+        return classes, index
     place = np.zeros(width + 1, dtype=np.int64)
     place[found] = np.arange(len(found))
-    return classes, place[steps]
+    return classes, place[index]
 
 
 def encode(

@@ -138,7 +138,7 @@ def _goal(total: float, own: FloatArray, n_rows: int, level: float) -> FloatArra
     return (total + own) * (level - _PLAY / n_rows)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)  # with slots, Python before 3.11.4 replaces __getstate__
 class Calibration:
     """Scores of calibration rows, by group.
 
