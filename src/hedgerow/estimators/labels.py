@@ -122,8 +122,8 @@ def _distinct(labels: AnyArray) -> tuple[AnyArray, IntArray]:
     """
     span = _narrow_span(labels)
     if span is None:
-        classes, index = np.unique(labels, return_inverse=True)
-        return classes, index.reshape(-1)
+        classes, place = np.unique(labels, return_inverse=True)
+        return classes, place.reshape(-1)
     low, width = span
     wide = np.uint64 if labels.dtype.kind == "u" else np.int64
     steps = labels.astype(wide, copy=False)
@@ -132,9 +132,9 @@ def _distinct(labels: AnyArray) -> tuple[AnyArray, IntArray]:
     classes = (found.astype(wide) + wide(low)).astype(labels.dtype)
     if len(found) == width + 1:
         return classes, index
-    place = np.zeros(width + 1, dtype=np.int64)
-    place[found] = np.arange(len(found))
-    return classes, place[index]
+    order = np.zeros(width + 1, dtype=np.int64)
+    order[found] = np.arange(len(found))
+    return classes, order[index]
 
 
 def encode(
