@@ -175,7 +175,7 @@ class Booster(
             Number of rounds to use, from ``first_round`` on; by default all.  A random
             forest averages the selected trees.  Not available for DART.
         n_jobs : int, optional
-            Most threads; by default all available processors.
+            Most threads to use; by default all available processors.
         offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
             Added to the raw scores.  Models with ``offset_columns`` read them from X.
 
@@ -221,7 +221,8 @@ class Booster(
         self._check_stages()
         if kind == "leaf":
             raise ParameterError(
-                "staged_predict has no kind='leaf', as a leaf belongs to one tree: use predict."
+                "kind='leaf' is not available in staged_predict, because a leaf belongs to one "
+                "tree: use predict(X, kind='leaf')."
             )
         stages = self.staged_raw_scores(X, n_jobs=n_jobs, offset=offset)
         return (self._prediction(raw, kind) for raw in stages)
@@ -350,8 +351,7 @@ class Booster(
     @property
     def _boosting(self) -> str:
         """Value of the training parameter ``boosting``."""
-        boosting: str = self.model.training.get("parameters", {}).get("boosting", "gbdt")
-        return boosting
+        return str(self.model.training.get("parameters", {}).get("boosting", "gbdt"))
 
     def _check_stages(self) -> None:
         """Raise an error if the first rounds of the model are not a model."""
