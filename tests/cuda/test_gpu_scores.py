@@ -288,6 +288,19 @@ def test_a_gpu_that_cannot_run_the_kernels(
     assert np.array_equal(model.predict(simulated.put(X)), model.predict(X))
 
 
+def test_a_gpu_that_fails_is_an_error(simulated: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores of a copy would hide what is wrong."""
+
+    def failing(*given: Any, **named: Any) -> None:
+        raise DeviceError("cuLaunchKernel of the GPU's driver failed.")
+
+    X, y = rows()
+    model = HedgerowRegressor(**PARAMS).fit(X, y)
+    monkeypatch.setattr(gpu_scores.HeldForest, "_compute", failing)
+    with pytest.raises(DeviceError, match="cuLaunchKernel"):
+        model.predict(simulated.put(X))
+
+
 # -- with a GPU ---------------------------------------------------------------------------
 
 MISSING = device.missing_gpu()

@@ -25,6 +25,10 @@ _NOT_BLOCKING = 1
 _PORTABLE, _FOR_DEVICES = 1, 2
 
 
+class GpuMemoryError(DeviceError):
+    """The memory of a GPU does not suffice."""
+
+
 class DeviceArray:
     """An array of one dimension in the memory of a GPU.
 
@@ -160,7 +164,7 @@ class Stream:
         n_bytes = max(1, length * np.dtype(dtype).itemsize)
         status = self._driver.status_of("cuMemAlloc_v2", ctypes.byref(address), n_bytes)
         if status == cuda.OUT_OF_MEMORY:
-            raise DeviceError(self._too_large(n_bytes, what))
+            raise GpuMemoryError(self._too_large(n_bytes, what))
         if status != 0:
             raise DeviceError(f"no memory for {what}: {self._driver.text_of(status)}.")
         array = DeviceArray(address.value, length, dtype)

@@ -21,7 +21,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.cuda.arrays import GpuArray
-from hedgerow.cuda.device import DeviceArray, Stream, gpu_number
+from hedgerow.cuda.device import DeviceArray, GpuMemoryError, Stream, gpu_number
 from hedgerow.data.schema import Schema
 from hedgerow.errors import CompilationError, DeviceError
 from hedgerow.kernels.cuda import predict as kernels
@@ -121,12 +121,21 @@ class GpuScorer:
         GpuScores or None
             None if the GPU cannot do it: for lack of memory, or of code for it.  Also if a row has
             an unknown category, which is an error for the model.
+
+        Raises
+        ------
+        DeviceError
+            If the GPU fails at its work.
         """
+        device = X.device()
         try:
-            held = self._forest_on(X.device(), X.dtype.itemsize)
-            X.wait()
+            held = self._forest_on(device, X.dtype.itemsize)
+        except (DeviceError, CompilationError):  # it is too old, or lacks memory or code
+            return None
+        X.wait()
+        try:
             return held.scores(X, first_tree, stop_tree)
-        except (DeviceError, CompilationError):
+        except GpuMemoryError:
             return None
 
     def _forest_on(self, device: int, itemsize: int) -> HeldForest:
