@@ -216,9 +216,9 @@ def test_replayed_scores_have_the_same_bits(name, monkeypatch) -> None:
     seen = []
 
     class Spied(MemoryRows):
-        def __init__(self, *given):
+        def __init__(self, *given, **flags):
             seen.append(given)
-            super().__init__(*given)
+            super().__init__(*given, **flags)
 
     monkeypatch.setattr(ready_module, "MemoryRows", Spied)
     train(params, data, valid)

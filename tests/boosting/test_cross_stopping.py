@@ -395,7 +395,7 @@ def asked(**settings: Any) -> HedgerowRegressor:
         (cross_module._Pool, "note_rounds", 41),
         (Watch, "after_round", 44),
         (Additive, "add", 43),
-        (TreeGrower, "grow", 45),
+        (TreeGrower, "_begin", 45),
     ],
 )
 def test_an_interrupt_while_folds_are_asked_trains_by_what_they_know(
@@ -404,8 +404,10 @@ def test_an_interrupt_while_folds_are_asked_trains_by_what_they_know(
     monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
     X, y = rows
     with monkeypatch.context() as patch:
-        # Of two threads the main one may do few of the steps; after 8 all folds have done one.
-        Interrupts(patch, owner, name, at if n_jobs == 1 else 8, after=after)
+        # Of two threads the main one may do few of the steps.  All folds have done a round after
+        # 8 turns, and after 22 rounds of the first batches, which have four each.
+        early = 8 if name in ("advance", "note_rounds") else 22
+        Interrupts(patch, owner, name, at if n_jobs == 1 else early, after=after)
         with pytest.warns(InterruptedFitWarning, match="while folds chose the number"):
             model = asked(n_jobs=n_jobs).fit(X, y)
     assert model.stopped_by_ == "interrupt"
@@ -463,8 +465,8 @@ def test_interrupts_that_come_twice_or_early_end_the_fit(rows: Any, monkeypatch:
     interrupted(cross_module._FoldFit, "advance", 1)
     assert INTERRUPTS.last == -math.inf
     with pytest.warns(InterruptedFitWarning):  # that in the final fit is the second
-        interrupted(TreeGrower, "grow", 20, 22)
-    interrupted(TreeGrower, "grow", 20)  # five seconds are not over
+        interrupted(TreeGrower, "_begin", 30, 32)
+    interrupted(TreeGrower, "_begin", 30)  # five seconds are not over
 
 
 def test_an_interrupt_of_the_last_fit_keeps_the_curves_of_the_folds(
@@ -490,7 +492,7 @@ def test_a_checkpoint_of_an_interrupted_search_goes_on(
     monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
     X, y = rows
     with monkeypatch.context() as patch:
-        Interrupts(patch, TreeGrower, "grow", 26, after=True)
+        Interrupts(patch, TreeGrower, "_begin", 26, after=True)
         with pytest.warns(InterruptedFitWarning):
             first = asked().fit(X, y, checkpoint=tmp_path / "kept")
     second = asked().fit(X, y, checkpoint=tmp_path / "kept")

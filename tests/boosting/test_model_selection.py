@@ -34,6 +34,7 @@ from hedgerow.boosting.loop.strategy import resolve_strategy
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation import cross as cross_module
 from hedgerow.boosting.validation import cross_stopping as cross_stopping_module
+from hedgerow.boosting.validation import recent_scores
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross_stopping import ChosenRounds, choose_rounds
 from hedgerow.boosting.validation.fold_rows import FoldRows
@@ -142,21 +143,21 @@ def test_scores_of_folds_that_are_not_kept_are_added_up_again(
     """The scores of the best round say how far it is beyond chance."""
     asked = {"is_cautious": True, "stride": 2.0, "candidates": (LARGER,)}
     plain = fitted(sample, LEVELS, **asked)
-    monkeypatch.setattr(cross_module, "_RECENT_BYTES", room)
+    monkeypatch.setattr(recent_scores, "_RECENT_BYTES", room)
     assert model_to_bytes(fitted(sample, LEVELS, **asked)) == model_to_bytes(plain)
 
 
 def test_the_latest_scores_are_kept_from_the_best_round_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    recent, raw = cross_module._Recent(), np.zeros((1, 10))
+    recent, raw = recent_scores.RecentScores(), np.zeros((1, 10))
     for _, best in ((1, 0), (2, 0), (3, 2), (4, 2)):
         raw += 1.0
         recent.note(raw, best)
     assert recent.after(1) is None
     assert [recent.after(n)[0, 0] for n in (2, 3, 4)] == [2.0, 3.0, 4.0]
     assert recent.after(5) is None
-    monkeypatch.setattr(cross_module, "_RECENT_BYTES", 2 * raw.nbytes)
+    monkeypatch.setattr(recent_scores, "_RECENT_BYTES", 2 * raw.nbytes)
     recent.note(raw, 2)
     assert recent.after(3) is None
     assert recent.after(5) is not None
@@ -169,18 +170,18 @@ def test_trees_of_folds_are_built_many_at_once(
     """Trees of folds are walked, and their gains are summed; a model reads all their fields."""
     n_trees, built = 0, 0
 
-    def grow(self: grower_module.TreeGrower, *given: Any) -> Any:
+    def begin(self: grower_module.TreeGrower, *given: Any) -> Any:
         nonlocal n_trees
         n_trees += 1
-        return plain_grow(self, *given)
+        return plain_begin(self, *given)
 
     def finish(*given: Any) -> Any:
         nonlocal built
         built += 1
         return plain_finish(*given)
 
-    plain_grow, plain_finish = grower_module.TreeGrower.grow, grower_module.finish_nodes
-    monkeypatch.setattr(grower_module.TreeGrower, "grow", grow)
+    plain_begin, plain_finish = grower_module.TreeGrower._begin, grower_module.finish_nodes
+    monkeypatch.setattr(grower_module.TreeGrower, "_begin", begin)
     monkeypatch.setattr(grower_module, "finish_nodes", finish)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
@@ -493,7 +494,7 @@ def test_alternatives_are_tried_while_there_is_time(sample: Sample) -> None:
     assert len(selection_of(sample, Budget(3600.0, 0.0, clock=lambda: 0.0)).tried) == 3
     spent = selection_of(sample, Budget(1.0, 0.0, clock=lambda: 1.0))
     assert len(spent.tried) == 1
-    assert spent.tried[0]["rounds"] == 1
+    assert spent.tried[0]["rounds"] == 4  # those of the first batch
     late = Budget(10.0, 0.0, clock=lambda: 7.0).late_but_for
     assert not late(2.5)()
     assert late(3.0)()

@@ -504,17 +504,17 @@ def test_interrupts_at_any_score_leave_whole_rounds() -> None:
 def test_interrupts_inside_a_round_leave_those_before(monkeypatch) -> None:
     from hedgerow.growing.core.grower import TreeGrower
 
-    real, grown = TreeGrower.grow, []
+    real, grown = TreeGrower._begin, []
 
-    def grow(self, tree, output):
+    def begin(self, tree, output):
         grown.append(tree)
-        if len(grown) == 11:  # the second of the three trees of round 4
+        if len(grown) == 14:  # the second of the three trees of round 5
             raise KeyboardInterrupt
         return real(self, tree, output)
 
-    whole = HedgerowClassifier(**{**SMALL, "n_estimators": 3}).fit(X, CLASS)
-    monkeypatch.setattr(TreeGrower, "grow", grow)
-    with pytest.warns(InterruptedFitWarning, match="3 of 8"):
+    whole = HedgerowClassifier(**{**SMALL, "n_estimators": 4}).fit(X, CLASS)
+    monkeypatch.setattr(TreeGrower, "_begin", begin)
+    with pytest.warns(InterruptedFitWarning, match="4 of 8"):
         model = HedgerowClassifier(**SMALL).fit(X, CLASS)
     assert same_forest(model.booster_, whole.booster_)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hedgerow.metrics.base import Metric, MetricFunction, Task
     from hedgerow.metrics.catalogue import ALIASES, METRICS
     from hedgerow.metrics.choice import GroupedMetric, MetricChoice
-    from hedgerow.metrics.evaluating import evaluate, not_nan
+    from hedgerow.metrics.evaluating import evaluate, evaluate_rounds, not_nan
     from hedgerow.metrics.groups import by_group
     from hedgerow.metrics.making import make_metrics, metrics_of_queries
     from hedgerow.metrics.tasks import scored_as, task_of
@@ -47,6 +47,7 @@ _HOMES = {
     ),
     "evaluating": (
         "evaluate",
+        "evaluate_rounds",
         "not_nan",
     ),
     "groups": ("by_group",),
@@ -71,6 +72,7 @@ __all__ = [
     "Task",
     "by_group",
     "evaluate",
+    "evaluate_rounds",
     "make_metrics",
     "metrics_of_queries",
     "not_nan",

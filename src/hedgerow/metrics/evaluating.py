@@ -7,9 +7,12 @@ import numbers
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import HedgerowError, LossError
 from hedgerow.metrics.base import Metric
+from hedgerow.metrics.scores import Mean
 
 if TYPE_CHECKING:
     from hedgerow.objectives.base import Objective
@@ -34,6 +37,28 @@ def evaluate(
         metric.name: _checked(metric, target, raw if metric.from_raw else prediction, weight)
         for metric in metrics
     }
+
+
+def evaluate_rounds(
+    metrics: Sequence[Metric],
+    target: FloatArray,
+    raw: FloatArray,
+    weight: FloatArray | None,
+) -> dict[str, list[float]] | None:
+    """Compute the scores of several rounds, from raw scores (n_outputs, n_rounds, n_rows).
+
+    The scores have the bits of :func:`evaluate` for each round, and may be NaN.  All metrics have
+    to be means over the rows, whose terms are computed at once for all rounds.  None: some are not.
+    """
+    if not all(m.built_in and m.from_raw and type(m.sums) is Mean for m in metrics):
+        return None
+    n_rounds = raw.shape[1]
+    targets, together, scores = np.tile(target, n_rounds), raw.reshape(len(raw), -1), {}
+    for metric in metrics:
+        assert isinstance(metric.sums, Mean)
+        terms = metric.sums.values(targets, together).reshape(n_rounds, -1)
+        scores[metric.name] = metric.sums.means(terms, weight)
+    return scores
 
 
 def _checked(

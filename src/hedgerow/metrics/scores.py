@@ -14,7 +14,12 @@ from typing import ClassVar, Protocol, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.kernels.primitives.exact_sum import ExactSum, weighted_mean, weighted_sums
+from hedgerow.kernels.primitives.exact_sum import (
+    ExactSum,
+    weighted_mean,
+    weighted_means,
+    weighted_sums,
+)
 from hedgerow.objectives.global_sums import AllRows
 
 Center: TypeAlias = "float | FloatArray"
@@ -67,6 +72,10 @@ class Mean:
     def finish(self, *totals: ExactSum) -> float:
         above, below = totals
         return self.then(above.over(below))
+
+    def means(self, terms: FloatArray, weight: FloatArray | None) -> list[float]:
+        """Return the score of each row of ``terms``, which are the values of all rows."""
+        return [self.then(mean) for mean in weighted_means(terms, weight)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ def _fit(plan: FitPlan, budget: Budget | None, recorder: Recorder | None) -> Mod
     if plan.start is not None and plan.has_nothing_to_add:
         check_plan(plan)
         return plan.finish(plan.start.model)
-    ready = make_ready(plan, budget)
+    ready = make_ready(plan, budget, may_run_ahead=recorder is None and budget is None)
     with ready.watch.assembling(ready.assemble):
         forest = grow_forest(ready.rows, ready.watch, recorder)
     watch, chosen = ready.watch, ready.chosen

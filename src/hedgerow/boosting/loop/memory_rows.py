@@ -19,6 +19,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.loop.devices import on_gpu
 from hedgerow.boosting.loop.leaf_steps import with_steps
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, resolved, threads_for
+from hedgerow.boosting.loop.rounds_ahead import RoundsAhead
 from hedgerow.boosting.loop.scores import (
     AddedScores,
     MeanScores,
@@ -39,7 +40,7 @@ from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.primitives.exact_sum import exact_sum
-from hedgerow.metrics import Metric, evaluate
+from hedgerow.metrics import Metric, evaluate, evaluate_rounds
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
 from hedgerow.objectives.beside import start_of
@@ -102,6 +103,11 @@ class ScoredRows:
         own = np.ascontiguousarray(raw[:, self.columns])
         return evaluate(self.metrics, objective, self.target, own, self.weight)
 
+    def score_rounds(self, raw: FloatArray) -> dict[str, list[float]] | None:
+        """Return the scores of several rounds; see :func:`hedgerow.metrics.evaluate_rounds`."""
+        own = np.ascontiguousarray(raw[:, :, self.columns])
+        return evaluate_rounds(self.metrics, self.target, own, self.weight)
+
 
 class MemoryRows(FitRows):
     """Rows in memory; for the methods see :class:`hedgerow.boosting.loop.rounds.FitRows`.
@@ -119,6 +125,9 @@ class MemoryRows(FitRows):
         Trees of the model to continue; their scores are in ``start`` of the data.
     scored : sequence of ScoredRows
         Rows that are scored after each round.
+    may_run_ahead : bool, default=False
+        Whether trees may grow some rounds before :meth:`grow` is called for them: nobody reads the
+        training scores, or replays earlier rounds.
 
     Attributes
     ----------
@@ -138,6 +147,7 @@ class MemoryRows(FitRows):
         n_threads: int = 1,
         first: Forest | None = None,
         scored: Sequence[ScoredRows] = (),
+        may_run_ahead: bool = False,
     ) -> None:
         self.params = resolved(params, objective, _schema_of(data))
         self.data, self.objective, self.first, self.scored = data, objective, first, scored
@@ -165,6 +175,8 @@ class MemoryRows(FitRows):
         self.validation: Sequence[AddedScores] = () if self.unseen is None else (self.unseen,)
         self.all_rows = AllRows.of(data.target, data.weight)
         self._grower: Grower | None = None
+        self._may_run_ahead = may_run_ahead
+        self._ahead: RoundsAhead | None = None
         self._outside: RowArray = NO_ROWS
         self._searched_at, self._loss_before = self._grown_at, 0.0
 
@@ -172,6 +184,15 @@ class MemoryRows(FitRows):
         self._grower = _make_grower(
             self.data, self._grown_at, self.objective, self.params, self._n_threads
         )
+        if self._may_run_ahead and adds_scores(self.params) and self.data.n_copies == 1:
+            self._ahead = self._rounds_ahead()
+        if self._ahead is not None:
+            self.validation = ()  # batches add their trees to all scores
+
+    @property
+    def n_ready(self) -> int:
+        """Number of rounds whose trees have grown ahead."""
+        return 0 if self._ahead is None else self._ahead.n_ready
 
     def set_params(self, params: BoostParams) -> None:
         """Use other (resolved) parameters for the next rounds."""
@@ -183,7 +204,7 @@ class MemoryRows(FitRows):
     def close(self) -> None:
         if self._grower is not None:
             self._grower.close()
-            self._grower = None
+            self._grower = self._ahead = None
 
     def set_rate(self, rate: float) -> None:
         assert self._grower is not None
@@ -191,6 +212,8 @@ class MemoryRows(FitRows):
 
     def grow(self, tree: int, output: int, params: BoostParams) -> GrownTree:
         assert self._grower is not None
+        if self._ahead is not None:
+            return self._ahead.tree(tree, len(self.base))
         found = self._grower.grow(tree, output)
         self._outside = self._grower.rows_outside()
         if params.oob_score:
@@ -203,6 +226,7 @@ class MemoryRows(FitRows):
         return found
 
     def rows_without_tree(self) -> RowArray | None:
+        # All scores include the trees of batches.
         return self._outside if adds_scores(self.params) else None
 
     def replay(self, number: int) -> None:
@@ -212,11 +236,15 @@ class MemoryRows(FitRows):
             self.train.outside = rows_left_out(seed, number, share, self.data.matrix.n_rows)
 
     def end_round(self) -> float | None:
+        if self._ahead is not None:
+            self._ahead.end_round()
         if not self.params.oob_score or self.params.boosting != "gbdt":
             return None
         return self._loss_before - self._loss_outside()
 
     def scores(self) -> Mapping[str, Mapping[str, float]]:
+        if self._ahead is not None:
+            return self._ahead.scores()
         found = {}
         for part in self.scored:
             known = self.train if part.of_training else self.unseen
@@ -231,6 +259,15 @@ class MemoryRows(FitRows):
             return {}
         weight = None if self.data.weight is None else self.data.weight[rows]
         return evaluate(metrics, self.objective, self.data.target[rows], raw, weight)
+
+    def _rounds_ahead(self) -> RoundsAhead | None:
+        assert isinstance(self.train, Scores)
+        assert not isinstance(self.unseen, MeanScores)
+        first = 0 if self.first is None else self.first.n_rounds
+        return RoundsAhead.of(
+            self._grower, self.train, self.unseen, self.scored, self.objective, self.params,
+            range(first, first + self.params.n_estimators),
+        )  # fmt: skip
 
     def _note_outside(self, output: int) -> None:
         """Record the rows outside the tree's sample, for scores of the round."""

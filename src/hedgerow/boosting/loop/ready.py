@@ -154,8 +154,11 @@ class Ready:
     inputs: Inputs | None = None
 
 
-def make_ready(plan: FitPlan, budget: Budget | None) -> Ready:
-    """Prepare the rows; with folds, also choose the number of rounds."""
+def make_ready(plan: FitPlan, budget: Budget | None, may_run_ahead: bool = False) -> Ready:
+    """Prepare the rows; with folds, also choose the number of rounds.
+
+    ``may_run_ahead``: whether nothing but early stopping follows each round.
+    """
     stopping, n_threads, params = plan.stopping, plan.n_threads, plan.params
     start, scored, metrics = plan.start, plan.is_scored, plan.metrics
     check_plan(plan)
@@ -180,7 +183,10 @@ def make_ready(plan: FitPlan, budget: Budget | None) -> Ready:
         watch.n_rounds, watch.history = chosen.n_rounds, {"cv": chosen.curves}
         requested = requested.with_rounds(chosen.n_rounds)
     data, unseen, first = _rows_of(encoded, requested, chosen, start, n_threads)
-    rows = MemoryRows(data, watch.objective, requested, unseen, n_threads, first, parts)
+    rows = MemoryRows(
+        data, watch.objective, requested, unseen, n_threads, first, parts,
+        may_run_ahead=may_run_ahead and not plan.callbacks,
+    )  # fmt: skip
     if first is not None:
         watch.note_start(rows.scores())
     return Ready(rows, watch, chosen, assemble, encoded.inputs)

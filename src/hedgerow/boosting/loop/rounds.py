@@ -211,9 +211,9 @@ def rounds(
     StorageError
         If ``earlier`` belongs to other data.
     """
-    state = BoostState(rows)
     try:
         rows.begin()
+        state = BoostState(rows)
         if earlier is not None:
             earlier.check(rows.base, rows.n_features, rows.n_columns)
             _replay(earlier, state)

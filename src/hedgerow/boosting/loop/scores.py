@@ -80,6 +80,8 @@ class Scores:
     data : TrainingData
     raw : float64 (n_outputs, n_rows)
         Changed in place.
+    walked : WalkedRows or None
+        For trees on bins, if no byte holds two columns.
 
     ``spec``: the bins on which trees are grown; None if trees are grown on values.
     """
@@ -96,9 +98,9 @@ class Scores:
         elif data.offset is not None:
             self.raw += data.offset
         self._n_threads = n_threads
-        self._walked: WalkedRows | None = None
+        self.walked: WalkedRows | None = None
         if isinstance(data.matrix, BinnedMatrix) and not data.matrix.paired:
-            self._walked = WalkedRows(data.matrix, self.raw, data.numbers, n_threads)
+            self.walked = WalkedRows(data.matrix, self.raw, data.numbers, n_threads)
 
     def restarted(self, base: FloatArray) -> Scores:
         """Return the scores of the same rows before the first tree."""
@@ -112,12 +114,12 @@ class Scores:
         A tree with vectors is added to all outputs.
         """
         if (
-            self._walked is not None
+            self.walked is not None
             and isinstance(tree, TreeOfTable)
             and tree.vectors is None
             and factor == 1.0
         ):
-            self._walked.add(tree, output, rows)
+            self.walked.add(tree, output, rows)
         else:
             self.add_to(self.raw, tree, output, rows, factor)
 

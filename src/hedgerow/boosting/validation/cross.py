@@ -23,7 +23,6 @@ Each fold is a separate fit; the number of folds grown at the same time changes 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -38,6 +37,7 @@ from hedgerow.boosting.row_data.positions import bound, bound_to_part
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.fold_rows import FoldData, FoldRows, Weigh
 from hedgerow.boosting.validation.folds import Fold
+from hedgerow.boosting.validation.recent_scores import RecentScores
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data.inputs import Inputs
@@ -57,10 +57,6 @@ Rounds of smaller tables are mostly Python code, which one thread at a time may 
 two threads, on tables of the comparison: 0.6 with 8,000 values, 0.9 with 35,000, 1.3 with 52,000,
 1.5 with 76,000.
 """
-
-_RECENT_BYTES = 32_000_000
-"""Largest memory for recent scores of a fold; with many test rows, scores of the best round may
-have to be recomputed."""
 
 _SHARE_OF_ROUNDS = 0.95
 """Share of a time budget for rounds; assembly of models and predictions take the rest."""
@@ -266,29 +262,6 @@ class _Shared:
     of_train: tuple[Metric, ...]
 
 
-class _Recent:
-    """Raw scores of the test rows after the latest rounds, starting with the best one.
-
-    Folds continue for a while after their best round.  Recomputing its scores from the trees
-    took a sixteenth of the time of the fits of small tables.
-    """
-
-    def __init__(self) -> None:
-        self._first, self._raw = 1, deque[FloatArray]()
-
-    def note(self, raw: FloatArray, best: int) -> None:
-        """Copy the scores after the next round; drop those before round ``best``."""
-        self._raw.append(raw.copy())
-        while self._first < best or len(self._raw) * raw.nbytes > _RECENT_BYTES:
-            self._raw.popleft()
-            self._first += 1
-
-    def after(self, n_rounds: int) -> FloatArray | None:
-        """Return the scores after ``n_rounds`` rounds, or None if they were dropped."""
-        place = n_rounds - self._first
-        return self._raw[place] if 0 <= place < len(self._raw) else None
-
-
 class _FoldFit:
     """The fit of one fold, one round at a time; it holds the fold's rows while it lasts.
 
@@ -297,7 +270,7 @@ class _FoldFit:
 
     def __init__(self, shared: _Shared, number: int, fold: Fold) -> None:
         self._shared, self._number, self._fold = shared, number, fold
-        self._recent, self.best_round = _Recent(), 0
+        self._recent, self.best_round = RecentScores(), 0
         self._states: Generator[BoostState, None, None] | None = None
         self._state: BoostState | None = None
         self._data: FoldData | None = None
@@ -306,7 +279,13 @@ class _FoldFit:
         self.mass = 0.0
 
     def advance(self) -> bool:
-        """Run a round; return True if it was the last."""
+        """Run a round, and others that are ready; return True if the last one was among them."""
+        ended = self._advance()
+        while not ended and self._rows is not None and self._rows.n_ready > 0:
+            ended = self._advance()
+        return ended
+
+    def _advance(self) -> bool:
         try:
             if self._states is None:
                 self._states = self._begin()
@@ -346,8 +325,9 @@ class _FoldFit:
         )
         self.mass = _mass(data)
         self._rows = MemoryRows(
-            data.seen, objective, data.params, data.unseen, shared.n_threads, scored=scored
-        )
+            data.seen, objective, data.params, data.unseen, shared.n_threads, scored=scored,
+            may_run_ahead=True,
+        )  # fmt: skip
         return rounds(self._rows)
 
     @property
@@ -416,7 +396,7 @@ class _FoldFit:
         if self._states is not None:
             self._states.close()
         self._states = self._state = self._data = self._rows = None
-        self._recent = _Recent()
+        self._recent = RecentScores()
 
 
 def _gains(trees: Sequence[GrownTree], n_features: int) -> FloatArray:

@@ -83,13 +83,17 @@ class CompiledGrower(ABC):
 
         The raw scores of its rows are updated if ``adds_scores``.
         """
+        self._begin(tree, output)
+        self._run()
+        return self._copy_tree()
+
+    def _begin(self, tree: int, output: int) -> None:
+        """Note which tree is next; draw its columns, and precompute derivatives."""
         data = self._state.loss_data
         round_ = begin_tree(self._state.scalars, tree, output, len(data.raw))
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
         self._derivatives.fill(data, output, round_ // self._params.num_parallel_tree)
-        self._run()
-        return self._copy_tree()
 
     def rows_outside(self) -> npt.NDArray[np.uint32]:
         """Rows that the last tree was not grown on (empty without row sampling)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -13,6 +15,8 @@ from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.branches import forced_cuts, make_constraints
 from hedgerow.growing.core.compiled_grower import CompiledGrower
+from hedgerow.growing.core.grow import ORDER_GROW
+from hedgerow.growing.core.joining import TreeJoiner
 from hedgerow.growing.core.kept_nodes import Nodes, NodeStore
 from hedgerow.growing.core.row_lists import make_row_lists
 from hedgerow.growing.core.setup import (
@@ -26,6 +30,7 @@ from hedgerow.growing.core.setup import (
 from hedgerow.growing.core.slopes import LineLimits, SlopeFinder
 from hedgerow.growing.core.sums_pool import SumsPool, make_histogram_sums
 from hedgerow.growing.core.tree import GrownTree, TreeOfTable
+from hedgerow.growing.core.walked_rows import WalkedRows
 from hedgerow.growing.sampling.goss import make_sampler
 from hedgerow.kernels.histograms.histogram import Bins, HistogramSums
 from hedgerow.kernels.histograms.pairs import SPACING
@@ -114,17 +119,59 @@ class TreeGrower(CompiledGrower):
         scores = self._state.loss_data.raw[output] if self._adds_lines else np.zeros(0)
         return grown.with_slopes(self._slopes.slopes(self._state, scores))
 
+    @property
+    def most_nodes(self) -> int:
+        """Most nodes of a tree."""
+        return len(self._state.tree.table)
+
+    def joiner(
+        self, n_rounds: int, train: WalkedRows, unseen: WalkedRows | None
+    ) -> TreeJoiner | None:
+        """Return what :meth:`grow_rounds` needs; None if it cannot grow the trees of the fit.
+
+        Parameters
+        ----------
+        n_rounds : int
+            Most rounds of a batch.
+        train, unseen : WalkedRows
+            The rows of the grower, and validation rows if there are any.
+        """
+        ordered = self._state.options.constraints.sign.any()
+        if self._state.team.n_threads > 1 or (self._slopes is not None and ordered):
+            return None
+        return TreeJoiner(self._state, self._finish, n_rounds, train, unseen, self._slopes)
+
+    def grow_rounds(self, first: int, n_rounds: int, joiner: TreeJoiner) -> list[GrownTree]:
+        """Grow the trees of rounds ``first``, ``first + 1``, ... and join them to the fit.
+
+        All raw scores are updated, as if :meth:`grow` had grown each tree.
+        """
+        n_outputs = len(self._state.loss_data.raw)
+        joiner.begin(n_rounds)
+        with self._histograms():
+            for tree in range(first * n_outputs, (first + n_rounds) * n_outputs):
+                self._begin(tree, tree % n_outputs)
+                self._work(0, ORDER_GROW)
+                joiner.join()
+        return joiner.trees()
+
     def _run(self) -> None:
         """Grow the tree, in histograms of the pool if there is one."""
-        if self._sums is None:
+        with self._histograms():
             super()._run()
+
+    @contextmanager
+    def _histograms(self) -> Iterator[None]:
+        """Have the histograms of the pool, if there is one, while trees grow."""
+        if self._sums is None:
+            yield
             return
         before = self._state.histograms
         histograms = self._sums.take(len(before.g), self._filled)
         if histograms is not before:
             self._state = self._state._replace(histograms=histograms)
         try:
-            super()._run()
+            yield
         finally:
             self._sums.give_back(histograms, self._filled)
 

@@ -72,19 +72,20 @@ class NodeStore:
     """Takes up the nodes of one tree after the other."""
 
     def __init__(self) -> None:
-        self._block, self._n_used = _empty_block(0), 0
+        self._block, self._n_used = empty_block(0), 0
 
     def keep(self, table: IntArray, numbers: FloatArray, n_nodes: int) -> tuple[Nodes, int]:
         """Copy the nodes of a tree; return the block that holds them, and the first place."""
         first = self._n_used
         if first + n_nodes > len(self._block.count):
-            self._block, first = _empty_block(max(n_nodes, _BLOCK_NODES)), 0
+            self._block, first = empty_block(max(n_nodes, _BLOCK_NODES)), 0
         copy_nodes(table, numbers, n_nodes, self._block, first)
         self._n_used = first + n_nodes
         return self._block, first
 
 
-def _empty_block(n_nodes: int) -> Nodes:
+def empty_block(n_nodes: int) -> Nodes:
+    """Space for nodes."""
     return Nodes(
         np.empty((_SPLIT_FIELDS, n_nodes), dtype=np.int32),
         np.empty((n_nodes, SET_WORDS), dtype=np.uint64),

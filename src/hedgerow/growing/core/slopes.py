@@ -167,7 +167,7 @@ class LineLimits(NamedTuple):
         return cls(
             (~spec.is_category & ~ordered).astype(np.uint8),
             float(params.linear_lambda),
-            (longest_line(objective), params.max_delta_step or math.inf),
+            (longest_line(objective), float(params.max_delta_step) or math.inf),
         )
 
     def rules(self, rate: float, values: FloatArray, constraints: Constraints | None) -> SlopeRules:
@@ -185,10 +185,14 @@ class SlopeFinder:
         Values of the rows that trees are grown on; read only.
     limits : LineLimits
     n_threads : int
+
+    Attributes
+    ----------
+    limits : LineLimits
     """
 
     def __init__(self, numbers: FloatArray, limits: LineLimits, n_threads: int) -> None:
-        self._numbers, self._limits, self._n_threads = numbers, limits, n_threads
+        self._numbers, self.limits, self._n_threads = numbers, limits, n_threads
         self._space = np.empty((2 + TERMS, len(numbers)))
         self._make_room(_FEW_NODES)
 
@@ -211,7 +215,7 @@ class SlopeFinder:
         if n_nodes > self._most_nodes:
             self._make_room(max(n_nodes, 2 * self._most_nodes))
         terms, leaves, rows = self._terms, self._leaves, state.rows
-        most_terms = choose_columns(state.tree.table, n_nodes, self._limits.usable, leaves, terms)
+        most_terms = choose_columns(state.tree.table, n_nodes, self.limits.usable, leaves, terms)
         units = unit_sizes(state.scalars, int(state.settings.constant_hessian))
         data = LeafRows(
             rows.rows, leaves.start, leaves.count, rows.quantized, *units, self._numbers,
@@ -219,7 +223,7 @@ class SlopeFinder:
         )  # fmt: skip
         values = state.tree.numbers[:n_nodes, layout.NUMBER_VALUE].copy()
         rate = float(state.settings.learning_rate)
-        rules = self._limits.rules(rate, values, state.options.constraints)
+        rules = self.limits.rules(rate, values, state.options.constraints)
         n_rows = int(state.scalars[layout.IS_N_ROWS])
 
         def fit(first: int, stop: int) -> None:

@@ -126,12 +126,16 @@ class WalkedRows:
     numbers : float64 (n_rows, n_features), column by column, optional
         Where leaves may have slopes.
     n_threads : int
+
+    Attributes
+    ----------
+    walked : Walked
     """
 
     def __init__(
         self, matrix: BinnedMatrix, raw: FloatArray, numbers: FloatArray | None, n_threads: int
     ) -> None:
-        self._walked = Walked(matrix.by_row, matrix.bytes_per_tile, raw)
+        self.walked = Walked(matrix.by_row, matrix.bytes_per_tile, raw)
         self._numbers, self._n_rows, self._n_threads = numbers, matrix.n_rows, n_threads
         self._make_room(_FEW_NODES)
         self._add_values: Callable[..., Any] | None = None
@@ -155,14 +159,19 @@ class WalkedRows:
         """Allocate what a walk down a tree of up to ``n_nodes`` nodes needs."""
         self._most_nodes, self._space = n_nodes, walk_space(n_nodes)
         if self._numbers is not None:
-            places = np.arange(n_nodes, dtype=np.float64)
-            self._lines = Lines(self._numbers, np.empty(self._n_rows), places)
+            self._lines = self.lines(n_nodes)
+
+    def lines(self, n_nodes: int) -> Lines:
+        """Return what the rows need besides for trees of up to ``n_nodes`` nodes with slopes."""
+        assert self._numbers is not None
+        places = np.arange(n_nodes, dtype=np.float64)
+        return Lines(self._numbers, np.empty(self._n_rows), places)
 
     def _walk(
         self, tree: TreeOfTable, output: int, rows: RowArray, start: int, stop: int, space: AnyArray
     ) -> None:
         block, first, n_nodes = tree.block, tree.first, tree.stop - tree.first
-        part = (self._walked, output, rows, start, stop, space)
+        part = (self.walked, output, rows, start, stop, space)
         if tree.slopes is None:
             if self._add_values is None:
                 self._add_values = entry_of(add_values, block, first, n_nodes, *part)

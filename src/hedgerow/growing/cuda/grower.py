@@ -23,7 +23,9 @@ from hedgerow.arrays import IntArray
 from hedgerow.cuda.device import first_gpu
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.core.joining import TreeJoiner
 from hedgerow.growing.core.setup import Fit
+from hedgerow.growing.core.walked_rows import WalkedRows
 from hedgerow.growing.cuda.memory import RowsOnGpu
 from hedgerow.growing.symmetric.grower import SymmetricGrower
 
@@ -49,6 +51,11 @@ class CudaGrower(TreeGrower):
             rows=self._on_gpu.rows,
             gpu=self._on_gpu.gpu,
         )
+
+    def joiner(
+        self, n_rounds: int, train: WalkedRows, unseen: WalkedRows | None
+    ) -> TreeJoiner | None:
+        return None  # the rows are on the GPU
 
     def _run(self) -> None:
         with self._on_gpu.current():

@@ -13,8 +13,10 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower, make_state
+from hedgerow.growing.core.joining import TreeJoiner
 from hedgerow.growing.core.setup import Fit, refuse_layout
 from hedgerow.growing.core.tree import GrownTree
+from hedgerow.growing.core.walked_rows import WalkedRows
 from hedgerow.growing.sampling.goss import follows_gradients
 from hedgerow.growing.vectors.sampling import scale_of_vectors
 from hedgerow.kernels.histograms.vector_histogram import Sums, width_of
@@ -41,6 +43,11 @@ class VectorGrower(TreeGrower):
         state = _with_sampler(state, fit.params, n_outputs)
         sets = make_sets(state.options.categories, n_outputs, n_threads)
         return _with_vectors(state, fit.target, fit.objective, width, sets)
+
+    def joiner(
+        self, n_rounds: int, train: WalkedRows, unseen: WalkedRows | None
+    ) -> TreeJoiner | None:
+        return None  # it would have to add a value of each output
 
     def grow(self, tree: int, output: int = 0) -> GrownTree:
         """Grow tree number ``tree`` for all outputs."""

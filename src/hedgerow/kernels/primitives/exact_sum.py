@@ -165,12 +165,25 @@ def exact_sum(values: FloatArray) -> ExactSum:
     """
     if len(values) > _MOST:
         return exact_sum(values[:_MOST]) + exact_sum(values[_MOST:])
+    return exact_sums(values[None])[0]
+
+
+def exact_sums(values: FloatArray) -> list[ExactSum]:
+    """Return the exact sum of each row of ``values``, whose rows have up to 2**28 numbers.
+
+    Examples
+    --------
+    >>> [float(total) for total in exact_sums(np.array([[0.1, 0.2], [1e100, 1.0]]))]
+    [0.30000000000000004, 1e+100]
+    """
     if not (values.flags.carray and values.dtype == np.float64):  # what the kernel is compiled for
-        values = np.array(values, dtype=np.float64)
-    digits = np.zeros(ARRAY_SIZE, dtype=np.int64)
-    first, stop = add_digits(values, digits)
-    units = _units_of(digits[first:stop].tolist()) << (_LIMB_BITS * first)
-    return ExactSum(units, *digits[_LIMBS:].tolist())
+        values = np.array(values, dtype=np.float64, order="C")
+    digits = np.zeros((len(values), ARRAY_SIZE), dtype=np.int64)
+    spans = [add_digits(row, own) for row, own in zip(values, digits, strict=True)]
+    return [
+        ExactSum(_units_of(own[first:stop]) << (_LIMB_BITS * first), *own[_LIMBS:])
+        for (first, stop), own in zip(spans, digits.tolist(), strict=True)
+    ]
 
 
 def _units_of(digits: list[int]) -> int:
@@ -190,6 +203,14 @@ def weighted_mean(values: FloatArray, weight: FloatArray | None = None) -> float
         return exact_sum(values).over(len(values))
     above, below = weighted_sums(values, weight)
     return above.over(below)
+
+
+def weighted_means(values: FloatArray, weight: FloatArray | None = None) -> list[float]:
+    """Return :func:`weighted_mean` of each row of ``values``."""
+    if weight is None:
+        return [total.over(values.shape[1]) for total in exact_sums(values)]
+    below = exact_sum(weight)
+    return [total.over(below) for total in exact_sums(values * weight)]
 
 
 def weighted_sums(values: FloatArray, weight: FloatArray | None) -> tuple[ExactSum, ExactSum]:

@@ -1,0 +1,187 @@
+"""Several rounds of a fit of few rows at a time.
+
+The trees of such a fit take some 40 microseconds each, and so does the Python code around every
+one of them.  Here the trees of a batch of rounds grow with two calls of compiled code for each
+(:mod:`hedgerow.growing.core.joining`), and the scores of all rounds of the batch are computed
+together.  The loop over the rounds then takes trees and scores from the batch, one round after the
+other, and what it sees is what it would see without::
+
+    batch      trees and scores of rounds  1 2 3 ... 16 | 17 18 ...
+    loop       round 1 -> callbacks, early stopping; round 2 -> ...
+
+Rounds of a batch that follow the last round of the fit are discarded.  Which fits can have
+batches: :meth:`RoundsAhead.of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.core.joining import TreeJoiner
+from hedgerow.growing.core.tree import GrownTree
+from hedgerow.metrics import not_nan
+from hedgerow.objectives import Objective
+from hedgerow.objectives.derivatives import PRECOMPUTED
+from hedgerow.params import BoostParams
+from hedgerow.schedules import is_number
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.loop.memory_rows import ScoredRows
+    from hedgerow.boosting.loop.scores import Scores
+
+_MOST_ROUNDS = 16
+_FEWEST_ROUNDS, _SHARE = 4, 6
+"""A batch has a sixth of the rounds so far: fewer of its rounds are grown for nothing."""
+
+_MOST_CELLS = 400_000
+"""Bins (rows x features x outputs) of the rounds of a batch: a few milliseconds, for which an
+interrupt or a time budget has to wait."""
+
+_MOST_NODES = 4_096
+"""Nodes of a batch: 360 kilobytes."""
+
+_MOST_SCORES = 125_000
+"""Raw scores of validation rows, of all rounds of a batch: a megabyte."""
+
+
+def rounds_at_once(n_cells: int, n_scores: int, n_nodes: int) -> int:
+    """Return the number of rounds of a batch.
+
+    Parameters
+    ----------
+    n_cells : int
+        Bins (rows x features x outputs).
+    n_scores : int
+        Raw scores of validation rows.
+    n_nodes : int
+        Most nodes of the trees of a round.
+
+    Examples
+    --------
+    >>> rounds_at_once(n_cells=4_000, n_scores=100, n_nodes=8)
+    16
+    >>> rounds_at_once(n_cells=1_000_000, n_scores=100_000, n_nodes=500)
+    0
+    """
+    return min(
+        _MOST_ROUNDS,
+        _MOST_CELLS // max(1, n_cells),
+        _MOST_SCORES // max(1, n_scores),
+        _MOST_NODES // max(1, n_nodes),
+    )
+
+
+class RoundsAhead:
+    """The rounds of a batch.
+
+    Parameters
+    ----------
+    grower : TreeGrower
+    joiner : TreeJoiner
+    most : int
+        Most rounds of a batch.
+    rounds : range
+        Numbers of the rounds of the fit; they follow those of the model to continue.
+    unseen : Scores or None
+        Validation rows; their raw scores become those after the last round taken.
+    scored : sequence of ScoredRows
+        Parts of the validation rows.
+    objective : Objective
+    """
+
+    def __init__(
+        self,
+        grower: TreeGrower,
+        joiner: TreeJoiner,
+        most: int,
+        rounds: range,
+        unseen: Scores | None,
+        scored: Sequence[ScoredRows],
+        objective: Objective,
+    ) -> None:
+        self._grower, self._joiner, self._most, self._rounds = grower, joiner, most, rounds
+        self._unseen, self._scored, self._objective = unseen, scored, objective
+        self._trees: list[GrownTree] = []
+        self._scores: list[dict[str, list[float]] | None] = []
+        self._first, self._stop, self._n_taken = 0, 0, 0
+
+    @classmethod
+    def of(
+        cls,
+        grower: object,
+        train: Scores,
+        unseen: Scores | None,
+        scored: Sequence[ScoredRows],
+        objective: Objective,
+        params: BoostParams,
+        rounds: range,
+    ) -> RoundsAhead | None:
+        """Return the batches of a fit; None if its rounds have to be grown one by one.
+
+        They have to where the rows are many or on several threads, where something else happens
+        between two trees (a loss in Python, a line search, a learning rate that changes, scores of
+        the training rows), and where a tree has a vector in each leaf.
+        """
+        between = (
+            objective.kernel_id == PRECOMPUTED
+            or params.oob_score
+            or not is_number(params.learning_rate)
+            or any(part.of_training for part in scored)
+        )
+        if between or not isinstance(grower, TreeGrower):
+            return None
+        n_outputs, n_rows = train.raw.shape
+        n_unseen = 0 if unseen is None else unseen.raw.size
+        n_cells = n_rows * train.data.matrix.n_features * n_outputs
+        most = rounds_at_once(n_cells, n_unseen, n_outputs * grower.most_nodes)
+        walked = train.walked, None if unseen is None else unseen.walked
+        if most < 2 or walked[0] is None or (unseen is not None and walked[1] is None):
+            return None
+        joiner = grower.joiner(most, walked[0], walked[1])
+        if joiner is None:
+            return None
+        return cls(grower, joiner, most, rounds, unseen, scored, objective)
+
+    def tree(self, number: int, n_outputs: int) -> GrownTree:
+        """Return tree ``number`` of the fit; grow the next batch if the last one has ended."""
+        first = number // n_outputs
+        if not self._first <= first < self._stop:
+            self._grow(first)
+        return self._trees[number - self._first * n_outputs]
+
+    def _grow(self, first: int) -> None:
+        # Folds may end soon after they begin.
+        wanted = max(_FEWEST_ROUNDS, (first - self._rounds.start) // _SHARE)
+        n_rounds = max(1, min(wanted, self._most, self._rounds.stop - first))
+        self._trees = self._grower.grow_rounds(first, n_rounds, self._joiner)
+        self._first, self._stop, self._n_taken = first, first + n_rounds, 0
+        after = self._joiner.after
+        self._scores = [part.score_rounds(after) for part in self._scored]
+
+    @property
+    def n_ready(self) -> int:
+        """Number of rounds that have grown and were not taken."""
+        return self._stop - self._first - self._n_taken
+
+    def end_round(self) -> None:
+        """Let the raw scores of the validation rows be those after the next round of the batch."""
+        if self._unseen is not None:
+            self._unseen.raw = self._joiner.after[:, self._n_taken]
+        self._n_taken += 1
+
+    def scores(self) -> Mapping[str, Mapping[str, float]]:
+        """Return the scores after the last round taken, by name of the rows and metric."""
+        found = {}
+        for part, scores in zip(self._scored, self._scores, strict=True):
+            if scores is None:
+                assert self._unseen is not None
+                found[part.name] = part.score(self._objective, self._unseen.raw)
+            else:
+                own = {name: rounds[self._n_taken - 1] for name, rounds in scores.items()}
+                found[part.name] = {name: not_nan(name, score) for name, score in own.items()}
+        return found
+
+
+__all__ = ["RoundsAhead", "rounds_at_once"]
