@@ -50,12 +50,12 @@ from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import take_turns
 
-_CELLS_SIDE_BY_SIDE = 45_000
+_CELLS_SIDE_BY_SIDE = 25_000
 """Smallest table, in values, whose folds two threads grow faster than one.
 
-Rounds of smaller tables are mostly Python code, which one thread at a time may run.  Speed-up of
-two threads, on tables of the comparison: 0.6 with 8,000 values, 0.9 with 35,000, 1.3 with 52,000,
-1.5 with 76,000.
+Python code, which one thread at a time may run, is a large part of the rounds of smaller tables.
+Speed-up of two threads, on generated tables: 0.8 to 1.0 with 10,000 values or fewer, 0.9 and 1.1
+with 16,000, 1.25 and 1.3 with 30,000, 1.3 and 1.5 with 80,000.
 """
 
 _SHARE_OF_ROUNDS = 0.95
