@@ -34,7 +34,7 @@ from hedgerow.boosting.loop.strategy import resolve_strategy
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation import cross as cross_module
 from hedgerow.boosting.validation import cross_stopping as cross_stopping_module
-from hedgerow.boosting.validation import recent_scores
+from hedgerow.boosting.validation import fold_rows, recent_scores
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross_stopping import ChosenRounds, choose_rounds
 from hedgerow.boosting.validation.fold_rows import FoldRows
@@ -216,6 +216,28 @@ def test_rows_are_read_again_for_another_form_only(sample: Sample) -> None:
     lines = rows.for_trees(replace(params, linear_leaves=True))
     assert lines.whole().numbers is not None  # type: ignore[union-attr]
     assert rows.whole().numbers is None  # type: ignore[union-attr]
+
+
+def test_small_folds_are_made_once_for_all_kinds_of_trees(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    params = resolve_strategy(resolve(STUMPS, SQUARES), SQUARES)
+    rows = FoldRows(sample, SQUARES, params, 1)
+    folds = draw_folds(sample.target, 5, False, 0, None, None)
+    first = rows.fold(folds[0])
+    other = rows.for_trees(replace(params, max_leaves=9))
+    again = other.fold(folds[0])
+    assert again.seen is first.seen
+    assert again.params.max_leaves == 9
+    assert first.params == params
+    assert other.fold(folds[1]).seen is not first.seen
+    weigh = lambda train, test: (replace(train, weight=train.target**2 + 1.0), test)  # noqa: E731
+    weighed = rows.fold(folds[0], weigh)
+    assert weighed.seen.weight is not None
+    assert rows.fold(folds[0]).seen.weight is None
+    monkeypatch.setattr(fold_rows, "_KEPT_CELLS", 10)
+    large = FoldRows(sample, SQUARES, params, 1)
+    assert large.fold(folds[0]).seen is not large.fold(folds[0]).seen
 
 
 @pytest.mark.parametrize("n_cities", [300, 40])

@@ -26,6 +26,7 @@ X = RNG.normal(size=(300, 5))
 X[RNG.random(X.shape) < 0.05] = np.nan
 SIGNAL = np.nan_to_num(X[:, 0] + X[:, 1] * X[:, 2]) + 0.3 * RNG.normal(size=300)
 CLASSES = np.digitize(SIGNAL, [-0.7, 0.7])
+LEVELS = RNG.integers(0, 40, size=(300, 2)).astype(float)
 SEEN, UNSEEN = slice(0, 220), slice(220, 300)
 
 
@@ -74,6 +75,10 @@ def fits() -> dict[str, Callable[[], Any]]:
             X, SIGNAL, init_model=first
         )
 
+    def several_sets() -> Any:
+        sets = {"first": (X[220:250], SIGNAL[220:250]), "second": (X[250:], SIGNAL[250:])}
+        return HedgerowRegressor(**plain).fit(X[SEEN], SIGNAL[SEEN], X_val=sets)
+
     return {
         "plain": regressor(),
         "sample": regressor(subsample=0.6, colsample_bytree=0.5, colsample_bynode=0.7),
@@ -98,6 +103,10 @@ def fits() -> dict[str, Callable[[], Any]]:
         "automatic": lambda: HedgerowRegressor(n_jobs=1).fit(X, SIGNAL),
         "automatic classes": lambda: HedgerowClassifier(n_jobs=1).fit(X[:90], CLASSES[:90]),
         "continued": continued,
+        "several validation sets": several_sets,
+        "target statistics": lambda: HedgerowClassifier(
+            **plain, categorical_features=[0, 1], target_statistics=True, subsample=0.6
+        ).fit(np.column_stack([LEVELS, X]), CLASSES == 1),
         "several targets": lambda: HedgerowRegressor(
             **plain, multi_strategy="one_output_per_tree"
         ).fit(X, np.stack([SIGNAL, SIGNAL**2], axis=1)),

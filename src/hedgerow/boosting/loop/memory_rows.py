@@ -35,8 +35,8 @@ from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
 from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.data.schema import Schema
-from hedgerow.growing.core.grower import TreeGrower
-from hedgerow.growing.core.tree import NO_ROWS, GrownTree
+from hedgerow.growing.core.grower import TreeGrower, rows_without_copies
+from hedgerow.growing.core.tree import NO_ROWS, GrownTree, TreeOfTable
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.primitives.exact_sum import exact_sum
@@ -184,7 +184,7 @@ class MemoryRows(FitRows):
         self._grower = _make_grower(
             self.data, self._grown_at, self.objective, self.params, self._n_threads
         )
-        if self._may_run_ahead and adds_scores(self.params) and self.data.n_copies == 1:
+        if self._may_run_ahead and adds_scores(self.params):
             self._ahead = self._rounds_ahead()
         if self._ahead is not None:
             self.validation = ()  # batches add their trees to all scores
@@ -215,14 +215,13 @@ class MemoryRows(FitRows):
         if self._ahead is not None:
             return self._ahead.tree(tree, len(self.base))
         found = self._grower.grow(tree, output)
+        if not isinstance(found, TreeOfTable):  # others know of copies
+            found = found.with_counts(rows_without_copies(found.count, self.data.n_copies))
         self._outside = self._grower.rows_outside()
         if params.oob_score:
             self._note_outside(output)
         if params.leaf_estimation == "line_search":
             found = self._searched(found, output, params)
-        if self.data.n_copies > 1:
-            counts = np.rint(found.count / self.data.n_copies).astype(np.int64)
-            found = found.with_counts(counts)
         return found
 
     def rows_without_tree(self) -> RowArray | None:

@@ -56,6 +56,13 @@ _OF_TREES = (
 )
 """Parameters that do not affect the form of the rows for the grower."""
 
+_KEPT_CELLS = 1_000_000
+"""A fold of fewer values, copies included, is kept in memory, in some megabytes.
+
+Kinds of trees are compared on the same folds.  Target statistics of the folds of 431 rows of 39
+columns took a sixth of a default fit.
+"""
+
 Weigh: TypeAlias = "Callable[[Sample, Sample], tuple[Sample, Sample]]"
 """Function that weights the training and test rows of a fold."""
 
@@ -119,6 +126,7 @@ class FoldRows:
         self._numbers: FloatArray | None = None
         self._sums = SumsPool()
         self._kept: BinSpec | None = None
+        self._kept_folds: dict[int, tuple[Fold, Weigh | None, FoldData]] = {}
         if not self._statistics and params.tree_method == "hist":
             encoded = self._crossed = encode(self.sample, None, objective, params, n_threads)
             own = constraints_of_inputs(params, encoded.inputs)
@@ -144,7 +152,17 @@ class FoldRows:
         return _data(self.sample, self.matrix, self._numbers)
 
     def fold(self, fold: Fold, weigh: Weigh | None = None, n_threads: int = 1) -> FoldData:
-        """Return the rows of one fold."""
+        """Return the rows of one fold; those of small tables are kept for further calls."""
+        kept = self._kept_folds.get(id(fold))
+        if kept is not None and kept[0] is fold and kept[1] is weigh:
+            data = kept[2]
+        else:
+            data = self._make_fold(fold, weigh, n_threads)
+            if data.seen.matrix.n_rows * data.seen.matrix.n_features < _KEPT_CELLS:
+                self._kept_folds[id(fold)] = (fold, weigh, data)
+        return replace(data, params=constraints_of_inputs(self.params, data.inputs))
+
+    def _make_fold(self, fold: Fold, weigh: Weigh | None, n_threads: int) -> FoldData:
         train = _weighted(self._part(fold.train), fold.train_weight)
         test = _weighted(self._part(fold.test), fold.test_weight)
         if weigh is not None:

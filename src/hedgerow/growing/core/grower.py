@@ -95,7 +95,7 @@ class TreeGrower(CompiledGrower):
     ) -> None:
         self._matrix, self._n_copies, self._sums = matrix, n_copies, sums
         self._filled, self._kept = has_all_bins(matrix), NodeStore()
-        self._finish = partial(finish_nodes, cuts_of(matrix.spec))
+        self._finish = partial(finish_nodes, cuts_of(matrix.spec), n_copies)
         self._adds_lines = adds_scores
         self._slopes: SlopeFinder | None = None
         if numbers is not None:
@@ -191,8 +191,10 @@ class TreeGrower(CompiledGrower):
         return TreeOfTable(block, first, first + n_nodes, self._finish)
 
 
-def finish_nodes(cuts: tuple[IntArray, IntArray, IntArray], nodes: Nodes) -> GrownTree:
-    """The tree, or several one behind the other, of these nodes."""
+def finish_nodes(
+    cuts: tuple[IntArray, IntArray, IntArray], n_copies: int, nodes: Nodes
+) -> GrownTree:
+    """The tree, or several one behind the other, of these nodes; copies of a row count once."""
     feature, bins, missing_left, column, left, right = nodes.splits
     inner, numbers = left != 0, nodes.numbers
     feature = np.where(inner, feature, np.int32(-1))
@@ -207,10 +209,15 @@ def finish_nodes(cuts: tuple[IntArray, IntArray, IntArray], nodes: Nodes) -> Gro
         value=numbers[layout.NUMBER_VALUE],
         gain=np.where(inner, numbers[layout.NUMBER_GAIN], 0.0),
         cover=numbers[layout.NUMBER_COVER],
-        count=nodes.count,
+        count=rows_without_copies(nodes.count, n_copies),
         column=np.where(inner, column, np.int32(-1)),
         left_bins=np.where(inner[:, None], nodes.sets, np.uint64(0)),
     )
+
+
+def rows_without_copies(count: IntArray, n_copies: int) -> IntArray:
+    """How many rows each node has, each of which is there ``n_copies`` times."""
+    return count if n_copies == 1 else np.rint(count / n_copies).astype(np.int64)
 
 
 def make_state(
