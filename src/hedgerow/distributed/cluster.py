@@ -45,6 +45,9 @@ from hedgerow.errors import CommunicationError, HedgerowError
 logger = logging.getLogger("hedgerow")
 
 _POLL_SECONDS = 0.5
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.002, 0.05
+"""Seconds between two looks at the tasks."""
+
 _SCHEDULER_SECONDS = 60.0
 """Limit of the time in which the scheduler answers."""
 
@@ -237,12 +240,18 @@ def _wait_for_tasks(
     client: Any, futures: Sequence[Any], timeout: float, unfinished: Sequence[str] = ("pending",)
 ) -> bool:
     """Wait until no task is pending; return False if the time runs out."""
-    deadline = time.monotonic() + timeout
+    began = time.monotonic()
     while any(future.status in unfinished for future in futures):
-        if time.monotonic() > deadline or client.status != "running":
+        if time.monotonic() > began + timeout or client.status != "running":
             return False
-        time.sleep(_POLL_SECONDS / 10)
+        _pause(began)
     return True
+
+
+def _pause(began: float) -> None:
+    """Sleep for a tenth of the time since ``began``: a short wait ends without much delay."""
+    waited = time.monotonic() - began
+    time.sleep(min(max(waited / 10.0, _SHORTEST_PAUSE), _LONGEST_PAUSE))
 
 
 def _join(
@@ -314,6 +323,7 @@ def _addresses(client: Any) -> set[str]:
 
 def _results(client: Any, futures: Sequence[Any], addresses: Sequence[str]) -> list[RankResult]:
     """Return the results of the ranks; raise as soon as a rank cannot return."""
+    began = time.monotonic()
     deadline: float | None = None
     lost: list[str] = []
     while True:
@@ -341,7 +351,7 @@ def _results(client: Any, futures: Sequence[Any], addresses: Sequence[str]) -> l
             pending = sum(status == "pending" for status in statuses)
             if time.monotonic() > deadline or pending == len(missing):
                 raise _Lost(_described(failed, [f"lost {address}" for address in missing]))
-        time.sleep(_POLL_SECONDS / 10)
+        _pause(began)
         there = _addresses(client)
         lost = [address for address in addresses if address not in there]
 
