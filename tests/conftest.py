@@ -15,14 +15,16 @@ from hypothesis import HealthCheck, settings
 
 from hedgerow.compile.policy import compile_policy
 from hedgerow.errors import CompilationError
+from hedgerow.threads import available_threads
+from tests.helpers.examples import FAST, THOROUGH
 
 # No deadlines: the first example of a law may have to compile its kernels.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 _SAME_EACH_TIME = {"derandomize": True, "print_blob": True}
-settings.register_profile("dev", max_examples=25, **_COMMON)
-settings.register_profile("ci", max_examples=25, **_SAME_EACH_TIME, **_COMMON)
+settings.register_profile("dev", max_examples=FAST, **_COMMON)
+settings.register_profile("ci", max_examples=FAST, **_SAME_EACH_TIME, **_COMMON)
 # With the slow tests: HYPOTHESIS_PROFILE=thorough pytest -m "slow or hypothesis"
-settings.register_profile("thorough", max_examples=75, **_SAME_EACH_TIME, **_COMMON)
+settings.register_profile("thorough", max_examples=THOROUGH, **_SAME_EACH_TIME, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
 # Tests call inner kernels by themselves.
@@ -30,6 +32,11 @@ os.environ.setdefault("HEDGEROW_OPEN_KERNELS", "1")
 
 # What a test prints on stderr is its own.
 os.environ.setdefault("HEDGEROW_QUIET", "1")
+
+# Two workers of pytest on two processors: threads of OpenMP in other libraries would wait for
+# each other in loops.  Fits of this package keep their threads.
+os.environ.setdefault("HEDGEROW_NUM_THREADS", str(available_threads()))
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Pictures are drawn without a display.
 os.environ.setdefault("MPLBACKEND", "Agg")

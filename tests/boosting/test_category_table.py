@@ -15,6 +15,7 @@ from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.growing.test_category_split import category_rules, histograms, rules
 from tests.helpers import engine
+from tests.helpers.examples import examples
 from tests.reference import naive, naive_category
 
 STRIDE = 16
@@ -39,7 +40,7 @@ def rows_of(table):
     return [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(histograms(), rules, category_rules)
 def test_sets_are_those_of_the_naive_search(node_data, chosen, category) -> None:
     """Histograms of whole numbers: each level its bin, the last that of missing values."""
@@ -74,7 +75,7 @@ def test_sets_are_those_of_the_naive_search(node_data, chosen, category) -> None
         assert row["threshold"] is None
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(histograms(), rules, category_rules)
 def test_best_set_is_the_one_of_the_engine(node_data, chosen, category) -> None:
     g, h, n, node = node_data

@@ -42,6 +42,7 @@ from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import take_turns
+from tests.helpers.examples import examples
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +54,7 @@ def _folds_abreast(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- folds -------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.integers(0, 3), min_size=2, max_size=60),
     st.integers(2, 7),
@@ -85,7 +86,7 @@ def test_each_row_is_tested_once(
                 assert abs((y[fold.test] == value).sum() - count / len(folds)) < 1.0 or count == 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.integers(0, 9), min_size=2, max_size=60), st.integers(2, 5))
 def test_groups_are_never_divided(groups: list[int], n_folds: int) -> None:
     codes = np.array(groups)
@@ -353,7 +354,7 @@ def test_a_model_that_goes_on_has_plain_defaults_and_no_folds() -> None:
 # -- interrupts ---------------------------------------------------------------
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def rows() -> tuple[Any, Any]:
     rng = np.random.default_rng(3)
     X = rng.normal(size=(300, 4))
@@ -386,6 +387,12 @@ def asked(**settings: Any) -> HedgerowRegressor:
     )
 
 
+@pytest.fixture(scope="module")
+def whole(rows: tuple[Any, Any]) -> HedgerowRegressor:
+    """A fit without interrupts."""
+    return asked().fit(*rows)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize(
@@ -399,8 +406,9 @@ def asked(**settings: Any) -> HedgerowRegressor:
     ],
 )
 def test_an_interrupt_while_folds_are_asked_trains_by_what_they_know(
-    owner: Any, name: str, at: int, after: bool, n_jobs: int, rows: Any, monkeypatch: Any
-) -> None:
+    owner: Any, name: str, at: int, after: bool, n_jobs: int, rows: Any, whole: Any,
+    monkeypatch: Any,
+) -> None:  # fmt: skip
     monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
     X, y = rows
     with monkeypatch.context() as patch:
@@ -413,7 +421,6 @@ def test_an_interrupt_while_folds_are_asked_trains_by_what_they_know(
     assert model.stopped_by_ == "interrupt"
     curve = model.evals_result_["cv"]["loss"]
     assert 1 <= len(curve) < 60
-    whole = asked().fit(X, y)
     assert curve == whole.evals_result_["cv"]["loss"][: len(curve)]
     assert model.n_iter_ == model.best_iteration_ == 1 + int(np.argmin(curve))
     by_hand = asked(n_estimators=model.n_iter_, early_stopping=False, patience="auto").fit(X, y)

@@ -15,6 +15,7 @@ from hedgerow.boosting.validation.hold_out import split_rows
 from hedgerow.boosting.validation.stopping import StoppingParams, hash_numbers, hash_rows
 from hedgerow.cli.main import main
 from hedgerow.errors import DataError, DataTypeError, ParameterError
+from tests.helpers.examples import examples
 
 RNG = np.random.default_rng(0)
 N = 900
@@ -30,7 +31,7 @@ def split(groups, target=None, fraction=0.2, stratify=False, seed=0):
     return split_groups(keys, y, fraction, stratify, seed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     groups=st.lists(st.integers(0, 12), min_size=2, max_size=80).filter(lambda g: len(set(g)) > 1),
     fraction=st.floats(0.02, 0.9),
@@ -45,7 +46,7 @@ def test_groups_are_whole_and_both_parts_have_some(groups, fraction, seed) -> No
     assert set(codes[kept]).isdisjoint(codes[aside])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     rows=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2)), min_size=4, max_size=60),
     seed=st.integers(0, 100),
@@ -128,7 +129,7 @@ def test_classes_of_few_rows_stay_in_training() -> None:
         assert (model.predict_proba(X)[:, 2] > 1e-9).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     labels=st.lists(st.integers(0, 4), min_size=2, max_size=60).filter(
         lambda values: max(map(values.count, values)) > 1

@@ -11,6 +11,7 @@ from hedgerow.boosting.validation.hold_out import HoldOut, split_rows
 from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, hash_rows
 from hedgerow.comm.threads import run_ranks
 from hedgerow.errors import DataError
+from tests.helpers.examples import examples
 from tests.reference import naive
 
 
@@ -40,7 +41,7 @@ def chosen_rows(target, fraction, stratify, seed, size, cuts=()):
     return np.flatnonzero(mask)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.integers(2, 300),
     st.sampled_from([0.001, 0.1, 0.5, 0.9, 0.999]),

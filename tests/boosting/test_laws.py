@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.io import model_to_bytes
+from tests.helpers.examples import examples
 
 NO_PENALTY = {
     "reg_lambda": 0.0, "reg_alpha": 0.0, "gamma": 0.0, "min_child_weight": 0.0,
@@ -352,7 +353,7 @@ def test_negative_zero_is_zero() -> None:
 
 
 @given(seeds, st.sampled_from([np.float32, np.float64, np.int64]), st.sampled_from([4, 31, 255]))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_rows_are_served_as_they_were_trained(seed, dtype, max_bins) -> None:
     rng = np.random.default_rng(seed)
     if dtype == np.int64:

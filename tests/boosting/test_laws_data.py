@@ -55,6 +55,7 @@ from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
+from tests.helpers.examples import examples
 from tests.helpers.marking import crossed
 
 NO_PENALTY = {
@@ -370,7 +371,7 @@ def test_model_file_does_not_depend_on_threads(many_threads, path, stopping) -> 
 
 @every_path
 @given(st.data(), seeds, st.sampled_from(["none", "automatic", "given"]), policies)
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 def test_weight_zero_is_an_absent_row(path, data, seed, stopping, policy) -> None:
     objective = an_objective(data, path)
     rng, X, y = sample(path, objective, seed)
@@ -404,7 +405,7 @@ def test_weight_zero_is_an_absent_row(path, data, seed, stopping, policy) -> Non
 
 @paths_where(lambda path: not (path.sampled or path.conflicts or path.ordered))
 @given(st.data(), seeds, st.booleans())
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 def test_weight_k_is_a_row_repeated_k_times(path, data, seed, watched) -> None:
     objective = an_objective(data, path)
     rng, X, y = sample(path, objective, seed)
@@ -436,7 +437,7 @@ def test_weight_k_is_a_row_repeated_k_times(path, data, seed, watched) -> None:
 
 @every_path
 @given(st.data(), seeds, st.integers(-40, 40), policies)
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 def test_common_power_of_two_on_weights_changes_no_bit(path, data, seed, power, policy) -> None:
     objective = an_objective(data, path)
     rng, X, y = sample(path, objective, seed)
@@ -448,8 +449,7 @@ def test_common_power_of_two_on_weights_changes_no_bit(path, data, seed, power, 
 
 
 @every_path
-@pytest.mark.parametrize("factor", [1e-12, 1.7])
-def test_common_factor_on_weights_changes_nothing(path, factor) -> None:
+def test_common_factor_on_weights_changes_nothing(path) -> None:
     for number, objective in enumerate(path.objectives):
         if path.params.get("sampling") == "mvs" and objective in ("absolute_error", "quantile"):
             continue  # cuts tie, see above
@@ -458,6 +458,7 @@ def test_common_factor_on_weights_changes_nothing(path, factor) -> None:
         offset = rng.normal(size=(len(y), n_outputs(objective)))
         params = {**NO_PENALTY, "min_samples_leaf": 15}
         a = fit(path, X, y, objective, weight, offset, **params)
+        factor = (1e-12, 1.7)[number % 2]
         b = fit(path, X, y, objective, weight * factor, offset, **params)
         np.testing.assert_allclose(raw(a, X), raw(b, X), rtol=0, atol=1e-6)
 
@@ -467,7 +468,7 @@ def test_common_factor_on_weights_changes_nothing(path, factor) -> None:
 
 @paths_where(lambda path: not (path.conflicts or path.ordered))
 @given(st.data(), seeds, policies, st.booleans())
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_scores_of_training_are_predictions(path, data, seed, policy, weighted) -> None:
     objective = an_objective(data, path)
     rng, X, y = sample(path, objective, seed)
@@ -481,7 +482,7 @@ def test_scores_of_training_are_predictions(path, data, seed, policy, weighted) 
 
 @every_path
 @given(st.data(), seeds, policies)
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_scores_of_validation_rows_are_predictions(path, data, seed, policy) -> None:
     objective = an_objective(data, path)
     rng, X, y = sample(path, objective, seed)
@@ -500,7 +501,7 @@ def test_scores_of_validation_rows_are_predictions(path, data, seed, policy) -> 
 
 @every_path
 @given(st.data(), seeds, policies)
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_scores_of_rows_set_aside_are_predictions(path, data, seed, policy) -> None:
     objective = an_objective(data, path)
     _, X, y = sample(path, objective, seed)
@@ -522,7 +523,7 @@ def test_scores_of_rows_set_aside_are_predictions(path, data, seed, policy) -> N
 
 @every_path
 @given(st.data(), seeds)
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 def test_prediction_does_not_depend_on_the_batch(path, data, seed) -> None:
     objective = an_objective(data, path)
     rng, X, y = sample(path, objective, seed)
@@ -541,7 +542,7 @@ def test_prediction_does_not_depend_on_the_batch(path, data, seed) -> None:
 
 @paths_where(lambda path: path.make in (mixed, many, keyed))
 @given(st.data(), seeds)
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 def test_columns_of_a_frame_come_in_any_order(path, data, seed) -> None:
     objective = an_objective(data, path)
     rng, X, y = sample(path, objective, seed)
@@ -583,7 +584,7 @@ def binned(path, X, weight):
 
 @every_path
 @given(seeds, st.booleans())
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_rows_in_any_order_have_the_same_bins(path, seed, weighted) -> None:
     rng = np.random.default_rng(seed)
     X = path.table(rng)
@@ -601,7 +602,7 @@ def test_rows_in_any_order_have_the_same_bins(path, seed, weighted) -> None:
 
 @paths_where(lambda path: not (path.sampled or path.ordered))
 @given(st.data(), seeds, policies)
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 def test_rows_in_any_order_make_the_same_model(path, data, seed, policy) -> None:
     objective = an_objective(data, path)
     rng, X, y = sample(path, objective, seed, grid=64)
@@ -632,7 +633,7 @@ def renamed(column, names):
 
 @paths_where(lambda path: path.make in (mixed, many))
 @given(st.data(), seeds)
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 def test_new_names_in_the_same_order_change_nothing(path, data, seed) -> None:
     objective = an_objective(data, path)
     rng, X, y = sample(path, objective, seed)
@@ -709,8 +710,10 @@ def test_copies_and_files_predict_the_same(path, tmp_path) -> None:
             np.testing.assert_array_equal(raw(other, rows), expected)
 
 
-@paths_where(lambda path: path.make in (mixed, many, keyed))
-@pytest.mark.parametrize("library", ["pandas", "polars"])
+@crossed(
+    path={name: path for name, path in PATHS.items() if path.make in (mixed, many, keyed)},
+    library={name: name for name in ("pandas", "polars")},
+)
 def test_estimators_come_back_with_their_columns(path, library, tmp_path) -> None:
     frame = pytest.importorskip(library).DataFrame
     rng, X, y = sample(path, "logistic", 0)

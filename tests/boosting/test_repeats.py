@@ -16,6 +16,7 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation import cross_stopping
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.data import read_any
+from tests.helpers.examples import examples
 
 PLAIN = plain_values() | {"early_stopping": False}
 
@@ -101,7 +102,7 @@ cells = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cells, st.integers(2, 6), st.booleans())
 def test_a_weight_of_k_is_divided_as_k_rows_are(
     table: list[tuple[int, int, int]], n_folds: int, is_classes: bool
@@ -285,14 +286,14 @@ def check_against_plain_rounds(seed: int, n_rows: int) -> None:
 sizes = st.sampled_from([60, 150, 400, 1000])
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=examples(6), deadline=None, derandomize=True)
 @given(st.integers(0, 2**20), sizes)
 def test_defaults_are_not_behind_plain_rounds(seed: int, n_rows: int) -> None:
     check_against_plain_rounds(seed, n_rows)
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(st.integers(0, 2**20), sizes | st.just(2500))
 def test_defaults_are_not_behind_plain_rounds_on_many_tables(seed: int, n_rows: int) -> None:
     check_against_plain_rounds(seed, n_rows)

@@ -17,6 +17,7 @@ from hedgerow.comm.mailbox import STEPS_FROM, Mailbox
 from hedgerow.comm.messages import Call, Kind, Message, Stamp, opened, sealed
 from hedgerow.comm.threads import rank_outcomes, run_ranks
 from hedgerow.errors import CommunicationError
+from tests.helpers.examples import examples
 from tests.helpers.faults import HARMLESS, Fault, RankDied, with_each_fault
 
 RUN = b"r" * 16
@@ -75,7 +76,7 @@ def test_arrays_keep_their_shape_and_are_not_written_to() -> None:
 
 
 @given(messages=st.lists(st.binary(max_size=50), min_size=1, max_size=9))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_allgather_gives_all_messages_in_the_order_of_ranks(messages: list[bytes]) -> None:
     assert run_ranks(len(messages), lambda ranks: ranks.allgather(messages[ranks.rank])) == [
         messages
@@ -130,7 +131,7 @@ def busy(ranks: Communicator) -> list[int]:
 
 
 @given(size=st.integers(STEPS_FROM, 17), data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_collectives_in_steps_give_what_they_should(size: int, data: Any) -> None:
     """Any number of ranks, parts of any length, also of none."""
     seed = data.draw(st.integers(0, 2**32 - 1))

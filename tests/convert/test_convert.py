@@ -26,6 +26,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import hedgerow
 from hedgerow import HedgerowError, ModelFormatError
+from tests.helpers.examples import examples
 
 RNG = np.random.default_rng(0)
 N = 600
@@ -253,7 +254,7 @@ def test_any_bytes_give_a_model_or_one_error(tmp_path: Path) -> None:
     originals = files(tmp_path)
     path = tmp_path / "forged"
 
-    @settings(deadline=None, max_examples=300)
+    @settings(deadline=None, max_examples=examples(300))
     @given(data=st.data())
     def forge(data: st.DataObject) -> None:
         content = bytearray(data.draw(st.sampled_from(originals)))

@@ -30,6 +30,7 @@ from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers.engine import TREE_FIELDS, rounds
+from tests.helpers.examples import examples
 from tests.reference import naive_bundles as naive
 
 sparse = pytest.importorskip("scipy.sparse")
@@ -180,7 +181,7 @@ def grown(table, spec, y, rules, weight=None, n_threads=1, **params):
     return matrix, b"".join(getattr(forest, name).tobytes() for name in [*names, "threshold"])
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     seeds,
     st.booleans(),
@@ -212,7 +213,7 @@ OF_LEVELS = (
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(seeds, st.booleans(), st.sampled_from(OF_LEVELS), st.booleans())
 def test_symmetric_trees_are_the_same_bytes_with_and_without_bundles(
     seed, zero_missing, params, keeps_slots
@@ -247,7 +248,7 @@ def test_equal_gains_go_to_the_lower_feature(policy):
         assert used.max() < 6
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seeds, every_rule, st.sampled_from(["leafwise", "symmetric"]))
 def test_conflicts_change_training_only_and_alike_for_dense_tables(seed, rules, policy):
     X = mixed(seed, 400, 20, missing=0.0)

@@ -33,6 +33,7 @@ from hedgerow.data.reading import frames
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.model.layout import find_splits
+from tests.helpers.examples import examples
 
 pa = pytest.importorskip("pyarrow")
 
@@ -677,7 +678,7 @@ def test_counts_of_unseen_categories() -> None:
     assert booster.unseen_categories == {}
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.integers(0, 10**6))
 def test_the_order_of_rows_and_columns_changes_no_prediction(seed: int) -> None:
     X, y = colours(100, seed)

@@ -35,6 +35,7 @@ from hedgerow.errors import DataError, ParameterError, StorageError
 from hedgerow.kernels.histograms.packed_columns import gather_rows
 from hedgerow.threads import work_ahead
 from tests.helpers.clocks import wait_until
+from tests.helpers.examples import examples
 
 COMPRESSIONS = ("auto", "none", "always")
 LARGE = 1 << 30
@@ -146,7 +147,7 @@ def stores(draw):
     }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(case=stores())
 def test_what_was_appended_comes_back(case, tmp_path_factory):
     folders = [tmp_path_factory.mktemp("disk") for _ in range(case["n_folders"])]
@@ -182,7 +183,7 @@ def test_what_was_appended_comes_back(case, tmp_path_factory):
     assert_nothing_left(*folders)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_work_keeps_what_was_written(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("disk")
@@ -287,7 +288,7 @@ def test_chunks_are_encoded_once_the_file_cache_is_full(small, tmp_path, monkeyp
 # Codecs
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     bins=st.lists(st.integers(0, 255), min_size=1, max_size=20, unique=True),
     n_rows=st.integers(1, 2000),
@@ -337,7 +338,7 @@ def test_rows_are_gathered_from_columns(n_columns, n_rows):
 # Memory
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     limit=st.integers(1, 1 << 34),
     n_columns=st.integers(1, 2000),

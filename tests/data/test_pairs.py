@@ -16,6 +16,7 @@ from hedgerow.data.binning.matrix import bin_bundled
 from hedgerow.data.binning.pairs import FEWEST_ROWS, can_pair, left_bytes, may_pay, pair_columns
 from hedgerow.io import model_to_bytes
 from tests.helpers import engine
+from tests.helpers.examples import examples
 from tests.kernels.test_histogram import MODES, assert_equals_naive, fixed_gradients
 
 WIDTHS = [2, 3, 31, 32, 33, 34, 63, 64, 65, 66, 70, 129]
@@ -139,7 +140,7 @@ VARIANTS = (
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     variant=st.sampled_from(VARIANTS),

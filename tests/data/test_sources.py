@@ -31,6 +31,7 @@ from hedgerow.data.sources.spool import Spool
 from hedgerow.data.sources.text_files import TextPart
 from hedgerow.errors import CommunicationError, StorageError
 from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM, hash_range
+from tests.helpers.examples import examples
 from tests.helpers.file_tables import all_kinds, simple, split, write
 
 LIMIT = 10**8
@@ -245,7 +246,7 @@ def survey_of(table: pa.Table, first_row: int, n_total: int, batch: int) -> Surv
     return survey
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     cuts=st.lists(st.integers(0, 200), max_size=4),
     batch=st.sampled_from([7, 31, 90]),

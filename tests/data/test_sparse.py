@@ -31,6 +31,7 @@ from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
+from tests.helpers.examples import examples
 
 sparse = pytest.importorskip("scipy.sparse")
 
@@ -250,7 +251,7 @@ def bytes_of(model):
     return model_to_bytes(model.booster_.model)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(tables, st.booleans(), st.booleans(), st.integers(1, 3))
 def test_models_are_the_same_bytes(X, weighted, zero_missing, n_jobs):
     rng = np.random.default_rng(0)

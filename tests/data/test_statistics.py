@@ -40,6 +40,7 @@ from hedgerow.kernels.tables.statistics import (
 )
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
+from tests.helpers.examples import examples
 
 SQUARED, LOGISTIC = make_objective("squared_error"), make_objective("logistic")
 NO_STOPPING = StoppingParams(early_stopping=False)
@@ -848,7 +849,7 @@ json_values = st.recursive(
 
 
 @given(json_values, json_values)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_record_is_refused_or_harmless(kept, statistics):
     import json
 
@@ -859,7 +860,7 @@ def test_any_record_is_refused_or_harmless(kept, statistics):
 
 
 @given(st.integers(0, 2), st.integers(0, 2), json_values)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_change_of_the_record_is_refused_or_harmless(which, part, value):
     import json
 

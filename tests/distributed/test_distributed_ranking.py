@@ -22,6 +22,7 @@ from hedgerow.distributed.partition import Partition, checksum_of
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
 from tests.helpers import rank_trainings
+from tests.helpers.examples import examples
 from tests.helpers.rank_trainings import cut
 
 N_ROWS = 480
@@ -140,7 +141,7 @@ def test_partitions_with_other_queries_are_refused(tmp_path: Path) -> None:
 # ---- numbers of queries ------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     values=st.lists(st.integers(-3, 3), min_size=1, max_size=30),
     borders=st.lists(st.integers(0, 30), max_size=3),

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import CARTClassifier, CARTRegressor, HedgerowRegressor
+from tests.helpers.examples import examples
 
 
 def learner(depth: int, leaf: int, monotone: Any = None) -> HedgerowRegressor:
@@ -43,7 +44,7 @@ def table(seed: int, n_rows: int, missing: bool) -> tuple[np.ndarray, np.ndarray
     return X, y
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_rows=st.integers(20, 400),

@@ -26,6 +26,7 @@ from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers import engine
+from tests.helpers.examples import examples
 from tests.io.test_model_file import reseal, take_apart
 from tests.reference import naive, naive_category
 
@@ -162,7 +163,7 @@ def test_prediction_equals_the_naive_walk(keys, max_bins) -> None:
     assert np.array_equal(predictor.leaves(table.values[:40]), nodes)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.integers(0, 10**6), st.sampled_from(["squared_error", "absolute_error", "logistic"]))
 def test_training_and_prediction_agree(seed, objective) -> None:
     """The raw scores that the grower has added up are those that the model predicts."""
@@ -239,7 +240,7 @@ def test_unknown_values_get_the_mean_of_searched_leaves() -> None:
             assert one.value[node] == pytest.approx(mean, rel=1e-12, abs=1e-15)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.integers(0, 10**6), st.floats(0.0, 0.6))
 def test_rows_with_unknown_values_stop_where_the_naive_walk_does(seed, share) -> None:
     table, y = table_of(seed, n_rows=300, levels=(3, 20))
@@ -306,7 +307,7 @@ def small_file():
     return model_to_bytes(train(*table_of(8, n_rows=120, levels=(3, 300))))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(0, 10**9))
 def test_damaged_sets_are_refused_or_valid(seed) -> None:
     """Any bytes in the arrays of sets, checksum right: a model that can predict, or an error."""

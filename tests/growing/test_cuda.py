@@ -33,6 +33,7 @@ from hedgerow.cuda import device
 from hedgerow.errors import DeviceError, ParameterError
 from hedgerow.growing.cuda import grower, memory
 from hedgerow.io import model_to_bytes
+from tests.helpers.examples import examples
 from tests.helpers.fake_gpu import FakeStream
 
 N_ROWS = 6_000
@@ -184,7 +185,7 @@ def test_few_rows(n_rows: int, fake_gpu: FakeGpus) -> None:
     assert on_processor == on_gpu
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(
     n_rows=st.integers(30, 3000),
     n_columns=st.integers(1, 70),

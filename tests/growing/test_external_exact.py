@@ -26,6 +26,7 @@ from hedgerow.kernels.presorted.entries import merge_runs, pack_entries, unpack_
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
+from tests.helpers.examples import examples
 
 FIELDS = (
     "feature", "threshold", "missing_left", "left", "right", "value", "gain", "cover", "count",
@@ -41,7 +42,9 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 FEW = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
@@ -280,7 +283,7 @@ def check_rows(rows: Rows, params: BoostParams, folders: pytest.TempPathFactory)
     check_same(X, y, params, made, loss, weight)
 
 
-@settings(FEW, max_examples=60)
+@settings(FEW, max_examples=examples(60))
 @given(params=SETTINGS, rows=ROWS)
 def test_trees_are_those_of_growth_in_memory(
     params: dict[str, Any], rows: Rows, tmp_path_factory: pytest.TempPathFactory
@@ -298,7 +301,7 @@ APPROXIMATE = st.fixed_dictionaries(
 METHODS = st.just({"tree_method": "exact"}) | APPROXIMATE
 
 
-@settings(FEW, max_examples=120)
+@settings(FEW, max_examples=examples(120))
 @given(params=SETTINGS, method=APPROXIMATE, rows=ROWS)
 def test_approximate_trees_are_those_of_growth_in_memory(
     params: dict[str, Any],
@@ -326,7 +329,7 @@ CONSTRAINTS = st.fixed_dictionaries(
 )
 
 
-@settings(FEW, max_examples=80)
+@settings(FEW, max_examples=examples(80))
 @given(
     params=SETTINGS,
     method=METHODS,
@@ -381,7 +384,7 @@ SAMPLES = st.one_of(
 )
 
 
-@settings(FEW, max_examples=80)
+@settings(FEW, max_examples=examples(80))
 @given(
     params=SETTINGS,
     method=METHODS,

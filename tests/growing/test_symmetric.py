@@ -29,6 +29,7 @@ from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.growing.test_grow import assert_same_trees, data
 from tests.helpers import engine
+from tests.helpers.examples import examples
 from tests.reference import naive, naive_symmetric
 
 
@@ -111,7 +112,7 @@ def test_softmax_trees_equal_the_naive_ones() -> None:
     assert_same_trees(trees, naive_trees(matrix, y, params, "softmax", base, n_rounds=2))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_rows=st.integers(2, 60),
@@ -131,7 +132,7 @@ def test_small_trees_equal_the_naive_ones(
     assert_same_trees(trees, naive_trees(matrix, y, params, "squared_error", base))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_rows=st.integers(2, 80),
@@ -279,7 +280,7 @@ def levels_of(tree):
     return {(tree.feature[i], tree.bin[i], tree.missing_left[i]) for i in inner}
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_rows=st.integers(1, 400),
@@ -391,7 +392,7 @@ def test_histograms_that_are_not_kept_change_nothing(monkeypatch, n_threads) -> 
     assert engine.tree_bytes(built) == engine.tree_bytes(kept)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["squared_error", "logistic"]))
 def test_weight_k_is_a_row_repeated_k_times(seed, objective) -> None:
     X, y = data(200, 4, seed, missing=0.1)

@@ -13,6 +13,7 @@ from hedgerow import HedgerowRegressor
 from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.splits.growth import CUT_STREAM
+from tests.helpers.examples import examples
 from tests.reference.naive_vector import Asked, goss_weights, grow, grow_levels, mvs_weights
 
 SEED, N_OUTPUTS = 7, 3
@@ -128,7 +129,7 @@ def test_options_are_those_of_trying_every_cut(names, policy, rules) -> None:
     assert not np.allclose(found, without)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     smooth=st.sampled_from([0.0, 0.5, 40.0]),

@@ -19,6 +19,7 @@ from hedgerow.io.levels import LEVEL_DTYPES
 from hedgerow.io.sets import level_start_of
 from hedgerow.model.forest import CategoryTables
 from hedgerow.model.model import Model
+from tests.helpers.examples import examples
 from tests.helpers.random_forests import random_model
 from tests.io.test_model_file import refused, reseal, take_apart, valid_or_refused, with_metadata
 
@@ -247,7 +248,7 @@ def test_every_bit_flip_is_noticed_or_harmless() -> None:
 
 
 @given(st.sampled_from(sorted(LEVEL_DTYPES)), st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_random_arrays_with_right_checksum(name: str, data: st.DataObject) -> None:
     size = LEVEL_DTYPES[name].itemsize
     raw = data.draw(st.binary(max_size=80).map(lambda part: part[: len(part) // size * size]))
@@ -264,6 +265,6 @@ json_values = st.recursive(
 
 
 @given(json_values, st.sampled_from(["categories", "unknown", "kinds"]))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_random_records_with_right_checksum(value: Any, key: str) -> None:
     valid_or_refused(edited(put(key, value)))

@@ -34,6 +34,7 @@ from hedgerow.errors import (
 from hedgerow.io import atomic
 from hedgerow.io.file_predictions import ProgressLine
 from hedgerow.io.table_files import write_table
+from tests.helpers.examples import examples
 from tests.helpers.terminals import Terminal
 
 pa = pytest.importorskip("pyarrow")
@@ -138,7 +139,7 @@ def numbers(texts: list[str | None], kind: Any) -> list[Any] | None:
     return np.ma.MaskedArray(parsed.numbers(kind)).tolist()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(TEXTS, st.sampled_from(["float", "int"]))
 def test_arrow_reads_texts_as_python_does(texts: list[str | None], kind: Any) -> None:
     plain = parse_texts(np.array(texts, dtype=object))
@@ -156,7 +157,7 @@ def test_arrow_reads_texts_as_python_does(texts: list[str | None], kind: Any) ->
         ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(TEXTS)
 def test_a_text_is_the_same_number_whatever_stands_beside_it(texts: list[str | None]) -> None:
     """The number for a column of whole numbers does not depend on the other rows."""

@@ -22,6 +22,7 @@ from hedgerow.kernels.primitives.exact_sum import (
 from hedgerow.metrics import METRICS
 from hedgerow.objectives import OBJECTIVES, make_objective
 from hedgerow.objectives.global_sums import AllRows
+from tests.helpers.examples import examples
 from tests.helpers.losses import CASES
 
 RNG = np.random.default_rng(0)
@@ -38,7 +39,7 @@ def naive_sum(values: list[float]) -> float:
         return math.inf if total > 0 else -math.inf
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(MIXED)
 @example([1.7e308, 1.7e308, -1.7e308])
 @example([5e-324] * 5 + [1e308])
@@ -50,7 +51,7 @@ def test_sum_is_rounded_once(values) -> None:
     assert found.units == sum(Fraction(v) for v in values) * 2**1074
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(PLAIN, min_size=1, max_size=50), st.randoms())
 def test_order_and_cutting_do_not_matter(values, random) -> None:
     whole = exact_sum(np.array(values))
@@ -115,7 +116,7 @@ def test_quotients_are_rounded_once() -> None:
         assert exact_sum(np.array([1e300])).over(exact_sum(np.array([-1e-300]))) == -math.inf
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.tuples(PLAIN, st.floats(1e-3, 1e3)), min_size=1, max_size=30))
 def test_weighted_mean(pairs) -> None:
     values, weight = np.array(pairs).T
@@ -125,7 +126,7 @@ def test_weighted_mean(pairs) -> None:
     assert weighted_mean(values) == float(sum(map(Fraction, values.tolist())) / len(values))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.tuples(st.floats(-1e100, 1e100), st.integers(0, 4)), max_size=30))
 def test_group_sums(pairs) -> None:
     values = np.array([v for v, _ in pairs])
@@ -170,7 +171,7 @@ def naive_quantile(values: np.ndarray, weight: np.ndarray, level: float) -> floa
     raise AssertionError
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     st.lists(st.one_of(st.sampled_from([-2.0, 0.0, 1.0, 7.0]), PLAIN), min_size=1, max_size=30),
     st.sampled_from(["none", "small", "wide"]),

@@ -28,6 +28,7 @@ from hedgerow.kernels.splits.vector_split import (
     start_search,
     sum_totals,
 )
+from tests.helpers.examples import examples
 
 STRIDE, N_FEATURES, N_ROWS = 16, 6, 200
 
@@ -117,7 +118,7 @@ cases = {
 }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(**cases)
 def test_sums_are_those_of_the_rows(n_outputs, constant, paired, seed) -> None:
     """Building, subtracting a child and merging the parts of two threads."""
@@ -168,7 +169,7 @@ def naive_cuts(case, rows, feature, units, rules):
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     **cases,
     lam=st.sampled_from([0.0, 1.0, 30.0]),

@@ -30,6 +30,7 @@ from hedgerow.model.monotone import verify_monotone
 from hedgerow.model.predict import Predictor
 from hedgerow.params import BoostParams
 from tests.helpers import engine
+from tests.helpers.examples import examples
 from tests.helpers.random_forests import random_model
 from tests.reference import naive
 
@@ -225,7 +226,7 @@ def naive_isotonic(value, weight, leaves, pairs):
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_leaves_are_put_in_order_as_near_as_can_be(seed, n_leaves) -> None:
     tree, sign = grown(np.random.default_rng(seed), n_leaves)
     leaves, pairs = leaves_below(tree, 0), order_of(tree, sign)
@@ -327,7 +328,7 @@ def test_classification_is_monotone(objective, way) -> None:
     signs=st.lists(st.sampled_from([-1, 0, 1]), min_size=4, max_size=4),
     policy=st.sampled_from(["leafwise", "symmetric"]),
 )
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_any_fit_is_monotone(
     seed, n_rows, objective, estimation, weighted, max_bins, leaf, signs, policy
 ) -> None:
@@ -465,7 +466,7 @@ def brute_force(model, column, sign, seed=0):
     max_leaves=st.integers(1, 9),
     sign=st.sampled_from([-1, 1]),
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_verdicts_are_true(seed, n_rounds, n_outputs, n_features, max_leaves, sign) -> None:
     model = random_model(
         seed, n_rounds=n_rounds, n_outputs=n_outputs, n_features=n_features, max_leaves=max_leaves

@@ -19,6 +19,7 @@ from hedgerow.kernels.prediction.traverse import add_tree_scores, walk_space
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.forest import Forest
 from hedgerow.model.predict import FEW_ROWS, Predictor
+from tests.helpers.examples import examples
 from tests.reference import naive_predict as naive
 
 LARGEST = np.iinfo(np.int64).max
@@ -131,7 +132,7 @@ kinds = st.sampled_from(["float32", "float64", "int64"])
 leaf_counts = st.one_of(st.integers(1, 5), st.sampled_from([31, 32, 33, 63, 64, 65, 255, 300]))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     kind=kinds,
@@ -182,7 +183,7 @@ def test_ranks_are_taken_where_they_pay():
     assert predictor._tables.masks(True, 1.0)[1] is None
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), kind=kinds, data=st.data())
 def test_batch_split_and_strides_do_not_matter(seed, kind, data):
     forest, values = case(seed, kind, [31, 40, 3, 1], n_rows=600)
@@ -278,7 +279,7 @@ def test_wrong_input_is_refused():
         whole.raw_scores(values)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_leaves=leaf_counts,

@@ -33,6 +33,7 @@ from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers import engine
+from tests.helpers.examples import examples
 from tests.reference import naive_slopes
 
 LINES = {"linear_leaves": True, "early_stopping": False}
@@ -135,7 +136,7 @@ def gradients(loss, y, raw, weight):
 
 
 @given(st.integers(0, 10_000), st.sampled_from([np.float32, np.float64]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_predictions_are_value_plus_terms_within_bounds(booster, seed, dtype) -> None:
     rng = np.random.default_rng(seed)
     X = (rng.normal(size=(40, 4)) * 10.0 ** rng.integers(-3, 7, (40, 4))).astype(dtype)
@@ -242,7 +243,7 @@ def huge_table(seed):
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @pytest.mark.parametrize("grow_policy", ["leafwise", "symmetric"])
 @pytest.mark.parametrize("loss", ["logistic", "poisson", "softmax"])
 def test_terms_that_overflow_are_left_out(grow_policy, loss, seed) -> None:
@@ -552,7 +553,7 @@ def test_monotone_columns_of_lines() -> None:
     assert single.verify_monotone("x0", -1).verdict == "violated"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     signs=st.lists(st.sampled_from([-1, 0, 1]), min_size=4, max_size=4).filter(any),

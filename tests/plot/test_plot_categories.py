@@ -24,6 +24,7 @@ from hedgerow.plot import forest_frame, tree_dot, tree_rules, tree_text
 from hedgerow.plot.divisions import Division, level_text, set_text
 from hedgerow.plot.labels import pick_tree
 from hedgerow.plot.layout import lay_out
+from tests.helpers.examples import examples
 from tests.helpers.random_forests import random_tree
 from tests.plot.test_plot import assert_legible, close_figures, in_letters, parse_dot
 from tests.reference import naive_category
@@ -321,7 +322,7 @@ def condition_holds(part, row, levels, unseen_is_missing):
     return (level_text(value) in inside) != listed.startswith("not ")
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.integers(0, 10**6), st.sampled_from(["missing", "backoff"]))
 def test_rules_divide_all_rows_as_prediction_does(seed, unknown) -> None:
     model = category_model(seed, unknown)
@@ -356,7 +357,7 @@ def code_of(value, column, unknown):
     return float(column.levels.index(value))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.integers(0, 10**6), st.sampled_from(["missing", "backoff"]))
 def test_text_dot_and_frame_tell_where_levels_go(seed, unknown) -> None:
     model = category_model(seed, unknown)
@@ -400,7 +401,7 @@ def test_text_dot_and_frame_tell_where_levels_go(seed, unknown) -> None:
 # -- CART ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(0, 10**6))
 def test_rules_of_cart_divide_all_rows_as_prediction_does(seed) -> None:
     """Categories that a node, or the whole training, has not seen among them."""
