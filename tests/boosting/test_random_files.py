@@ -206,8 +206,8 @@ def copied_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.filterwarnings("ignore")
 def test_some_random_fits() -> None:
-    assert sum(compare(seed) for seed in range(120)) > 60
-    for seed in range(120, 200):
+    assert sum(compare(seed) for seed in range(40)) > 20
+    for seed in range(120, 145):
         compare_chunks(seed)
 
 
