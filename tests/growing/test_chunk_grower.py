@@ -40,6 +40,7 @@ from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers.faults import Fault, with_each_fault
+from tests.helpers.marking import crossed
 
 FIELDS = [field.name for field in dataclasses.fields(GrownTree)]
 
@@ -339,21 +340,21 @@ def test_trees_are_those_of_growth_in_memory(
     )
 
 
-@pytest.mark.parametrize("mode", ["data", "features"])
-@pytest.mark.parametrize(
-    ("loss", "values"),
-    [
-        ("logistic", {}),  # gradients rounded at random in histograms
-        ("logistic", {"subsample": 0.6, "colsample_bynode": 0.5}),
-        ("squared_error", {}),  # no hessian in histograms
-        ("softmax", {"subsample": 0.5}),
-        ("logistic", {**LEVELS, "max_depth": 6}),
-        ("softmax", {**LEVELS, "subsample": 0.6, "colsample_bynode": 0.5}),
-        ("logistic", {"linear_leaves": True, "subsample": 0.6}),
-        ("softmax", {**LEVELS, "linear_leaves": True}),
-    ],
-)
-def test_many_rows(loss, values, mode) -> None:
+MANY_ROWS = {
+    "rounded gradients": ("logistic", {}),  # at random, in histograms
+    "samples": ("logistic", {"subsample": 0.6, "colsample_bynode": 0.5}),
+    "no hessian in histograms": ("squared_error", {}),
+    "classes": ("softmax", {"subsample": 0.5}),
+    "levels": ("logistic", {**LEVELS, "max_depth": 6}),
+    "levels of classes": ("softmax", {**LEVELS, "subsample": 0.6, "colsample_bynode": 0.5}),
+    "lines": ("logistic", {"linear_leaves": True, "subsample": 0.6}),
+    "lines of levels": ("softmax", {**LEVELS, "linear_leaves": True}),
+}
+
+
+@crossed(case=MANY_ROWS, mode={"data": "data", "features": "features"})
+def test_many_rows(case, mode) -> None:
+    loss, values = case
     problem = make_problem(9000, loss, n_features=40, **({"max_leaves": 31} | values))
     edges = [0, 2500, 2500, 9000]
     for kind in (MemoryStore, StrictStore):

@@ -24,6 +24,7 @@ from tests.growing.test_chunk_grower import (
     assert_same_everywhere,
     make_problem,
 )
+from tests.helpers.marking import crossed
 
 VECTORS = {"multi_strategy": "multi_output_tree"}
 NOT_OF_VECTORS = {
@@ -86,19 +87,19 @@ def test_trees_are_those_of_growth_in_memory(
     )
 
 
-@pytest.mark.parametrize("mode", ["data", "features"])
-@pytest.mark.parametrize(
-    ("loss", "values"),
-    [
-        ("softmax", {}),
-        ("squared_error", {"subsample": 0.6, "colsample_bynode": 0.5}),
-        ("softmax", {"sampling": "goss", "path_smooth": 2.0}),
-        ("fair", {"sampling": "mvs", "subsample": 0.5}),
-        ("softmax", {**LEVELS, "max_depth": 6, "path_smooth": 2.0}),
-        ("squared_error", {**LEVELS, "subsample": 0.6, "colsample_bynode": 0.5}),
-    ],
-)
-def test_many_rows(loss, values, mode) -> None:
+MANY_ROWS = {
+    "classes": ("softmax", {}),
+    "samples": ("squared_error", {"subsample": 0.6, "colsample_bynode": 0.5}),
+    "goss": ("softmax", {"sampling": "goss", "path_smooth": 2.0}),
+    "mvs": ("fair", {"sampling": "mvs", "subsample": 0.5}),
+    "levels of classes": ("softmax", {**LEVELS, "max_depth": 6, "path_smooth": 2.0}),
+    "levels": ("squared_error", {**LEVELS, "subsample": 0.6, "colsample_bynode": 0.5}),
+}
+
+
+@crossed(case=MANY_ROWS, mode={"data": "data", "features": "features"})
+def test_many_rows(case, mode) -> None:
+    loss, values = case
     problem = make_vectors(9000, 5, 0, loss, n_features=40, **({"max_leaves": 31} | values))
     edges = [0, 2500, 2500, 9000]
     for kind in (MemoryStore, StrictStore):

@@ -596,7 +596,7 @@ def test_as_good_as_goss_of_lightgbm(shared_data) -> None:
     X, y, X_test, y_test = adult(shared_data)
     ours = HedgerowClassifier(early_stopping=False, reg_lambda=0.0, **GOSS).fit(X, y)
     theirs = lightgbm.LGBMClassifier(
-        data_sample_strategy="goss", min_child_weight=1e-3, verbosity=-1, n_jobs=2
+        data_sample_strategy="goss", min_child_weight=1e-3, verbosity=-1, n_jobs=1
     ).fit(X, y)
     assert log_loss(ours, X_test, y_test) < 1.01 * log_loss(theirs, X_test, y_test)
 

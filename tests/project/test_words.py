@@ -51,7 +51,10 @@ def parts_of_identifiers(path: Path) -> set[str]:
 
 def test_identifiers_have_no_private_words() -> None:
     found = {}
+    any_of_them = re.compile("|".join(PRIVATE_PARTS), re.IGNORECASE)
     for path in SOURCES.rglob("*.py"):
+        if not any_of_them.search(path.read_text("utf-8")):
+            continue  # takes a hundredth of the time of tokens
         for part in parts_of_identifiers(path) & set(PRIVATE_PARTS):
             found[f"{path.relative_to(SOURCES)}: {part}"] = PRIVATE_PARTS[part]
     assert found == {}
