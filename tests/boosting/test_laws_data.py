@@ -308,13 +308,20 @@ def fit(path, X, y, objective, weight=None, offset=None, valid=None, spy=None, *
     data = Dataset(X, y, weight, offset, **path.data)
     if spy is None:
         return train({"objective": objective, **given_}, data, valid)
-    evaluate = memory_rows.evaluate
+    evaluate, evaluate_rounds = memory_rows.evaluate, memory_rows.evaluate_rounds
 
     def watch(metrics, objective_, target, raw, weight_):
         spy.append(raw.copy())
         return evaluate(metrics, objective_, target, raw, weight_)
 
-    with mock.patch.object(memory_rows, "evaluate", watch):
+    def watch_rounds(metrics, target, raw, weight_):
+        spy.extend(raw[:, number].copy() for number in range(raw.shape[1]))
+        return evaluate_rounds(metrics, target, raw, weight_)
+
+    with (
+        mock.patch.object(memory_rows, "evaluate", watch),
+        mock.patch.object(memory_rows, "evaluate_rounds", watch_rounds),
+    ):
         return train({"objective": objective, "eval_metric": "loss", **given_}, data, valid)
 
 
