@@ -12,7 +12,7 @@ from hedgerow.errors import ParameterError
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.catalogue import OBJECTIVES, RANKING
 from hedgerow.objectives.custom.losses import CUSTOM, Linked, Task, make_own_loss
-from hedgerow.objectives.quantiles import SeveralQuantiles, is_several
+from hedgerow.objectives.quantile import SeveralQuantiles, is_several
 from hedgerow.objectives.rowwise import RowLoss
 from hedgerow.objectives.targets import (
     SeveralTargets,

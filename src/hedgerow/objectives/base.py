@@ -11,13 +11,21 @@ g, h        first and second derivative of the loss in the raw score, times the
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.errors import ParameterError
+from hedgerow.kernels.primitives.exact_sum import weighted_mean
+from hedgerow.objectives.derivatives import PRECOMPUTED
+from hedgerow.objectives.domain import check_spread
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows
+
+if TYPE_CHECKING:
+    from hedgerow.objectives.beside import OffsetRows
 
 
 class Objective(Protocol):
@@ -83,6 +91,85 @@ class Objective(Protocol):
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         """Return the step c of each leaf that minimises the loss of its rows at ``raw + c``."""
+
+
+class MeanLoss(ABC):
+    """Base class of losses whose mean over the rows is the loss of a fit; the link is the identity.
+
+    A subclass has the attributes of :class:`Objective`, defines what is abstract here, and
+    overrides what differs.
+    """
+
+    name: ClassVar[str]
+    constant_hessian: ClassVar[bool] = False
+    second_order: ClassVar[bool] = True
+    level: float = 0.5
+
+    @abstractmethod
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        """Return the loss of each row."""
+
+    @abstractmethod
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """Return the initial score of rows in batches and on ranks."""
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        """Raise if targets are so far apart that squares of residuals overflow."""
+        check_spread(target, self.name, first_row, origin)
+
+    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+        return self.start_of(AllRows.of(target, weight))
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        return raw[0]
+
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        return weighted_mean(self.losses(target, raw), weight)
+
+
+class OrderLoss(ABC):
+    """Base class of losses of the order of the rows, which a constant does not change."""
+
+    name: ClassVar[str]
+    kernel_id: ClassVar[int] = PRECOMPUTED
+    constant_hessian: ClassVar[bool] = False
+    second_order: ClassVar[bool] = True
+    rowwise: ClassVar[bool] = False
+    coupled: ClassVar[bool] = False
+    level: ClassVar[float] = 0.5
+
+    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+        return np.zeros(1)
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """Return 0: the loss of a constant does not depend on the constant."""
+        return np.zeros(1)
+
+    def start_beside(self, rows: OffsetRows) -> FloatArray:
+        """Return 0, with an offset as well."""
+        return np.zeros(1)
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        raise ParameterError(
+            f"objective {self.name!r} has no loss per leaf, which a line search needs: use "
+            "leaf_estimation='newton' or 'gradient'."
+        )
+
+
+def log_odds(rate: float) -> float:
+    """Return the log-odds of a probability, which is limited to 15 digits."""
+    rate = min(max(rate, 1e-15), 1.0 - 1e-15)
+    return float(np.log(rate) - np.log1p(-rate))
+
+
+def sum_of_outputs(values: FloatArray) -> FloatArray:
+    """Sum over outputs in order, as the order of NumPy's sum depends on the number of columns."""
+    total = values[0].copy()
+    for row in values[1:]:
+        total += row
+    return total
 
 
 def both_classes(positive: FloatArray) -> FloatArray:

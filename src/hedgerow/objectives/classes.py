@@ -16,10 +16,9 @@ import numpy as np
 from scipy.special import expit, log_expit, xlog1py, xlogy
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import DataError
 from hedgerow.objectives import row_kernels
-from hedgerow.objectives.base import both_classes
-from hedgerow.objectives.domain import check_interval, check_two_classes
+from hedgerow.objectives.base import both_classes, log_odds, sum_of_outputs
+from hedgerow.objectives.domain import check_classes, check_interval, check_two_classes
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, QuantileRule
 from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number, root_of_mean
@@ -29,11 +28,6 @@ Task = Literal["regression", "two classes", "classes"]
 _SHARE = Interval(0.0, 1.0)
 _FARTHEST_START = 34.5
 """Log-odds of a probability of 1 - 1e-15: the initial score for rows of one class."""
-
-
-def _log_odds(rate: float) -> float:
-    rate = min(max(rate, 1e-15), 1.0 - 1e-15)
-    return float(np.log(rate) - np.log1p(-rate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +46,7 @@ class CrossEntropy(RowLoss):
         check_interval(target, self.name, _SHARE, first_row)
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        return np.array([_log_odds(rows.mean())])
+        return np.array([log_odds(rows.mean())])
 
     def predict(self, raw: FloatArray) -> FloatArray:
         return np.asarray(expit(raw[0]))
@@ -112,7 +106,7 @@ class Focal(RowLoss):
         far = _FARTHEST_START
         if rate in (0.0, 1.0):
             return np.array([far if rate == 1.0 else -far])
-        return np.array([root_of_mean(rows, self.slopes, _log_odds(rate), -far, far)])
+        return np.array([root_of_mean(rows, self.slopes, log_odds(rate), -far, far)])
 
     def predict(self, raw: FloatArray) -> FloatArray:
         return both_classes(expit(raw[0]))
@@ -201,22 +195,16 @@ class OneVsAll(RowLoss):
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None
     ) -> None:
-        outside = (target < 0) | (target >= self.n_outputs) | (target != np.floor(target))
-        if outside.any():
-            row = int(np.argmax(outside))
-            raise DataError(
-                f"objective 'one_vs_all' needs targets 0, 1, ... {self.n_outputs - 1}; "
-                f"row {first_row + row} holds {float(target[row])!r}."
-            )
+        check_classes(target, self.name, self.n_outputs, first_row)
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        return np.array([_log_odds(share) for share in rows.shares(self.n_outputs).tolist()])
+        return np.array([log_odds(share) for share in rows.shares(self.n_outputs).tolist()])
 
     def predict(self, raw: FloatArray) -> FloatArray:
         # Divide by the largest first, so that tiny probabilities do not all become 0.
         log_p = log_expit(raw)
         share = np.exp(log_p - log_p.max(axis=0))
-        return np.ascontiguousarray((share / _added(share)).T)
+        return np.ascontiguousarray((share / sum_of_outputs(share)).T)
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         total = np.zeros(raw.shape[1])
@@ -240,14 +228,6 @@ class OneVsAll(RowLoss):
 
 def _steps_to_margins(target: FloatArray, raw: FloatArray) -> FloatArray:
     return np.where(target > 0.0, 1.0, -1.0) - raw
-
-
-def _added(values: FloatArray) -> FloatArray:
-    """Sum each column row by row, as the order of NumPy's sum depends on the number of columns."""
-    total = values[0].copy()
-    for row in values[1:]:
-        total += row
-    return total
 
 
 __all__ = ["CrossEntropy", "Focal", "Hinge", "OneVsAll"]

@@ -44,6 +44,17 @@ def check_two_classes(target: FloatArray, name: str, first_row: int = 0) -> None
         )
 
 
+def check_classes(target: FloatArray, name: str, n_classes: int, first_row: int = 0) -> None:
+    """Raise ``DataError`` if a target is no class; the first target is row ``first_row``."""
+    outside = (target < 0) | (target >= n_classes) | (target != np.floor(target))
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise DataError(
+            f"objective {name!r} needs targets 0, 1, ... {n_classes - 1}; "
+            f"row {first_row + row} holds {float(target[row])!r}."
+        )
+
+
 def check_spread(
     target: FloatArray, name: str, first_row: int = 0, origin: float | None = None
 ) -> None:

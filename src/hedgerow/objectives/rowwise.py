@@ -8,7 +8,6 @@ for the initial score, and for leaf values.  Trees use the kernel
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
@@ -16,10 +15,9 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
-from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
+from hedgerow.objectives.base import MeanLoss
 from hedgerow.objectives.derivatives import PRECOMPUTED, SMALLEST_HESSIAN
-from hedgerow.objectives.domain import check_spread
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.precomputed import LossRows
@@ -33,7 +31,7 @@ _CLOSE = 1e-15
 _FARTHEST_START = 2.0**40
 
 
-class RowLoss(ABC):
+class RowLoss(MeanLoss):
     """Base class of losses of one row and one output, with the identity as link.
 
     A subclass defines :meth:`losses` and :meth:`slopes`, may define a :meth:`kernel`, and
@@ -57,11 +55,8 @@ class RowLoss(ABC):
 
     name: ClassVar[str] = "custom"
     kernel_id: ClassVar[int] = PRECOMPUTED
-    constant_hessian: ClassVar[bool] = False
-    second_order: ClassVar[bool] = True
     rowwise: ClassVar[bool] = True
     coupled: ClassVar[bool] = False
-    level: float = 0.5
     n_outputs: int = 1
 
     def kernel(self) -> Callable[..., Any] | None:
@@ -83,10 +78,6 @@ class RowLoss(ABC):
             "and second derivative of each row: add it, or derivatives, start_of and leaf_steps."
         )
 
-    @abstractmethod
-    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        """Return the loss of each row."""
-
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         kernel = self.kernel()
         if kernel is None:
@@ -95,24 +86,10 @@ class RowLoss(ABC):
         else:
             kernel(rows.target, rows.raw[output], self.numbers(output), g, h)
 
-    def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
-    ) -> None:
-        check_spread(target, self.name, first_row, origin)
-
-    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        return self.start_of(AllRows.of(target, weight))
-
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return the root of the mean first derivative, between smallest and largest target."""
         low, high = extent_of(rows)
         return np.array([root_of_mean(rows, self.slopes, rows.center(), low, high)])
-
-    def predict(self, raw: FloatArray) -> FloatArray:
-        return raw[0]
-
-    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        return weighted_mean(self.losses(target, raw), weight)
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         """Return the roots of the sums of first derivatives, within the range of residuals."""

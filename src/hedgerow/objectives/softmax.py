@@ -9,17 +9,17 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import DataError
 from hedgerow.kernels.class_shares import add_distances, subtract_top, sum_classes
-from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
+from hedgerow.objectives.base import MeanLoss, sum_of_outputs
 from hedgerow.objectives.beside import OffsetRows, by_shares
+from hedgerow.objectives.domain import check_classes
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax:
+class Softmax(MeanLoss):
     """Multinomial log-likelihood.
 
     g_k = p_k - [y = k], h_k = p_k (1 - p_k) K / (K - 1).  The factor K / (K - 1) is from
@@ -29,24 +29,12 @@ class Softmax:
 
     name: ClassVar[str] = "softmax"
     kernel_id: ClassVar[int] = derivatives.SOFTMAX
-    constant_hessian: ClassVar[bool] = False
-    second_order: ClassVar[bool] = True
-    level: ClassVar[float] = 0.5
     n_outputs: int = 3
 
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None
     ) -> None:
-        outside = (target < 0) | (target >= self.n_outputs) | (target != np.floor(target))
-        if outside.any():
-            row = int(np.argmax(outside))
-            raise DataError(
-                f"objective 'softmax' needs targets 0, 1, ... {self.n_outputs - 1}; "
-                f"row {first_row + row} holds {float(target[row])!r}."
-            )
-
-    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        return self.start_of(AllRows.of(target, weight))
+        check_classes(target, self.name, self.n_outputs, first_row)
 
     def start_of(self, rows: AllRows) -> FloatArray:
         share = np.clip(rows.shares(self.n_outputs), 1e-15, None)
@@ -60,10 +48,7 @@ class Softmax:
 
     def predict(self, raw: FloatArray) -> FloatArray:
         share = np.exp(raw - raw.max(axis=0))
-        return np.ascontiguousarray((share / _sum_of_classes(share)).T)
-
-    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        return weighted_mean(self.losses(target, raw), weight)
+        return np.ascontiguousarray((share / sum_of_outputs(share)).T)
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         raw, target = (np.ascontiguousarray(given, dtype=np.float64) for given in (raw, target))
@@ -85,11 +70,3 @@ class Softmax:
             return p - hit, p * (1.0 - p)
 
         return leaves.search(slopes)
-
-
-def _sum_of_classes(values: FloatArray) -> FloatArray:
-    """Sum over classes in order, as the order of NumPy's sum depends on the number of columns."""
-    total = values[0].copy()
-    for row in values[1:]:
-        total += row
-    return total

@@ -13,7 +13,6 @@ objective of XGBoost's and LightGBM's estimators.  It may have these attributes:
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +20,9 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import LossError, ParameterError
-from hedgerow.objectives.custom.checks import called, is_pair, read_only, resolve_derivatives
-from hedgerow.objectives.custom.losses import TRIED, Linked, check_signature
+from hedgerow.objectives.custom.checks import resolve_derivatives
+from hedgerow.objectives.custom.losses import TRIED, Linked, OwnFunction, check_signature
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.softmax import Softmax
 
@@ -32,15 +30,8 @@ _MOST_CLASSES = 10_000
 
 
 @dataclass(frozen=True)
-class OwnClassGradient(Linked):
+class OwnClassGradient(OwnFunction):
     """A function that returns gradient and hessian of all rows and classes."""
-
-    function: Callable[..., Any] | None = None
-    weighs: bool = False
-
-    @property
-    def rowwise(self) -> bool:
-        return False
 
     @property
     def coupled(self) -> bool:
@@ -52,54 +43,9 @@ class OwnClassGradient(Linked):
         Softmax(n_outputs=self.n_outputs).check_target(target, first_row, origin)
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
-        gradient, hessian = self.both_derivatives(rows.target, rows.raw, rows.weight)
+        gradient, hessian = self.results(rows.target, np.ascontiguousarray(rows.raw.T), rows.weight)
         g[:], h[:] = gradient[:, output], hessian[:, output]
         resolve_derivatives(g, h, self.label)
-
-    def both_derivatives(
-        self, target: FloatArray, raw: FloatArray, weight: FloatArray | None
-    ) -> list[FloatArray]:
-        """Return gradient and hessian of all rows, shape (n_rows, n_classes), without weights."""
-        assert self.function is not None
-        shape = (len(target), self.n_outputs)
-        given = [read_only(target), read_only(np.ascontiguousarray(raw.T))]
-        mass = np.ones(len(target)) if weight is None else weight
-        if self.weighs:
-            given.append(read_only(mass))
-        found = called(self.label, self.function, *given)
-        if not is_pair(found):
-            raise LossError(
-                f"objective {self.label!r} must return gradient and hessian, of shape {shape} "
-                f"each; got {type(found).__name__}."
-            )
-        parts = []
-        for part, what in zip(found, ("gradient", "hessian"), strict=True):
-            array = np.asarray(part)
-            if array.shape != shape or array.dtype.kind not in "biuf":
-                raise LossError(
-                    f"objective {self.label!r} returned a {what} of shape {array.shape} and type "
-                    f"{array.dtype}; it must be numbers of shape {shape}: a column for each class."
-                )
-            # The function has multiplied by the weights, and the gradient pass does so again.
-            parts.append(array / mass[:, None] if self.weighs else array.astype(np.float64))
-        return parts
-
-    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        own = getattr(self.function, "loss", None)
-        if own is None:
-            raise LossError(
-                f"objective {self.label!r} gives derivatives but no loss: give it an attribute "
-                "loss, a function of (y, raw) that returns an array, or set eval_metric "
-                "('logloss'), or early_stopping=False."
-            )
-        scores = read_only(np.ascontiguousarray(raw.T))
-        found = np.asarray(called(f"{self.label}.loss", own, read_only(target), scores))
-        if found.shape != target.shape or not np.isfinite(found).all():
-            raise LossError(
-                f"loss of objective {self.label!r} must return {len(target)} finite numbers; got "
-                f"an array of shape {found.shape}."
-            )
-        return found.astype(np.float64)
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
         return self.start_of(AllRows.of(target, weight))
@@ -109,12 +55,6 @@ class OwnClassGradient(Linked):
         if self.link != "softmax":
             return np.zeros(self.n_outputs)
         return Softmax(n_outputs=self.n_outputs).start_of(rows)
-
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        raise ParameterError(
-            f"objective {self.label!r} returns derivatives of all rows, but a line search needs "
-            "the loss of one row. Use leaf_estimation='newton' or 'gradient'."
-        )
 
 
 def make_own_classes(given: Any, target: FloatArray, n_classes: Any) -> Linked:
@@ -162,7 +102,7 @@ def make_own_classes(given: Any, target: FloatArray, n_classes: Any) -> Linked:
     )
     some = target[: min(TRIED, len(target))].copy()
     try:
-        loss.both_derivatives(some, np.zeros((loss.n_outputs, len(some))), None)
+        loss.results(some, np.zeros((len(some), loss.n_outputs)), None)
     except LossError as error:
         raise ParameterError(
             f"for {n_classes} classes objective {label!r} is called with the classes of the rows "

@@ -224,8 +224,8 @@ class OwnRowLoss(Linked):
 
 
 @dataclass(frozen=True)
-class OwnGradient(Linked):
-    """Form (b): a function that returns gradient and hessian of all rows."""
+class OwnFunction(Linked):
+    """A function that returns gradient and hessian of all rows."""
 
     function: Callable[..., Any] | None = None
     weighs: bool = False
@@ -234,48 +234,51 @@ class OwnGradient(Linked):
     def rowwise(self) -> bool:
         return False
 
-    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
-        self._call(rows.target, rows.raw[0], rows.weight, g, h)
-        resolve_derivatives(g, h, self.label)
+    def results(
+        self, target: FloatArray, raw: FloatArray, weight: FloatArray | None
+    ) -> list[FloatArray]:
+        """Return gradient and hessian of all rows, each of the shape of ``raw``, without weights.
 
-    def _call(
-        self,
-        target: FloatArray,
-        raw: FloatArray,
-        weight: FloatArray | None,
-        g: FloatArray,
-        h: FloatArray,
-    ) -> None:
+        ``raw`` has the shape that the function takes: (n_rows,) or (n_rows, n_classes).
+        """
         assert self.function is not None
+        several = raw.ndim > 1
         given = [read_only(target), read_only(raw)]
         mass = np.ones(len(target)) if weight is None else weight
         if self.weighs:
             given.append(read_only(mass))
         found = called(self.label, self.function, *given)
         if not is_pair(found):
+            each = f", of shape {raw.shape} each" if several else ""
             raise LossError(
-                f"objective {self.label!r} must return gradient and hessian; got "
+                f"objective {self.label!r} must return gradient and hessian{each}; got "
                 f"{type(found).__name__}."
             )
-        for out, part, what in ((g, found[0], "gradient"), (h, found[1], "hessian")):
+        parts = []
+        for part, what in zip(found, ("gradient", "hessian"), strict=True):
             array = np.asarray(part)
-            if array.shape != out.shape or array.dtype.kind not in "biuf":
+            if array.shape != raw.shape or array.dtype.kind not in "biuf":
+                columns = ": a column for each class" if several else ""
                 raise LossError(
                     f"objective {self.label!r} returned a {what} of shape {array.shape} and type "
-                    f"{array.dtype}; it must be numbers of shape {out.shape}."
+                    f"{array.dtype}; it must be numbers of shape {raw.shape}{columns}."
                 )
             # The function has multiplied by the weights, and the gradient pass does so again.
-            out[:] = array / mass if self.weighs else array
+            own = array.T / mass if self.weighs else array.T.astype(np.float64)
+            parts.append(own.T)
+        return parts
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        own = getattr(self.function, "loss", None)
+        own, several = getattr(self.function, "loss", None), self.n_outputs > 1
         if own is None:
+            metric = "eval_metric ('logloss')" if several else "eval_metric"
             raise LossError(
                 f"objective {self.label!r} gives derivatives but no loss: give it an attribute "
-                "loss, a function of (y, raw) that returns an array, or set eval_metric, or "
+                f"loss, a function of (y, raw) that returns an array, or set {metric}, or "
                 "early_stopping=False."
             )
-        found = np.asarray(called(f"{self.label}.loss", own, read_only(target), read_only(raw[0])))
+        scores = read_only(np.ascontiguousarray(raw.T) if several else raw[0])
+        found = np.asarray(called(f"{self.label}.loss", own, read_only(target), scores))
         if found.shape != target.shape or not np.isfinite(found).all():
             raise LossError(
                 f"loss of objective {self.label!r} must return {len(target)} finite numbers; got "
@@ -283,13 +286,27 @@ class OwnGradient(Linked):
             )
         return found.astype(np.float64)
 
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        raise ParameterError(
+            f"objective {self.label!r} returns derivatives of all rows, but a line search needs "
+            "the loss of one row. Use leaf_estimation='newton' or 'gradient'."
+        )
+
+
+@dataclass(frozen=True)
+class OwnGradient(OwnFunction):
+    """Form (b): a function that returns gradient and hessian of all rows."""
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        g[:], h[:] = self.results(rows.target, rows.raw[0], rows.weight)
+        resolve_derivatives(g, h, self.label)
+
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
         """Return the constant at which the gradients add up to 0; 0 if there is none."""
-        g, h = np.empty((2, len(target)))
         mass = np.ones(len(target)) if weight is None else weight
 
         def slopes(of: FloatArray, raw: FloatArray) -> Slopes:
-            self._call(target, raw, weight, g, h)
+            g, h = self.results(target, raw, weight)
             return g, h
 
         rows = AllRows.of(target, mass)
@@ -308,12 +325,6 @@ class OwnGradient(Linked):
                 "write it as the loss of one row, or use arrays."
             )
         return self.initial_score(*batches[0])
-
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        raise ParameterError(
-            f"objective {self.label!r} returns derivatives of all rows, but a line search needs "
-            "the loss of one row. Use leaf_estimation='newton' or 'gradient'."
-        )
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ whose labels are all equal has zero derivatives.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self, get_args
@@ -40,10 +40,7 @@ from hedgerow.metrics.queries import (
     query_weights,
 )
 from hedgerow.metrics.ranking import RankingMetric
-from hedgerow.objectives.beside import OffsetRows
-from hedgerow.objectives.derivatives import PRECOMPUTED
-from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.base import OrderLoss
 from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.ranking.lambdas import (
     OF_MAP,
@@ -72,7 +69,7 @@ _PENALTY = Interval(0.0, 1e6)
 
 
 @dataclass(frozen=True, slots=True)
-class RankingLoss(ABC):
+class RankingLoss(OrderLoss):
     """Base class of the ranking losses.
 
     Attributes
@@ -89,14 +86,7 @@ class RankingLoss(ABC):
         Updated in the first call of :meth:`derivatives` in each round.
     """
 
-    name: ClassVar[str]
     scored_as: ClassVar[str] = "ranking"
-    kernel_id: ClassVar[int] = PRECOMPUTED
-    constant_hessian: ClassVar[bool] = False
-    second_order: ClassVar[bool] = True
-    rowwise: ClassVar[bool] = False
-    coupled: ClassVar[bool] = False
-    level: ClassVar[float] = 0.5
 
     n_outputs: int = 1
     label_gain: tuple[float, ...] | None = None
@@ -135,17 +125,6 @@ class RankingLoss(ABC):
         n_gains = None if self.label_gain is None else len(self.label_gain)
         check_labels(target, f"objective {self.name!r}", n_gains, first_row)
 
-    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        return np.zeros(1)
-
-    def start_of(self, rows: AllRows) -> FloatArray:
-        """Return 0: a constant does not change the order."""
-        return np.zeros(1)
-
-    def start_beside(self, rows: OffsetRows) -> FloatArray:
-        """Return 0, with an offset as well."""
-        return np.zeros(1)
-
     def predict(self, raw: FloatArray) -> FloatArray:
         """Return the raw scores, which have no unit, only an order."""
         return raw[0]
@@ -182,12 +161,6 @@ class RankingLoss(ABC):
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         raise ParameterError(
             f"objective {self.name!r} compares the rows of a query: it has no loss per row."
-        )
-
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        raise ParameterError(
-            f"objective {self.name!r} has no loss per leaf, which a line search needs: use "
-            "leaf_estimation='newton' or 'gradient'."
         )
 
     @abstractmethod

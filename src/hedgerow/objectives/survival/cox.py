@@ -28,11 +28,9 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.objectives.beside import OffsetRows
-from hedgerow.objectives.derivatives import PRECOMPUTED, SMALLEST_HESSIAN
+from hedgerow.objectives.base import OrderLoss
+from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.domain import LARGEST
-from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.precomputed import LossRows
 
 LEAST_RISK = 1e-140
@@ -126,17 +124,11 @@ def cox_derivatives(
 
 
 @dataclass(frozen=True, slots=True)
-class Cox:
+class Cox(OrderLoss):
     """Negative log partial likelihood, divided by the weight of the events."""
 
     name: ClassVar[str] = "cox"
     scored_as: ClassVar[str] = "survival"
-    kernel_id: ClassVar[int] = PRECOMPUTED
-    constant_hessian: ClassVar[bool] = False
-    second_order: ClassVar[bool] = True
-    rowwise: ClassVar[bool] = False
-    coupled: ClassVar[bool] = False
-    level: ClassVar[float] = 0.5
     n_outputs: int = 1
     order: EventOrder | None = field(default=None, repr=False, compare=False)
 
@@ -162,17 +154,6 @@ class Cox:
                 f"objective 'cox' needs events, but all {len(target)} rows are censored: only "
                 "censored times have a minus sign."
             )
-
-    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        return np.zeros(1)
-
-    def start_of(self, rows: AllRows) -> FloatArray:
-        """Return 0: the loss of a constant does not depend on the constant."""
-        return np.zeros(1)
-
-    def start_beside(self, rows: OffsetRows) -> FloatArray:
-        """Return 0, with an offset as well."""
-        return np.zeros(1)
 
     def predict(self, raw: FloatArray) -> FloatArray:
         """Return the hazard relative to the baseline."""
@@ -215,12 +196,6 @@ class Cox:
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         raise ParameterError(
             "objective 'cox' compares each row with all others: it has no loss per row."
-        )
-
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        raise ParameterError(
-            "objective 'cox' has no loss per leaf, which a line search needs: use "
-            "leaf_estimation='newton' or 'gradient'."
         )
 
     def fit_record(

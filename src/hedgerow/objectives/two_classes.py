@@ -1,7 +1,9 @@
-"""Exponential loss ``exp(-s raw)`` with s = -1 or 1 (target 0 or 1): AdaBoost's loss.
+"""The logistic and the exponential loss of two classes (target 0 or 1).
 
-g = -s exp(-s raw), h = exp(-s raw).  The minimiser is half the log-odds (Friedman,
-Hastie and Tibshirani 2000), so the link is ``1 / (1 + exp(-2 raw))``.
+logistic     ``log(1 + exp(-s raw))``, s = -1 or 1: g = p - y, h = p (1 - p); sigmoid link
+exponential  ``exp(-s raw)``, AdaBoost's loss: g = -s exp(-s raw), h = exp(-s raw).  The
+             minimiser is half the log-odds (Friedman, Hastie and Tibshirani 2000), so the link
+             is ``1 / (1 + exp(-2 raw))``.
 """
 
 from __future__ import annotations
@@ -13,9 +15,8 @@ import numpy as np
 from scipy.special import expit
 
 from hedgerow.arrays import FloatArray
-from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
-from hedgerow.objectives.base import both_classes
+from hedgerow.objectives.base import MeanLoss, both_classes, log_odds
 from hedgerow.objectives.domain import check_two_classes
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
@@ -24,14 +25,11 @@ _FAR = derivatives.FARTHEST_MARGIN
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential:
-    """Exponential loss of two classes; raw score is half the log-odds of class 1."""
+class Logistic(MeanLoss):
+    """Negative binomial log-likelihood; raw score is the log-odds of class 1."""
 
-    name: ClassVar[str] = "exponential"
-    kernel_id: ClassVar[int] = derivatives.EXPONENTIAL
-    constant_hessian: ClassVar[bool] = False
-    second_order: ClassVar[bool] = True
-    level: ClassVar[float] = 0.5
+    name: ClassVar[str] = "logistic"
+    kernel_id: ClassVar[int] = derivatives.LOGISTIC
     n_outputs: int = 1
 
     def check_target(
@@ -39,13 +37,42 @@ class Exponential:
     ) -> None:
         check_two_classes(target, self.name, first_row)
 
-    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        return self.start_of(AllRows.of(target, weight))
+    def start_of(self, rows: AllRows) -> FloatArray:
+        return np.array([log_odds(rows.mean())])
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the first and second derivative of each row."""
+        p = expit(raw)
+        return p - target, p * (1.0 - p)
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        return both_classes(expit(raw[0]))
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        # log(1 + exp(-m)) with m the margin; logaddexp does not overflow.
+        other = np.where(target > 0.0, -raw[0], raw[0])
+        return np.asarray(np.logaddexp(0.0, other))
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        """Return the root of the sum of p(raw + c) - y in each leaf; there is no closed form."""
+        return leaves.search(lambda step: self.slopes(leaves.target, leaves.raw[output] + step))
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential(MeanLoss):
+    """Exponential loss of two classes; raw score is half the log-odds of class 1."""
+
+    name: ClassVar[str] = "exponential"
+    kernel_id: ClassVar[int] = derivatives.EXPONENTIAL
+    n_outputs: int = 1
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_two_classes(target, self.name, first_row)
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        rate = rows.mean()
-        rate = min(max(rate, 1e-15), 1.0 - 1e-15)
-        return np.array([0.5 * (np.log(rate) - np.log1p(-rate))])
+        return np.array([0.5 * log_odds(rows.mean())])
 
     def slopes(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the first and second derivative of each row."""
@@ -54,11 +81,7 @@ class Exponential:
         return -sign * size, size
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        positive = expit(2.0 * raw[0])
-        return both_classes(positive)
-
-    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        return weighted_mean(self.losses(target, raw), weight)
+        return both_classes(expit(2.0 * raw[0]))
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         margin = np.where(target > 0.0, raw[0], -raw[0])
