@@ -6,14 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.booster import Booster
+from hedgerow.booster import Booster, objective_of
 from hedgerow.convert.meaning import Imported
-from hedgerow.convert.objects import (
-    read_catboost_model,
-    read_lightgbm_model,
-    read_sklearn,
-    read_xgboost_model,
-)
+from hedgerow.errors import ParameterError
 
 
 def from_sklearn(model: Any) -> Booster:
@@ -45,7 +40,28 @@ def from_sklearn(model: Any) -> Booster:
     >>> booster.num_trees, bool(booster.predict([[2.0]]) == forest.predict([[2.0]]))
     (5, True)
     """
-    return _booster(read_sklearn(model))
+    from sklearn.utils.validation import check_is_fitted
+
+    from hedgerow.convert.readers.sklearn_hist import HIST, read_hist
+    from hedgerow.convert.readers.sklearn_trees import (
+        BOOSTED,
+        FORESTS,
+        TREES,
+        read_boosted,
+        read_tree_model,
+    )
+
+    name, module = type(model).__name__, type(model).__module__
+    readers = {
+        **dict.fromkeys(HIST, read_hist),
+        **dict.fromkeys(BOOSTED, read_boosted),
+        **dict.fromkeys(TREES | FORESTS, read_tree_model),
+    }
+    if name not in readers or not module.startswith("sklearn."):
+        known = ", ".join(sorted(readers))
+        raise ParameterError(f"a {module}.{name} cannot be imported; supported are {known}.")
+    check_is_fitted(model)
+    return _booster(readers[name](model))
 
 
 def from_lightgbm(model: Any, n_rounds: int | None = None) -> Booster:
@@ -68,7 +84,13 @@ def from_lightgbm(model: Any, n_rounds: int | None = None) -> Booster:
     ModelFormatError
         If the model has a property that Hedgerow models lack; the message names it.
     """
-    return _booster(read_lightgbm_model(model, n_rounds))
+    from hedgerow.convert.readers.lightgbm import read_lightgbm
+
+    booster = getattr(model, "booster_", model)
+    if not hasattr(booster, "model_to_string"):
+        raise ParameterError(f"model must be a model of LightGBM; got a {type(model).__name__}.")
+    found = read_lightgbm(booster.model_to_string(num_iteration=n_rounds).encode())
+    return _booster(found, model)
 
 
 def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
@@ -92,7 +114,17 @@ def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
     ModelFormatError
         If the model has a property that Hedgerow models lack; the message names it.
     """
-    return _booster(read_xgboost_model(model, n_rounds))
+    from hedgerow.convert.readers.xgboost import read_ubjson
+
+    booster = model.get_booster() if hasattr(model, "get_booster") else model
+    if not hasattr(booster, "save_raw"):
+        raise ParameterError(f"model must be a model of XGBoost; got a {type(model).__name__}.")
+    best = booster.attributes().get("best_iteration") if booster is not model else None
+    if n_rounds is None and best is not None:
+        n_rounds = int(best) + 1
+    if n_rounds is not None:
+        booster = booster[:n_rounds]
+    return _booster(read_ubjson(bytes(booster.save_raw("ubj"))), model)
 
 
 def from_catboost(model: Any, pool: Any = None) -> Booster:
@@ -115,11 +147,28 @@ def from_catboost(model: Any, pool: Any = None) -> Booster:
     ModelFormatError
         If the model has a property that Hedgerow models lack; the message names it.
     """
-    return _booster(read_catboost_model(model, pool))
+    from hedgerow.convert.reading import read_json
+    from hedgerow.data.external.scratch import scratch_folder
+
+    if not hasattr(model, "save_model") or not hasattr(model, "get_scale_and_bias"):
+        raise ParameterError(f"model must be a model of CatBoost; got a {type(model).__name__}.")
+    with scratch_folder() as folder:
+        path = str(folder / "model.json")
+        model.save_model(path, format="json", pool=pool)
+        with open(path, "rb") as file:
+            data = file.read()
+    return _booster(read_json(data), model)
 
 
-def _booster(found: Imported) -> Booster:
-    classes = found.classes
+def _booster(found: Imported, model: Any = None) -> Booster:
+    """Return the booster, with the labels of the estimator if the file does not contain them."""
+    from hedgerow.boosting.row_data.classes import n_classes_of
+
+    classes = getattr(model, "classes_", None)
+    if classes is None or found.classes is not None:
+        classes = found.classes
+    elif n_classes_of(objective_of(found.model)) != len(classes):
+        classes = None
     return Booster(found.model, None if classes is None else np.asarray(classes))
 
 

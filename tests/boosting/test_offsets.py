@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, load, train
-from hedgerow.boosting.row_data.offsets import Offsets, names_of_offset
+from hedgerow.boosting.row_data.offsets import (
+    Offsets,
+    names_of_offset,
+    take_columns,
+    without_columns,
+)
 from hedgerow.cli.main import main
-from hedgerow.data.reading.side_columns import take_columns, without_columns
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
 from hedgerow.io import model_to_bytes
 

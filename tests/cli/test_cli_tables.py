@@ -10,7 +10,7 @@ import pytest
 
 from hedgerow.cli import features, tables
 from hedgerow.cli.csv_files import read_csv
-from hedgerow.cli.settings import parse_settings, parse_value
+from hedgerow.cli.training import parse_settings, parse_value
 from hedgerow.cli.usage import UsageError
 from hedgerow.io.table_files import write_table
 

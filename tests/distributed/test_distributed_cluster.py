@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 
 from hedgerow.comm.base import Communicator
 from hedgerow.comm.threads import run_ranks
-from hedgerow.distributed.cluster import Parts, Resilience, run_on_workers
-from hedgerow.distributed.placement import contiguous
+from hedgerow.distributed.cluster import Parts, Resilience, contiguous, run_on_workers
 from hedgerow.distributed.ranks import Shard
 from hedgerow.errors import CommunicationError, DataError
 

@@ -10,8 +10,8 @@ from typing import Any
 from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.threads import run_ranks
+from hedgerow.distributed.cluster import contiguous
 from hedgerow.distributed.partition import Partition, checksum_of
-from hedgerow.distributed.placement import contiguous
 from hedgerow.distributed.ranks import Shard
 from hedgerow.distributed.work import TrainWork
 from hedgerow.objectives import PARAMETERS

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import inspect
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from hedgerow.advanced import ADVANCED_NAMES, grouped
 from hedgerow.cli.inputs import add_input_options, readable
 from hedgerow.cli.usage import UsageError, say, shows_progress, utf8
 from hedgerow.errors import InterruptedFitWarning
@@ -185,7 +188,6 @@ def _is_libsvm(paths: Sequence[str]) -> bool:
 def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any, Any]:
     """Read all rows and fit; return the start time of the fit, the estimator, and the job."""
     from hedgerow.cli import batches, engine, features, tables
-    from hedgerow.cli.settings import parse_settings
 
     shown, target = batches.shown(options.data), options.target or "y"
     if way.n_files == 1 and not os.path.isdir(options.data[0]) and options.target is not None:
@@ -273,7 +275,6 @@ def _queries(options: argparse.Namespace, table: Any) -> dict[str, Any]:
 def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, Any, Any]:
     """Fit with rows in files; like :func:`_train_in_memory`, without a job."""
     from hedgerow.cli import batches, engine, features
-    from hedgerow.cli.settings import parse_settings
     from hedgerow.data.sources import Roles
     from hedgerow.estimators.file_fit import summarize_targets
 
@@ -331,3 +332,45 @@ def _validation(options: argparse.Namespace, task: str, X: Any, sparse: bool) ->
         features.feature_columns(table, list(X)),
         features.class_labels(y, task, options.valid, options.target),
     )
+
+
+_WORDS = {"true": True, "false": False, "none": None, "null": None}
+_OWN_OPTIONS = {"callbacks", "progress", "advanced"}
+
+
+def parse_settings(pairs: Iterable[str], estimator: type) -> dict[str, Any]:
+    """Return values by name; an unknown name is an error with a suggestion.
+
+    Advanced parameters are set like the others.
+
+    A value is a Python number, list or quoted text, or ``true``, ``false`` or ``none`` in upper
+    or lower case.  Any other value is plain text.
+    """
+    known = {*inspect.signature(estimator).parameters, *ADVANCED_NAMES} - _OWN_OPTIONS
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise UsageError(f"--set {pair}: write it as name=value, such as --set max_leaves=15")
+        if name not in known:
+            from hedgerow.convert.settings.names import name_hint
+
+            one = " Set its parameters one by one, such as --set sketch=local."
+            hint = one if name == "advanced" else name_hint(name, known)
+            raise UsageError(f"--set {pair}: unknown parameter {name!r}.{hint}")
+        if name in settings:
+            raise UsageError(f"--set {pair}: {name} was already set to {settings[name]!r}")
+        settings[name] = parse_value(text)
+    return grouped(settings)
+
+
+def parse_value(text: str) -> Any:
+    """Return the number, list, boolean or None that ``text`` spells, else the text."""
+    text = text.strip()
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text

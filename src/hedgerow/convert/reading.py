@@ -7,9 +7,12 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.boosting.row_data.classes import labels_to_record
+from hedgerow.convert.meaning import Imported
 from hedgerow.errors import ModelFormatError
+from hedgerow.io import strict_json
 from hedgerow.io.model_file import load_model
 from hedgerow.io.sniff import SNIFF_BYTES
+from hedgerow.io.strict_json import Bounds
 from hedgerow.model.model import Model
 
 if TYPE_CHECKING:
@@ -90,7 +93,30 @@ def read_foreign(data: bytes) -> Imported | None:
 
         return read_ubjson(data)
     if kind == "json":
-        from hedgerow.convert.readers.json_files import read_json
-
         return read_json(data)
     return None
+
+
+BOUNDS = Bounds(values=1 << 26, containers=1 << 23, depth=256, constants=True)
+"""A value takes at most about 60 bytes in Python, so a file takes a multiple of its size."""
+
+
+def read_json(data: bytes) -> Imported:
+    """Read a JSON model of XGBoost or CatBoost.
+
+    Raises
+    ------
+    ModelFormatError
+    """
+    record = strict_json.decode(data.removeprefix(b"\xef\xbb\xbf"), "the model", BOUNDS)
+    if isinstance(record, dict) and "learner" in record:
+        from hedgerow.convert.readers.xgboost import read_record
+
+        return read_record(record)
+    if isinstance(record, dict) and ("oblivious_trees" in record or "features_info" in record):
+        from hedgerow.convert.readers.catboost import read_catboost
+
+        return read_catboost(record)
+    raise ModelFormatError(
+        "this is JSON, but not a model of XGBoost (no 'learner') or CatBoost (no 'features_info')."
+    )

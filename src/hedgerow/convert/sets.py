@@ -178,6 +178,3 @@ def _tables(
     return CategoryTables(
         words, level_bin, np.concatenate(([0], np.cumsum(counts))).astype(np.int64), in_sets
     )
-
-
-__all__ = ["CategorySets", "SetTables", "set_tables_of"]

@@ -107,6 +107,3 @@ def rows_between(pieces: Sequence[Any], start: int, stop: int, X: Any, name: str
             "take both from the same collection, or divide them in the same way (repartition)."
         )
     return rows
-
-
-__all__ = ["aligned"]

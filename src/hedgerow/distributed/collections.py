@@ -263,6 +263,3 @@ def is_collection(value: Any) -> bool:
 def is_array(value: Any) -> bool:
     """Whether a collection is an array; only data frames have partitions."""
     return hasattr(value, "chunks") and not hasattr(value, "divisions")
-
-
-__all__ = ["Tables", "is_array", "is_collection", "partitions_of", "persist_tables"]

@@ -235,6 +235,3 @@ def _joined(parts: list[Any]) -> Any:
     import pandas as pd
 
     return pd.concat(parts, ignore_index=True)
-
-
-__all__ = ["FitAlone", "TableOnOneWorker", "TrainAlone", "run_alone"]

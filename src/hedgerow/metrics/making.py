@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
-from hedgerow.metrics.base import Metric, OfCountedRows, Task
+from hedgerow.kernels.primitives.exact_sum import ExactSum
+from hedgerow.metrics.base import Metric, MetricFunction, OfCountedRows, Task
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
 from hedgerow.metrics.choice import GroupedMetric, MetricChoice
 from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, distribution_metric
 from hedgerow.metrics.groups import grouped
 from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
 from hedgerow.metrics.scorers import is_scorer, name_of, scorer_metric, scorer_names
-from hedgerow.metrics.scores import Mean, RowSums
+from hedgerow.metrics.scores import Center, Mean, RowSums
 from hedgerow.metrics.survival import Concordance
-from hedgerow.metrics.targets import SumsOfTargets, of_targets
 from hedgerow.metrics.tasks import scored_as
-from hedgerow.objectives.targets import SeveralTargets
+from hedgerow.objectives.targets import SeveralTargets, mean_of
 from hedgerow.peer_words import metric_hint
 
 if TYPE_CHECKING:
@@ -199,3 +202,80 @@ def _check_arguments(function: Callable[..., object]) -> None:
             f"prediction, weight), but takes {signature}: {fault}. Change its arguments; weight "
             "is None if rows have no weights."
         ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class MeanOfTargets:
+    """The mean of ``function`` over the targets.
+
+    Like scikit-learn's ``multioutput="uniform_average"``; for labels the mean over the
+    columns (``average="macro"``).
+    """
+
+    function: MetricFunction
+    objective: SeveralTargets
+    from_raw: bool = False
+
+    def __call__(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+    ) -> float:
+        """Return the mean score.
+
+        Both arrays have shape (n_rows, n_targets); raw scores have shape (n_targets, n_rows).
+        """
+        return mean_of(
+            self.function(column, own, weight)
+            for column, own in columns_of(y_true, prediction, self.objective, self.from_raw)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SumsOfTargets:
+    """The sums of :class:`MeanOfTargets`: those of ``single`` for each target."""
+
+    single: RowSums
+    objective: SeveralTargets
+    from_raw: bool = False
+
+    @property
+    def n_sums(self) -> int:
+        return self.objective.n_outputs * self.single.n_sums
+
+    @property
+    def uses_center(self) -> bool:
+        return self.single.uses_center
+
+    def sums(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None, center: Center
+    ) -> tuple[ExactSum, ...]:
+        """Return the contribution of some rows; ``center`` holds the mean of each target."""
+        centers = np.broadcast_to(center, (self.objective.n_outputs,))
+        columns = columns_of(y_true, prediction, self.objective, self.from_raw)
+        return tuple(
+            part
+            for middle, (column, own) in zip(centers.tolist(), columns, strict=True)
+            for part in self.single.sums(column, own, weight, middle)
+        )
+
+    def finish(self, *totals: ExactSum) -> float:
+        n_sums = self.single.n_sums
+        return mean_of(
+            self.single.finish(*totals[start : start + n_sums])
+            for start in range(0, len(totals), n_sums)
+        )
+
+
+def columns_of(
+    y_true: FloatArray, prediction: FloatArray, objective: SeveralTargets, from_raw: bool
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield each target with its predictions, or with its raw scores, shape (1, n_rows)."""
+    for k in range(objective.n_outputs):
+        own = prediction[k : k + 1] if from_raw else objective.of_output(k, prediction)
+        yield np.ascontiguousarray(y_true[:, k]), own
+
+
+def of_targets(single: Metric, objective: SeveralTargets) -> Metric:
+    """Return the metric of several targets made from the metric of one target."""
+    function = MeanOfTargets(single.function, objective, single.from_raw)
+    sums = single.sums and SumsOfTargets(single.sums, objective, single.from_raw)
+    return replace(single, function=function, sums=sums)

@@ -1,4 +1,4 @@
-"""The interface of an objective; each objective has its own file.
+"""The interface of an objective, and base classes of losses.
 
 Glossary
 --------

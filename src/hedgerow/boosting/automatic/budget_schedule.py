@@ -106,6 +106,3 @@ class BudgetSchedule:
         rate = min(self._left / min(max(n_rounds, 1.0), n_left), self._highest)
         self._left -= rate
         return rate
-
-
-__all__ = ["HIGHEST_RATE", "LOWEST_RATE", "SHORT_PATH", "USUAL_PATH", "BudgetSchedule"]

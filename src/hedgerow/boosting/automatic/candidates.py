@@ -10,9 +10,14 @@ against the others suit some columns.  The folds are grown with each candidate
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, TypeAlias
 
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.automatic.data_size import DataSize
+from hedgerow.data.crosses import OPERATIONS
+from hedgerow.data.inputs import Inputs
+from hedgerow.data.schema import Schema
 from hedgerow.params import BoostParams
 
 Values: TypeAlias = "dict[str, Any]"
@@ -153,12 +158,46 @@ def _levels(depth: int) -> Values:
     return {"grow_policy": "symmetric", "max_leaves": None, "max_depth": depth}
 
 
-__all__ = [
-    "FEWEST_ROWS",
-    "LARGE",
-    "MOST_LEVELS",
-    "candidates_for",
-    "may_cross",
-    "plain_params",
-    "plain_trees",
-]
+MOST_CROSSED = 4
+"""Number of columns to cross: 18 crosses.  Three columns gained less on the same tables."""
+
+
+def strongest_crosses(
+    gains: FloatArray, schema: Schema, inputs: Inputs | None
+) -> tuple[tuple[str, str, str], ...]:
+    """Return all crosses of the numeric columns with the largest gains.
+
+    Crosses of all columns would be too many, and most of them noise.  Columns that matter alone
+    are also those whose products, differences and ratios matter most often
+    (`docs/defaults-experiments.md`).
+
+    Parameters
+    ----------
+    gains : float64 (n_inputs,)
+        Sum of the gains of each input of the trees.
+    schema : Schema
+        Columns of the table.
+    inputs : Inputs or None
+        Inputs of the trees; None if these are the columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow.data.schema import Column, Schema
+    >>> schema = Schema((Column("a"), Column("b"), Column("c")))
+    >>> strongest_crosses(np.array([5.0, 0.0, 9.0]), schema, None)
+    (('c', 'a', 'product'), ('c', 'a', 'difference'), ('c', 'a', 'ratio'))
+    """
+    columns = range(schema.n_features) if inputs is None else inputs.kept
+    found = {
+        j: gain
+        for j, gain in zip(columns, gains.tolist(), strict=False)
+        if gain > 0.0 and schema.kinds[j] != "category"
+    }
+    strongest = sorted(found, key=lambda j: -found[j])[:MOST_CROSSED]
+    names = [schema.names[j] for j in strongest]
+    return tuple(
+        (first, second, operation)
+        for first, second in combinations(names, 2)
+        for operation in OPERATIONS
+    )

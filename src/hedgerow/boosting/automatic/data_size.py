@@ -64,6 +64,3 @@ class DataSize:
             sample.query is not None,
             dense and sum(kind != "category" for kind in schema.kinds) > 1,
         )
-
-
-__all__ = ["DataSize"]

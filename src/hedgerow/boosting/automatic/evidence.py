@@ -216,6 +216,3 @@ def warn_of_doubts(gain: Difference, by_fold: Sequence[Difference]) -> None:
 
 def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
-
-
-__all__ = ["BEYOND_CHANCE", "Difference", "TestedRows", "warn_of_doubts"]

@@ -160,6 +160,3 @@ def warn_of_infinite(model: Model, raw: FloatArray, values: FloatArray) -> None:
         HedgerowWarning,
         stacklevel=3,
     )
-
-
-__all__ = ["check_differences", "warn_of_infinite", "warn_of_no_split", "warn_of_short_steps"]

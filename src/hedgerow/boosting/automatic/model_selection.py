@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.boosting.automatic.crosses import strongest_crosses
+from hedgerow.boosting.automatic.candidates import strongest_crosses
 from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows
 from hedgerow.boosting.loop.rounds import resolved
 from hedgerow.boosting.loop.training_loop import is_second
@@ -393,6 +393,3 @@ def with_resolved(stopping: StoppingParams, schema: Schema, objective: Objective
     candidates = tuple(complete(each) for each in stopping.candidates)
     plain = None if stopping.plain is None else complete(stopping.plain)
     return replace(stopping, candidates=candidates, plain=plain)
-
-
-__all__ = ["Entry", "ModelSelection", "of_folds", "with_resolved"]

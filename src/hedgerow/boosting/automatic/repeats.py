@@ -180,6 +180,3 @@ def _order(keys: AnyArray, target: FloatArray, row: IntArray, seed: int) -> npt.
     copy[order] = place - np.maximum.accumulate(np.where(is_new, place, 0))
     with np.errstate(over="ignore"):
         return hash_numbers(seed, COPY_STREAM, cell + copy)
-
-
-__all__ = ["Repeats", "find_repeats"]

@@ -259,6 +259,3 @@ def _refuse_doubtful(ends: FloatArray, name: str) -> None:
                 "they may be an event and its time, or the ends of an interval. "
                 f"{_BOTH_SPELLINGS}"
             )
-
-
-__all__ = ["read_times"]

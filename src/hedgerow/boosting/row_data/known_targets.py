@@ -49,6 +49,3 @@ def in_order(objective: Objective, found: Targets) -> FloatArray:
         return found.values
     names = objective.names if objective.named else None
     return same_targets(found, Targets(np.empty((0, n_targets)), names), "y")
-
-
-__all__ = ["in_order", "targets_of_rows"]

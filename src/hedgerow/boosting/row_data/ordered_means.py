@@ -178,6 +178,3 @@ def n_classes_of(objective: Objective) -> int:
     """Return the number of classes with statistics of their own; 1 for other targets."""
     several = objective.name in ("softmax", "one_vs_all")
     return objective.n_outputs if several else 1
-
-
-__all__ = ["MANY_LEVELS", "StatisticsRows", "compute", "is_counted", "n_classes_of", "n_values"]

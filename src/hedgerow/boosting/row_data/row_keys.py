@@ -87,6 +87,3 @@ def _is_recorded(values: AnyArray, zero_missing: bool) -> AnyArray:
         return recorded
     is_missing = values == MISSING_KEY if values.dtype.kind == "i" else np.isnan(values)
     return recorded & ~is_missing
-
-
-__all__ = ["MOST_CELLS", "row_keys"]

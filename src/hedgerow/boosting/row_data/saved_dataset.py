@@ -396,6 +396,3 @@ def _sparse_rows(arrays: Mapping[str, AnyArray], schema: Schema) -> Any:
     within = len(column) == 0 or (column.min() >= 0 and column.max() < schema.n_features)
     _check(bool(within), "an entry has no column.")
     return csr_array((value, column, row_start), shape=(len(row_start) - 1, schema.n_features))
-
-
-__all__ = ["SavedDataset", "load_dataset", "save_dataset"]

@@ -196,6 +196,3 @@ def _checked(levels: list[int], j: int) -> tuple[int, ...]:
     if len(levels) > MOST_LEVELS:
         raise ModelFormatError(f"column {j} has more than {MOST_LEVELS:,} categories.")
     return tuple(levels)
-
-
-__all__ = ["Categories", "categories_of", "category_sets"]

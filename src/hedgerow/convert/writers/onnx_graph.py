@@ -72,6 +72,3 @@ def tensor(values: AnyArray, name: str) -> Any:
     }
     kind = kinds[values.dtype.kind]
     return helper.make_tensor(name, kind, list(values.shape), values.reshape(-1).tolist())
-
-
-__all__ = ["INT64", "Graph", "tensor"]

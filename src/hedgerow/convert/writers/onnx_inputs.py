@@ -123,6 +123,3 @@ def _column(graph: Graph, features: str, j: int) -> str:
         return name
     place = graph.constant(f"{name}_place", np.array([j]))
     return graph.node("Gather", [features, place], name, axis=1)
-
-
-__all__ = ["add_computed", "is_text"]

@@ -131,5 +131,3 @@ class _Leaves:
 
 
 _NO_TERMS = Line((), (), (), 0.0, 0.0)
-
-__all__ = ["add_leaves"]

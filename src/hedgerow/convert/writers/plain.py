@@ -6,7 +6,6 @@ If a format cannot express a feature, an error names it, here or in the writer.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -378,13 +377,3 @@ def _link(model: Model, target: str) -> str:
 def refuse(what: str, target: str, advice: str = "") -> ParameterError:
     """Return an error that names what a format cannot express."""
     return ParameterError(f"{what} cannot be written to {target}{advice or ''}.")
-
-
-def one_way(tree: PlainTree, node: int, others_left: bool) -> bool:
-    """Whether to exchange the sides of a set, so that unknown values go to one side."""
-    return tree.unknown_left[node] != others_left
-
-
-def column_text(columns: Sequence[Column], j: int) -> str:
-    """Return the name of a column for messages."""
-    return repr(columns[j].name)
