@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hedgerow.cli import features, tables
-from hedgerow.cli.csv_files import read_csv
+from hedgerow.cli.tables import read_csv
 from hedgerow.cli.training import parse_settings, parse_value
 from hedgerow.cli.usage import UsageError
 from hedgerow.io.table_files import write_table
@@ -131,7 +131,7 @@ def test_bad_tables_without_arrow(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, data, message = BAD_TABLES[case]
-    monkeypatch.setattr(tables, "_has_pyarrow", lambda: False)
+    monkeypatch.setattr(tables, "has_pyarrow", lambda: False)
     (tmp_path / name).write_bytes(data)
     with pytest.raises(UsageError, match=message):
         tables.read_table(str(tmp_path / name))

@@ -20,7 +20,7 @@ from hedgerow.comm.base import Alone
 from hedgerow.data import fit_bins
 from hedgerow.data.binning.bins import SAMPLE_ROWS, sampled_rows
 from hedgerow.data.external.memory import available_memory, memory_bytes, shown_bytes
-from hedgerow.data.sources import ReadRequest, Roles, Survey, TextTypes, merge_surveys
+from hedgerow.data.sources import ReadRequest, Roles, Survey, TextTypes
 from hedgerow.data.sources.batches import FunctionPart
 from hedgerow.data.sources.binning import BatchReader
 from hedgerow.data.sources.libsvm_files import LibsvmPart
@@ -262,7 +262,9 @@ def test_surveys_of_several_processes(cuts: list[int], batch: int, most: int) ->
         row += part.num_rows
         message = survey.to_bytes()
         surveys.append(Survey.from_bytes(message, survey.requested, seed=1, memory_limit=LIMIT))
-    found = merge_surveys(surveys).finish(most)
+    for later in surveys[1:]:
+        surveys[0].merge(later)
+    found = surveys[0].finish(most)
     assert found.schema == alone.schema
     np.testing.assert_array_equal(found.table.values, alone.table.values)
     np.testing.assert_array_equal(found.weight, alone.weight)

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.cli.csv_files import infer_numbers
-from hedgerow.cli.tables import infer_integers
+from hedgerow.cli.tables import infer_integers, infer_numbers
 from hedgerow.cli.usage import UsageError, one_line
 from hedgerow.data.reading.encodings import check_encoding
 from hedgerow.data.reading.files import check_names
 from hedgerow.data.sources.arrow_files import open_native
-from hedgerow.data.sources.text_files import MISSING_TEXT, open_text
+from hedgerow.data.sources.text_files import csv_options, open_text
 
 
 def _pyarrow(path: str) -> Any:
@@ -58,21 +57,7 @@ def read_csv_with_arrow(path: str, text: Collection[str] = ()) -> dict[str, AnyA
     import pyarrow.csv as arrow_csv
 
     def read(types: dict[str, Any]) -> Any:
-        return arrow_csv.read_csv(
-            open_text(path),
-            parse_options=arrow_csv.ParseOptions(
-                delimiter="\t" if ".tsv" in path.lower()[-7:] else ",",
-                newlines_in_values=True,
-            ),
-            convert_options=arrow_csv.ConvertOptions(
-                null_values=list(MISSING_TEXT),
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=True,
-                true_values=["true", "True", "TRUE"],
-                false_values=["false", "False", "FALSE"],
-                column_types=types,
-            ),
-        )
+        return arrow_csv.read_csv(open_text(path), **csv_options(path, types))
 
     check_encoding(path)
     try:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from hedgerow.cli.usage import UsageError
-from hedgerow.data.sources.text_files import MISSING_TEXT
+from hedgerow.data.sources.text_files import MISSING_TEXT, delimiter_of
 
 _SAMPLE_BYTES = 1 << 20
 _SAMPLE_LINES = 50
@@ -57,7 +57,7 @@ class Dialect:
     def is_plain(self, path: str) -> bool:
         """Whether every reader can read the file without conversion."""
         known = self.encoding in ("utf-8", "utf-8-sig")
-        return known and self.separator == own_separator(path) and self.decimal == "."
+        return known and self.separator == delimiter_of(path) and self.decimal == "."
 
     def __str__(self) -> str:
         names = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "blanks"}
@@ -101,11 +101,6 @@ def dialect_options(
     return DialectOptions(encoding, separator, decimal)
 
 
-def own_separator(path: str) -> str:
-    """Return a tab for .tsv and .tsv.gz, else a comma."""
-    return "\t" if ".tsv" in path.lower()[-7:] else ","
-
-
 def dialect_of(path: str, options: DialectOptions, shown: str | None = None) -> Dialect:
     """Detect the dialect of a CSV or TSV file from its first megabyte.
 
@@ -127,7 +122,7 @@ def dialect_of(path: str, options: DialectOptions, shown: str | None = None) -> 
     lines = text.splitlines(keepends=True)
     if len(first) >= _SAMPLE_BYTES and len(lines) > 1:
         lines = lines[:-1]
-    separator = options.separator or _separator_of(lines[:_SAMPLE_LINES], own_separator(path))
+    separator = options.separator or _separator_of(lines[:_SAMPLE_LINES], delimiter_of(path))
     decimal = options.decimal
     if decimal is None:
         decimal = "," if separator != "," and _has_commas(lines, separator) else "."
@@ -222,7 +217,7 @@ def write_plain(path: str, dialect: Dialect, copy: str) -> None:
         opener: Any = gzip.open if copy.lower().endswith(".gz") else open
         with _open(path, dialect) as file, opener(copy, "wt", encoding="utf-8", newline="") as out:
             rows = csv.reader(file, delimiter=dialect.separator)
-            writer = csv.writer(out, delimiter=own_separator(copy), lineterminator="\n")
+            writer = csv.writer(out, delimiter=delimiter_of(copy), lineterminator="\n")
             writer.writerow(next(rows, []))
             for row in rows:
                 writer.writerow(_with_points(row, chosen) if chosen else row)
@@ -241,6 +236,3 @@ def _with_points(row: list[str], chosen: Sequence[bool]) -> list[str]:
         text.replace(".", "").replace(",", ".") if place < len(chosen) and chosen[place] else text
         for place, text in enumerate(row)
     ]
-
-
-__all__ = ["Dialect", "DialectOptions", "dialect_of", "dialect_options", "write_plain"]

@@ -188,6 +188,3 @@ def writable(path: str, suffix: str = ".csv") -> Iterator[str]:
 def announce(text: object, output: str) -> None:
     """Print a message, to standard error if standard output is for a table."""
     (remark if output == STANDARD else say)(text)
-
-
-__all__ = ["STANDARD", "add_input_options", "announce", "readable", "writable"]

@@ -25,7 +25,12 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.usage import UsageError
 from hedgerow.data.reading.columns import LARGEST_EXACT
+from hedgerow.data.reading.csv_rows import csv_batches, header
+from hedgerow.data.reading.encodings import check_encoding
+from hedgerow.data.reading.files import check_names, has_pyarrow, reading
+from hedgerow.data.reading.texts import parse_texts
 from hedgerow.errors import DataError, StorageError, did_you_mean
+from hedgerow.io.streaming import BATCH_ROWS
 
 CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 ARROW_SUFFIXES = (".parquet", ".pq", ".feather", ".arrow")
@@ -115,21 +120,13 @@ def _reader(path: str, text: Collection[str]) -> Callable[[str], dict[str, AnyAr
 
         return read_arrow
     if name.endswith(CSV_SUFFIXES):
-        if _has_pyarrow():
+        if has_pyarrow():
             from hedgerow.cli.arrow_files import read_csv_with_arrow
 
             return partial(read_csv_with_arrow, text=text)
-        from hedgerow.cli.csv_files import read_csv
-
         return partial(read_csv, text=text)
     known = ", ".join((*CSV_SUFFIXES, *ARROW_SUFFIXES))
     raise UsageError(f"{path}: unknown file type; known suffixes: {known}")
-
-
-def _has_pyarrow() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("pyarrow") is not None
 
 
 def check_output(path: str) -> None:
@@ -170,3 +167,33 @@ def infer_integers(values: AnyArray, missing: AnyArray | None = None) -> AnyArra
     if len(values) and max(abs(int(values.min())), abs(int(values.max()))) > LARGEST_EXACT:
         return values
     return values.astype(np.float64)
+
+
+def read_csv(path: str, text: Collection[str] = ()) -> dict[str, AnyArray]:
+    """Read a CSV or TSV file, gzipped or not, with column names in the first line.
+
+    ``text`` holds the columns whose values stay text.  Used if pyarrow is not installed;
+    :mod:`hedgerow.cli.arrow_files` reads the same files into the same columns, several times
+    faster.
+    """
+    with reading(path):
+        check_encoding(path)
+        names = header(path)
+        check_names(path, names)
+        parts: dict[str, list[AnyArray]] = {name: [] for name in names}
+        for batch in csv_batches(path, BATCH_ROWS):
+            for name, part in batch.items():
+                parts[name].append(part)
+    columns = {name: np.concatenate(part) if part else np.empty(0) for name, part in parts.items()}
+    return {
+        name: column if name in text or not len(column) else infer_numbers(column)
+        for name, column in columns.items()
+    }
+
+
+def infer_numbers(texts: AnyArray) -> AnyArray:
+    """Convert texts to numbers, dates or text."""
+    parsed = parse_texts(texts)
+    if parsed.values.dtype == np.int64:
+        return infer_integers(parsed.values, parsed.missing)
+    return texts if parsed.sort == "text" else np.asarray(parsed.numbers("float"))

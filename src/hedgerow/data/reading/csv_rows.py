@@ -15,16 +15,11 @@ from typing import Any, TextIO
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.data.sources.text_files import MISSING_TEXT
+from hedgerow.data.sources.text_files import MISSING_TEXT, delimiter_of
 from hedgerow.errors import DataError
 
 _ROWS_AT_ONCE = 8192
 _MISSING = frozenset(MISSING_TEXT)
-
-
-def delimiter_of(path: str) -> str:
-    """Return a tab for .tsv and .tsv.gz, else a comma."""
-    return "\t" if ".tsv" in path.lower()[-7:] else ","
 
 
 def open_text(path: str) -> TextIO:

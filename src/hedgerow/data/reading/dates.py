@@ -65,6 +65,3 @@ def _minutes(zone: str) -> int:
 def is_zoned(text: str) -> bool:
     """Whether a text is a time with a zone."""
     return _ZONED.fullmatch(text) is not None
-
-
-__all__ = ["PLAIN", "ZONED", "is_zoned", "microseconds"]

@@ -117,6 +117,3 @@ class ColumnsOf(Mapping[str, AnyArray]):
 
     def __len__(self) -> int:
         return self._table.n_features
-
-
-__all__ = ["ColumnsOf", "column_of", "read_again"]

@@ -188,6 +188,3 @@ def _kind_of(dtype: Any) -> np.dtype[Any] | str | None:
         texts = texts or dtype.categories.inferred_type == "string"
         return _TEXT if texts else None
     return None
-
-
-__all__ = ["MOST_ROWS", "labels_of", "read_short"]

@@ -31,7 +31,7 @@ from hedgerow.data.sources.opening import (
     open_function,
     set_text_types,
 )
-from hedgerow.data.sources.survey import Found, Survey, merge_surveys
+from hedgerow.data.sources.survey import Found, Survey
 from hedgerow.data.sources.text_files import TextTypes
 
 __all__ = [
@@ -47,7 +47,6 @@ __all__ = [
     "TextTypes",
     "find_text_types",
     "keep_as_text",
-    "merge_surveys",
     "open_files",
     "open_function",
     "set_text_types",

@@ -439,11 +439,3 @@ def stack_one(parts: Sequence[AnyArray], kind: Any) -> AnyArray:
     if len({part.dtype for part in parts}) == 1:
         return np.concatenate(parts)
     return np.concatenate([stack([part], [kind])[:, 0] for part in parts])
-
-
-def merge_surveys(surveys: Sequence[Survey]) -> Survey:
-    """Merge the surveys of all processes, in the order of their rows."""
-    first, *others = surveys
-    for other in others:
-        first.merge(other)
-    return first

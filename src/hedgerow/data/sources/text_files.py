@@ -222,6 +222,33 @@ def _next(reader: Any) -> Any:
         return None
 
 
+def delimiter_of(path: str) -> str:
+    """Return a tab for .tsv and .tsv.gz, else a comma."""
+    return "\t" if ".tsv" in path.lower()[-7:] else ","
+
+
+def csv_options(
+    path: str, types: Mapping[str, Any], columns: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Return how pyarrow parses and converts a text file; columns not in ``types`` are inferred."""
+    import pyarrow.csv as arrow_csv
+
+    return {
+        "parse_options": arrow_csv.ParseOptions(
+            delimiter=delimiter_of(path), newlines_in_values=True
+        ),
+        "convert_options": arrow_csv.ConvertOptions(
+            null_values=list(MISSING_TEXT),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
+            true_values=list(_TRUE),
+            false_values=list(_FALSE),
+            column_types=dict(types),
+            include_columns=None if columns is None else list(columns),
+        ),
+    }
+
+
 def open_text(path: str) -> Any:
     """Open a CSV file for pyarrow, which reads it decompressed."""
     import pyarrow as pa
@@ -246,18 +273,7 @@ def _reader(
             return arrow_csv.open_csv(
                 open_text(path),
                 read_options=arrow_csv.ReadOptions(block_size=block_size, use_threads=False),
-                parse_options=arrow_csv.ParseOptions(
-                    delimiter="\t" if ".tsv" in path.lower()[-7:] else ",", newlines_in_values=True
-                ),
-                convert_options=arrow_csv.ConvertOptions(
-                    null_values=list(MISSING_TEXT),
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=True,
-                    true_values=list(_TRUE),
-                    false_values=list(_FALSE),
-                    column_types=dict(types),
-                    include_columns=None if columns is None else list(columns),
-                ),
+                **csv_options(path, types, columns),
             )
         except pa.ArrowInvalid:
             if not grows or block_size >= _LARGEST_BLOCK:
