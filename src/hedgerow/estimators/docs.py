@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 _Class = TypeVar("_Class", bound=type)
@@ -384,8 +385,10 @@ InterruptedFitWarning
     If an interrupt (Ctrl-C) ended the fit.
 """
 
-_OF_CLASSES = {"<trees>": TREES, "<training>": TRAINING, "<attributes>": ATTRIBUTES}
-_OF_FITS = {
+_TEXTS = {
+    "<trees>": TREES,
+    "<training>": TRAINING,
+    "<attributes>": ATTRIBUTES,
     "<table>": FIT_TABLE,
     "<weights>": FIT_WEIGHTS,
     "<offset>": FIT_OFFSET,
@@ -393,12 +396,23 @@ _OF_FITS = {
 }
 
 
-def shared_texts(cls: _Class) -> _Class:
-    """Fill in the shared parts, in angle brackets, of the docstrings of a class and its ``fit``."""
-    for documented, texts in ((cls, _OF_CLASSES), (vars(cls)["fit"], _OF_FITS)):
-        if documented.__doc__ is not None:  # None under python -OO
-            text = inspect.cleandoc(documented.__doc__)
-            for mark, shared in texts.items():
-                text = text.replace(mark, shared.strip("\n"))
-            documented.__doc__ = text
-    return cls
+def with_texts(texts: Mapping[str, str]) -> Callable[[_Class], _Class]:
+    """Return a decorator that fills in shared parts, by their marks in angle brackets.
+
+    It fills in the docstrings of a class and of its method ``fit``.
+    """
+
+    def fill(cls: _Class) -> _Class:
+        for documented in (cls, vars(cls)["fit"]):
+            if documented.__doc__ is not None:  # None under python -OO
+                text = inspect.cleandoc(documented.__doc__)
+                for mark, shared in texts.items():
+                    text = text.replace(mark, shared.strip("\n"))
+                documented.__doc__ = text
+        return cls
+
+    return fill
+
+
+shared_texts = with_texts(_TEXTS)
+"""Decorator of the boosted estimators."""

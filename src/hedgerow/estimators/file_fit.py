@@ -249,6 +249,3 @@ def _check_classes(estimator: HedgerowClassifier, facts: TargetFacts) -> AnyArra
             "classes."
         )
     return classes
-
-
-__all__ = ["TargetFacts", "fit_files", "loss_spec_of", "summarize_targets"]

@@ -215,6 +215,3 @@ def with_hooks(
                 estimator.__dict__["_skl_callbacks"] = before
 
     return cast(Callable[Concatenate[_Estimator, Any, Any, _P], _T], fit_with_hooks)
-
-
-__all__ = ["FitHooks", "has_hooks", "plain_callbacks", "with_hooks"]

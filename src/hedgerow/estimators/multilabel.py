@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import AnyArray
 from hedgerow.boosting.loop.sample import Sample, check_weight
 from hedgerow.boosting.row_data.targets import Targets, read_targets, same_targets
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked
@@ -74,11 +74,6 @@ def label_classes(objective: Objective) -> AnyArray | None:
     if objective.named:
         return np.array(objective.names, dtype=object)
     return np.arange(objective.n_outputs)
-
-
-def indicators_of(raw: FloatArray) -> AnyArray:
-    """Return 1 for each label with a positive raw score, shape (n_rows, n_labels)."""
-    return np.ascontiguousarray((raw > 0.0).T).astype(np.int64)
 
 
 class LabelFits(HedgerowEstimator):

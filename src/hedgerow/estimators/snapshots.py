@@ -49,6 +49,3 @@ def in_one_assignment(
         return estimator
 
     return cast(Callable[Concatenate[_Estimator, _P], _T], fit_copy)
-
-
-__all__ = ["in_one_assignment", "of_one_fit", "snapshot"]

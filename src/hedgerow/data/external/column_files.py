@@ -49,7 +49,6 @@ PIECE = 1 << 18
 """Entries of a piece: 1 MB unencoded."""
 
 _RUN_PART = 1 << 14
-_BYTES_PER_KEY = 12  # bytes per entry of a run: a key and a row
 _SORTING = 56  # bytes per row for sorting a column
 _RAW, _PACKED, _LZ4 = 0, 1, 2
 _WORTH = 0.9

@@ -343,6 +343,3 @@ def common_weight(weight: FloatArray | None) -> float:
 def own(estimator: Any) -> Any:
     """Return an unfitted copy of an estimator."""
     return clone(estimator)
-
-
-__all__ = ["ConformalEstimator", "LabelledRows", "Request", "Rows", "own"]

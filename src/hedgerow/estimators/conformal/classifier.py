@@ -255,6 +255,3 @@ def row_shares(p: FloatArray, seed: int) -> FloatArray:
             found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             found ^= found >> np.uint64(31)
     return (found >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
-__all__ = ["ClassMethod", "ConformalClassifier"]

@@ -405,6 +405,3 @@ def _quantile_name(estimator: Any) -> str:
         "predict them with its current parameters: use HedgerowRegressor, or set its loss to "
         "'quantile' (its parameter 'quantile' or 'alpha' is then set automatically)."
     )
-
-
-__all__ = ["ConformalRegressor", "RegressionMethod"]

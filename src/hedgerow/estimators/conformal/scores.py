@@ -287,16 +287,3 @@ def _column(X: Any, name: Any) -> Any:
     except Exception as fault:  # frame libraries raise different errors
         raise DataError(f"group={name!r}: no such column of X ({fault}).") from fault
     raise DataError(f"group={name!r}: X has no such column.")
-
-
-__all__ = [
-    "Calibration",
-    "check_enough",
-    "check_known",
-    "read_groups",
-    "rows_by_group",
-    "rows_needed",
-    "threshold_of",
-    "thresholds_by_column",
-    "thresholds_of",
-]
