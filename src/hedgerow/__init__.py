@@ -7,9 +7,10 @@ scikit-learn.
 
 from __future__ import annotations
 
-from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hedgerow.once import imported_once
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster, load
@@ -110,15 +111,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "hedgerow.booster": ("Booster", "load"),
-    "hedgerow.boosting.row_data.dataset": ("Dataset",),
-    "hedgerow.boosting.inspect.memory_estimate": ("estimate_memory",),
-    "hedgerow.distributed": (
+    "booster": ("Booster", "load"),
+    "boosting.row_data.dataset": ("Dataset",),
+    "boosting.inspect.memory_estimate": ("estimate_memory",),
+    "distributed": (
         "DaskHedgerowClassifier",
         "DaskHedgerowRanker",
         "DaskHedgerowRegressor",
     ),
-    "hedgerow.errors": (
+    "errors": (
         "CommunicationError",
         "DataError",
         "DataTypeError",
@@ -131,39 +132,29 @@ _HOMES = {
         "ParameterError",
         "UnknownNameError",
     ),
-    "hedgerow.explain": ("Explanation",),
-    "hedgerow.convert.exporting": ("ExportError",),
-    "hedgerow.convert.writers.report": ("ExportReport",),
-    "hedgerow.convert.settings.catboost": ("from_catboost_params",),
-    "hedgerow.convert.settings.lightgbm": ("from_lightgbm_params",),
-    "hedgerow.convert.settings.xgboost": ("from_xgboost_params",),
-    "hedgerow.foreign": ("from_catboost", "from_lightgbm", "from_sklearn", "from_xgboost"),
-    "hedgerow.cross_validation": ("CrossValidation", "cv"),
-    "hedgerow.stepwise": ("Training",),
-    "hedgerow.training": ("train",),
-    "hedgerow.versions": ("show_versions",),
-    "hedgerow.estimators.cross": ("CrossFit", "cross_fit"),
-    "hedgerow.estimators": (
+    "explain": ("Explanation",),
+    "convert.exporting": ("ExportError",),
+    "convert.writers.report": ("ExportReport",),
+    "convert.settings.catboost": ("from_catboost_params",),
+    "convert.settings.lightgbm": ("from_lightgbm_params",),
+    "convert.settings.xgboost": ("from_xgboost_params",),
+    "foreign": ("from_catboost", "from_lightgbm", "from_sklearn", "from_xgboost"),
+    "cross_validation": ("CrossValidation", "cv"),
+    "stepwise": ("Training",),
+    "training": ("train",),
+    "versions": ("show_versions",),
+    "estimators.cross": ("CrossFit", "cross_fit"),
+    "estimators": (
         "CARTClassifier",
         "CARTRegressor",
         "HedgerowClassifier",
         "HedgerowRanker",
         "HedgerowRegressor",
     ),
-    "hedgerow.estimators.conformal.classifier": ("ConformalClassifier",),
-    "hedgerow.estimators.conformal.regressor": ("ConformalRegressor",),
+    "estimators.conformal.classifier": ("ConformalClassifier",),
+    "estimators.conformal.regressor": ("ConformalRegressor",),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name on first use, and keep it."""
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+__getattr__ = imported_once(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -1,8 +1,10 @@
-"""Attributes that are computed on first use, without a lock."""
+"""Attributes of objects and of packages that are computed on first use, without a lock."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
@@ -35,3 +37,25 @@ class once(Generic[T]):
             return self
         found: T = instance.__dict__.setdefault(self._name, self._function(instance))
         return found
+
+
+def imported_once(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package, which imports a name on first use and keeps it.
+
+    Parameters
+    ----------
+    package : str
+        Full name of the package.
+    homes : mapping from module to names
+        Modules by their names in the package.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names}
+
+    def find(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found = getattr(import_module(f"{package}.{home_of[name]}"), name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    return find

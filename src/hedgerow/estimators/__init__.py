@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hedgerow.once import imported_once
 
 if TYPE_CHECKING:
     from hedgerow.estimators.cart.trees import CARTClassifier, CARTRegressor
@@ -19,17 +20,12 @@ __all__ = [
     "HedgerowRegressor",
 ]
 
-_HOME_OF = {
-    "CARTClassifier": "cart.trees",
-    "CARTRegressor": "cart.trees",
-    "HedgerowClassifier": "classifier",
-    "HedgerowRanker": "ranker",
-    "HedgerowRegressor": "regressor",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Load the module of an estimator on first use."""
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+__getattr__ = imported_once(
+    __name__,
+    {
+        "cart.trees": ("CARTClassifier", "CARTRegressor"),
+        "classifier": ("HedgerowClassifier",),
+        "ranker": ("HedgerowRanker",),
+        "regressor": ("HedgerowRegressor",),
+    },
+)

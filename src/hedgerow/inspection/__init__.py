@@ -13,8 +13,9 @@
 ================  =================================================================
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hedgerow.once import imported_once
 
 if TYPE_CHECKING:
     from hedgerow.inspection.curves import (
@@ -49,25 +50,18 @@ __all__ = [
     "permutation_importance",
 ]
 
-_HOME_OF = {
-    "Effect": "effects",
-    "Importances": "importance",
-    "IndividualCurves": "curves",
-    "JointEffect": "effects",
-    "PartialDependence": "effects",
-    "Interactions": "friedman",
-    "accumulated_effects": "curves",
-    "explained_importance": "importance",
-    "individual_curves": "curves",
-    "interactions": "friedman",
-    "joint_dependence": "partial",
-    "model_importance": "importance",
-    "partial_dependence": "partial",
-    "permutation_importance": "importance",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"hedgerow.inspection.{_HOME_OF[name]}"), name)
+__getattr__ = imported_once(
+    __name__,
+    {
+        "curves": ("IndividualCurves", "accumulated_effects", "individual_curves"),
+        "effects": ("Effect", "JointEffect", "PartialDependence"),
+        "friedman": ("Interactions", "interactions"),
+        "importance": (
+            "Importances",
+            "explained_importance",
+            "model_importance",
+            "permutation_importance",
+        ),
+        "partial": ("joint_dependence", "partial_dependence"),
+    },
+)

@@ -19,8 +19,9 @@ targets.  A custom function gets all targets at once, as arrays of shape
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hedgerow.once import imported_once
 
 if TYPE_CHECKING:
     from hedgerow.metrics.base import Metric, MetricFunction, Task
@@ -31,36 +32,6 @@ if TYPE_CHECKING:
     from hedgerow.metrics.making import make_metrics, metrics_of_queries
     from hedgerow.metrics.tasks import scored_as, task_of
 
-_HOMES = {
-    "base": (
-        "Metric",
-        "MetricFunction",
-        "Task",
-    ),
-    "catalogue": (
-        "ALIASES",
-        "METRICS",
-    ),
-    "choice": (
-        "GroupedMetric",
-        "MetricChoice",
-    ),
-    "evaluating": (
-        "evaluate",
-        "evaluate_rounds",
-        "not_nan",
-    ),
-    "groups": ("by_group",),
-    "making": (
-        "make_metrics",
-        "metrics_of_queries",
-    ),
-    "tasks": (
-        "scored_as",
-        "task_of",
-    ),
-}
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "ALIASES",
@@ -80,11 +51,15 @@ __all__ = [
     "task_of",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Import a name on first use, because a model that predicts needs few metrics."""
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    globals()[name] = found
-    return found
+__getattr__ = imported_once(
+    __name__,
+    {
+        "base": ("Metric", "MetricFunction", "Task"),
+        "catalogue": ("ALIASES", "METRICS"),
+        "choice": ("GroupedMetric", "MetricChoice"),
+        "evaluating": ("evaluate", "not_nan"),
+        "groups": ("by_group",),
+        "making": ("make_metrics", "metrics_of_queries"),
+        "tasks": ("scored_as", "task_of"),
+    },
+)

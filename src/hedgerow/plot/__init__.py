@@ -4,8 +4,9 @@ A booster imports its views (:mod:`hedgerow.plot.views`) but seldom draws, so dr
 imported on first use.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hedgerow.once import imported_once
 
 if TYPE_CHECKING:
     from hedgerow.plot.classifier import plot_calibration, plot_confusion
@@ -45,29 +46,20 @@ __all__ = [
     "tree_text",
 ]
 
-_HOME_OF = {
-    "Division": "divisions",
-    "Labelled": "labels",
-    "forest_frame": "text",
-    "plot_history": "curves",
-    "plot_importance": "importance",
-    "plot_waterfall": "explained",
-    "plot_interactions": "pairs",
-    "plot_dependence": "dependence",
-    "plot_beeswarm": "explained",
-    "plot_partial_dependence": "effects",
-    "plot_joint_dependence": "effects",
-    "plot_curves": "effects",
-    "plot_confusion": "classifier",
-    "plot_calibration": "classifier",
-    "plot_tree": "picture",
-    "tree_dot": "dot",
-    "tree_rules": "text",
-    "tree_text": "text",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"hedgerow.plot.{_HOME_OF[name]}"), name)
+__getattr__ = imported_once(
+    __name__,
+    {
+        "classifier": ("plot_calibration", "plot_confusion"),
+        "curves": ("plot_history",),
+        "dependence": ("plot_dependence",),
+        "divisions": ("Division",),
+        "dot": ("tree_dot",),
+        "effects": ("plot_curves", "plot_joint_dependence", "plot_partial_dependence"),
+        "explained": ("plot_beeswarm", "plot_waterfall"),
+        "importance": ("plot_importance",),
+        "labels": ("Labelled",),
+        "pairs": ("plot_interactions",),
+        "picture": ("plot_tree",),
+        "text": ("forest_frame", "tree_rules", "tree_text"),
+    },
+)
