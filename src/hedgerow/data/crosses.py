@@ -113,6 +113,3 @@ def _number(value: Any) -> float:
     if type(value) is str or (type(value) is int and value == MISSING_KEY):
         return math.nan
     return float(value)
-
-
-__all__ = ["OPERATIONS", "Cross", "Operation", "brief_value"]

@@ -198,6 +198,3 @@ def _check_categories(tree: CartTree, inner: npt.NDArray[np.bool_]) -> None:
 def _require(holds: Any, rule: str) -> None:
     if not np.all(holds):
         raise ModelFormatError(f"{rule}.")
-
-
-__all__ = ["check_tree", "load_tree", "save_tree", "tree_from_bytes", "tree_to_bytes"]

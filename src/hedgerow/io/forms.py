@@ -160,6 +160,3 @@ class ModelForms(ABC):
         kept = {name: text for name, text in sorted(known.items()) if text is not None}
         training = {name: item for name, item in self.model.training.items() if name != ATTRIBUTES}
         self.model = replace(self.model, training=training | ({ATTRIBUTES: kept} if kept else {}))
-
-
-__all__ = ["ATTRIBUTES", "ModelForms"]

@@ -191,6 +191,3 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     item = value.item() if hasattr(value, "item") else value
     return _number(item) if isinstance(item, float) else item
-
-
-__all__ = ["FORMAT", "VERSION", "document_text", "model_document"]

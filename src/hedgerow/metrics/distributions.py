@@ -141,6 +141,3 @@ def _mean(values: FloatArray, weight: Any) -> float:
         )
     counts = mass != 0.0
     return weighted_mean(values[counts], mass[counts])
-
-
-__all__ = ["coverage", "crps", "distribution_metric", "nll", "winkler"]

@@ -427,6 +427,3 @@ def _first_violation(
         pair_scores = predictor.raw_scores(pair)[output]
         return cells.rows_of(pair), (float(pair_scores[0]), float(pair_scores[1])), output
     return None
-
-
-__all__ = ["MonotoneChecks", "MonotoneFinding", "MonotoneReport", "Verdict", "verify_monotone"]

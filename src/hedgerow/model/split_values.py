@@ -106,6 +106,3 @@ def _position_of(column: str | int, model: Model) -> int:
         f"the model has no column {column!r}; its columns are {', '.join(names[:20])}."
         f"{did_you_mean(str(column), names)}"
     )
-
-
-__all__ = ["SplitValues"]

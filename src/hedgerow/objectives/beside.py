@@ -251,6 +251,3 @@ def by_shares(
         if np.abs(steps).max() <= _CLOSE:
             break
     return np.asarray(base - base.mean())
-
-
-__all__ = ["OffsetRows", "by_ratio", "by_shares", "start_beside", "start_of"]

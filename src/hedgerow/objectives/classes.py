@@ -228,6 +228,3 @@ class OneVsAll(RowLoss):
 
 def _steps_to_margins(target: FloatArray, raw: FloatArray) -> FloatArray:
     return np.where(target > 0.0, 1.0, -1.0) - raw
-
-
-__all__ = ["CrossEntropy", "Focal", "Hinge", "OneVsAll"]

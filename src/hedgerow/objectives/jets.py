@@ -341,6 +341,3 @@ def _sign(x: Any) -> Any:
     if not isinstance(x, JetType):
         return None
     return lambda x: jet(np.sign(x.value), 0.0, 0.0)
-
-
-__all__ = ["JET", "jet", "lift", "value_of"]

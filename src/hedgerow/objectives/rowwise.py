@@ -183,15 +183,3 @@ def check_number(value: Any, name: str, allowed: Interval) -> None:
     """Raise ``ParameterError`` unless ``value`` is an allowed number."""
     if value not in allowed:
         raise ParameterError(f"{name} must be {allowed}; got {value!r}.")
-
-
-__all__ = [
-    "RowLoss",
-    "Slopes",
-    "bracket_of",
-    "check_number",
-    "extent_of",
-    "largest_of_ranks",
-    "root_of",
-    "root_of_mean",
-]

@@ -318,6 +318,3 @@ class CurveViews:
     ) -> Axes:
         """Draw the learning curves of one metric; see :func:`hedgerow.plot.plot_history`."""
         return plot_history(self.model, metric, ax, path=path)
-
-
-__all__ = ["CurveViews", "history_columns", "plot_history", "score_at"]

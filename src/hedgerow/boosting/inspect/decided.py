@@ -137,6 +137,3 @@ def _margins(raw: FloatArray) -> FloatArray:
 
 class PredictionForms(SurvivalPredictions, DistributionPredictions, DecidedPredictions):
     """All predictions of a booster that only some models support."""
-
-
-__all__ = ["DecidedPredictions", "PredictionForms"]

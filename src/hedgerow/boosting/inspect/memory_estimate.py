@@ -400,6 +400,3 @@ def _read_params(
         single = objective
         objective = several_targets(lambda _: single, np.zeros((1, n_outputs)))
     return resolve_strategy(trees, objective), stopping, objective, given.get("n_jobs")
-
-
-__all__ = ["MemoryEstimate", "estimate_memory"]

@@ -269,6 +269,3 @@ def _searched(
         value[node] += share * value[a] + (1.0 - share) * value[b]
         cover[node] += total
     return value, cover > 0.0
-
-
-__all__ = ["refit"]

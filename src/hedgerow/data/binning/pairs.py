@@ -89,6 +89,3 @@ def left_bytes(
         run = np.uint64(0xFFFF) << np.uint64(PAIR_STRIDE * (b % 4))
         first[:, b // 4] |= ((bins[:, 0] >> np.uint64(b)) & np.uint64(1)) * run
     return np.where((column % 2 == 0)[:, None], first, second)
-
-
-__all__ = ["can_pair", "left_bytes", "may_pay", "pair_columns"]

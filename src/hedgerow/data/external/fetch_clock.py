@@ -24,6 +24,3 @@ class FetchClock:
     def is_slow(self) -> bool:
         """Whether prefetching would have been worthwhile in the last pass."""
         return self._seconds > self._allowed
-
-
-__all__ = ["FetchClock"]

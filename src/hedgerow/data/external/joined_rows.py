@@ -67,6 +67,3 @@ class JoinedRows:
     def metadata(self) -> Metadata:
         """Target, weight, offset and numbers of all rows."""
         return Metadata(self._target, self._weight, self._offset, self._numbers)
-
-
-__all__ = ["JoinedRows"]

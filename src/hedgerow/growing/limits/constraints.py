@@ -408,6 +408,3 @@ def _cuts(cuts: Any, whole: bool, where: str) -> tuple[float, ...]:
             )
         read.append(value)
     return tuple(read)
-
-
-__all__ = ["NO_INTERACTIONS", "PAIRWISE", "resolve_constraints"]

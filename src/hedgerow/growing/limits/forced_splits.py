@@ -187,6 +187,3 @@ def _resolved(forced: Any, schema: Schema) -> Splits:
 def _is_number_of_split(value: Any, parent: int, n_splits: int) -> bool:
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     return whole and (value == -1 or parent < value < n_splits)
-
-
-__all__ = ["read_forced_splits", "splits_of_levels"]

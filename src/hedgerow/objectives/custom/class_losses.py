@@ -110,6 +110,3 @@ def make_own_classes(given: Any, target: FloatArray, n_classes: Any) -> Linked:
             f"that shape. {error}"
         ) from error.__cause__
     return loss
-
-
-__all__ = ["OwnClassGradient", "make_own_classes"]

@@ -364,13 +364,3 @@ def _bisected(rises: Callable[[float], float]) -> float:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if rises(middle) > 0.0 else (middle, high)
     return 0.5 * (low + high)
-
-
-__all__ = [
-    "DistributionLoss",
-    "GammaLoss",
-    "LogNormalLoss",
-    "NegativeBinomialLoss",
-    "NormalLoss",
-    "size_information",
-]

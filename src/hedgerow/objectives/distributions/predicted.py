@@ -333,14 +333,3 @@ def check_level(level: Any) -> None:
     """Raise ``ParameterError`` unless ``level`` is a number in (0, 1)."""
     if not isinstance(level, numbers.Real) or level not in _LEVEL:
         raise ParameterError(f"level must be {_LEVEL}; got {level!r}.")
-
-
-__all__ = [
-    "Distribution",
-    "Gamma",
-    "LogNormal",
-    "NegativeBinomial",
-    "Normal",
-    "Poisson",
-    "check_level",
-]

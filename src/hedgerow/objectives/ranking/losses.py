@@ -456,13 +456,3 @@ class RankCrossEntropy(RankingLoss):
             )
 
         return fill
-
-
-__all__ = [
-    "LambdaRank",
-    "PairMethod",
-    "RankCrossEntropy",
-    "RankMap",
-    "RankPairwise",
-    "RankingLoss",
-]
