@@ -434,14 +434,12 @@ def objective_of(model: Model) -> Objective:
     return objective_of_record(model.objective, model.forest.n_outputs, model.training)
 
 
-def initial_model(init_model: Any, name: str = "init_model") -> tuple[Model, Any]:
-    """Return the model that a parameter such as ``init_model`` refers to.
+def initial_model(init_model: Any) -> tuple[Model, Any]:
+    """Return the model that the parameter ``init_model`` refers to.
 
     Parameters
     ----------
     init_model : Booster, fitted estimator, or path of a model file
-    name : str
-        Name of the parameter, for error messages.
 
     Returns
     -------
@@ -459,7 +457,8 @@ def initial_model(init_model: Any, name: str = "init_model") -> tuple[Model, Any
     is_estimator = hasattr(init_model, "get_params")
     state = "an estimator of another library, or not fitted" if is_estimator else repr(init_model)
     raise ParameterError(
-        f"{name} must be a Booster, a fitted estimator or the path of a model file; got {state}."
+        "init_model must be a Booster, a fitted estimator or the path of a model file; "
+        f"got {state}."
     )
 
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from hedgerow.arrays import AnyArray
 from hedgerow.convert.writers.report import ExportFormat, ExportReport
-from hedgerow.model.model import Model
+from hedgerow.model.booster_part import BoosterPart
 
 
-class Exports:
+class Exports(BoosterPart):
     """Mixin of :class:`hedgerow.Booster` for exports."""
-
-    model: Model
-    _classes: AnyArray | None
 
     def export(
         self,

@@ -21,7 +21,6 @@ def predict_lazily(
     X: Any,
     dtype: Any,
     columns: Sequence[Any] | None = None,
-    name: str | None = None,
     offset: Any = None,
 ) -> Any:
     """Return the results of ``method(partition)`` for all partitions as one collection.
@@ -35,8 +34,6 @@ def predict_lazily(
         Dtype of the result.
     columns : sequence, optional
         Columns of a result with two axes.
-    name : str, optional
-        Name of the resulting series for a data frame.
     offset : dask.dataframe.Series, DataFrame or dask.array.Array, optional
         Raw scores of the rows, in a collection of the same kind as X; they are passed as
         ``method(partition, offset=...)``.
@@ -49,11 +46,9 @@ def predict_lazily(
     check_offset_of(X, offset)
     if is_array(X):
         return _predict_array(method, X, dtype, columns, offset)
-    if columns is None:
-        meta: Any = _series(np.zeros(0, dtype=dtype), None, name)
-    else:
-        meta = _frame(np.zeros((0, len(columns)), dtype=dtype), None, columns)
-    return X.map_partitions(_predict_frame, offset, method, dtype, columns, name, meta=meta)
+    shape = 0 if columns is None else (0, len(columns))
+    meta = _as_frame(np.zeros(shape, dtype=dtype), None, columns)
+    return X.map_partitions(_predict_frame, offset, method, dtype, columns, meta=meta)
 
 
 def check_offset_of(X: Any, offset: Any) -> None:
@@ -89,28 +84,18 @@ def _predict_block(rows: Any, offset: Any, method: Any, dtype: Any, width: int |
 
 
 def _predict_frame(
-    rows: Any,
-    offset: Any,
-    method: Any,
-    dtype: Any,
-    columns: Sequence[Any] | None,
-    name: str | None,
+    rows: Any, offset: Any, method: Any, dtype: Any, columns: Sequence[Any] | None
 ) -> Any:
     found = _predict_block(rows, offset, method, dtype, None if columns is None else len(columns))
+    return _as_frame(found, rows.index, columns)
+
+
+def _as_frame(values: AnyArray, index: Any, columns: Sequence[Any] | None) -> Any:
+    """Return a series, or a data frame if the values have columns."""
+    import pandas as pd
+
     if columns is None:
-        return _series(found, rows.index, name)
-    return _frame(found, rows.index, columns)
-
-
-def _series(values: AnyArray, index: Any, name: str | None) -> Any:
-    import pandas as pd
-
-    return pd.Series(values, index=index, name=name)
-
-
-def _frame(values: AnyArray, index: Any, columns: Sequence[Any]) -> Any:
-    import pandas as pd
-
+        return pd.Series(values, index=index)
     return pd.DataFrame(values, index=index, columns=list(columns))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -141,27 +142,36 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
     def _from_record(cls, model: Model, record: Mapping[str, Any] | None) -> Self:
         if record is None or "class" not in record:
             raise ModelFormatError("this is a plain model: read it with hedgerow.load.")
-        params = record.get("params")
-        if record.get("class") != cls.__name__ or not isinstance(params, dict):
-            raise ModelFormatError(
-                f"this is a model of {str(record.get('class'))[:60]}, not of {cls.__name__}."
-            )
+        estimator = cls(**params_of_record(cls, record, "model"))
         if model.objective not in (*cls._objectives, CUSTOM):
             raise ModelFormatError(f"objective {model.objective!r} is not for {cls.__name__}.")
-        known = cls._get_param_names()
-        for name in params:
-            if name not in known:
-                raise ModelFormatError(f"{cls.__name__} has no parameter {name[:60]!r}.")
-        estimator = cls(**{name: from_json(value) for name, value in params.items()})
-        try:
-            resolve_threads(estimator.n_jobs)  # the only parameter that predictions use
-        except ParameterError as error:
-            raise ModelFormatError(str(error)) from None
         return estimator._adopt(model, **cls._more_from_record(model, record))
 
     @classmethod
     def _more_from_record(cls, model: Model, record: Mapping[str, Any]) -> dict[str, Any]:
         return {}
+
+
+def params_of_record(cls: type[Any], record: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return the parameters of an estimator from a record, which is not trusted.
+
+    ``kind`` is what the file holds, for error messages.
+    """
+    params = record.get("params")
+    if record.get("class") != cls.__name__ or not isinstance(params, dict):
+        raise ModelFormatError(
+            f"this is a {kind} of {str(record.get('class'))[:60]}, not of {cls.__name__}."
+        )
+    known = signature(cls).parameters
+    for name in params:
+        if name not in known:
+            raise ModelFormatError(f"{cls.__name__} has no parameter {name[:60]!r}.")
+    found = {name: from_json(value) for name, value in params.items()}
+    try:
+        resolve_threads(found.get("n_jobs"))  # the only parameter that predictions use
+    except ParameterError as error:
+        raise ModelFormatError(str(error)) from None
+    return found
 
 
 def to_json(name: str, value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,8 +18,7 @@ from hedgerow.errors import DataError, DataTypeError
 from hedgerow.explain.explanation import Explanation
 from hedgerow.explain.outputs import Outputs, forest_of_outputs, names_of_outputs, read_outputs
 from hedgerow.io.streaming import BATCH_ROWS, as_batches, check_batch_rows
-from hedgerow.model.model import Model
-from hedgerow.objectives import Objective
+from hedgerow.model.booster_part import BoosterPart
 from hedgerow.once import once
 
 if TYPE_CHECKING:
@@ -121,18 +119,8 @@ def explain_rows(
     )
 
 
-class ExplainedPredictions(ABC):
+class ExplainedPredictions(BoosterPart):
     """Explanations of a :class:`hedgerow.Booster`."""
-
-    model: Model
-    _objective: Objective
-    _classes: AnyArray | None
-
-    @abstractmethod
-    def _inputs(
-        self, X: Any, n_jobs: int | None, reader: str
-    ) -> tuple[AnyArray | SparseTable, int]:
-        """Return the inputs of the trees for each row, and a number of threads."""
 
     @once
     def _explainers(self) -> dict[tuple[int, ...] | None, Explainer]:

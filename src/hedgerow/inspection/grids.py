@@ -37,7 +37,7 @@ class Grid:
     is_exact: bool
 
 
-def grid_of(background: Background, column: int, n_points: int, *, inside: bool = False) -> Grid:
+def grid_of(background: Background, column: int, n_points: int) -> Grid:
     """Return the values at which a column is evaluated.
 
     Parameters
@@ -47,8 +47,6 @@ def grid_of(background: Background, column: int, n_points: int, *, inside: bool 
         Position in the user's table.
     n_points : int
         Maximum number of numbers or categories; categories with the most rows are kept.
-    inside : bool, default=False
-        Whether numbers are quantiles of the background even if there are few cells.
     """
     cells = user_cells(background, column)
     if cells.is_category:
@@ -60,11 +58,11 @@ def grid_of(background: Background, column: int, n_points: int, *, inside: bool 
         exact = len(places) == cells.n_present
         return Grid(cells, places, _encoded(background, cells, places), exact)
     steps = background.model.forest.slopes is None and _splits_alone(background, column)
-    if steps and not inside and cells.n_present <= n_points:
+    if steps and cells.n_present <= n_points:
         cuts = cells.positions
         return Grid(cells, cuts, _encoded(background, cells, cuts), True)
     quantiles = quantiles_of(background.values[:, column], cells.column)
-    numbers = quantiles if inside else np.concatenate((quantiles, _some_cuts(cells, quantiles)))
+    numbers = np.concatenate((quantiles, _some_cuts(cells, quantiles)))
     if len(numbers) == 0:
         numbers = np.zeros(1)
     positions: AnyArray = _thinned(np.unique(numbers), quantiles, n_points)

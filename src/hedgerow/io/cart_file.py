@@ -123,15 +123,7 @@ def _check_header(header: container.Header) -> None:
         raise ModelFormatError(f"this is not the file of a single tree, but {what}.")
     if header.metadata.get("schema_version") != VERSION:
         raise ModelFormatError("the file was written by a newer Hedgerow: upgrade it.")
-    missing = {"schema", "estimator"} - header.metadata.keys()
-    if missing:
-        raise ModelFormatError(f"the metadata lack {', '.join(sorted(missing))}.")
-    if header.entries.keys() != _DTYPES.keys():
-        odd = ", ".join(sorted(header.entries.keys() ^ _DTYPES.keys()))
-        raise ModelFormatError(f"arrays are missing or unknown: {odd[:200]}.")
-    for name, entry in header.entries.items():
-        if entry.dtype != _DTYPES[name].newbyteorder("<"):
-            raise ModelFormatError(f"array {name!r} must have dtype {_DTYPES[name]}.")
+    container.check_header(header, _DTYPES, {"schema", "estimator"})
 
 
 def _tree_of(arrays: dict[str, AnyArray], metadata: Mapping[str, str]) -> CartTree:

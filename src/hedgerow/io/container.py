@@ -144,6 +144,21 @@ def parse_header(text: bytes) -> Header:
     return Header(metadata, entries, LENGTH_BYTES + len(text))
 
 
+def check_header(
+    header: Header, dtypes: Mapping[str, np.dtype[np.generic]], needed: set[str]
+) -> None:
+    """Check that the header has exactly these arrays, and all metadata that are needed."""
+    missing = needed - header.metadata.keys()
+    if missing:
+        raise ModelFormatError(f"the metadata lack {', '.join(sorted(missing))}.")
+    if header.entries.keys() != dtypes.keys():
+        different = ", ".join(sorted(header.entries.keys() ^ dtypes.keys()))
+        raise ModelFormatError(f"arrays are missing or unknown: {different[:200]}.")
+    for name, entry in header.entries.items():
+        if entry.dtype != dtypes[name].newbyteorder("<"):
+            raise ModelFormatError(f"array {name!r} must have dtype {dtypes[name]}.")
+
+
 def check_tiling(header: Header, file_size: int) -> None:
     """Check that the arrays tile the remainder of the file without gaps or overlaps."""
     position = 0

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Self
 
-from hedgerow.arrays import AnyArray
 from hedgerow.boosting.row_data.classes import classes_of_record, labels_to_record
 from hedgerow.errors import DataTypeError
 from hedgerow.io.json_form import document_text, model_document
 from hedgerow.io.model_file import model_from_bytes, model_to_bytes, save_model
-from hedgerow.model.model import Model
+from hedgerow.model.booster_part import BoosterPart
 from hedgerow.objectives import objective_of_record
 
 ATTRIBUTES = "attributes"
 """Key of the user's attributes in the training record."""
 
 
-class ModelForms(ABC):
+class ModelForms(BoosterPart):
     """Mixin of the booster for files, bytes and JSON."""
-
-    model: Model
-    _classes: AnyArray | None
-
-    @abstractmethod
-    def __init__(self, model: Model, classes: AnyArray | None = None) -> None:
-        """Build a booster from a model."""
 
     def _record(self) -> dict[str, Any] | None:
         """Return the record to save with the model: class labels, if they are known."""

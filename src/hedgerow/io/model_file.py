@@ -68,6 +68,7 @@ Source: TypeAlias = Callable[[int, int], memoryview]
 _WIDEST_FIRST = sorted(FOREST_DTYPES, key=lambda name: -FOREST_DTYPES[name].itemsize)
 _KINDS_OF_VERSION: dict[int, tuple[str, ...]] = {1: ("float", "int"), 2: get_args(ColumnKind)}
 _NATURAL = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
+_NEEDED = {"n_features", "objective", "schema", "training"}
 _PARALLEL = "num_parallel_tree"
 _CROSSES = "crosses"
 
@@ -240,7 +241,7 @@ def _reader(header: Header) -> Callable[[Header, memoryview], tuple[Model, Recor
 
 
 def _read_v1(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
-    _check_header(header, FOREST_DTYPES)
+    container.check_header(header, FOREST_DTYPES, _NEEDED)
     return _read_model(header, payload, schema_of_text(header.metadata["schema"], 1))
 
 
@@ -248,7 +249,7 @@ def _read_v2(header: Header, payload: memoryview) -> tuple[Model, Record | None]
     more, text = LEVEL_DTYPES | SET_DTYPES, header.metadata.get("inputs")
     if text is not None:
         more |= STATISTIC_DTYPES
-    _check_header(header, FOREST_DTYPES | more)
+    container.check_header(header, FOREST_DTYPES | more, _NEEDED)
     arrays = {name: container.array_at(header, name, payload) for name in more}
     schema = schema_of_text(header.metadata["schema"], 2, arrays)
     if text is None:
@@ -274,19 +275,6 @@ def _read_v3(header: Header, payload: memoryview) -> tuple[Model, Record | None]
         raise ModelFormatError("vector must hold a number for each node and output.")
     vectors = flat.reshape(len(forest.feature), forest.n_outputs)
     return replace(model, forest=replace(forest, vectors=vectors)), estimator
-
-
-def _check_header(header: Header, dtypes: Mapping[str, np.dtype[np.generic]]) -> None:
-    """Check that the header has exactly these arrays, and all metadata."""
-    if header.entries.keys() != dtypes.keys():
-        different = ", ".join(sorted(header.entries.keys() ^ dtypes.keys()))
-        raise ModelFormatError(f"arrays are missing or unknown: {different[:200]}.")
-    for name, entry in header.entries.items():
-        if entry.dtype != dtypes[name].newbyteorder("<"):
-            raise ModelFormatError(f"array {name!r} must have dtype {dtypes[name]}.")
-    missing = {"n_features", "objective", "schema", "training"} - header.metadata.keys()
-    if missing:
-        raise ModelFormatError(f"the metadata lack {', '.join(sorted(missing))}.")
 
 
 def _read_model(

@@ -8,16 +8,15 @@ therefore does not depend on the batch size, which bounds the memory.  The code 
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import AnyArray
 from hedgerow.errors import DataError, DataTypeError, ParameterError
-from hedgerow.model.model import Model
+from hedgerow.model.booster_part import BoosterPart
 from hedgerow.params import PredictionKind
 
 if TYPE_CHECKING:
@@ -74,28 +73,8 @@ def _stream(source: Any, batch_rows: int) -> Iterator[Any]:
                 yield pa.Table.from_batches([batch.slice(start, batch_rows)])
 
 
-class StreamedPredictions(ABC):
+class StreamedPredictions(BoosterPart):
     """Mixin of the booster for predictions in bounded memory."""
-
-    model: Model
-
-    @abstractmethod
-    def predict(
-        self, X: Any, kind: PredictionKind = "value", *, n_rounds: int | None, n_jobs: int | None
-    ) -> npt.NDArray[Any]:
-        """Predict one table."""
-
-    @abstractmethod
-    def _prediction(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
-        """Convert raw scores to the result of :meth:`predict`."""
-
-    @abstractmethod
-    def _check_kind(self, kind: str) -> None:
-        """Raise for a kind that is unknown, or that this model does not support."""
-
-    @abstractmethod
-    def _trees_of(self, first_round: int, n_rounds: int | None) -> tuple[int, int]:
-        """Return the range of the trees of some rounds; by default all."""
 
     def predict_batches(
         self,

@@ -30,6 +30,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.prediction.slopes import Slopes
+from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.cells import BoolArray, Boxes, Cells
 from hedgerow.model.forest import Forest, without_vectors
 from hedgerow.model.model import Model
@@ -164,10 +165,8 @@ def verify_monotone(
     return MonotoneReport(findings)
 
 
-class MonotoneChecks:
+class MonotoneChecks(BoosterPart):
     """Mixin of the booster for monotone columns."""
-
-    model: Model
 
     def verify_monotone(
         self, feature: Feature = None, direction: Direction = None, *, n_points: int = 100_000

@@ -9,13 +9,12 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.kernels.tables.keys import floats_of_keys
+from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.model import Model
 
 
-class SplitValues:
+class SplitValues(BoosterPart):
     """Mixin of the booster for the thresholds of its splits."""
-
-    model: Model
 
     def split_values(self, column: str | int) -> FloatArray:
         """Return the threshold of each split of a column, in the order of the trees.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.model import Model
 
 if TYPE_CHECKING:
@@ -234,10 +235,8 @@ def score_at(
     return known if place == -1 else None
 
 
-class CurveViews:
+class CurveViews(BoosterPart):
     """Mixin of the booster for its training record: end of the training, learning curves."""
-
-    model: Model
 
     @property
     def best_iteration(self) -> int | None:

@@ -6,22 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
-from hedgerow.data.schema import Schema
+from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.importance import feature_importance
-from hedgerow.model.model import Model
 from hedgerow.notebook import html_table, most_used
-from hedgerow.objectives import Objective
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class TreeViews:
+class TreeViews(BoosterPart):
     """Mixin of the booster that shows trees as tables, text and pictures."""
-
-    model: Model
-    _schema: Schema
-    _objective: Objective
 
     def _repr_html_(self) -> str:
         # Notebooks show this text instead of the repr.

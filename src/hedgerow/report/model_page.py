@@ -282,7 +282,7 @@ def _caption(effect: Effect, found: Findings, outputs: Sequence[int]) -> str:
 def _surprises(found: Findings) -> list[str]:
     if not found.surprises:
         return [_NO_SURPRISES] if found.task in _SHOWN_RAW else []
-    names = _strongest_names(found, 5)
+    names = _strongest_names(found)
     head = ("row", "true", "predicted", "loss", *short_names(names, 24))
     rows = [_surprise_row(found, surprise, names) for surprise in found.surprises]
     parts = [
@@ -314,8 +314,8 @@ def _output_of(found: Findings, surprise: Surprise) -> int | None:
     return found.classes.tolist().index(surprise.predicted)
 
 
-def _strongest_names(found: Findings, most: int) -> list[str]:
-    names = [found.permutation.names[k] for k in found.permutation.order[:most]]
+def _strongest_names(found: Findings) -> list[str]:
+    names = [found.permutation.names[k] for k in found.permutation.order[:5]]
     return [name for name in names if name in found.X]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -16,31 +15,16 @@ from hedgerow.boosting.row_data.survival import SurvivalPredictions
 from hedgerow.data import SparseTable
 from hedgerow.errors import ParameterError
 from hedgerow.metrics import task_of
-from hedgerow.model.model import Model
-from hedgerow.model.predict import Predictor
-from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.model.booster_part import BoosterPart
+from hedgerow.objectives import SeveralTargets
 from hedgerow.params import Interval
 
 _MARGIN = Interval(0.0, np.inf, low_open=True)
 _EVERY = Interval(1, 2**31 - 1, integer=True)
 
 
-class DecidedPredictions(ABC):
+class DecidedPredictions(BoosterPart):
     """Predictions that use only the trees needed to decide the class."""
-
-    model: Model
-    _predictor: Predictor
-    _objective: Objective
-
-    @abstractmethod
-    def _inputs(
-        self, X: Any, n_jobs: int | None, reader: str
-    ) -> tuple[AnyArray | SparseTable, int]:
-        """Return the inputs of the trees for each row, and the number of threads."""
-
-    @abstractmethod
-    def _prediction(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
-        """Convert raw scores to predictions."""
 
     def predict_decided(
         self,

@@ -6,21 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from hedgerow.arrays import FloatArray
 from hedgerow.cuda.arrays import gpu_array
-from hedgerow.data.reading.unseen import UnseenCounts
-from hedgerow.model.model import Model
-from hedgerow.model.predict import Predictor
+from hedgerow.model.booster_part import BoosterPart
 from hedgerow.once import once
 
 if TYPE_CHECKING:
     from hedgerow.model.gpu_scores import GpuScorer
 
 
-class GpuPredictions:
+class GpuPredictions(BoosterPart):
     """Mixin of boosters for tables on a GPU."""
-
-    model: Model
-    _predictor: Predictor
-    _unseen: UnseenCounts
 
     @once
     def _gpu_scorer(self) -> GpuScorer:

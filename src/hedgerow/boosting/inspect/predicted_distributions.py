@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
-from hedgerow.objectives import Objective
+from hedgerow.model.booster_part import BoosterPart
 from hedgerow.objectives.catalogue import DISTRIBUTIONAL
 
 if TYPE_CHECKING:
     from hedgerow.objectives.distributions.predicted import Distribution
 
 
-class DistributionPredictions(ABC):
+class DistributionPredictions(BoosterPart):
     """Predictions of a :class:`hedgerow.Booster` with a distributional objective."""
-
-    _objective: Objective
-
-    @abstractmethod
-    def raw_scores(
-        self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
-    ) -> FloatArray:
-        """Return raw scores of shape (n_outputs, n_rows)."""
 
     def predict_distribution(self, X: Any, *, n_jobs: int | None = None) -> Distribution:
         """Return the predicted distribution of the target of each row.

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import struct
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.row_data.offsets import offset_columns
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.reading.one_row import RowReader
-from hedgerow.data.reading.unseen import UnseenCounts
 from hedgerow.errors import DataError, DataTypeError
+from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.once import once
@@ -69,24 +67,8 @@ class SingleRows:
         return None if raw is None else (raw, unseen)
 
 
-class SingleRowPredictions(ABC):
+class SingleRowPredictions(BoosterPart):
     """Base class of boosters that predict one row."""
-
-    model: Model
-    _predictor: Predictor
-    _unseen: UnseenCounts
-
-    @abstractmethod
-    def predict(self, X: Any, kind: PredictionKind = "value") -> npt.NDArray[Any]:
-        """Predict a table."""
-
-    @abstractmethod
-    def _check_kind(self, kind: str) -> None:
-        """Raise an error if a kind is unknown, or not possible."""
-
-    @abstractmethod
-    def _prediction(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
-        """Convert raw scores, shape (n_outputs, n_rows), to predictions."""
 
     @once
     def _single(self) -> SingleRows:

@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any, Self
 
-from hedgerow.arrays import AnyArray
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.known_targets import in_order
 from hedgerow.boosting.row_data.offsets import offset_of_rows
 from hedgerow.boosting.row_data.queries import queries_without_effect
-from hedgerow.data.schema import Schema
 from hedgerow.metrics import scored_as
-from hedgerow.model.model import Model
-from hedgerow.objectives import Objective
+from hedgerow.model.booster_part import BoosterPart
 
 
-class Refitting(ABC):
+class Refitting(BoosterPart):
     """Base class of boosters whose leaves may be refitted."""
-
-    model: Model
-    _schema: Schema
-    _objective: Objective
-    _classes: AnyArray | None
-
-    @abstractmethod
-    def __init__(self, model: Model, classes: AnyArray | None = None) -> None:
-        """Make a booster from a model."""
-
-    @property
-    @abstractmethod
-    def offset_columns(self) -> tuple[str, ...]:
-        """Columns of a table that are added to the raw scores and are not features."""
-
-    @abstractmethod
-    def _threads(self, n_rows: int, n_jobs: int | None) -> int:
-        """Return the number of threads for this many rows."""
 
     def refit(
         self,

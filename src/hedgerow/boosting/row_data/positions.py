@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hedgerow.objectives.ranking.positions import PositionBias
 
 
-def read_position(position: Any, n_rows: int, name: str = "position") -> Positions | None:
+def read_position(position: Any, n_rows: int) -> Positions | None:
     """Parse the position at which each row was shown.
 
     Parameters
@@ -33,8 +33,6 @@ def read_position(position: Any, n_rows: int, name: str = "position") -> Positio
     position : array-like of shape (n_rows,), or None
         Integers or text; each different value is one position.
     n_rows : int
-    name : str
-        Name of the argument in messages.
 
     Raises
     ------
@@ -53,19 +51,19 @@ def read_position(position: Any, n_rows: int, name: str = "position") -> Positio
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
-        raise DataError(f"{name} should be a 1d array, got an array of shape {values.shape}.")
-    check_length(len(values), n_rows, name)
-    refuse_missing(values, name)
+        raise DataError(f"position should be a 1d array, got an array of shape {values.shape}.")
+    check_length(len(values), n_rows, "position")
+    refuse_missing(values, "position")
     if values.dtype.kind == "O":
         texts = all(isinstance(value, str) for value in values.tolist())
         integers = all(isinstance(value, int | np.integer) for value in values.tolist())
         if not texts and not integers:
-            raise DataTypeError(f"{name} must hold whole numbers or text.")
+            raise DataTypeError("position must hold whole numbers or text.")
         values = values.astype(str if texts else np.int64)
     if values.dtype.kind == "f" and (values == np.floor(values)).all():
         values = values.astype(np.int64)
     if values.dtype.kind not in "iuUT":
-        raise DataTypeError(f"{name} must hold whole numbers or text, got {values.dtype}.")
+        raise DataTypeError(f"position must hold whole numbers or text, got {values.dtype}.")
     labels, codes = np.unique(values, return_inverse=True)
     return Positions(codes.reshape(-1).astype(np.int64), tuple(labels.tolist()))
 

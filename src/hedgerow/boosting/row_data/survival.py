@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, real_numbers
 from hedgerow.errors import ParameterError
+from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.model import Model
 from hedgerow.objectives import objective_of_record
 
 SURVIVAL = ("cox", "aft")
 
 
-class SurvivalPredictions(ABC):
+class SurvivalPredictions(BoosterPart):
     """Survival predictions of a :class:`hedgerow.Booster`."""
-
-    model: Model
-
-    @abstractmethod
-    def raw_scores(
-        self,
-        X: Any,
-        *,
-        n_jobs: int | None = None,
-        reader: str = "Booster",
-        offset: Any = None,
-    ) -> FloatArray:
-        """Return raw scores of shape (n_outputs, n_rows)."""
 
     @property
     def event_times(self) -> FloatArray:

@@ -24,9 +24,7 @@ from hedgerow.data.sparse import mark_zeros
 from hedgerow.kernels.tables.keys import floats_of_keys
 
 
-def read_again(
-    table: Table, schema: Schema, *, reader: str = "Booster", more_levels: bool = False
-) -> Table:
+def read_again(table: Table, schema: Schema, *, more_levels: bool = False) -> Table:
     """Convert a table as if :func:`hedgerow.data.read_any` had read it with ``schema``.
 
     Parameters
@@ -34,8 +32,6 @@ def read_again(
     table : Table
     schema : Schema
         Schema of the training table, or of a model.
-    reader : str
-        Name of the caller, for error messages.
     more_levels : bool, default=False
         Add new categories to the levels of the schema.
 
@@ -53,7 +49,7 @@ def read_again(
     [[3.0, 1.0], [4.0, nan]]
     """
     own = table.schema
-    check_n_features(table.n_features, schema, reader)
+    check_n_features(table.n_features, schema, "Booster")
     order = list(range(table.n_features))
     if schema.named and own.named:
         check_same_names(own.names, schema.names)

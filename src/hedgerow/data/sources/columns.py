@@ -163,7 +163,7 @@ def _of_series(series: Any, name: str) -> ReadColumn:
     values = read_series(series, name)
     type_name = str(dtype)
     if kind in ("Categorical", "Enum"):
-        return ReadColumn(values, _sort_of_values(values, None), _exact(values), True, type_name)
+        return ReadColumn(values, _sort_of_values(values), _exact(values), True, type_name)
     if kind == "Unknown":
         return ReadColumn(values, None, "any", False, type_name)
     sort: Sort = "text" if isinstance(values, Encoded) else _OF_DTYPE.get(kind, "numbers")
@@ -197,12 +197,12 @@ def _exact(values: PlainOrEncoded) -> Exact:
     return "wide" if numbers.dtype == np.int64 else "float"
 
 
-def _sort_of_values(values: PlainOrEncoded, default: Sort | None) -> Sort | None:
+def _sort_of_values(values: PlainOrEncoded) -> Sort | None:
     """Return the sort of a dictionary's values, which the column type does not tell."""
     if isinstance(values, Encoded):
         if not isinstance(values.values, np.ndarray):
-            return "text" if len(values.values) else default
-        return "numbers" if len(values.values) else default
+            return "text" if len(values.values) else None
+        return "numbers" if len(values.values) else None
     return "numbers"
 
 

@@ -11,12 +11,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.boosting.row_data.classes import labels_from_record, labels_to_record
-from hedgerow.errors import ModelFormatError, ParameterError
-from hedgerow.estimators.model_files import from_json, to_json
+from hedgerow.errors import ModelFormatError
+from hedgerow.estimators.model_files import params_of_record, to_json
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.io.training_record import is_count
 from hedgerow.model.cart_tree import CartTree
-from hedgerow.threads import resolve_threads
 
 
 class CartFiles(BaseEstimator):
@@ -96,26 +95,14 @@ class CartFiles(BaseEstimator):
 
     @classmethod
     def _from_record(cls, tree: CartTree, record: Mapping[str, Any]) -> Self:
-        params = record.get("params")
-        if record.get("class") != cls.__name__ or not isinstance(params, dict):
-            raise ModelFormatError(
-                f"this is a tree of {str(record.get('class'))[:60]}, not of {cls.__name__}."
-            )
-        known = cls._get_param_names()
-        for name in params:
-            if name not in known:
-                raise ModelFormatError(f"{cls.__name__} has no parameter {name[:60]!r}.")
+        params = params_of_record(cls, record, "tree")
         n_outputs, max_features = record.get("n_outputs"), record.get("max_features")
         if not (is_count(n_outputs) and is_count(max_features) and n_outputs and max_features):
             raise ModelFormatError(
                 "the record of the estimator lacks n_outputs or max_features, which must be "
                 "positive integers."
             )
-        found = cls(**{name: from_json(value) for name, value in params.items()})
-        try:
-            resolve_threads(found.n_jobs)  # the only parameter that predictions use
-        except ParameterError as error:
-            raise ModelFormatError(str(error)) from None
+        found = cls(**params)
         found.tree_, found.n_features_in_ = tree, tree.n_features
         found.n_outputs_, found.max_features_ = n_outputs, max_features
         if tree.schema.named:
