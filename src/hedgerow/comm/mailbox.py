@@ -22,15 +22,7 @@ import logging
 import threading
 import time
 
-from hedgerow.comm.messages import (
-    Header,
-    Kind,
-    Message,
-    Payload,
-    Stamp,
-    check_payload,
-    opened,
-)
+from hedgerow.comm.messages import Header, Kind, Message, Payload, Stamp, check_payload, opened
 from hedgerow.errors import CommunicationError
 
 logger = logging.getLogger("hedgerow")

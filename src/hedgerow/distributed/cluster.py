@@ -34,12 +34,7 @@ from typing import Any
 
 from hedgerow.comm.dask import join
 from hedgerow.distributed.checkpoints import collect, forget
-from hedgerow.distributed.ranks import (
-    Assignment,
-    RankResult,
-    Work,
-    rank_task,
-)
+from hedgerow.distributed.ranks import Assignment, RankResult, Work, rank_task
 from hedgerow.errors import CommunicationError, HedgerowError
 
 logger = logging.getLogger("hedgerow")

@@ -27,9 +27,7 @@ from hedgerow.estimators.hooks import with_hooks
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, Task, objective_for
-from hedgerow.params import (
-    CHECKPOINT_SECONDS,
-)
+from hedgerow.params import CHECKPOINT_SECONDS
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster

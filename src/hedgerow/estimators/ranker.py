@@ -25,9 +25,7 @@ from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import RankingMetric
 from hedgerow.objectives import RANKING, make_objective
 from hedgerow.objectives.ranking.losses import PairMethod
-from hedgerow.params import (
-    CHECKPOINT_SECONDS,
-)
+from hedgerow.params import CHECKPOINT_SECONDS
 
 RankingObjective: TypeAlias = (
     "Literal['auto', 'lambdarank', 'rank_map', 'rank_pairwise', 'rank_xendcg']"

@@ -32,9 +32,7 @@ from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.objectives import Objective, make_objective, objective_for
-from hedgerow.params import (
-    CHECKPOINT_SECONDS,
-)
+from hedgerow.params import CHECKPOINT_SECONDS
 
 if TYPE_CHECKING:
     from hedgerow.objectives.distributions.predicted import Distribution

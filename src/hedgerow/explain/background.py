@@ -27,12 +27,7 @@ from hedgerow.kernels.shapley.background_pairs import (
     count_patterns,
     fill_pair_tables,
 )
-from hedgerow.kernels.shapley.leaf_groups import (
-    GROUP_FIELDS,
-    Groups,
-    GroupSpace,
-    plan_groups,
-)
+from hedgerow.kernels.shapley.leaf_groups import GROUP_FIELDS, Groups, GroupSpace, plan_groups
 from hedgerow.kernels.shapley.leaf_players import (
     MOST_PLAYERS,
     MOST_TABLED,

@@ -33,13 +33,7 @@ from hedgerow.kernels.shapley.row_blocks import (
     spread_players,
 )
 from hedgerow.kernels.shapley.single_rows import FEW_ROWS
-from hedgerow.kernels.shapley.tree_walk import (
-    BLOCK,
-    FACTORS,
-    LEAF,
-    WORD,
-    fill_factors,
-)
+from hedgerow.kernels.shapley.tree_walk import BLOCK, FACTORS, LEAF, WORD, fill_factors
 from hedgerow.model.categories import CategoryReader
 from hedgerow.model.forest import Forest, renumbered, used_columns
 from hedgerow.model.predict import NO_CATEGORIES, codings_of, kernel_rows

@@ -18,11 +18,7 @@ from typing import TYPE_CHECKING
 from hedgerow.once import imported_once
 
 if TYPE_CHECKING:
-    from hedgerow.inspection.curves import (
-        IndividualCurves,
-        accumulated_effects,
-        individual_curves,
-    )
+    from hedgerow.inspection.curves import IndividualCurves, accumulated_effects, individual_curves
     from hedgerow.inspection.effects import Effect, JointEffect, PartialDependence
     from hedgerow.inspection.friedman import Interactions, interactions
     from hedgerow.inspection.importance import (

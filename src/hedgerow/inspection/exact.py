@@ -15,13 +15,7 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.inspection.background import Background
 from hedgerow.inspection.cells import ColumnCells, cells_of_column
 from hedgerow.inspection.effects import Effect
-from hedgerow.inspection.paths import (
-    Paths,
-    count_rows,
-    expected_rows,
-    find_paths,
-    first_sums,
-)
+from hedgerow.inspection.paths import Paths, count_rows, expected_rows, find_paths, first_sums
 from hedgerow.model.cells import Cells
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model

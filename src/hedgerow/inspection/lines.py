@@ -16,12 +16,7 @@ from hedgerow.inspection.background import Background
 from hedgerow.inspection.cells import cells_of_column
 from hedgerow.inspection.exact import outputs_of_ends, steps_of_entries
 from hedgerow.inspection.grids import Grid
-from hedgerow.inspection.paths import (
-    ROWS_AT_ONCE,
-    find_paths,
-    keys_of_rows,
-    questions_of_trees,
-)
+from hedgerow.inspection.paths import ROWS_AT_ONCE, find_paths, keys_of_rows, questions_of_trees
 from hedgerow.kernels.dependence.path_lines import LineEnds, LineRows, sum_lines
 from hedgerow.kernels.dependence.paths import WORDS, n_masks, state_words
 from hedgerow.kernels.prediction.slopes import Slopes, writable_slopes

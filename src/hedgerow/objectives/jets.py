@@ -24,13 +24,7 @@ from typing import Any
 import numpy as np
 from numba import types
 from numba.core import cgutils
-from numba.extending import (
-    intrinsic,
-    make_attribute_wrapper,
-    models,
-    overload,
-    register_model,
-)
+from numba.extending import intrinsic, make_attribute_wrapper, models, overload, register_model
 
 from hedgerow.compile.just_in_time import compile_inner
 

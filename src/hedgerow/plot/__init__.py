@@ -15,10 +15,7 @@ if TYPE_CHECKING:
     from hedgerow.plot.divisions import Division
     from hedgerow.plot.dot import tree_dot
     from hedgerow.plot.effects import plot_curves, plot_joint_dependence, plot_partial_dependence
-    from hedgerow.plot.explained import (
-        plot_beeswarm,
-        plot_waterfall,
-    )
+    from hedgerow.plot.explained import plot_beeswarm, plot_waterfall
     from hedgerow.plot.importance import plot_importance
     from hedgerow.plot.labels import Labelled
     from hedgerow.plot.pairs import plot_interactions

@@ -6,14 +6,7 @@ from typing import SupportsIndex
 
 from hedgerow.data.schema import Schema
 from hedgerow.plot.divisions import LETTERS_OF_TEXT
-from hedgerow.plot.labels import (
-    ModelLike,
-    Tree,
-    checked_depth,
-    condition,
-    pick_tree,
-    short_number,
-)
+from hedgerow.plot.labels import ModelLike, Tree, checked_depth, condition, pick_tree, short_number
 
 _HEAD = """digraph tree {
   graph [rankdir=LR, ordering=out, nodesep=0.1, ranksep=0.4, fontname="Helvetica"]

@@ -24,13 +24,7 @@ from hedgerow.errors import shown_name
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.forest import Forest
-from hedgerow.plot.divisions import (
-    LETTERS_OF_TEXT,
-    Division,
-    Mask,
-    divisions_of,
-    membership,
-)
+from hedgerow.plot.divisions import LETTERS_OF_TEXT, Division, Mask, divisions_of, membership
 from hedgerow.plot.labels import (
     Labelled,
     ModelLike,

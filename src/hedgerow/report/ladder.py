@@ -21,12 +21,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.estimators import (
-    CARTClassifier,
-    CARTRegressor,
-    HedgerowClassifier,
-    HedgerowRegressor,
-)
+from hedgerow.estimators import CARTClassifier, CARTRegressor, HedgerowClassifier, HedgerowRegressor
 
 _SPLIT_STREAM = 7
 _TREES = 100

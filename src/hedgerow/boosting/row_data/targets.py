@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.loop.sample import (
-    check_finite,
-    check_length,
-    check_vector,
-    values_of_rows,
-)
+from hedgerow.boosting.loop.sample import check_finite, check_length, check_vector, values_of_rows
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.sparse import is_sparse

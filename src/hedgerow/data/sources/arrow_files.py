@@ -15,13 +15,7 @@ import numpy as np
 
 from hedgerow.data.sources.base import Batch
 from hedgerow.data.sources.columns import ReadColumn, read_columns
-from hedgerow.data.sources.paths import (
-    DataFile,
-    Fingerprint,
-    changed,
-    check_unchanged,
-    fingerprint,
-)
+from hedgerow.data.sources.paths import DataFile, Fingerprint, changed, check_unchanged, fingerprint
 from hedgerow.errors import DataError, HedgerowError, ParameterError, StorageError
 
 _MOST_ROWS = 1 << 16

@@ -31,13 +31,7 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_vector
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.common import HostScores
-from hedgerow.estimators.conformal.base import (
-    ConformalEstimator,
-    LabelledRows,
-    Request,
-    Rows,
-    own,
-)
+from hedgerow.estimators.conformal.base import ConformalEstimator, LabelledRows, Request, Rows, own
 from hedgerow.estimators.conformal.scores import (
     check_enough,
     check_known,

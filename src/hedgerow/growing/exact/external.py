@@ -34,12 +34,7 @@ from hedgerow.data.external.block_files import BlockFile
 from hedgerow.data.external.column_files import ColumnFiles
 from hedgerow.data.external.scratch import explained
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.batch import (
-    JOB_LARGE,
-    JOB_SEARCH_LARGE,
-    JOB_SEARCH_SMALL,
-    JOB_SMALL,
-)
+from hedgerow.growing.core.batch import JOB_LARGE, JOB_SEARCH_LARGE, JOB_SEARCH_SMALL, JOB_SMALL
 from hedgerow.growing.core.setup import (
     features_of,
     finished_tree,

@@ -19,12 +19,7 @@ from hedgerow.data.external.column_files import ColumnFiles
 from hedgerow.growing.exact.sketches import ColumnCandidates, Sketch
 from hedgerow.kernels.presorted import exact_stream as stream
 from hedgerow.kernels.presorted.exact_stream import StreamRows
-from hedgerow.kernels.presorted.stream_cuts import (
-    CUT_FIELDS,
-    ConstrainedNodes,
-    Scan,
-    SearchedNodes,
-)
+from hedgerow.kernels.presorted.stream_cuts import CUT_FIELDS, ConstrainedNodes, Scan, SearchedNodes
 from hedgerow.threads import run_blocks, work_ahead
 
 _ROWS_PER_THREAD = 1 << 16

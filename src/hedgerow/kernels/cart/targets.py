@@ -12,15 +12,7 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.cart.impurity import ENTROPY, counts_score, shares_score
 from hedgerow.kernels.cart.limits import Limits, keeps_limits
-from hedgerow.kernels.cart.search import (
-    Column,
-    Least,
-    Rows,
-    Scratch,
-    rank_of,
-    row_of,
-    sum_shares,
-)
+from hedgerow.kernels.cart.search import Column, Least, Rows, Scratch, rank_of, row_of, sum_shares
 
 
 @kernel(inner=True)

@@ -49,12 +49,7 @@ from hedgerow.kernels.simd.lanes import (
     spread,
     to_float,
 )
-from hedgerow.kernels.splits.growth import (
-    NODE_FORCED,
-    NODE_KEY,
-    GrowthRules,
-    smoothed,
-)
+from hedgerow.kernels.splits.growth import NODE_FORCED, NODE_KEY, GrowthRules, smoothed
 from hedgerow.kernels.splits.split import (
     Cuts,
     Limits,
