@@ -12,8 +12,7 @@ import pytest
 
 from hedgerow import Dataset, load, train
 from hedgerow.cli.main import main
-from hedgerow.data.reading.dates import is_zoned, microseconds
-from hedgerow.data.reading.texts import parse_texts
+from hedgerow.data.reading.texts import is_zoned, microseconds, parse_texts
 from hedgerow.errors import DataTypeError, HedgerowError
 from hedgerow.io import model_to_bytes
 

@@ -13,7 +13,7 @@ the feature.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,46 +37,6 @@ _SHARE = 0.7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableOnOneWorker:
-    """All rows of a training, in the memory of one process."""
-
-    X: Any
-    y: Any
-    weight: Any = None
-    query: Any = None
-    offset: Any = None
-    groups: Any = None
-    position: Any = None
-
-    @staticmethod
-    def of(partitions: Sequence[Partition]) -> TableOnOneWorker:
-        """Concatenate partitions in their order."""
-        parts = Partition(*(list(column) for column in zip(*partitions, strict=True)))
-        return TableOnOneWorker(
-            _joined(parts.X),
-            _joined(parts.y) if column_count(parts.y[0]) > 1 else _column(parts.y, "y"),
-            _column(parts.weight, "sample_weight"),
-            _column(parts.query, "qid"),
-            None if parts.offset[0] is None else _joined([np.asarray(o) for o in parts.offset]),
-            _column(parts.groups, "groups"),
-            _column(parts.position, "position"),
-        )
-
-    def dataset(self, **reading: Any) -> Dataset:
-        """Return a Dataset for :func:`hedgerow.train`."""
-        return Dataset(
-            self.X,
-            self.y,
-            self.weight,
-            qid=self.query,
-            offset=self.offset,
-            groups=self.groups,
-            position=self.position,
-            **reading,
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class TrainAlone:
     """Call of :func:`hedgerow.train` on all rows, which returns a booster.
 
@@ -93,15 +53,13 @@ class TrainAlone:
     reading: dict[str, Any]
     init_model: bytes | None = None
 
-    def __call__(
-        self, rows: TableOnOneWorker, valid: TableOnOneWorker | None, n_threads: int
-    ) -> Booster:
+    def __call__(self, rows: Partition, valid: Partition | None, n_threads: int) -> Booster:
         """Train a booster on all rows."""
         start = None if self.init_model is None else Booster.from_bytes(self.init_model)
         return train(
             {**self.params, "n_jobs": self.params.get("n_jobs") or n_threads},
-            rows.dataset(**self.reading),
-            None if valid is None else valid.dataset(**self.reading),
+            _dataset(rows, self.reading),
+            None if valid is None else _dataset(valid, self.reading),
             init_model=start,
         )
 
@@ -112,9 +70,7 @@ class FitAlone:
 
     estimator: Any
 
-    def __call__(
-        self, rows: TableOnOneWorker, valid: TableOnOneWorker | None, n_threads: int
-    ) -> Any:
+    def __call__(self, rows: Partition, valid: Partition | None, n_threads: int) -> Any:
         """Fit the estimator to all rows."""
         requested = self.estimator.n_jobs
         self.estimator.n_jobs = requested or n_threads
@@ -184,9 +140,31 @@ def _run(work: TrainAlone | FitAlone, n_train: int, *partitions: Partition) -> A
     """Train on this worker."""
     from distributed import get_worker
 
-    rows = TableOnOneWorker.of(partitions[:n_train])
-    valid = TableOnOneWorker.of(partitions[n_train:]) if partitions[n_train:] else None
+    rows = _all_rows(partitions[:n_train])
+    valid = _all_rows(partitions[n_train:]) if partitions[n_train:] else None
     return work(rows, valid, get_worker().state.nthreads)
+
+
+def _all_rows(partitions: Sequence[Partition]) -> Partition:
+    """Concatenate partitions in their order."""
+    parts = Partition(*(list(column) for column in zip(*partitions, strict=True)))
+    return Partition(
+        _joined(parts.X),
+        _joined(parts.y) if column_count(parts.y[0]) > 1 else _column(parts.y, "y"),
+        _column(parts.weight, "sample_weight"),
+        _column(parts.query, "qid"),
+        None if parts.offset[0] is None else _joined([np.asarray(o) for o in parts.offset]),
+        _column(parts.groups, "groups"),
+        _column(parts.position, "position"),
+    )
+
+
+def _dataset(rows: Partition, reading: Mapping[str, Any]) -> Dataset:
+    """Return rows as a Dataset for :func:`hedgerow.train`."""
+    X, y, weight, query, offset, groups, position = rows
+    return Dataset(
+        X, y, weight, qid=query, offset=offset, groups=groups, position=position, **reading
+    )
 
 
 def _worker_with_most_memory(client: Any, tables: Tables, reason: AllRowsNeededError) -> str:

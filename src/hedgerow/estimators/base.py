@@ -29,7 +29,6 @@ from hedgerow.estimators.explaining import BoostedExplanations
 from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.estimators.reports import FittedReports
-from hedgerow.estimators.single_rows import SingleRowEstimator
 from hedgerow.estimators.snapshots import snapshot
 from hedgerow.inspection.views import Inspected
 from hedgerow.metrics import MetricChoice
@@ -50,6 +49,7 @@ from hedgerow.params import (
     LeafEstimation,
     MonotoneConstraints,
     MultiStrategy,
+    PredictionKind,
     Sampling,
     TargetStatistics,
     TreeMethod,
@@ -85,7 +85,6 @@ class HedgerowEstimator(
     FitHooks,
     ModelFiles,
     FittedReports,
-    SingleRowEstimator,
     BoostedExplanations,
     InspectionPictures,
 ):
@@ -366,6 +365,33 @@ class HedgerowEstimator(
         check_is_fitted(self)
         booster = self.booster_
         return Inspected(booster.model, booster.classes, booster.target_names)
+
+    def predict_one(self, row: Any, kind: PredictionKind = "value") -> Any:
+        """Predict one row without the overhead of a table.
+
+        See :meth:`hedgerow.Booster.predict_one`.
+
+        Parameters
+        ----------
+        row : dict, list, tuple or array of shape (n_features,)
+        kind : {"value", "raw", "probability", "leaf"}, default="value"
+
+        Returns
+        -------
+        float, int, label, or ndarray of one axis
+
+        Examples
+        --------
+        >>> from hedgerow import HedgerowRegressor
+        >>> model = HedgerowRegressor(n_estimators=20).fit([[k % 5] for k in range(50)], range(50))
+        >>> bool(model.predict_one([3.0]) == model.predict([[3.0]])[0])
+        True
+        """
+        booster: Booster | None = self.__dict__.get("booster_")
+        if booster is None:
+            check_is_fitted(self)  # raises
+            booster = self.booster_
+        return booster.predict_one(row, kind)
 
     def _fitted_booster(self, X: Any) -> Booster:
         """Return the booster, after those checks of scikit-learn that the booster lacks."""

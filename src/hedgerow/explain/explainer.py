@@ -18,9 +18,8 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.reading.numbers import floats_of
 from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sparse import SparseTable, rows_at_once
-from hedgerow.explain.game import make_game
+from hedgerow.explain.game import find_players, make_game
 from hedgerow.explain.plan import Batch, Plan, make_plan, scratch
-from hedgerow.explain.players import find_players
 from hedgerow.kernels.prediction.slopes import Slopes, no_slopes, writable_slopes
 from hedgerow.kernels.shapley.player_pairs import add_pairs
 from hedgerow.kernels.shapley.row_blocks import (

@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING
 from hedgerow.once import imported_once
 
 if TYPE_CHECKING:
-    from hedgerow.metrics.base import Metric, MetricFunction, Task
+    from hedgerow.metrics.base import Metric, MetricFunction, Task, scored_as, task_of
     from hedgerow.metrics.catalogue import ALIASES, METRICS
     from hedgerow.metrics.choice import GroupedMetric, MetricChoice
     from hedgerow.metrics.evaluating import evaluate, evaluate_rounds, not_nan
     from hedgerow.metrics.groups import by_group
     from hedgerow.metrics.making import make_metrics, metrics_of_queries
-    from hedgerow.metrics.tasks import scored_as, task_of
 
 
 __all__ = [
@@ -54,12 +53,11 @@ __all__ = [
 __getattr__ = imported_once(
     __name__,
     {
-        "base": ("Metric", "MetricFunction", "Task"),
+        "base": ("Metric", "MetricFunction", "Task", "scored_as", "task_of"),
         "catalogue": ("ALIASES", "METRICS"),
         "choice": ("GroupedMetric", "MetricChoice"),
         "evaluating": ("evaluate", "not_nan"),
         "groups": ("by_group",),
         "making": ("make_metrics", "metrics_of_queries"),
-        "tasks": ("scored_as", "task_of"),
     },
 )

@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.errors import DataError
 from hedgerow.metrics.scores import RowSums
+
+if TYPE_CHECKING:
+    from hedgerow.objectives.base import Objective
 
 MetricFunction: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray | None], float]
 """``function(y_true, prediction, weight) -> float``; class indices for classes."""
@@ -110,3 +113,21 @@ class Metric:
         """Return whether ``score`` is better than ``best`` by more than ``min_delta``."""
         gain = score - best if self.higher_is_better else best - score
         return gain > min_delta
+
+
+def task_of(objective: Objective) -> Task:
+    """Return the kind of target of an objective."""
+    known: Task | None = getattr(objective, "task", None)
+    if known is not None:
+        return known
+    if objective.name in ("logistic", "exponential"):
+        return "two classes"
+    if objective.name == "softmax" and objective.n_outputs == 2:
+        return "two classes"
+    return "classes" if objective.name == "softmax" else "regression"
+
+
+def scored_as(objective: Objective) -> Task:
+    """Return the kind of predictions for metrics; few metrics take several numbers per row."""
+    known: Task = getattr(objective, "scored_as", task_of(objective))
+    return known

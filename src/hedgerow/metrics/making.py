@@ -12,7 +12,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.primitives.exact_sum import ExactSum
-from hedgerow.metrics.base import Metric, MetricFunction, OfCountedRows, Task
+from hedgerow.metrics.base import Metric, MetricFunction, OfCountedRows, Task, scored_as
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
 from hedgerow.metrics.choice import GroupedMetric, MetricChoice
 from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, distribution_metric
@@ -21,7 +21,6 @@ from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
 from hedgerow.metrics.scorers import is_scorer, name_of, scorer_metric, scorer_names
 from hedgerow.metrics.scores import Center, Mean, RowSums
 from hedgerow.metrics.survival import Concordance
-from hedgerow.metrics.tasks import scored_as
 from hedgerow.objectives.targets import SeveralTargets, mean_of
 from hedgerow.peer_words import metric_hint
 

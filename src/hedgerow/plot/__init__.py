@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from hedgerow.plot.divisions import Division
     from hedgerow.plot.dot import tree_dot
     from hedgerow.plot.effects import plot_curves, plot_joint_dependence, plot_partial_dependence
-    from hedgerow.plot.explained import plot_beeswarm, plot_waterfall
+    from hedgerow.plot.explained import plot_beeswarm, plot_interactions, plot_waterfall
     from hedgerow.plot.importance import plot_importance
     from hedgerow.plot.labels import Labelled
-    from hedgerow.plot.pairs import plot_interactions
     from hedgerow.plot.picture import plot_tree
     from hedgerow.plot.text import forest_frame, tree_rules, tree_text
 
@@ -52,10 +51,9 @@ __getattr__ = imported_once(
         "divisions": ("Division",),
         "dot": ("tree_dot",),
         "effects": ("plot_curves", "plot_joint_dependence", "plot_partial_dependence"),
-        "explained": ("plot_beeswarm", "plot_waterfall"),
+        "explained": ("plot_beeswarm", "plot_interactions", "plot_waterfall"),
         "importance": ("plot_importance",),
         "labels": ("Labelled",),
-        "pairs": ("plot_interactions",),
         "picture": ("plot_tree",),
         "text": ("forest_frame", "tree_rules", "tree_text"),
     },

@@ -33,9 +33,8 @@ import numpy as np
 from hedgerow.convert.meaning import Imported, Meaning, column_names, finished, linked
 from hedgerow.convert.readers.lightgbm_categories import categories_of
 from hedgerow.convert.readers.lightgbm_nodes import Nodes
-from hedgerow.convert.readers.lightgbm_text import LightGBMText, parse
+from hedgerow.convert.readers.lightgbm_text import LightGBMText, parse, read_floats, read_int
 from hedgerow.convert.readers.lightgbm_trees import ZERO, table_of
-from hedgerow.convert.readers.tokens import read_floats, read_int
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
 

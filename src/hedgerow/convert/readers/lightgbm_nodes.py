@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.convert.readers.tokens import joined, read_floats, read_int, read_ints
+from hedgerow.convert.readers.lightgbm_text import joined, read_floats, read_int, read_ints
 from hedgerow.errors import ModelFormatError
 
 CATEGORICAL, DEFAULT_LEFT = 1, 2

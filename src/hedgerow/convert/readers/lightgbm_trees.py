@@ -11,7 +11,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.convert.readers.lightgbm_categories import Categories, category_sets
 from hedgerow.convert.readers.lightgbm_nodes import DEFAULT_LEFT, Nodes
-from hedgerow.convert.readers.tokens import joined, read_floats, read_ints
+from hedgerow.convert.readers.lightgbm_text import joined, read_floats, read_ints
 from hedgerow.convert.thresholds import keys_up_to
 from hedgerow.convert.trees import BoolArray, TreeTable
 from hedgerow.errors import ModelFormatError

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hedgerow.data.reading.dates import PLAIN, ZONED, microseconds
 from hedgerow.data.reading.encodings import check_encoding
+from hedgerow.data.reading.texts import PLAIN, ZONED, microseconds
 from hedgerow.data.sources.arrow_files import arrow, open_native, storage_errors
 from hedgerow.data.sources.base import Batch
 from hedgerow.data.sources.columns import read_columns
