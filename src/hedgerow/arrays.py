@@ -26,6 +26,7 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BinArray: TypeAlias = npt.NDArray[np.uint8]
 RowArray: TypeAlias = npt.NDArray[np.uint32]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 AnyArray: TypeAlias = npt.NDArray[Any]
 
 MISSING_KEY = np.iinfo(np.int64).min

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import IntArray
+from hedgerow.arrays import BoolArray, IntArray
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
 from hedgerow.model.forest import UNKNOWN_BIN, CategoryTables
@@ -38,9 +38,9 @@ class CategorySets:
         Whether values that are not a level go left.
     """
 
-    is_set: npt.NDArray[np.bool_]
+    is_set: BoolArray
     members: Sequence[IntArray]
-    unknown_left: npt.NDArray[np.bool_]
+    unknown_left: BoolArray
 
     @staticmethod
     def none(n_nodes: int = 1) -> CategorySets:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import BoolArray, FloatArray, IntArray
 from hedgerow.convert.sets import CategorySets, SetTables, set_tables_of
 from hedgerow.convert.thresholds import NO_KEY
 from hedgerow.data.schema import Schema
@@ -21,8 +20,6 @@ from hedgerow.errors import ModelFormatError
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.kernels.tables.keys import highest_key
 from hedgerow.model.forest import Forest
-
-BoolArray = npt.NDArray[np.bool_]
 
 MOST_NODES = 2**30
 """Limit on the nodes of a model."""

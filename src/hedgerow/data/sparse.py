@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import CategoricalFeatures, chosen_columns
 from hedgerow.data.reading.columns import as_floats, keys_by_kind, plain_numbers, with_missing
@@ -243,9 +243,9 @@ def mark_zeros(table: Table, zero_missing: bool) -> Table:
     return replace(table, values=with_missing(table.values, zero), schema=schema)
 
 
-def _is_zero(values: AnyArray, schema: Schema) -> npt.NDArray[np.bool_]:
+def _is_zero(values: AnyArray, schema: Schema) -> BoolArray:
     """Return the mask of the numbers that count as 0."""
-    zero: npt.NDArray[np.bool_] = values == 0
+    zero: BoolArray = values == 0
     if schema.zero_band > 0.0 and values.dtype.kind == "f":
         zero = np.abs(values) <= schema.zero_band
     return zero

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.sparse import SparseTable, rows_at_once
 from hedgerow.errors import ParameterError
 from hedgerow.explain.explainer import ROWS_PER_THREAD, Explainer, runs_of
@@ -383,7 +382,7 @@ def _with_terms(paths: Paths, plan: Plan, explainer: Explainer) -> Paths:
     )
 
 
-def make_groups(plan: Plan, paths: Paths, tabled: npt.NDArray[np.bool_]) -> Groups:
+def make_groups(plan: Plan, paths: Paths, tabled: BoolArray) -> Groups:
     """Return the groups of leaves that share a table."""
     walks = plan.walks
     n_leaves, n_trees, n_sums = len(tabled), len(plan.game.roots), walks.leaf.shape[1]

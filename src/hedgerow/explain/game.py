@@ -26,9 +26,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.shapley.walk_plans import GameNodes
 from hedgerow.model.forest import Forest
@@ -279,7 +278,7 @@ def _numbered(nodes: _Nodes, roots: IntArray, slots: IntArray, more: IntArray) -
     )
 
 
-def _spread(values: AnyArray, where: npt.NDArray[np.bool_], other: int = 0) -> IntArray:
+def _spread(values: AnyArray, where: BoolArray, other: int = 0) -> IntArray:
     """Return ``values`` at the positions ``where``, and ``other`` elsewhere."""
     result = np.full(len(where), other, dtype=np.int64)
     result[where] = values

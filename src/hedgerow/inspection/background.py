@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import check_offset, check_weight
@@ -176,6 +175,3 @@ def is_identity(background: Background) -> bool:
     except ValueError:  # the raw scores are invalid for the objective
         return False
     return np.array_equal(values if values.ndim == 1 else values.T, np.squeeze(probe))
-
-
-BoolArray: TypeAlias = npt.NDArray[np.bool_]

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.binning.bins import codes_of
 from hedgerow.data.reading.numbers import floats_of
 from hedgerow.data.schema import Column
-from hedgerow.inspection.background import BoolArray
 from hedgerow.inspection.paths import Paths
 from hedgerow.kernels.tables.keys import floats_of_keys, highest_key, keys_of_floats
 from hedgerow.model.cells import Cells

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.inspection.background import Background
 from hedgerow.kernels.prediction.slopes import joined_slopes, part_of_slopes
 from hedgerow.model.forest import Forest, node_arrays
@@ -24,7 +23,7 @@ def inputs_of_column(model: Model, column: int) -> IntArray:
     return np.array([k for k, made_of in enumerate(sources) if column in made_of], dtype=np.int64)
 
 
-def rounds_with(forest: Forest, columns: IntArray) -> npt.NDArray[np.bool_]:
+def rounds_with(forest: Forest, columns: IntArray) -> BoolArray:
     """Return for each round whether one of its trees uses one of the columns."""
     wanted = np.zeros(forest.n_features + 1, dtype=np.bool_)  # the last entry: leaves
     wanted[columns] = True
@@ -36,7 +35,7 @@ def rounds_with(forest: Forest, columns: IntArray) -> npt.NDArray[np.bool_]:
     return np.logical_or.reduceat(asks, first) if forest.n_rounds else np.zeros(0, dtype=np.bool_)
 
 
-def some_rounds(forest: Forest, chosen: npt.NDArray[np.bool_], base: FloatArray) -> Forest:
+def some_rounds(forest: Forest, chosen: BoolArray, base: FloatArray) -> Forest:
     """Return the forest of some of the rounds, with another base score."""
     trees = np.flatnonzero(np.repeat(chosen, forest.trees_per_round))
     sizes = np.diff(forest.tree_start)[trees]

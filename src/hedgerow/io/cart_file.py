@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray
+from hedgerow.arrays import AnyArray, BoolArray
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json
 from hedgerow.io.atomic import write_atomically
@@ -158,7 +157,7 @@ def check_tree(tree: CartTree) -> None:
     _check_categories(tree, inner)
 
 
-def _check_children(tree: CartTree, inner: npt.NDArray[np.bool_]) -> None:
+def _check_children(tree: CartTree, inner: BoolArray) -> None:
     nodes, n_nodes = np.arange(len(inner)), len(inner)
     for name in ("children_left", "children_right"):
         child = getattr(tree, name)
@@ -171,7 +170,7 @@ def _check_children(tree: CartTree, inner: npt.NDArray[np.bool_]) -> None:
     _require(parents[:1] == 0, "the root must have no parent")
 
 
-def _check_categories(tree: CartTree, inner: npt.NDArray[np.bool_]) -> None:
+def _check_categories(tree: CartTree, inner: BoolArray) -> None:
     start, n_seen = tree.category_start, len(tree.category)
     _require(len(start) == len(inner) + 1, "category_start must have one entry more than nodes")
     _require(len(tree.category_left) == n_seen, "each category must have a side")

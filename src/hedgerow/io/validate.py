@@ -15,9 +15,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray
 from hedgerow.boosting.row_data.class_weights import check_record
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.schema import Schema
@@ -123,7 +122,7 @@ def _check_vectors(forest: Forest) -> None:
     _require_all(forest.value == 0.0, "value", "0 where leaves hold vectors")
 
 
-def _require_all(holds: npt.NDArray[np.bool_], name: str, rule: str) -> None:
+def _require_all(holds: BoolArray, name: str, rule: str) -> None:
     """Raise an error with the first position where a rule does not hold."""
     if not holds.all():
         at = int(np.argmin(holds))

@@ -20,12 +20,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import BoolArray, FloatArray
 from hedgerow.errors import DataError
 
-Truth = npt.NDArray[np.bool_]
+Truth = BoolArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)

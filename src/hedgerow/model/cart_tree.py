@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.errors import DataTypeError
@@ -91,7 +91,7 @@ class CartTree:
         return len(self.levels()) - 1
 
     @property
-    def is_categorical(self) -> npt.NDArray[np.bool_]:
+    def is_categorical(self) -> BoolArray:
         """Whether each node splits by categories."""
         return np.diff(self.category_start) > 0
 
@@ -173,7 +173,7 @@ class CartTree:
         )
         return total / total.sum() if total.sum() > 0.0 else np.zeros(self.n_features)
 
-    def pruned(self, leaves: npt.NDArray[np.bool_]) -> CartTree:
+    def pruned(self, leaves: BoolArray) -> CartTree:
         """Turn the nodes of a mask into leaves, and renumber nodes in depth-first order."""
         order: list[int] = []
         todo = [0]

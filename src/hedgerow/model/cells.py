@@ -22,15 +22,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray
 from hedgerow.data.categories.levels import Level
 from hedgerow.data.schema import Schema
 from hedgerow.kernels.tables.keys import floats_of_keys, highest_key, keys_of_floats, lowest_key
 from hedgerow.model.forest import UNKNOWN_BIN, Forest
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 class Cells:

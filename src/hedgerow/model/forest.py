@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import BoolArray, FloatArray, IntArray
 from hedgerow.kernels.prediction.slopes import Slopes, part_of_slopes
 
 UNKNOWN_BIN = 254
@@ -126,7 +126,7 @@ class Forest:
     n_parallel: int = 1
 
     @property
-    def has_sets(self) -> npt.NDArray[np.bool_]:
+    def has_sets(self) -> BoolArray:
         """Mask of the nodes that split a category column."""
         if self.categories is None:
             return np.zeros(len(self.feature), dtype=np.bool_)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, MISSING_KEY_32, AnyArray, FloatArray, IntArray
+from hedgerow.arrays import MISSING_KEY, MISSING_KEY_32, AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.kernels.prediction.predict import EXITS, FUSED
 from hedgerow.kernels.prediction.table_keys import Ranks
 from hedgerow.kernels.tables.keys import float32_threshold_keys
@@ -280,7 +280,7 @@ def _holds_numbers(forest: Forest) -> bool:
     return forest.vectors is None and forest.slopes is None
 
 
-def _divide(forest: Forest, splits: Splits) -> tuple[npt.NDArray[np.bool_], IntArray]:
+def _divide(forest: Forest, splits: Splits) -> tuple[BoolArray, IntArray]:
     """Divide trees into parts; return the mask of their top nodes, and exits of each node.
 
     The division goes from the leaves up.  If a node would have more than 32 exits, its larger

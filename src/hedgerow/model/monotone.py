@@ -26,12 +26,12 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.model.booster_part import BoosterPart
-from hedgerow.model.cells import BoolArray, Boxes, Cells
+from hedgerow.model.cells import Boxes, Cells
 from hedgerow.model.forest import Forest, without_vectors
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor

@@ -22,13 +22,13 @@ from itertools import compress
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from hedgerow.arrays import BoolArray
 from hedgerow.data.schema import Schema
 from hedgerow.errors import DataError
 from hedgerow.model.forest import UNKNOWN_BIN, Forest
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
+Mask: TypeAlias = BoolArray
 Way: TypeAlias = Literal["left", "right", "missing", "stop"]
 """Way of values that are not a level: a side, the side of missing values, or a stop."""
 

@@ -22,9 +22,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray
 from hedgerow.boosting.loop.sample import check_length, check_vector, numbers_of_rows
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.reading.frames import as_frame
@@ -214,7 +213,7 @@ def _signed(event: _Column, time: _Column, n_rows: int, name: str) -> FloatArray
     return np.where(_happened(event, n_rows, name), duration, -duration)
 
 
-def _happened(event: _Column, n_rows: int, name: str) -> npt.NDArray[np.bool_]:
+def _happened(event: _Column, n_rows: int, name: str) -> BoolArray:
     """Return the event column as booleans."""
     label = f"{name} ({event.name or 'event'})"
     values = check_vector(event.values, n_rows, label)

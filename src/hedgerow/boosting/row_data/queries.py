@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import IntArray, real_numbers
+from hedgerow.arrays import BoolArray, IntArray, real_numbers
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.factorize import number_values
 from hedgerow.boosting.row_data.groups import check_groups, split_groups
@@ -224,7 +223,7 @@ def split_sample(
         if train.group is not None:
             return split_groups(train.group, train.target, fraction, stratify, seed)
         return split_rows(train.target, fraction, stratify, seed)
-    aside = cast("npt.NDArray[np.bool_]", queries_aside(train.query, stopping, seed, Alone()))
+    aside = cast("BoolArray", queries_aside(train.query, stopping, seed, Alone()))
     return np.flatnonzero(~aside), np.flatnonzero(aside)
 
 

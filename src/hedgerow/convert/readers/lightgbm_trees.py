@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import BoolArray, FloatArray, IntArray
 from hedgerow.convert.readers.lightgbm_categories import Categories, category_sets
 from hedgerow.convert.readers.lightgbm_nodes import DEFAULT_LEFT, Nodes
 from hedgerow.convert.readers.lightgbm_text import joined, read_floats, read_ints
 from hedgerow.convert.thresholds import keys_up_to
-from hedgerow.convert.trees import BoolArray, TreeTable
+from hedgerow.convert.trees import TreeTable
 from hedgerow.errors import ModelFormatError
 from hedgerow.kernels.prediction.slopes import Slopes
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import BoolArray, FloatArray, IntArray
 from hedgerow.convert.readers import records
 from hedgerow.convert.sets import CategorySets
 from hedgerow.convert.thresholds import keys_below_float32
@@ -45,7 +45,7 @@ class Tree:
     left: IntArray
     right: IntArray
     cut: npt.NDArray[np.float32]
-    missing_left: npt.NDArray[np.bool_]
+    missing_left: BoolArray
     value: FloatArray
     gain: FloatArray
     cover: FloatArray

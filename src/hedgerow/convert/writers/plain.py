@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.categories.statistics import Statistic
@@ -93,7 +92,7 @@ class PlainTree:
 
     column: IntArray
     threshold: FloatArray
-    missing_left: npt.NDArray[np.bool_]
+    missing_left: BoolArray
     left: IntArray
     right: IntArray
     value: FloatArray
@@ -109,7 +108,7 @@ class PlainTree:
         """Number of nodes."""
         return len(self.column)
 
-    def is_leaf(self) -> npt.NDArray[np.bool_]:
+    def is_leaf(self) -> BoolArray:
         """Whether each node is a leaf."""
         return self.column < 0
 

@@ -33,9 +33,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, FloatArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.binning.forced_bins import ForcedCuts, choose_between, keys_of_forced
 from hedgerow.data.binning.sparse_cuts import find_sparse_cuts, present
 from hedgerow.data.reading.table import Table
@@ -124,7 +123,7 @@ class BinSpec:
         return counts
 
     @property
-    def is_category(self) -> npt.NDArray[np.bool_]:
+    def is_category(self) -> BoolArray:
         """Mask of the category features."""
         return np.array([kind == "category" for kind in self.schema.kinds], dtype=np.bool_)
 

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, IntArray
+from hedgerow.arrays import AnyArray, BoolArray, IntArray
 from hedgerow.data.categories.levels import (
     MISSING_CODE,
     UNKNOWN_CODE,
@@ -71,7 +71,7 @@ class Encoded:
 PlainOrEncoded: TypeAlias = AnyArray | Encoded
 
 
-def encode_texts(items: Sequence[Any], missing: npt.NDArray[np.bool_] | None) -> Encoded:
+def encode_texts(items: Sequence[Any], missing: BoolArray | None) -> Encoded:
     """Encode Python texts; items in the mask ``missing`` may have any type."""
     code_of: dict[str, int] = {}
     find = code_of.setdefault
@@ -242,9 +242,7 @@ def check_unknown(unknown: object) -> UnknownCategory:
     )
 
 
-def chosen_columns(
-    categorical: CategoricalFeatures, names: Sequence[str]
-) -> npt.NDArray[np.bool_] | None:
+def chosen_columns(categorical: CategoricalFeatures, names: Sequence[str]) -> BoolArray | None:
     """Return the mask of the category columns; None for ``"auto"``.
 
     Raises

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray
 from hedgerow.once import once
 
 Level: TypeAlias = str | int | float
@@ -169,14 +169,14 @@ class LevelIndex:
         return np.where(missing, MISSING_CODE, np.where(known, codes, UNKNOWN_CODE))
 
 
-def is_missing(values: AnyArray) -> npt.NDArray[np.bool_]:
+def is_missing(values: AnyArray) -> BoolArray:
     """Return the mask of missing plain numbers (float32, float64 or int64)."""
-    missing: npt.NDArray[np.bool_]
+    missing: BoolArray
     missing = values == MISSING_KEY if values.dtype == np.int64 else np.isnan(values)
     return missing
 
 
-def _as_type_of(values: AnyArray, dtype: np.dtype[Any]) -> tuple[npt.NDArray[np.bool_], AnyArray]:
+def _as_type_of(values: AnyArray, dtype: np.dtype[Any]) -> tuple[BoolArray, AnyArray]:
     """Convert plain numbers to the type of the levels; return also where this is exact."""
     if dtype == np.int64:
         if values.dtype == np.int64:

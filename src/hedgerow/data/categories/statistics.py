@@ -21,9 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.binning.bins import codes_of
 from hedgerow.data.schema import Schema
 
@@ -69,7 +68,7 @@ class Statistic:
         for array in (self.keys, self.values, self.prior):
             array.flags.writeable = False
 
-    def with_classes(self, chosen: npt.NDArray[np.bool_]) -> Statistic:
+    def with_classes(self, chosen: BoolArray) -> Statistic:
         """Return the statistic of the classes in a mask."""
         kept = np.flatnonzero(chosen)
         return replace(

@@ -12,9 +12,8 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray
 from hedgerow.data.categories.columns import PlainOrEncoded, encode_texts
 from hedgerow.data.reading.columns import (
     LARGEST_EXACT,
@@ -74,11 +73,11 @@ def read_objects(column: AnyArray, name: str) -> PlainOrEncoded:
     return with_missing(plain_numbers(all_rows, [name])[:, 0], missing)
 
 
-def _present(items: Sequence[Any], missing: npt.NDArray[np.bool_]) -> list[Any]:
+def _present(items: Sequence[Any], missing: BoolArray) -> list[Any]:
     return [item for item, gone in zip(items, missing.tolist(), strict=True) if not gone]
 
 
-def _missing(items: Sequence[Any]) -> npt.NDArray[np.bool_] | None:
+def _missing(items: Sequence[Any]) -> BoolArray | None:
     """Return the mask of missing items; None if no item has a type that can be missing."""
     types = set(map(type, items))
     always = {kind for kind in types if kind.__name__ in _MISSING_TYPES}
@@ -115,7 +114,7 @@ def sort_of(kind: type) -> str | None:
     return None
 
 
-def _sort(items: Sequence[Any], missing: npt.NDArray[np.bool_] | None, name: str) -> str:
+def _sort(items: Sequence[Any], missing: BoolArray | None, name: str) -> str:
     """Return the common sort of all items that are not missing; raise if there is none."""
     present = items if missing is None else _present(items, missing)
     sorts = {kind: sort_of(kind) for kind in set(map(type, present))}

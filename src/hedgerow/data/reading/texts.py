@@ -35,7 +35,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray
 from hedgerow.data.schema import ColumnKind
 
 TextSort: TypeAlias = Literal["missing", "whole", "number", "truth", "date", "zoned", "text"]
@@ -63,7 +63,7 @@ class ParsedTexts:
 
     sort: TextSort
     values: AnyArray
-    missing: npt.NDArray[np.bool_]
+    missing: BoolArray
     exact: dict[int, int] = field(default_factory=dict)
 
     def numbers(self, kind: ColumnKind) -> AnyArray:
@@ -137,9 +137,7 @@ def _parse(texts: AnyArray) -> ParsedTexts:
     return ParsedTexts("text", texts, missing)
 
 
-def _parse_numbers(
-    texts: AnyArray, present: list[str], missing: npt.NDArray[np.bool_]
-) -> ParsedTexts | None:
+def _parse_numbers(texts: AnyArray, present: list[str], missing: BoolArray) -> ParsedTexts | None:
     whole = np.zeros(len(texts), dtype=np.int64)
     try:
         whole[~missing] = [int(text) for text in present]
@@ -153,7 +151,7 @@ def _parse_numbers(
     return ParsedTexts("number", floats, missing, _exact(floats, lambda row: texts[row]))
 
 
-def _spread(present: list[Any], missing: npt.NDArray[np.bool_]) -> AnyArray:
+def _spread(present: list[Any], missing: BoolArray) -> AnyArray:
     floats = np.full(len(missing), np.nan)
     floats[~missing] = present
     return floats
@@ -221,8 +219,8 @@ def _has_hexadecimals(array: Any) -> bool:
     return any(pc.any(pc.match_substring(array, letter)).as_py() for letter in "xX")
 
 
-def _all(matches: Any, missing: npt.NDArray[np.bool_]) -> bool:
-    found: npt.NDArray[np.bool_] = matches.fill_null(True).to_numpy(zero_copy_only=False)
+def _all(matches: Any, missing: BoolArray) -> bool:
+    found: BoolArray = matches.fill_null(True).to_numpy(zero_copy_only=False)
     return bool((found | missing).all())
 
 

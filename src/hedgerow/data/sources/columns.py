@@ -26,7 +26,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray
+from hedgerow.arrays import AnyArray, BoolArray
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, plain_of
 from hedgerow.data.categories.levels import is_missing
@@ -75,11 +75,11 @@ class ReadColumn:
     def __len__(self) -> int:
         return len(self.values.codes if isinstance(self.values, Encoded) else self.values)
 
-    def missing(self) -> npt.NDArray[np.bool_]:
+    def missing(self) -> BoolArray:
         """Return a mask of the missing values."""
         if not isinstance(self.values, Encoded):
             return is_missing(self.values)
-        gone: npt.NDArray[np.bool_] = self.values.codes < 0
+        gone: BoolArray = self.values.codes < 0
         if isinstance(self.values.values, np.ndarray) and len(self.values.values):
             gone = gone | is_missing(self.values.values)[self.values.codes]
         return gone

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.binning.bins import MOST_SAMPLED, SAMPLE_ROWS, sample_limit
 from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM, hash_range
 
@@ -98,7 +98,7 @@ class RowSample:
         return kept, hashes[kept]
 
     @staticmethod
-    def _below(hashes: npt.NDArray[np.uint64], n_rows: int) -> npt.NDArray[np.bool_]:
+    def _below(hashes: npt.NDArray[np.uint64], n_rows: int) -> BoolArray:
         if n_rows <= SAMPLE_ROWS:
             return np.ones(len(hashes), dtype=np.bool_)
         return hashes < sample_limit(n_rows)

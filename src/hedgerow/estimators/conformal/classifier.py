@@ -27,11 +27,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import StratifiedKFold
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.classifier import HedgerowClassifier
@@ -206,7 +205,7 @@ class ConformalClassifier(HostScores, ClassifierMixin, ConformalEstimator):
         *,
         group: Any = None,
         sample_weight: Any = None,
-    ) -> npt.NDArray[np.bool_]:
+    ) -> BoolArray:
         """Return the prediction set of each row.
 
         Parameters

@@ -14,7 +14,15 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import (
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    RowArray,
+    aligned_empty,
+    aligned_zeros,
+)
 from hedgerow.data.binning.bins import integer_midpoints, midpoints
 from hedgerow.data.external.blocks import PADDING, ColumnBlocks
 from hedgerow.data.reading.table import Table
@@ -123,7 +131,7 @@ def thresholds_between(
     below: AnyArray,
     above: AnyArray,
     column: npt.NDArray[np.int32],
-    apart: npt.NDArray[np.bool_],
+    apart: BoolArray,
     kinds: Sequence[ColumnKind],
 ) -> IntArray:
     """Keys of the thresholds between values of a table; the highest ones where ``apart``."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import BoolArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 
 
@@ -152,7 +152,7 @@ def prune_steps(
 
 def prune(
     left: IntArray, right: IntArray, weight: FloatArray, impurity: FloatArray, most: float
-) -> tuple[FloatArray, FloatArray, npt.NDArray[np.bool_]]:
+) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Prune all links that are weaker than ``most``, or as weak.
 
     Parameters

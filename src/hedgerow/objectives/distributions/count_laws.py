@@ -28,10 +28,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import BoolArray, FloatArray, IntArray
 
 _SMALL_SIZE = 10.0
 _NARROW = 40.0
@@ -155,7 +154,7 @@ def _smallest(
     p, guess, *given = np.broadcast_arrays(p, guess, *parameters)
     goal, of_rows = p.ravel(), [column.ravel() for column in given]
 
-    def reaches(count: FloatArray, rows: IntArray) -> npt.NDArray[np.bool_]:
+    def reaches(count: FloatArray, rows: IntArray) -> BoolArray:
         found = cdf(count, *(column[rows] for column in of_rows))
         return np.asarray(found >= goal[rows])
 
