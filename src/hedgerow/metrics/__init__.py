@@ -56,7 +56,7 @@ __getattr__ = imported_once(
         "base": ("Metric", "MetricFunction", "Task", "scored_as", "task_of"),
         "catalogue": ("ALIASES", "METRICS"),
         "choice": ("GroupedMetric", "MetricChoice"),
-        "evaluating": ("evaluate", "not_nan"),
+        "evaluating": ("evaluate", "evaluate_rounds", "not_nan"),
         "groups": ("by_group",),
         "making": ("make_metrics", "metrics_of_queries"),
     },

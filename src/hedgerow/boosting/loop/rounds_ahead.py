@@ -182,6 +182,3 @@ class RoundsAhead:
                 own = {name: rounds[self._n_taken - 1] for name, rounds in scores.items()}
                 found[part.name] = {name: not_nan(name, score) for name, score in own.items()}
         return found
-
-
-__all__ = ["RoundsAhead", "rounds_at_once"]
