@@ -20,7 +20,7 @@ from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.errors import AllRowsNeededError, DataError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
-from hedgerow.objectives import make_objective
+from hedgerow.objectives import RowLoss, make_objective
 from hedgerow.params import BoostParams
 from tests.helpers.chunked import TableData, in_chunks, part_of
 
@@ -97,6 +97,9 @@ SETTINGS = [
     ({"monotone_constraints": [1, 0, 0, -1], "objective": "absolute_error"}, {}),
     ({"min_delta": 0.01, "n_estimators": 20, "patience": 3}, {"valid": True}),
     ({"min_samples_leaf": 300, "eval_metric": "mae"}, {}),
+    ({"leaf_estimation": "line_search", "sampling": "goss", "boosting": "dart"}, {"weight": True}),
+    ({"leaf_estimation": "line_search", "objective": "softmax"}, {"weight": True}),
+    ({"leaf_estimation": "line_search", "objective": "huber"}, {"valid": True, "offset": True}),
     ({"sampling": "goss", "eval_metric": "mae"}, {"weight": True, "valid": True}),
     ({"sampling": "goss", "objective": "softmax", "eval_metric": "logloss"}, {"weight": True}),
     ({"sampling": "goss", "boosting": "dart", "drop_rate": 0.5}, {"offset": True}),
@@ -137,9 +140,28 @@ def test_bytes_are_those_of_the_table_in_memory(params, given) -> None:
         assert model_to_bytes(train(settings, chunked, seen).model) == wanted
 
 
+class OwnSteps(RowLoss):
+    """Squared error, whose leaves take half of the mean residual."""
+
+    def losses(self, target, raw):
+        return (raw[0] - target) ** 2
+
+    def slopes(self, target, raw):
+        return raw - target, np.ones(len(target))
+
+    def leaf_steps(self, leaves, output):
+        sizes = np.diff(leaves.starts)
+        return leaves.sums(leaves.target - leaves.raw[output]) / (2.0 * sizes)
+
+
 OF_WHOLE_ROWS = [
-    {"objective": "huber", "leaf_estimation": "line_search"},
-    {"leaf_estimation": "line_search", "sampling": "goss", "boosting": "dart"},
+    {"objective": OwnSteps(), "leaf_estimation": "line_search"},
+    {
+        "objective": OwnSteps(),
+        "leaf_estimation": "line_search",
+        "sampling": "goss",
+        "boosting": "dart",
+    },
 ]
 
 
@@ -341,7 +363,6 @@ def attempt(
     ("params", "more", "message"),
     [
         ({"tree_method": "exact", "max_bins": 255}, {}, "tree_method='exact'"),
-        ({"leaf_estimation": "line_search"}, {}, "'squared_error' reads all rows"),
         ({}, {"stopping": StoppingParams(early_stopping=True)}, "early_stopping=True needs"),
     ],
 )

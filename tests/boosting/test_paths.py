@@ -371,6 +371,67 @@ FEATURES: dict[str, dict[str, Any]] = {
         "params": {"objective": "quantile", "leaf_estimation": "line_search"}
     },
     "line search": {"params": {"objective": "huber", "leaf_estimation": "line_search"}},
+    "line search by GOSS with weights": {
+        "params": {"objective": "logistic", "leaf_estimation": "line_search", "sampling": "goss"},
+        "target": "high",
+        "weight": "w",
+    },
+    "line search of classes": {
+        "params": {
+            "objective": "softmax",
+            "leaf_estimation": "line_search",
+            "max_leaves": 8,
+        },
+        "target": "class",
+    },
+    "line search of vector leaves": {
+        "params": {
+            "objective": "softmax",
+            "leaf_estimation": "line_search",
+            "multi_strategy": "multi_output_tree",
+            "subsample": 0.7,
+        },
+        "target": "class",
+    },
+    "line search of classes by DART": {
+        "params": {
+            "objective": "softmax",
+            "leaf_estimation": "line_search",
+            "boosting": "dart",
+            "drop_rate": 0.5,
+            "n_estimators": 6,
+        },
+        "target": "class",
+    },
+    "line search of distributions in boosted forests": {
+        "params": {
+            "objective": "normal",
+            "leaf_estimation": "line_search",
+            "num_parallel_tree": 3,
+            "subsample": 0.6,
+        },
+        "weight": "w",
+    },
+    "line search of several targets": {
+        "params": {
+            "objective": "poisson",
+            "leaf_estimation": "line_search",
+            "multi_strategy": "one_output_per_tree",
+            "grow_policy": "symmetric",
+            "monotone_constraints": {"a": 1},
+        },
+        "target": ["time", "upper"],
+    },
+    "line search in a random forest": {
+        "params": {
+            "objective": "logistic",
+            "leaf_estimation": "line_search",
+            "boosting": "rf",
+            "subsample": 0.6,
+            "oob_score": True,
+        },
+        "target": "high",
+    },
     "Cox": {"params": {"objective": "cox"}, "target": "time"},
     "Cox with weights": {"params": {"objective": "cox"}, "target": "time", "weight": "w"},
     "Cox by rows left out": {
@@ -506,7 +567,6 @@ NOT_IN_CHUNKS = {
     "bundles",
     "bundles with conflicts",
     "crosses, exact",
-    "line search",
     "early stopping by folds",
     "groups",
     "rankings with positions",

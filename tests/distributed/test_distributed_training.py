@@ -88,6 +88,8 @@ def test_all_rows_on_every_rank(tmp_path: Path, expected: bytes) -> None:
         {"objective": "logistic"},
         {"objective": "softmax", "early_stopping": True, "n_estimators": 8},
         {"objective": "quantile", "quantile": 0.3, "leaf_estimation": "line_search"},
+        {"objective": "huber", "leaf_estimation": "line_search", "subsample": 0.7},
+        {"objective": "softmax", "leaf_estimation": "line_search", "max_leaves": 4},
         {"subsample": 0.5, "colsample_bytree": 0.6, "grow_policy": "depthwise", "max_depth": 3},
         {"sampling": "goss", "objective": "softmax"},
         {"sampling": "mvs", "subsample": 0.4},

@@ -90,7 +90,11 @@ class Objective(Protocol):
         """Return the unweighted loss of each row; no row depends on another."""
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Return the step c of each leaf that minimises the loss of its rows at ``raw + c``."""
+        """Return the step c of each leaf that minimises the loss of its rows at ``raw + c``.
+
+        An objective with a method ``leaf_rule(output)``, which returns a
+        :data:`hedgerow.objectives.line_search.LeafRule`, is ``leaves.steps_by(leaf_rule)``.
+        """
 
 
 class MeanLoss(ABC):

@@ -20,7 +20,7 @@ from hedgerow.objectives import row_kernels
 from hedgerow.objectives.base import both_classes, log_odds, sum_of_outputs
 from hedgerow.objectives.domain import check_classes, check_interval, check_two_classes
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows, QuantileRule
+from hedgerow.objectives.line_search import LeafRule, QuantileRule, root_rule, root_rule_of_scores
 from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number, root_of_mean
 from hedgerow.params import Interval
 
@@ -59,8 +59,8 @@ class CrossEntropy(RowLoss):
         p = expit(raw)
         return p - target, p * (1.0 - p)
 
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        return leaves.search(lambda step: self.slopes(leaves.target, leaves.raw[output] + step))
+    def leaf_rule(self, output: int) -> LeafRule:
+        return root_rule(self.slopes, output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,8 @@ class Focal(RowLoss):
         curvature = q * (1.0 + 2.0 * power) + power * log_p * (q - power * p)
         return sign * share * (power * p * log_p - q), share * p * curvature
 
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        return leaves.search(lambda step: self.slopes(leaves.target, leaves.raw[output] + step))
+    def leaf_rule(self, output: int) -> LeafRule:
+        return root_rule(self.slopes, output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +174,6 @@ class Hinge(RowLoss):
         """Return the rule: the derivative rises at margins, from minus the weight of class 1."""
         return QuantileRule(_steps_to_margins, None)
 
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        return leaves.steps_by(self.leaf_rule(output), output)
-
 
 @dataclass(frozen=True, slots=True)
 class OneVsAll(RowLoss):
@@ -212,13 +209,8 @@ class OneVsAll(RowLoss):
             total -= log_expit(np.where(target == label, score, -score))
         return total
 
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        def slopes(step: FloatArray) -> Slopes:
-            moved = leaves.raw.copy()
-            moved[output] += step
-            return self.slopes_of(leaves.target, moved, output)
-
-        return leaves.search(slopes)
+    def leaf_rule(self, output: int) -> LeafRule:
+        return root_rule_of_scores(self.slopes_of, output)
 
     def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
         """Return the first and second derivative of each row in the raw score of an output."""

@@ -16,8 +16,9 @@ taken over segments.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -58,8 +59,7 @@ def masses_of(weight: FloatArray, unit: float) -> IntArray:
 class QuantileRule:
     """Leaves whose step is a quantile of the steps of their rows.
 
-    An objective with such leaves has a method ``leaf_rule(output)``.  Rows in chunks use the
-    same rule (:mod:`hedgerow.boosting.external.leaves`).
+    Rows in chunks use the same rule (:mod:`hedgerow.boosting.external.leaves`).
 
     Attributes
     ----------
@@ -78,6 +78,85 @@ class QuantileRule:
     def weights(self, target: FloatArray, weight: FloatArray) -> FloatArray:
         """Return the weights of the rows in the quantile."""
         return weight if self.divisor is None else weight / self.divisor(target)
+
+
+Slopes: TypeAlias = "tuple[FloatArray, FloatArray]"
+"""First and second derivatives of the losses of some rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RootRule:
+    """Leaves whose step is the root of the sum of the first derivatives of their rows.
+
+    Attributes
+    ----------
+    slopes : callable
+        Takes targets and raw scores (n_outputs, n_rows) of some rows.  Returns a function that
+        takes the step of each row, and returns their derivatives, unweighted.  The first must
+        not decrease as the step grows.
+    reach : callable or None
+        Takes the same; returns a step for each row.  The root is between the smallest and the
+        largest of a leaf.  None: it is at most ``LONGEST_STEP`` from 0.
+    """
+
+    slopes: Callable[[FloatArray, FloatArray], Callable[[FloatArray], Slopes]]
+    reach: Callable[[FloatArray, FloatArray], FloatArray] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SumsRule:
+    """Leaves whose step is a function of sums over their rows.
+
+    Attributes
+    ----------
+    values : callable
+        Takes targets and raw scores (n_outputs, n_rows) of some rows; returns the values that are
+        summed, unweighted.
+    step : callable
+        Takes the weighted sums of each leaf, as many as there are values; returns the steps.
+    """
+
+    values: Callable[[FloatArray, FloatArray], Sequence[FloatArray]]
+    step: Callable[..., FloatArray]
+
+
+LeafRule: TypeAlias = QuantileRule | RootRule | SumsRule
+"""How a loss finds the steps of leaves.  An objective that can tell has a method
+``leaf_rule(output)``; rows in chunks, too, are then searched by it."""
+
+
+def root_rule(
+    slopes: Callable[[FloatArray, FloatArray], Slopes],
+    output: int,
+    reach: Callable[[FloatArray, FloatArray], FloatArray] | None = None,
+) -> RootRule:
+    """Return the rule of a loss whose ``slopes`` take targets and raw scores of one output."""
+    return RootRule(lambda target, raw: lambda step: slopes(target, raw[output] + step), reach)
+
+
+def root_rule_of_scores(
+    slopes: Callable[[FloatArray, FloatArray, int], Slopes], output: int
+) -> RootRule:
+    """Return the rule of a loss whose ``slopes`` take targets, all raw scores and the output."""
+
+    def of_rows(target: FloatArray, raw: FloatArray) -> Callable[[FloatArray], Slopes]:
+        def at(step: FloatArray) -> Slopes:
+            moved = raw.copy()
+            moved[output] += step
+            return slopes(target, moved, output)
+
+        return at
+
+    return RootRule(of_rows)
+
+
+def mean_rule(values: Callable[[FloatArray, FloatArray], FloatArray]) -> SumsRule:
+    """Return the rule of leaves whose step is the weighted mean of ``values(target, raw)``."""
+
+    def summed(target: FloatArray, raw: FloatArray) -> Sequence[FloatArray]:
+        return values(target, raw), np.ones(len(target))
+
+    return SumsRule(summed, lambda above, below: above / below)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,10 +183,6 @@ class LeafRows:
     def sums(self, values: FloatArray) -> FloatArray:
         """Return the weighted sum of ``values`` in each leaf."""
         return np.asarray(np.add.reduceat(values * self.weight, self.starts[:-1]))
-
-    def means(self, values: FloatArray) -> FloatArray:
-        """Return the weighted mean of ``values`` in each leaf."""
-        return self.sums(values) / np.add.reduceat(self.weight, self.starts[:-1])
 
     def quantiles(self, values: FloatArray, level: FloatArray | float) -> FloatArray:
         """Return the weighted quantile of ``values`` in each leaf; ``level`` may be one for each.
@@ -136,8 +211,17 @@ class LeafRows:
             found[leaf] = 0.5 * (ordered[at] + ordered[after]) if exact else ordered[at]
         return found + 0.0
 
-    def steps_by(self, rule: QuantileRule, output: int) -> FloatArray:
+    def steps_by(self, rule: LeafRule, output: int) -> FloatArray:
         """Return the step of each leaf according to a rule."""
+        if isinstance(rule, SumsRule):
+            return rule.step(*map(self.sums, rule.values(self.target, self.raw)))
+        if isinstance(rule, RootRule):
+            slopes = rule.slopes(self.target, self.raw)
+            if rule.reach is None:
+                return self.search(slopes)
+            reach, starts = rule.reach(self.target, self.raw), self.starts[:-1]
+            ends = np.minimum.reduceat(reach, starts), np.maximum.reduceat(reach, starts)
+            return self.search(slopes, *ends)
         rows = self
         if rule.divisor is not None:  # the unit follows the divided weights
             rows = replace(self, weight=rule.weights(self.target, self.weight), unit=0.0)
@@ -152,7 +236,7 @@ class LeafRows:
 
     def search(
         self,
-        slopes: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+        slopes: Callable[[FloatArray], Slopes],
         lowest: FloatArray | float = -LONGEST_STEP,
         highest: FloatArray | float = LONGEST_STEP,
     ) -> FloatArray:
@@ -171,23 +255,36 @@ class LeafRows:
         float64 (n_leaves,)
         """
         n_leaves, sizes = len(self.starts) - 1, np.diff(self.starts)
-        low, high = np.full(n_leaves, lowest), np.full(n_leaves, highest)
-        step = np.clip(np.zeros(n_leaves), low, high)
-        for _ in range(_STEPS):
+
+        def sums(step: FloatArray) -> Slopes:
             first, second = slopes(np.repeat(step, sizes))
-            slope, curvature = self.sums(first), self.sums(second)
-            high = np.where(slope > 0.0, step, high)
-            low = np.where(slope < 0.0, step, low)
-            with np.errstate(all="ignore"):
-                proposed = step - slope / curvature
-            inside = (proposed > low) & (proposed < high)
-            following = np.where(inside, proposed, 0.5 * (low + high))
-            following = np.where(slope == 0.0, step, following)
-            moved = np.abs(following - step)
-            step = following
-            if (moved <= _CLOSE * np.maximum(1.0, np.abs(step))).all():
-                break
-        return step
+            return self.sums(first), self.sums(second)
+
+        return roots_of_sums(sums, np.full(n_leaves, lowest), np.full(n_leaves, highest))
+
+
+def roots_of_sums(
+    sums: Callable[[FloatArray], Slopes], low: FloatArray, high: FloatArray
+) -> FloatArray:
+    """Return the step of each leaf, between ``low`` and ``high``, at which a sum is 0.
+
+    ``sums`` takes the steps, and returns sums of first and second derivatives of each leaf.
+    """
+    step = np.clip(np.zeros(len(low)), low, high)
+    for _ in range(_STEPS):
+        slope, curvature = sums(step)
+        high = np.where(slope > 0.0, step, high)
+        low = np.where(slope < 0.0, step, low)
+        with np.errstate(all="ignore"):
+            proposed = step - slope / curvature
+        inside = (proposed > low) & (proposed < high)
+        following = np.where(inside, proposed, 0.5 * (low + high))
+        following = np.where(slope == 0.0, step, following)
+        moved = np.abs(following - step)
+        step = following
+        if (moved <= _CLOSE * np.maximum(1.0, np.abs(step))).all():
+            break
+    return step
 
 
 def _quantile_alike(values: FloatArray, mass: int, level: float) -> float:

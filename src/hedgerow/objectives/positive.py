@@ -32,7 +32,7 @@ from hedgerow.objectives.derivatives import FARTHEST_MARGIN
 from hedgerow.objectives.distributions.predicted import Poisson as PoissonDistribution
 from hedgerow.objectives.domain import LARGEST, check_interval
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
+from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, SumsRule, mean_rule
 from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number
 from hedgerow.params import Interval
 
@@ -74,12 +74,15 @@ class LogLinkLoss(RowLoss):
     def parts(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the rising and the falling part of g: g = up - down."""
 
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Return the logarithm of the ratio of the sums of both parts."""
-        up, down = (leaves.sums(part) for part in self.parts(leaves.target, leaves.raw[output]))
-        with np.errstate(divide="ignore"):
-            steps = np.log(down) - np.log(up)
-        return np.clip(steps, -LONGEST_STEP, LONGEST_STEP)
+    def leaf_rule(self, output: int) -> LeafRule:
+        """Return the rule: the logarithm of the ratio of the sums of both parts."""
+
+        def step(up: FloatArray, down: FloatArray) -> FloatArray:
+            with np.errstate(divide="ignore"):
+                steps = np.log(down) - np.log(up)
+            return np.clip(steps, -LONGEST_STEP, LONGEST_STEP)
+
+        return SumsRule(lambda target, raw: self.parts(target, raw[output]), step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,5 +221,5 @@ class SquaredLogError(RowLoss):
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
         return raw - np.log1p(target), np.ones(len(target))
 
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        return leaves.means(np.log1p(leaves.target) - leaves.raw[output])
+    def leaf_rule(self, output: int) -> LeafRule:
+        return mean_rule(lambda target, raw: np.log1p(target) - raw[output])

@@ -135,9 +135,6 @@ class SeveralQuantiles(RowLoss):
         """Return the rule: a quantile of the residuals of each leaf."""
         return QuantileRule(residuals, self.levels[output])
 
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        return leaves.steps_by(self.leaf_rule(output), output)
-
 
 def is_several(level: object) -> bool:
     """Whether ``level`` is a sequence of levels."""

@@ -34,7 +34,7 @@ from hedgerow.objectives import row_kernels
 from hedgerow.objectives.beside import OffsetRows
 from hedgerow.objectives.domain import LARGEST, check_spread
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows, QuantileRule, residuals
+from hedgerow.objectives.line_search import QuantileRule, residuals
 from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number
 from hedgerow.params import Interval
 
@@ -224,6 +224,3 @@ class AbsolutePercentage(RowLoss):
     def leaf_rule(self, output: int) -> QuantileRule:
         """Return the rule: the median of the residuals of each leaf, weighted with 1 / |y|."""
         return QuantileRule(residuals, 0.5, np.abs)
-
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        return leaves.steps_by(self.leaf_rule(output), output)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,12 +19,10 @@ from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.objectives.base import MeanLoss
 from hedgerow.objectives.derivatives import PRECOMPUTED, SMALLEST_HESSIAN
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.line_search import LeafRows, LeafRule, Slopes, root_rule
 from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.row_kernels import NO_NUMBERS
 from hedgerow.params import Interval
-
-Slopes: TypeAlias = "tuple[FloatArray, FloatArray]"
 
 _STEPS = 200
 _CLOSE = 1e-15
@@ -91,13 +89,12 @@ class RowLoss(MeanLoss):
         low, high = extent_of(rows)
         return np.array([root_of_mean(rows, self.slopes, rows.center(), low, high)])
 
+    def leaf_rule(self, output: int) -> LeafRule:
+        """Return the rule: roots of sums of first derivatives, within the range of residuals."""
+        return root_rule(self.slopes, output, lambda target, raw: target - raw[output])
+
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Return the roots of the sums of first derivatives, within the range of residuals."""
-        raw = leaves.raw[output]
-        residual = leaves.target - raw
-        low = np.minimum.reduceat(residual, leaves.starts[:-1])
-        high = np.maximum.reduceat(residual, leaves.starts[:-1])
-        return leaves.search(lambda step: self.slopes(leaves.target, raw + step), low, high)
+        return leaves.steps_by(self.leaf_rule(output), output)
 
 
 def root_of_mean(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,7 +16,7 @@ from hedgerow.objectives.base import MeanLoss, sum_of_outputs
 from hedgerow.objectives.beside import OffsetRows, by_shares
 from hedgerow.objectives.domain import check_classes
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.line_search import LeafRows, LeafRule, RootRule, Slopes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +61,20 @@ class Softmax(MeanLoss):
         add_distances(raw, target, top, total)
         return total
 
+    def leaf_rule(self, output: int) -> LeafRule:
+        """Return the rule: the root of the sum of p_k - [y = k], other scores fixed."""
+
+        def slopes(target: FloatArray, raw: FloatArray) -> Callable[[FloatArray], Slopes]:
+            others = logsumexp(np.delete(raw, output, axis=0), axis=0)
+            hit = (target == output).astype(np.float64)
+
+            def at(step: FloatArray) -> Slopes:
+                p = expit(raw[output] + step - others)
+                return p - hit, p * (1.0 - p)
+
+            return at
+
+        return RootRule(slopes)
+
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Return the root of the sum of p_k - [y = k] in each leaf, other scores fixed."""
-        others = logsumexp(np.delete(leaves.raw, output, axis=0), axis=0)
-        hit = (leaves.target == output).astype(np.float64)
-
-        def slopes(step: FloatArray) -> tuple[FloatArray, FloatArray]:
-            p = expit(leaves.raw[output] + step - others)
-            return p - hit, p * (1.0 - p)
-
-        return leaves.search(slopes)
+        return leaves.steps_by(self.leaf_rule(output), output)

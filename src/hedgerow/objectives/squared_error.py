@@ -11,7 +11,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.base import MeanLoss
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.line_search import LeafRows, LeafRule, mean_rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,9 @@ class SquaredError(MeanLoss):
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         return np.asarray(0.5 * (raw[0] - target) ** 2)
 
+    def leaf_rule(self, output: int) -> LeafRule:
+        """Return the rule: the mean residual of each leaf."""
+        return mean_rule(lambda target, raw: target - raw[output])
+
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Return the mean residual of each leaf."""
-        return leaves.means(leaves.target - leaves.raw[output])
+        return leaves.steps_by(self.leaf_rule(output), output)

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows, QuantileRule
+from hedgerow.objectives.line_search import LeafRows, LeafRule
 from hedgerow.objectives.precomputed import LossRows, PrecomputedLoss, bound_to_rows
 
 _TWO_CLASSES = ("logistic", "exponential", "focal", "hinge")
@@ -176,11 +176,6 @@ class SeveralTargets:
         )
         return self.singles[output].leaf_steps(own, 0)
 
-    def leaf_rule(self, output: int) -> QuantileRule:
-        """Return the rule of the leaves of a target; only if :attr:`single` has one."""
-        rule: QuantileRule = getattr(self.singles[output], "leaf_rule")(0)  # noqa: B009
-        return rule
-
     def of_output(self, output: int, prediction: FloatArray) -> FloatArray:
         """Return the column of one target of :meth:`predict`, in the form of its own loss."""
         column = np.ascontiguousarray(prediction[:, output])
@@ -219,10 +214,28 @@ def check_part(
         objective.check_target(target, first_row, float(origin[0]))
 
 
-def has_leaf_rule(objective: Objective) -> bool:
-    """Return whether the leaves of the loss are quantiles, which rows in chunks can search."""
-    single = objective.single if isinstance(objective, SeveralTargets) else objective
-    return hasattr(single, "leaf_rule")
+class _WithRule(Protocol):
+    def leaf_rule(self, output: int) -> LeafRule:
+        """Return the rule of the leaves of an output's trees."""
+
+
+def leaf_rule_of(objective: Objective, output: int) -> LeafRule | None:
+    """Return the rule of the leaves of an output's trees, by which rows in chunks are searched.
+
+    With several targets it takes the target and the raw score of the output.  None for a loss
+    that compares rows, and for one whose ``leaf_steps`` follow no rule.
+    """
+    if isinstance(objective, SeveralTargets):
+        return leaf_rule_of(objective.singles[output], 0)
+    loss = getattr(objective, "inner", objective)
+    if not getattr(loss, "rowwise", True):
+        return None
+    for kind in type(loss).__mro__:
+        if "leaf_rule" in vars(kind):
+            return cast(_WithRule, loss).leaf_rule(output)
+        if "leaf_steps" in vars(kind):  # of the user, instead of a rule
+            return None
+    return None
 
 
 def mean_of(values: Iterator[float]) -> float:

@@ -19,7 +19,13 @@ from hedgerow.objectives import derivatives
 from hedgerow.objectives.base import MeanLoss, both_classes, log_odds
 from hedgerow.objectives.domain import check_two_classes
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
+from hedgerow.objectives.line_search import (
+    LONGEST_STEP,
+    LeafRows,
+    LeafRule,
+    SumsRule,
+    root_rule,
+)
 
 _FAR = derivatives.FARTHEST_MARGIN
 
@@ -53,9 +59,12 @@ class Logistic(MeanLoss):
         other = np.where(target > 0.0, -raw[0], raw[0])
         return np.asarray(np.logaddexp(0.0, other))
 
+    def leaf_rule(self, output: int) -> LeafRule:
+        """Return the rule: the root of the sum of p(raw + c) - y, which has no closed form."""
+        return root_rule(self.slopes, output)
+
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Return the root of the sum of p(raw + c) - y in each leaf; there is no closed form."""
-        return leaves.search(lambda step: self.slopes(leaves.target, leaves.raw[output] + step))
+        return leaves.steps_by(self.leaf_rule(output), output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +96,20 @@ class Exponential(MeanLoss):
         margin = np.where(target > 0.0, raw[0], -raw[0])
         return np.asarray(np.exp(np.minimum(-margin, _FAR)))
 
+    def leaf_rule(self, output: int) -> SumsRule:
+        """Return the rule: half the log of the ratio of the sums of exp(-s raw) of both classes."""
+
+        def values(target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
+            positive, score = target > 0.0, np.clip(raw[output], -_FAR, _FAR)
+            up = np.where(positive, np.exp(-score), 0.0)
+            return up, np.where(positive, 0.0, np.exp(score))
+
+        def step(up: FloatArray, down: FloatArray) -> FloatArray:
+            with np.errstate(divide="ignore"):
+                steps = 0.5 * (np.log(up) - np.log(down))
+            return np.clip(steps, -LONGEST_STEP, LONGEST_STEP)
+
+        return SumsRule(values, step)
+
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Return half the log of the ratio of the sums of exp(-s raw) of both classes."""
-        positive = leaves.target > 0.0
-        raw = np.clip(leaves.raw[output], -_FAR, _FAR)
-        up = leaves.sums(np.where(positive, np.exp(-raw), 0.0))
-        down = leaves.sums(np.where(positive, 0.0, np.exp(raw)))
-        with np.errstate(divide="ignore"):
-            steps = 0.5 * (np.log(up) - np.log(down))
-        return np.clip(steps, -LONGEST_STEP, LONGEST_STEP)
+        return leaves.steps_by(self.leaf_rule(output), output)

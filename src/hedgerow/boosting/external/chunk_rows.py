@@ -25,6 +25,7 @@ from hedgerow.boosting.external.all_rows import (
 )
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.forest_scores import ForestLeftOut
+from hedgerow.boosting.external.leaf_sums import LeafSums
 from hedgerow.boosting.external.leaves import LeafQuantiles
 from hedgerow.boosting.external.left_out import GatheredLeftOut, LeftOut
 from hedgerow.boosting.external.queries import CompleteQueries
@@ -43,7 +44,9 @@ from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.metrics import Metric
 from hedgerow.objectives import Objective
 from hedgerow.objectives.beside import start_beside, start_of
+from hedgerow.objectives.line_search import QuantileRule
 from hedgerow.objectives.ranking.losses import RankingLoss
+from hedgerow.objectives.targets import leaf_rule_of
 from hedgerow.params import FIRST_ORDER, BoostParams
 
 
@@ -111,7 +114,7 @@ class ChunkRows(FitRows):
         self._keeps_sums = averages and TRAINING in watched
         self.validation = self._watched.validation
         self.train = TrainScores(stay=averages)
-        self._leaves: LeafQuantiles | None = None
+        self._leaves: LeafQuantiles | LeafSums | None = None
         self._left_out: LeftOut | GatheredLeftOut | None = None
 
     def begin(self) -> None:
@@ -130,9 +133,15 @@ class ChunkRows(FitRows):
         )
         grower.start(base_beside(data, self.base))
         if params.leaf_estimation == "line_search":
-            self._leaves = LeafQuantiles(
-                data.store, grower, self.objective, self.spec.schema, self.all_rows
-            )
+            self._leaves = self._leaf_search(grower)
+
+    def _leaf_search(self, grower: ChunkGrower) -> LeafQuantiles | LeafSums:
+        params, of_leaves = self.params, (self._data.store, grower, self.objective)
+        if isinstance(leaf_rule_of(self.objective, 0), QuantileRule):
+            return LeafQuantiles(*of_leaves, self.spec.schema, self.all_rows)
+        joins = params.boosting == "gbdt" and params.num_parallel_tree == 1
+        factor = None if joins else float(params.num_parallel_tree)
+        return LeafSums(*of_leaves, self.spec.schema, self._others, self._n_threads, factor)
 
     def _cross_row(self) -> CrossRowGradients | None:
         """Return the gradients of a loss that compares rows; None for other losses."""
@@ -167,7 +176,7 @@ class ChunkRows(FitRows):
 
     @staticmethod
     def _searched(
-        leaves: LeafQuantiles, tree: GrownTree, output: int, params: BoostParams
+        leaves: LeafQuantiles | LeafSums, tree: GrownTree, output: int, params: BoostParams
     ) -> GrownTree:
         if tree.vectors is None:
             return leaves.search(tree, output, params)

@@ -61,7 +61,7 @@ from hedgerow.metrics import Metric, MetricChoice, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
-from hedgerow.objectives.targets import check_part, has_leaf_rule
+from hedgerow.objectives.targets import check_part, leaf_rule_of
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -372,10 +372,11 @@ def check_external(
 def check_chunks(params: BoostParams, objective: Objective) -> None:
     """Raise ``AllRowsNeededError`` if a parameter needs the bins of all rows in memory."""
     searches = params.leaf_estimation == "line_search"
-    if searches and not has_leaf_rule(objective):
+    if searches and leaf_rule_of(objective, 0) is None:
         raise AllRowsNeededError(
-            f"leaf_estimation='line_search' with objective {objective.name!r} reads all rows "
-            "many times for each tree: with rows in chunks use 'auto', 'newton' or 'gradient'."
+            f"leaf_estimation='line_search' with objective {objective.name!r} needs the rows of a "
+            "leaf at once, because its leaf_steps follow no leaf_rule: with rows in chunks use "
+            "'auto', 'newton' or 'gradient'."
         )
 
 

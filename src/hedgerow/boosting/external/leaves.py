@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol, cast
 
 import numpy as np
 
@@ -41,6 +40,7 @@ from hedgerow.objectives.line_search import (
     share_of,
     unit_of,
 )
+from hedgerow.objectives.targets import leaf_rule_of
 from hedgerow.params import BoostParams
 
 _SIGN = np.uint64(1 << 63)
@@ -54,13 +54,6 @@ _TREE_ROWS = Uses(by_row=False, columns=(), reads=("rows", "weights"), writes=()
 
 _HALF = 23
 """Number of low bits: weights are added in two parts, each of which float64 holds exactly."""
-
-
-class QuantileLoss(Objective, Protocol):
-    """Protocol of a loss whose leaf values are quantiles."""
-
-    def leaf_rule(self, output: int) -> QuantileRule:
-        """Return the rule of the leaf values of an output's trees."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +77,7 @@ class LeafQuantiles:
     grower : ChunkGrower
         The grower of the last tree, which has added no tree since.
     objective : Objective
-        A :class:`QuantileLoss`.
+        Its leaf values are quantiles, see :func:`hedgerow.objectives.targets.leaf_rule_of`.
     schema : Schema
     rows : AllRows
         Training rows.
@@ -98,8 +91,7 @@ class LeafQuantiles:
         schema: Schema,
         rows: AllRows,
     ) -> None:
-        self._store, self._grower = store, grower
-        self._objective = cast(QuantileLoss, objective)
+        self._store, self._grower, self._objective = store, grower, objective
         self._schema = schema
         self._communicator = rows.communicator
         total, self._n_rows = ExactSum(), 0
@@ -119,7 +111,8 @@ class LeafQuantiles:
         leaves = np.flatnonzero(tree.feature < 0)
         place = np.full(len(tree.left), -1, dtype=np.int64)
         place[leaves] = np.arange(len(leaves))
-        rule = self._objective.leaf_rule(output)
+        rule = leaf_rule_of(self._objective, output)
+        assert isinstance(rule, QuantileRule)
         requested = _Request(rule, output, place, len(leaves), self._unit_for(rule, output))
         steps = self._quantiles(requested)
         if steps is None:  # a small sample may be empty
@@ -134,7 +127,8 @@ class LeafQuantiles:
         for chunk in self._store.chunks(uses=_TREE_ROWS):
             rows = self._grower.leaf_segments(chunk)[0]
             target = chunk.target_of(output)[rows]
-            total = total + exact_sum(rule.weights(target, self._mass(chunk, rows)))
+            mass = weights_in_tree(self._grower, chunk, rows)
+            total = total + exact_sum(rule.weights(target, mass))
         (total,) = merged([total], self._communicator)
         return unit_of(total)
 
@@ -226,14 +220,16 @@ class LeafQuantiles:
             leaf = np.repeat(requested.place[leaves], np.diff(starts))
             target = chunk.target_of(requested.output)[rows]
             wanted = rule.wanted(target, chunk.work.raw[requested.output][rows])
-            masses = masses_of(rule.weights(target, self._mass(chunk, rows)), requested.unit)
+            mass = weights_in_tree(self._grower, chunk, rows)
+            masses = masses_of(rule.weights(target, mass), requested.unit)
             yield leaf, keys_of_floats(wanted), masses, target > 0.0
 
-    def _mass(self, chunk: Chunk, rows: RowArray) -> FloatArray:
-        """Weight of some rows of a chunk, times what they stand for in the tree's sample."""
-        mass = np.ones(len(rows)) if chunk.weight is None else chunk.weight[rows]
-        sampled = self._grower.row_weights(chunk, rows)
-        return mass if sampled is None else mass * sampled
+
+def weights_in_tree(grower: ChunkGrower, chunk: Chunk, rows: RowArray) -> FloatArray:
+    """Return weights of rows of a chunk, times what they stand for in the last tree's sample."""
+    mass = np.ones(len(rows)) if chunk.weight is None else chunk.weight[rows]
+    sampled = grower.row_weights(chunk, rows)
+    return mass if sampled is None else mass * sampled
 
 
 def _bits_of(n_leaves: int, n_rows: int) -> int:

@@ -257,11 +257,11 @@ class ChunkGrower:
         """Rows of the chunk by leaf of the last tree: rows, leaves, starts.
 
         As :func:`hedgerow.growing.core.setup.segments_of`, but leaves without a row in the
-        chunk are there too, with two equal starts.
+        chunk are there too, with two equal starts.  The rows of a leaf are ascending.
         """
-        found, n_pieces = self._nodes.found_leaves, self._team.n_threads
-        rows, starts = rows_of_nodes(chunk, self._segments, found, n_pieces)
-        return rows, self._nodes.leaves, starts
+        leaves = self._nodes.leaves
+        rows, starts = self._rows_in_order(chunk, leaves)
+        return rows, leaves, starts
 
     def close(self) -> None:
         """End the helpers; the grower must not be used afterwards.  The store stays open."""

@@ -47,7 +47,7 @@ from hedgerow.objectives.custom.row_loops import RowLoops, loops_of
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.domain import check_spread
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.line_search import LeafRows, LeafRule, root_rule
 from hedgerow.objectives.precomputed import LossRows, PrecomputedLoss
 from hedgerow.objectives.rowwise import Slopes, bracket_of, root_of_mean
 from hedgerow.objectives.softmax import Softmax
@@ -218,9 +218,12 @@ class OwnRowLoss(Linked):
         low, high = bracket_of(slope)
         return np.array([root_of_mean(rows, self.slopes, 0.0, low, high)])
 
+    def leaf_rule(self, output: int) -> LeafRule:
+        """Return the rule: the root of the sum of first derivatives."""
+        return root_rule(self.slopes, output)
+
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        raw = leaves.raw[output]
-        return leaves.search(lambda step: self.slopes(leaves.target, raw + step))
+        return leaves.steps_by(self.leaf_rule(output), output)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -57,7 +57,7 @@ from hedgerow.objectives.distributions.predicted import (
 )
 from hedgerow.objectives.domain import LARGEST, check_interval
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
+from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, SumsRule, root_rule_of_scores
 from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.rowwise import RowLoss, Slopes, root_of_mean
 from hedgerow.params import Interval
@@ -114,13 +114,8 @@ class DistributionLoss(RowLoss):
     def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
         """Return the first and second derivative of each row in the raw score of an output."""
 
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        def slopes(step: FloatArray) -> Slopes:
-            moved = leaves.raw.copy()
-            moved[output] += step
-            return self.slopes_of(leaves.target, moved, output)
-
-        return leaves.search(slopes)
+    def leaf_rule(self, output: int) -> LeafRule:
+        return root_rule_of_scores(self.slopes_of, output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,15 +171,19 @@ class NormalLoss(DistributionLoss):
         precision = np.exp(-_clipped(raw[1], 0.5 * _FARTHEST_SCALE))
         return -far * precision, precision * precision
 
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        """Return precision-weighted means, or log root mean squares of residuals in scales."""
-        if output == 1:
-            with np.errstate(divide="ignore"):
-                steps = 0.5 * np.log(leaves.means(self._far(leaves.target, leaves.raw) ** 2))
-            return np.clip(steps, -LONGEST_STEP, LONGEST_STEP)
-        precision = np.exp(-2.0 * _clipped(leaves.raw[1], 0.5 * _FARTHEST_SCALE))
-        lacking = self._numbers(leaves.target) - leaves.raw[0]
-        return leaves.sums(lacking * precision) / leaves.sums(precision)
+    def leaf_rule(self, output: int) -> LeafRule:
+        """Return the rule: means weighted by precision, or log root mean squares in scales."""
+
+        def of_location(target: FloatArray, raw: FloatArray) -> Sequence[FloatArray]:
+            precision = np.exp(-2.0 * _clipped(raw[1], 0.5 * _FARTHEST_SCALE))
+            return (self._numbers(target) - raw[0]) * precision, precision
+
+        def of_scale(target: FloatArray, raw: FloatArray) -> Sequence[FloatArray]:
+            return self._far(target, raw) ** 2, np.ones(len(target))
+
+        if output == 0:
+            return SumsRule(of_location, lambda above, below: above / below)
+        return SumsRule(of_scale, _log_root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +340,13 @@ def size_information(mean: FloatArray, size: FloatArray) -> FloatArray:
     small = 0.5 * mean / size * (mean / (size + 1.0))
     large = size * (size * polygamma(1, size) - 1.0)
     return np.asarray(small / (1.0 + np.sqrt(small / large)) ** 2)
+
+
+def _log_root(squares: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return logarithms of root mean squares, the steps of log scales."""
+    with np.errstate(divide="ignore"):
+        steps = 0.5 * np.log(squares / weight)
+    return np.clip(steps, -LONGEST_STEP, LONGEST_STEP)
 
 
 def _clipped(raw: FloatArray, most: float) -> FloatArray:

@@ -32,7 +32,7 @@ from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.domain import LARGEST
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
+from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, root_rule
 from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.rowwise import (
     RowLoss,
@@ -155,8 +155,8 @@ class AcceleratedFailureTime(RowLoss):
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(raw[0]))
 
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        return leaves.search(lambda step: self.slopes(leaves.target, leaves.raw[output] + step))
+    def leaf_rule(self, output: int) -> LeafRule:
+        return root_rule(self.slopes, output)
 
     def survival(self, raw: FloatArray, times: FloatArray) -> FloatArray:
         """Return the probability of no event up to each of ``times``, shape (n_rows, n_times)."""
