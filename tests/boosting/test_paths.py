@@ -140,6 +140,24 @@ FEATURES: dict[str, dict[str, Any]] = {
         "target": "class",
     },
     "several targets of vectors": {"target": ["y", "y2"]},
+    "several targets of vectors with constraints": {
+        "params": {
+            "multi_strategy": "multi_output_tree",
+            "monotone_constraints": {"a": 1, "b": 1},
+            "monotone_penalty": 0.5,
+        },
+        "target": ["y", "y2"],
+    },
+    "several targets of smoothed vectors with constraints": {
+        "params": {
+            "multi_strategy": "multi_output_tree",
+            "monotone_constraints": {"d": 1, "b": 1},
+            "path_smooth": 2.0,
+            "sampling": "goss",
+        },
+        "target": ["y", "y2"],
+        "weight": "w",
+    },
     "several targets": {
         "params": {"multi_strategy": "one_output_per_tree"},
         "target": ["y", "y2"],

@@ -554,7 +554,15 @@ def test_beside_xgboost_on_hires_of_bikes(bike) -> None:
         ({"multi_strategy": ALL, "tree_method": "exact"}, Y, "tree_method='exact'"),
         ({"multi_strategy": ALL, "bundle_features": True}, Y, "bundle_features=True"),
         ({"multi_strategy": ALL, "linear_leaves": True}, Y, "linear_leaves"),
-        ({"multi_strategy": ALL, "monotone_constraints": {"x0": 1}}, Y, "serves all outputs"),
+        (
+            {
+                "multi_strategy": ALL,
+                "monotone_constraints": {"x0": 1},
+                "grow_policy": "symmetric",
+            },
+            Y,
+            "monotone_constraints in symmetric trees",
+        ),
         ({"target_statistics": True, "categorical_features": ["x0"]}, Y, "means of one target"),
         ({"objective": "quantile", "quantile": [0.1, 0.9]}, Y, "several columns of y"),
         ({"objective": "poisson"}, Y, "target 'y0'.*row"),

@@ -300,9 +300,8 @@ def _draw_params(
 _NOT_BESIDE = {
     ("grow_policy", "symmetric"): ("tree_method",),
     ("multi_strategy", "multi_output_tree"): (
-        *("tree_method", "monotone_constraints", "monotone_penalty", "linear_leaves"),
         *("max_conflict_rate", "bundle_order", "bundle_conflicts", "bundle_features"),
-        "linear_lambda",
+        *("tree_method", "linear_leaves", "linear_lambda"),
     ),
     ("linear_leaves", True): (*("tree_method", "leaf_estimation", "path_smooth"),),
     ("tree_method", "exact"): (
@@ -341,6 +340,9 @@ def _make_fit_together(params: dict[str, Any]) -> None:
         params.update(max_leaves=None)
         if params.get("max_depth", 1) > 10:
             params["max_depth"] = 4
+        if params.get("multi_strategy") == "multi_output_tree":
+            for name in ("monotone_constraints", "monotone_penalty"):
+                params.pop(name, None)
     if params.get("boosting") == "rf":
         params.update(learning_rate=1.0, subsample=0.5)
     if params.get("sampling") == "goss":

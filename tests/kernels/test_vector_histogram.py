@@ -193,7 +193,7 @@ def test_the_best_cut_is_that_of_trying_all(
         np.int64(0), np.int64(len(rows)), np.zeros((n_outputs, 2), np.int64), units,
         Units(8.0, 1.0 if constant else 8.0), np.full(LANE_ROWS * size, np.nan), np.int64(size),
         np.zeros(FILLED_SIZE, np.int64), np.full((2, FILLED_SIZE * 8), np.nan),
-        np.int64(0), np.float64(0.0),
+        np.int64(0), np.float64(0.0), np.int64(0),
     )  # fmt: skip
     sum_totals(case.sums, np.int64(0), np.int64(case.n_bins[0]), np.int64(STRIDE), node)
     np.testing.assert_array_equal(node.totals[:, 0], case.g[rows].sum(axis=0))
@@ -203,7 +203,7 @@ def test_the_best_cut_is_that_of_trying_all(
     for feature in range(N_FEATURES):
         n_bins = np.int64(case.n_bins[feature])
         best = search_column(
-            case.sums, np.int64(feature), n_bins, np.int64(STRIDE), node, limits, NO_SPLIT
+            case.sums, np.int64(feature), n_bins, np.int64(STRIDE), node, limits, 0.0, NO_SPLIT
         )
         found = {cut: s for cut, s in naive_cuts(case, rows, feature, units, rules).items()
                  if s >= 0.0}  # fmt: skip

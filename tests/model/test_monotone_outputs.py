@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
@@ -96,9 +97,82 @@ def test_rows_in_batches_have_the_same_trees() -> None:
     assert one.verify_monotone().verdict == "proved"
 
 
-def test_vectors_are_refused() -> None:
-    model = HedgerowRegressor(**SHORT, **ASKED, multi_strategy="multi_output_tree")
-    with pytest.raises(ParameterError, match=r"monotone_constraints .a split serves all outputs"):
+VECTORS = {"multi_strategy": "multi_output_tree"}
+IN_VECTORS = [
+    {},
+    {"grow_policy": "depthwise", "max_depth": 4},
+    {"path_smooth": 3.0},
+    {"extra_trees": True},
+    {"monotone_penalty": 1.5},
+    {"sampling": "goss"},
+    {"boosting": "rf", "subsample": 0.5, "learning_rate": 0.1},
+    {"leaf_estimation": "line_search", "objective": "huber"},
+    {"reg_alpha": 0.5, "max_delta_step": 0.7, "min_child_weight": 5.0},
+    {"feature_penalties": {"x0": 0.5}, "forced_splits": {"feature": "x0", "threshold": 5.0}},
+]
+
+
+@pytest.mark.parametrize("settings", IN_VECTORS)
+def test_each_output_of_vector_leaves_keeps_to_it(settings) -> None:
+    settings = SHORT | VECTORS | settings
+    rows = X.copy()
+    rows[::13, 0] = rows[::7, 1] = np.nan
+    free = {name: value for name, value in settings.items() if name != "monotone_penalty"}
+    assert HedgerowRegressor(**free).fit(rows, Y).verify_monotone("x0", 1).verdict == "violated"
+    model = HedgerowRegressor(**settings, **ASKED).fit(rows, Y)
+    forest = model.booster_.model.forest
+    assert forest.vectors is not None
+    assert 0 in forest.feature
+    check_kept(model, np.nan_to_num(rows, nan=3.0))
+
+
+def test_categories_beside_ordered_columns_of_vector_leaves() -> None:
+    table = pd.DataFrame(X, columns=["x0", "x1", "x2"])
+    table["town"] = pd.Categorical(RNG.choice(list("abcdefgh"), N))
+    shift = table["town"].cat.codes.to_numpy()[:, None] * np.array([1.0, -2.0])
+    model = HedgerowRegressor(**SHORT, **VECTORS, **ASKED).fit(table, Y + shift)
+    assert model.verify_monotone().verdict == "proved"
+    assert 3 in model.booster_.model.forest.feature
+
+
+def score_of(values: np.ndarray, rows: np.ndarray) -> float:
+    return float((values**2).sum() * (rows.sum() + 1.0))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_split_of_vector_leaves_is_the_best_in_order_for_every_output(seed) -> None:
+    """Every cut is tried, with the values that a tree of one split gives to its sides."""
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 12, size=(60, 2)).astype(float)
+    targets = np.column_stack([rows[:, 0], rng.normal(size=60)]) + 4.0 * rng.normal(size=(60, 2))
+    targets -= targets.mean(axis=0)
+    model = HedgerowRegressor(
+        **(SHORT | VECTORS), monotone_constraints={"x0": 1, "x1": -1}, max_leaves=2, reg_lambda=1.0,
+        min_samples_leaf=3,
+    ).set_params(n_estimators=1).fit(rows, targets)  # fmt: skip
+    best = 1e-9
+    for column, sign in ((0, 1.0), (1, -1.0)):
+        for cut in np.arange(0.5, 11.0):
+            left = rows[:, column] < cut
+            if 3 <= left.sum() <= 57:
+                sides = [targets[part].sum(axis=0) / (part.sum() + 1.0) for part in (left, ~left)]
+                if (sign * (sides[1] - sides[0]) >= 0.0).all():
+                    best = max(best, 0.5 * (score_of(sides[0], left) + score_of(sides[1], ~left)))
+    assert model.booster_.model.forest.gain.max(initial=1e-9) == pytest.approx(best, rel=1e-6)
+
+
+def test_one_output_twice_has_the_trees_of_one() -> None:
+    settings = SHORT | ASKED
+    alone = HedgerowRegressor(**settings).fit(X, Y[:, 0]).booster_.model.forest
+    twice = HedgerowRegressor(**settings, **VECTORS).fit(X, Y[:, [0, 0]]).booster_.model.forest
+    np.testing.assert_array_equal(twice.feature, alone.feature)
+    np.testing.assert_array_equal(twice.threshold, alone.threshold)
+    np.testing.assert_allclose(twice.vectors, np.column_stack([alone.value] * 2), rtol=1e-12)
+
+
+def test_symmetric_vectors_are_refused() -> None:
+    model = HedgerowRegressor(**SHORT, **ASKED, **VECTORS, grow_policy="symmetric")
+    with pytest.raises(ParameterError, match="monotone_constraints in symmetric trees"):
         model.fit(X, Y)
 
 

@@ -30,7 +30,9 @@ def asks_for_vectors(params: BoostParams, several_targets: bool) -> bool:
     """Return whether leaves of several outputs are to hold vectors, by choice or by default."""
     if params.multi_strategy != "auto":
         return holds_vectors(params)
-    return several_targets and not is_symmetric(params) and obstacle_to_vectors(params) is None
+    # A split that keeps the order of all outputs is rare: a tree for each output learns more.
+    suits = not is_symmetric(params) and params.monotone_constraints is None
+    return several_targets and suits and obstacle_to_vectors(params) is None
 
 
 def outputs_of_tree(params: BoostParams, n_outputs: int) -> int:
@@ -75,18 +77,14 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     if obstacle is None:
         # Histograms of vectors do not support bundles.
         return replace(params, multi_strategy=ALL_OUTPUTS, bundle_features=False)
-    why = ""
-    if params.monotone_constraints is not None:
-        why = " (a split serves all outputs, and may keep the order of only some of them)"
     raise ParameterError(
-        f"multi_strategy='multi_output_tree' does not go with {obstacle}{why}: use "
+        f"multi_strategy='multi_output_tree' does not go with {obstacle}: use "
         "multi_strategy='one_output_per_tree', or change that."
     )
 
 
 _OF_VECTORS: Mapping[str, Any] = {
     "tree_method": "hist",
-    "monotone_constraints": None,
     "linear_leaves": False,
 }
 _WITHOUT_BUNDLES: Mapping[str, Any] = {"max_conflict_rate": 0.0, "bundle_order": "count"}
@@ -97,6 +95,8 @@ def obstacle_to_vectors(params: BoostParams) -> str | None:
     other = params.first_unlike(_OF_VECTORS)
     if other is not None:
         return other
+    if is_symmetric(params) and params.monotone_constraints is not None:
+        return "monotone_constraints in symmetric trees"
     return asks_for_bundles(params)
 
 

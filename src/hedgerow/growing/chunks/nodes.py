@@ -40,7 +40,6 @@ from hedgerow.growing.core.frontier import keep_best, release_slot
 from hedgerow.growing.core.searching import search_node
 from hedgerow.growing.core.state import (
     FOUND_FIELDS,
-    NODE_COUNT,
     Options,
     Search,
     Settings,
@@ -284,7 +283,7 @@ def search_vectors(
     rules: SplitRules,
     bins: Bins,
     columns: Columns,
-    place: tuple[int, int, int],
+    place: tuple[IntArray, int, int],
     child: int,
     own: Own,
     found: IntArray,
@@ -317,15 +316,15 @@ def search_child(
     found: IntArray,
     vectors: Vectors | None,
 ) -> None:
-    """Best split of the node ``member_``, its number and table row, in columns ``span``."""
+    """Best split of the node ``member_``, its number and the table, in columns ``span``."""
+    node, table = member_
     if vectors is None:
         search_node(
-            thread, span, settings, rules, bins, columns, place, own.search, child, member_,
-            own.scalars, own.options,
+            thread, span, settings, rules, bins, columns, place, own.search, child,
+            (node, table[node]), own.scalars, own.options,
         )  # fmt: skip
     else:
-        node, row = member_
-        at = (row[NODE_COUNT], place[1], node)
+        at = (table, place[1], node)
         search_vectors(thread, span, settings, rules, bins, columns, at, child, own, found, vectors)
     for k in range(FOUND_FIELDS):
         found[k] = own.search.found[thread, child, k]
@@ -364,7 +363,7 @@ def search_jobs(
             if searched == 1:
                 search_child(
                     thread, span, settings, rules, bins, columns,
-                    (histograms, before + slot * slot_size), child, (node, table[node]), own,
+                    (histograms, before + slot * slot_size), child, (node, table), own,
                     found[j, thread, child], vectors,
                 )  # fmt: skip
     barrier(team)

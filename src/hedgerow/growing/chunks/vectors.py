@@ -15,10 +15,10 @@ from hedgerow.growing.core import state as layout
 from hedgerow.growing.sampling.goss import follows_gradients, weighs_sample
 from hedgerow.growing.speculative.tree import SpeculativeTree
 from hedgerow.growing.vectors.gradients import MOST_ROWS
-from hedgerow.growing.vectors.grower import make_sets, make_trial, scalars_of
+from hedgerow.growing.vectors.grower import make_sets, make_trial, numbers_of_node, scalars_of
 from hedgerow.growing.vectors.sampling import scale_of_vectors
 from hedgerow.kernels.histograms.vector_histogram import Sums
-from hedgerow.kernels.splits.monotone import TOWARD
+from hedgerow.kernels.splits.monotone import HIGH, LOW, TOWARD, Constraints
 from hedgerow.params import BoostParams
 
 OF_TREE = [layout.IS_TREE, layout.IS_ROUND, layout.IS_N_COLUMNS]
@@ -44,19 +44,20 @@ def make_vectors(
         measured=np.zeros((1, n_outputs, 2), dtype=np.int64),
         dropped=np.zeros((n_outputs, 2), dtype=np.int64),
         scalars=scalars,
-        vectors=np.zeros((max_nodes, n_outputs)),
+        vectors=np.zeros((max_nodes, numbers_of_node(params, n_outputs))),
         cover=np.zeros(0),
     )
     sets = make_sets(nodes.options.categories, n_outputs, n_threads)
-    return layout.Vectors(outputs, make_trial(sets, n_outputs, n_threads))
+    return layout.Vectors(outputs, make_trial(sets, outputs.vectors.shape[1], n_outputs, n_threads))
 
 
 def fields_found(nodes: SpeculativeTree, vectors: layout.Vectors | None) -> int:
     """Number of fields of what is found for a node."""
     if vectors is None:
         return layout.FOUND_FIELDS
-    smooth = nodes.options.constraints.growth.smooth
-    return FOUND_OWN + (len(vectors.outputs.scalars) if smooth > 0.0 else 0)
+    n_outputs, n_kept = len(vectors.outputs.scalars), vectors.outputs.vectors.shape[1]
+    keeps = nodes.options.constraints.growth.smooth > 0.0 or n_kept > n_outputs
+    return FOUND_OWN + (n_kept if keeps else 0)
 
 
 def weighs_rows(params: BoostParams, n_vectors: int) -> bool:
@@ -88,7 +89,10 @@ def finish_vectors(
     above = np.zeros(n_nodes, dtype=np.int64)
     above[nodes.left[inner]] = above[nodes.left[inner] + 1] = inner
     cover = np.zeros(n_nodes)
+    bounds = _bounds_of(tree.table, above, own, options.constraints, n_outputs)
     for output, sums in enumerate(leaf_sums):
+        if bounds is not None:
+            options.constraints.bounds[:, [LOW, HIGH]] = bounds[:, :, output]
         if options.constraints.growth.smooth > 0.0:
             options.constraints.bounds[1:, TOWARD] = own[above[1:], output]
         nodes.set_values(tree, options, sums, outputs.scalars[output])
@@ -96,3 +100,26 @@ def finish_vectors(
         vectors[:, output] = tree.numbers[:, layout.NUMBER_VALUE]
     tree.numbers[:, layout.NUMBER_COVER] = cover / n_outputs
     return tree, vectors
+
+
+def _bounds_of(
+    table: IntArray, above: IntArray, own: FloatArray, constraints: Constraints, n_outputs: int
+) -> FloatArray | None:
+    """Return the bounds of the leaf values, (n_nodes, 2, n_outputs); None if there are none.
+
+    As :func:`hedgerow.growing.vectors.bounds.bounds_above`, for the nodes that the tree takes.
+    """
+    if own.shape[1] == n_outputs:
+        return None
+    bounds = np.tile(np.array([[-np.inf], [np.inf]]), (len(table), 1, n_outputs))
+    for node, parent in enumerate(above[1:].tolist(), 1):  # parents come first
+        bounds[node] = bounds[parent]
+        row, (low, high) = table[parent], bounds[node]
+        sign = constraints.sign[row[layout.NODE_FEATURE]]
+        if sign != 0.0 and row[layout.NODE_BIN] != constraints.last_bin[row[layout.NODE_FEATURE]]:
+            middle, is_left = own[parent, n_outputs:], row[layout.NODE_LEFT] == node
+            if is_left == (sign > 0.0):
+                np.minimum(high, middle, out=high)
+            else:
+                np.maximum(low, middle, out=low)
+    return bounds

@@ -173,13 +173,13 @@ def keep_vector(
     rules: SplitRules,
     constraints: Constraints,
 ) -> float:
-    """Keep the smoothed leaf values of a node; return the gain of the split that was found."""
-    trial, values = vectors.trial, vectors.outputs.vectors
-    if constraints.growth.smooth > 0.0:
-        for output in range(values.shape[1]):
-            values[node, output] = trial.own[thread, child, output]
+    """Keep the values of a node that those below it depend on; return the gain of its split."""
+    trial, values, n_outputs = vectors.trial, vectors.outputs.vectors, len(vectors.outputs.scalars)
+    if constraints.growth.smooth > 0.0 or values.shape[1] > n_outputs:
+        for k in range(values.shape[1]):
+            values[node, k] = trial.own[thread, child, k]
     if constraints.scored == 0:
-        return vector_gain(score, trial.parent[thread, child], values.shape[1], rules)
+        return vector_gain(score, trial.parent[thread, child], n_outputs, rules)
     if score == np.inf:
         return trial.given[thread, child]
     return score if score > 0.0 else -1.0

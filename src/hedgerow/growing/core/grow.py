@@ -47,7 +47,6 @@ from hedgerow.growing.core.state import (
     IS_N_COLUMNS,
     IS_N_JOBS,
     IS_N_SEARCHED,
-    NODE_COUNT,
     Level,
     Options,
     Sorted,
@@ -100,7 +99,7 @@ def search_member(
     else:
         search_vector_node(
             thread, span, settings, rules, bins, state.columns.feature,
-            (row[NODE_COUNT], slot_start, node), search.allowed[child], child,
+            (state.tree.table, slot_start, node), search.allowed[child], child,
             search.found[thread, child], vectors, options.constraints,
         )  # fmt: skip
 

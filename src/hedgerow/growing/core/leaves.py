@@ -30,11 +30,12 @@ from hedgerow.growing.core.state import (
     Tree,
 )
 from hedgerow.growing.cuda.stages import add_leaf_values, finish_leaves
+from hedgerow.growing.vectors.bounds import bounds_above
 from hedgerow.growing.vectors.gradients import rows_of
 from hedgerow.kernels.cuda.commands import GpuCommands
 from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.primitives.intrinsics import prefetch
-from hedgerow.kernels.splits.monotone import TOWARD, Constraints
+from hedgerow.kernels.splits.monotone import HIGH, LOW, TOWARD, Constraints
 from hedgerow.kernels.splits.split import SplitRules, leaf_weight
 
 _AHEAD = 32
@@ -155,8 +156,15 @@ def share_tree(outputs: Outputs) -> None:
 
 
 @kernel(inner=True)
-def hand_down(constraints: Constraints, n_nodes: int, outputs: Outputs, output: int) -> None:
-    """Thread 0: what the values of one output are smoothed toward, those of the parents."""
+def hand_down(
+    constraints: Constraints, table: IntArray, n_nodes: int, outputs: Outputs, output: int
+) -> None:
+    """Thread 0: what limits the values of one output, and what they are smoothed toward."""
+    if outputs.vectors.shape[1] > outputs.scalars.shape[0]:
+        for node in range(n_nodes):
+            low, high = bounds_above(constraints, table, node, outputs, output)
+            constraints.bounds[node, LOW] = low
+            constraints.bounds[node, HIGH] = high
     if constraints.growth.smooth > 0.0:
         for node in range(1, n_nodes):
             above = outputs.vectors[constraints.parent[node], output]
@@ -183,7 +191,7 @@ def finish_vectors(
     barrier(team)
     for output in range(n_outputs):
         if thread == 0:
-            hand_down(options.constraints, n_nodes, outputs, output)
+            hand_down(options.constraints, tree.table, n_nodes, outputs, output)
         finish_tree(
             thread,
             team,

@@ -288,7 +288,8 @@ class Outputs(NamedTuple):
     dropped   int64 (n_outputs, 2): bits of fixed g and h that words do without
     scalars   int64 (n_outputs, N_SCALARS): those of the first output hold the tree's, too
     vectors   float64 (nodes, n_outputs): values of the nodes; while the tree grows, the smoothed
-              ones before the learning rate, of the nodes that are split
+              ones before the learning rate, of the nodes that are split.  With ordered columns
+              twice as many: the middles of the values of both sides of a split, too
     cover     float64 (nodes,): scratch, sums of hessians over the outputs
     """
 
@@ -324,7 +325,7 @@ class Trial(NamedTuple):
     filled  int64 (threads, FILLED_SIZE)
     cuts    float64 (threads, 2, FILLED_SIZE * N_LANES)
     parent  float64 (threads, 2): score of the small and the large child as leaves
-    own     float64 (threads, 2, n_outputs): their smoothed leaf values, where they are smoothed
+    own     float64 (threads, 2, as ``Outputs.vectors``): what is kept of them there
     given   float64 (threads, 2): gain of the cut that is given to them, if one is
     sets    for category columns
     """

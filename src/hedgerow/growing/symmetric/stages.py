@@ -119,7 +119,7 @@ def add_gains(
         several = node_of(thread, state.settings, place, vectors, constraints)
         first = np.int64(columns[span[0]]) if span[1] > span[0] else np.int64(-1)
         limits, parent = prepare_node(
-            state.settings, rules, bins, first, several, outputs, constraints
+            state.settings, rules, bins, first, several, outputs, constraints, state.tree.table
         )
         vectors.trial.parent[thread, 0] += max(parent, 0.0)
         parent /= units.g * (units.g / units.h)
@@ -257,7 +257,7 @@ def measure_vectors(
     outputs, bins, feature, start = vectors.outputs, state.bins, choice[FOUND_FEATURE], place[1]
     node = node_of(0, state.settings, place, vectors, constraints)
     limits, parent = prepare_node(
-        state.settings, state.rules, bins, feature, node, outputs, constraints
+        state.settings, state.rules, bins, feature, node, outputs, constraints, state.tree.table
     )
     if node.smooth > 0.0:
         keep_own(node, outputs.vectors[node.number])
@@ -265,9 +265,8 @@ def measure_vectors(
     cut = (choice[FOUND_BIN], choice[FOUND_MISSING_LEFT])
     unit = node.largest.g * (node.largest.g / node.largest.h)
     parent /= unit
-    return (
-        0.5 * unit * gain_of_cut(outputs.sums, at, n_bins, bins.stride, node, limits, parent, cut)
-    )
+    sums, stride = outputs.sums, bins.stride
+    return 0.5 * unit * gain_of_cut(sums, at, n_bins, stride, node, limits, parent, cut, 0.0)
 
 
 @kernel(inline=True, inner=True)

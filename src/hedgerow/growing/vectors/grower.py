@@ -31,8 +31,8 @@ from hedgerow.params import BoostParams
 class VectorGrower(TreeGrower):
     """Grows one tree a round for all outputs.
 
-    ``target`` has a column for each of several targets.  ``params`` ask for no order of single
-    columns; column ``j`` of the matrix is feature ``j``.
+    ``target`` has a column for each of several targets.  Column ``j`` of the matrix is feature
+    ``j``.
     """
 
     def _make_state(self, fit: Fit) -> layout.State:
@@ -42,7 +42,8 @@ class VectorGrower(TreeGrower):
         state = make_state(self._matrix, fit, self._n_copies, cell_bytes=4 * (width + 1))
         state = _with_sampler(state, fit.params, n_outputs)
         sets = make_sets(state.options.categories, n_outputs, n_threads)
-        return _with_vectors(state, fit.target, fit.objective, width, sets)
+        n_kept = numbers_of_node(fit.params, n_outputs)
+        return _with_vectors(state, fit.target, fit.objective, width, sets, n_kept)
 
     def joiner(
         self, n_rounds: int, train: WalkedRows, unseen: WalkedRows | None
@@ -61,7 +62,13 @@ class VectorGrower(TreeGrower):
         self._derivatives.fill_all(self._state.loss_data, tree // self._params.num_parallel_tree)
         self._run()
         grown = self._copy_tree()
-        return grown.with_vectors(vectors.outputs.vectors[: len(grown.value)].copy())
+        values = vectors.outputs.vectors[: len(grown.value), : len(scalars)]
+        return grown.with_vectors(values.copy())
+
+
+def numbers_of_node(params: BoostParams, n_outputs: int) -> int:
+    """Return how many numbers a growing tree keeps of a node: values, and middles of its sides."""
+    return n_outputs if params.monotone_constraints is None else 2 * n_outputs
 
 
 def _with_sampler(state: layout.State, params: BoostParams, n_outputs: int) -> layout.State:
@@ -81,6 +88,7 @@ def _with_vectors(
     objective: Objective,
     width: int,
     sets: layout.VectorSets,
+    n_kept: int,
 ) -> layout.State:
     """The state of a single output, with all that the others need."""
     n_outputs, n_rows = state.loss_data.raw.shape
@@ -99,7 +107,7 @@ def _with_vectors(
         measured=aligned_zeros((n_threads, n_outputs, 2), np.int64),
         dropped=np.zeros((n_outputs, 2), dtype=np.int64),
         scalars=scalars_of(state.scalars, n_outputs),
-        vectors=np.zeros((n_nodes, n_outputs)),
+        vectors=np.zeros((n_nodes, n_kept)),
         cover=np.zeros(n_nodes),
     )
     data = state.loss_data
@@ -110,12 +118,14 @@ def _with_vectors(
         settings=settings._replace(packs_all=0),
         loss_data=data,
         scalars=scalars,
-        vectors=layout.Vectors(outputs, make_trial(sets, n_outputs, n_threads)),
+        vectors=layout.Vectors(outputs, make_trial(sets, n_kept, n_outputs, n_threads)),
     )
 
 
-def make_trial(sets: layout.VectorSets, n_outputs: int, n_threads: int) -> layout.Trial:
-    """Space for the search."""
+def make_trial(
+    sets: layout.VectorSets, n_kept: int, n_outputs: int, n_threads: int
+) -> layout.Trial:
+    """Space for the search; ``n_kept`` is the result of :func:`numbers_of_node`."""
     n_lanes = -(-n_outputs // N_LANES) * N_LANES
     return layout.Trial(
         totals=aligned_zeros((n_threads, n_outputs, 2), np.int64),
@@ -124,7 +134,7 @@ def make_trial(sets: layout.VectorSets, n_outputs: int, n_threads: int) -> layou
         filled=aligned_zeros((n_threads, FILLED_SIZE), np.int64),
         cuts=aligned_zeros((n_threads, 2, FILLED_SIZE * N_LANES), np.float64),
         parent=aligned_zeros((n_threads, 2), np.float64),
-        own=aligned_zeros((n_threads, 2, n_outputs), np.float64),
+        own=aligned_zeros((n_threads, 2, n_kept), np.float64),
         given=aligned_zeros((n_threads, 2), np.float64),
         sets=sets,
     )

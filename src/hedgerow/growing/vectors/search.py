@@ -13,18 +13,27 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.batch import is_better
 from hedgerow.growing.core.searching import write_found, write_set
-from hedgerow.growing.core.state import Outputs, Settings, Vectors, VectorSets
+from hedgerow.growing.core.state import NODE_COUNT, Outputs, Settings, Vectors, VectorSets
+from hedgerow.growing.vectors.bounds import bounds_above
 from hedgerow.growing.vectors.gradients import largest_units, write_units
 from hedgerow.kernels.histograms.histogram import Bins, HistogramSums
 from hedgerow.kernels.histograms.vector_histogram import Sums
 from hedgerow.kernels.splits.category_split import complete_set
 from hedgerow.kernels.splits.growth import MOST_DRAWN, draw_of
 from hedgerow.kernels.splits.monotone import Bounds, Constraints
-from hedgerow.kernels.splits.split import NO_SPLIT, Limits, NodeSums, SplitRules, complete_split
+from hedgerow.kernels.splits.split import (
+    NO_SPLIT,
+    Limits,
+    NodeSums,
+    Split,
+    SplitRules,
+    complete_split,
+)
 from hedgerow.kernels.splits.vector_category import Groups, fill_side, find_vector_set
 from hedgerow.kernels.splits.vector_gains import (
     bounds_of_vectors,
     gain_of_set,
+    middle_of_sides,
     search_bounded,
     take_given,
 )
@@ -32,8 +41,9 @@ from hedgerow.kernels.splits.vector_split import (
     LANE_ROWS,
     VectorNode,
     own_value,
+    restrict_node,
     score_totals,
-    smooth_node,
+    set_bounds,
     start_search,
     sum_totals,
 )
@@ -111,7 +121,17 @@ def node_of(
         trial.cuts[thread],
         place[2],
         constraints.growth.smooth,
+        np.int64(outputs.vectors.shape[1] > outputs.scalars.shape[0]),
     )
+
+
+@kernel(inner=True)
+def bound_outputs(
+    constraints: Constraints, table: IntArray, node: VectorNode, outputs: Outputs
+) -> None:
+    """Set the bounds of the leaf values of the node: those of the branch above it."""
+    for output in range(outputs.scalars.shape[0]):
+        set_bounds(node, output, *bounds_above(constraints, table, node.number, outputs, output))
 
 
 @kernel(inline=True, inner=True)
@@ -123,10 +143,12 @@ def prepare_node(
     node: VectorNode,
     outputs: Outputs,
     constraints: Constraints,
+    table: IntArray,
 ) -> tuple[Limits, float]:
     """The rules in terms of the node, and its score as a leaf.
 
-    Its sums are read off the histogram of ``column``; -1: a thread without columns.
+    Its sums are read off the histogram of ``column``; -1: a thread without columns.  ``table`` has
+    the nodes of the tree.
     """
     parent, stride = 0.0, bins.stride
     if column >= 0:
@@ -135,17 +157,39 @@ def prepare_node(
         write_units(settings.constant_hessian, outputs, node.units)
         parent = score_totals(node, rules)
     limits = start_search(node, rules)
-    if column >= 0 and node.smooth > 0.0:
+    if node.ordered == 1:
+        bound_outputs(constraints, table, node, outputs)
+    if column >= 0 and (node.smooth > 0.0 or node.ordered == 1):
         above = constraints.parent[node.number]
-        parent = smooth_node(node, rules, outputs.vectors, above)
+        parent = restrict_node(node, rules, outputs.vectors, above)
     return limits, parent
 
 
 @kernel(inner=True)
 def keep_own(node: VectorNode, values: FloatArray) -> None:
     """Keep the smoothed leaf values of a node, toward which those below it are smoothed."""
-    for output in range(len(values)):
+    for output in range(len(node.totals)):
         values[output] = own_value(node, output)
+
+
+@kernel(inner=True)
+def keep_middles(
+    best: Split,
+    sums: Sums,
+    stride: int,
+    node: VectorNode,
+    rules: SplitRules,
+    constraints: Constraints,
+    values: FloatArray,
+) -> None:
+    """Keep the middle of the sides of each output, behind its own value, of an ordered column."""
+    n_outputs = len(node.totals)
+    if best.score < 0.0 or constraints.sign[best.feature] == 0.0:
+        return
+    at = node.start + best.feature * stride
+    for output in range(n_outputs):
+        middle = middle_of_sides(sums, at, at + stride - 1, best, node, rules, output)
+        values[n_outputs + output] = middle
 
 
 @kernel(inner=True)
@@ -156,18 +200,23 @@ def search_vector_node(
     rules: SplitRules,
     bins: Bins,
     features: np.ndarray,
-    place: tuple[int, int, int],
+    place: tuple[IntArray, int, int],
     allowed: np.ndarray,
     child: int,
     found: IntArray,
     vectors: Vectors,
     constraints: Constraints,
 ) -> None:
-    """Find the best split in columns ``span`` of a node; ``place`` as of :func:`node_of`."""
+    """Find the best split in columns ``span`` of a node.
+
+    ``place`` is the table of nodes, where the node's histogram begins, and its number.
+    """
     outputs, trial, stride, best = vectors.outputs, vectors.trial, bins.stride, NO_SPLIT
-    sums, node = outputs.sums, node_of(thread, settings, place, vectors, constraints)
+    table, start, number = place
+    at = (table[number, NODE_COUNT], start, number)
+    sums, node = outputs.sums, node_of(thread, settings, at, vectors, constraints)
     first = np.int64(features[span[0]]) if span[1] > span[0] else np.int64(-1)
-    limits, parent = prepare_node(settings, rules, bins, first, node, outputs, constraints)
+    limits, parent = prepare_node(settings, rules, bins, first, node, outputs, constraints, table)
     bounds = bounds_of_vectors(constraints, node, rules, parent)
     trial.parent[thread, child] = parent
     if node.smooth > 0.0:
@@ -186,6 +235,8 @@ def search_vector_node(
     whole = NodeSums(np.int64(0), np.int64(0), node.n_rows)
     counts = HistogramSums(sums.n, sums.n, sums.n)  # sums of the left side are not needed
     best = complete_split(counts, node.start, bins.n_bins, stride, whole, node.largest, best)
+    if node.ordered == 1:
+        keep_middles(best, sums, stride, node, rules, constraints, trial.own[thread, child])
     write_found(found, best, stride)
     for k in range(span[0], span[1]):
         feature = np.int64(features[k])

@@ -25,7 +25,9 @@ Ties are broken as in :mod:`hedgerow.kernels.splits.split`.  Lanes without an ou
 one output alone and the same output twice give the same cut.
 
 If leaf values are smoothed (:mod:`hedgerow.kernels.splits.growth`), each side takes, of each
-output, its value smoothed toward that of the node, and the score of that value.
+output, its value smoothed toward that of the node, and the score of that value.  If columns are
+ordered (:mod:`hedgerow.kernels.splits.monotone`), the values of each output stay within its
+bounds, and a cut of an ordered column counts only if it orders the sides of every output.
 
 Outputs differ in their units.  All sums are converted to the largest unit, a power of
 two (:class:`VectorNode`): nothing is rounded, and squares stay far from the limits of
@@ -52,7 +54,7 @@ from hedgerow.kernels.simd.lanes import (
     sum_floats,
 )
 from hedgerow.kernels.splits.growth import smoothed
-from hedgerow.kernels.splits.monotone import lane_scores, lane_steps, score_at
+from hedgerow.kernels.splits.monotone import clamp, lane_scores, lane_steps, score_at
 from hedgerow.kernels.splits.split import (
     Limits,
     Split,
@@ -64,7 +66,7 @@ from hedgerow.kernels.splits.split import (
 )
 
 # Rows of ``lanes``; each has an entry for every output, padded to a multiple of eight.
-_G_UNIT, _H_UNIT, _G, _H, _PENALTY, _OWN, LANE_ROWS = range(7)
+_G_UNIT, _H_UNIT, _G, _H, _PENALTY, _OWN, _LOW, _HIGH, LANE_ROWS = range(9)
 FILLED_SIZE = 264
 """Size of the list of bins of a thread."""
 
@@ -77,14 +79,15 @@ class VectorNode(NamedTuple):
     totals   int64 (n_outputs, 2): sums of g and h over its rows
     units    float64 (n_outputs, 2): value of one unit of these sums
     largest  largest units of all outputs, in which scores are computed
-    lanes    float64 (LANE_ROWS * size,): units, sums of the node, ``reg_lambda`` and smoothed
-             leaf value of each output, in terms of ``largest``
+    lanes    float64 (LANE_ROWS * size,): units, sums of the node, ``reg_lambda``, leaf value
+             within bounds and smoothed, and the bounds of each output, in terms of ``largest``
     size     outputs, rounded up to a multiple of ``N_LANES``
     filled   int64 (FILLED_SIZE,): scratch, bins with rows
     cuts     float64 (2, FILLED_SIZE * N_LANES): scratch, score of the cut after each of these
              bins, and hessian on its left, in lanes
     number   its number in the tree
     smooth   rows that its leaf value counts for in its sides; 0: no smoothing
+    ordered  1: columns are ordered, and leaf values have bounds
     """
 
     start: np.int64
@@ -98,6 +101,19 @@ class VectorNode(NamedTuple):
     cuts: FloatArray
     number: np.int64
     smooth: np.float64
+    ordered: np.int64
+
+
+class Order(NamedTuple):
+    """How the sides of the cuts of a column are ordered.
+
+    sign  1: left values are not above right ones; -1: not below; 0: in any order
+    free  from the cut after this ``filled`` bin on only missing values are on the right, and the
+          sides have any order
+    """
+
+    sign: np.float64
+    free: np.int64
 
 
 @kernel(inner=True)
@@ -126,6 +142,8 @@ def start_search(node: VectorNode, rules: SplitRules) -> Limits:
         for row in range(LANE_ROWS):
             lanes[row * size + k] = 0.0
         lanes[_PENALTY * size + k] = 1.0
+        lanes[_LOW * size + k] = -math.inf
+        lanes[_HIGH * size + k] = math.inf
     for k in range(len(node.totals)):
         g_unit, h_unit = node.units[k, 0] / largest.g, node.units[k, 1] / largest.h
         lanes[_G_UNIT * size + k] = g_unit
@@ -159,19 +177,36 @@ def score_totals(node: VectorNode, rules: SplitRules) -> float:
     return score
 
 
-@kernel(inner=True)
-def smooth_node(node: VectorNode, rules: SplitRules, vectors: FloatArray, parent: int) -> float:
-    """Smooth the leaf values of the node toward ``vectors[parent]``; return its score with them.
+@kernel(inline=True, inner=True)
+def set_bounds(node: VectorNode, output: int, low: float, high: float) -> None:
+    """Set the bounds of the leaf values of an output, after :func:`start_search`."""
+    unit = node.largest.h / node.largest.g
+    node.lanes[_LOW * node.size + output] = low * unit
+    node.lanes[_HIGH * node.size + output] = high * unit
 
-    The root, of ``parent`` -1, keeps its own values.
+
+@kernel(inline=True, inner=True)
+def value_within(node: VectorNode, output: int, value: float) -> float:
+    """Return a leaf value of an output, or the bound that it crosses."""
+    unit = node.largest.g / node.largest.h
+    low, high = node.lanes[_LOW * node.size + output], node.lanes[_HIGH * node.size + output]
+    return clamp(value, low * unit, high * unit)
+
+
+@kernel(inner=True)
+def restrict_node(node: VectorNode, rules: SplitRules, vectors: FloatArray, parent: int) -> float:
+    """Smooth the leaf values of the node toward ``vectors[parent]``, keep them within its bounds.
+
+    The root, of ``parent`` -1, keeps its own values.  Return the score of the node with them.
     """
     score = 0.0
     for output in range(node.totals.shape[0]):
         g = float(node.totals[output, 0]) * node.units[output, 0]
         h = float(node.totals[output, 1]) * node.units[output, 1]
         value = leaf_weight(g, h, rules)
-        if parent >= 0:
+        if parent >= 0 and node.smooth > 0.0:
             value = smoothed(value, float(node.n_rows), vectors[parent, output], node.smooth)
+        value = value_within(node, output, value)
         node.lanes[_OWN * node.size + output] = value * (node.largest.h / node.largest.g)
         score += score_at(g, h + rules.reg_lambda, rules.reg_alpha, value)
     return score
@@ -179,7 +214,7 @@ def smooth_node(node: VectorNode, rules: SplitRules, vectors: FloatArray, parent
 
 @kernel(inline=True, inner=True)
 def own_value(node: VectorNode, output: int) -> float:
-    """Return the leaf value that :func:`smooth_node` has found."""
+    """Return the leaf value that :func:`restrict_node` has found."""
     return node.lanes[_OWN * node.size + output] * (node.largest.g / node.largest.h)
 
 
@@ -191,19 +226,49 @@ def smoothed_score(g: Any, d: Any, n: int, own: Any, smooth: float, limits: Limi
     return lane_scores(g, d, weight, limits)
 
 
+@kernel(inline=True, inner=True)
+def bounded_scores(
+    g: tuple[Any, Any],
+    d: tuple[Any, Any],
+    n: tuple[int, int],
+    lanes: tuple[Any, Any, Any],
+    node: VectorNode,
+    limits: Limits,
+    sign: float,
+) -> Any:
+    """Return the scores of both sides with leaf values within bounds; minus infinity out of order.
+
+    ``lanes`` are the leaf value of the node and the bounds of each output.
+    """
+    own, low, high = lanes
+    left, right = lane_steps(g[0], d[0], limits), lane_steps(g[1], d[1], limits)
+    if node.smooth > 0.0:
+        share = float(n[0]) / (float(n[0]) + node.smooth)
+        left = spread(share) * left + spread(1.0 - share) * own
+        share = float(n[1]) / (float(n[1]) + node.smooth)
+        right = spread(share) * right + spread(1.0 - share) * own
+    left, right = choose(low > left, low, left), choose(low > right, low, right)
+    left, right = choose(left > high, high, left), choose(right > high, high, right)
+    score = lane_scores(g[0], d[0], left, limits) + lane_scores(g[1], d[1], right, limits)
+    in_order = spread(sign) * (right - left) >= spread(0.0)
+    return choose(in_order, score, spread(-math.inf))
+
+
 @kernel(inner=True)
 def score_cuts(
-    sums: Sums, at: int, missing: int, n_filled: int, node: VectorNode, limits: Limits
+    sums: Sums, at: int, missing: int, n_filled: int, node: VectorNode, limits: Limits, order: Order
 ) -> None:
     """Score the cuts after ``filled`` bins of the column at ``at``.
 
     If ``missing`` is not negative, this bin is on the left of every cut.  A side whose ``H +
     lambda`` is 0 makes the score minus infinity.
     """
-    if node.smooth > 0.0:
-        score_outputs(sums, at, missing, n_filled, node, limits, True)
+    if node.ordered == 1:
+        score_outputs(sums, at, missing, n_filled, node, limits, order, True, True)
+    elif node.smooth > 0.0:
+        score_outputs(sums, at, missing, n_filled, node, limits, order, True, False)
     else:
-        score_outputs(sums, at, missing, n_filled, node, limits, False)
+        score_outputs(sums, at, missing, n_filled, node, limits, order, False, False)
 
 
 @kernel(inline=True, inner=True)
@@ -214,12 +279,15 @@ def score_outputs(
     n_filled: int,
     node: VectorNode,
     limits: Limits,
-    smooths: bool,
+    order: Order,
+    counts: bool,
+    bounds: bool,
 ) -> None:
     """Score cuts as :func:`score_cuts` does, ``WIDTH`` outputs at a time.
 
-    ``smooths`` is a constant, so that the compiler drops the other branches: counting rows in the
-    loop over bins made trees of three classes a tenth slower.
+    ``counts`` (leaf values are smoothed) and ``bounds`` are constants, so that the compiler drops
+    the other branches: counting rows in the loop over bins made trees of three classes a tenth
+    slower.
     """
     lanes, cells, n, size, filled = node.lanes, sums.cells, sums.n, node.size, node.filled
     scores, weights = node.cuts[0], node.cuts[1]
@@ -232,6 +300,9 @@ def score_outputs(
         )
         g, h = load_floats(lanes, _G * size + k), load_floats(lanes, _H * size + k)
         penalty, own = load_floats(lanes, _PENALTY * size + k), load_floats(lanes, _OWN * size + k)
+        if bounds:
+            low = load_floats(lanes, _LOW * size + k)
+            high = load_floats(lanes, _HIGH * size + k)
         g_left, h_left, n_left = spread(0.0), spread(0.0), np.int64(0)
         for e in range(-1 if missing >= 0 else 0, n_filled):
             bin_ = at + (filled[e] if e >= 0 else missing)
@@ -241,13 +312,18 @@ def score_outputs(
                 h_left = h_left + spread(float(n[bin_])) * h_unit
             else:
                 h_left = h_left + load_floats(cells, cell + N_LANES) * h_unit
-            if smooths:
+            if counts:
                 n_left += np.int64(n[bin_])
             if e < 0:
                 continue
             g_right, d_left, d_right = g - g_left, h_left + penalty, h - h_left + penalty
             product = d_left * d_right
-            if smooths:
+            if bounds:
+                sign = 0.0 if e >= order.free and missing < 0 else order.sign
+                g_sides, d_sides = (g_left, g_right), (d_left, d_right)
+                rows = n_left, node.n_rows - n_left
+                score = bounded_scores(g_sides, d_sides, rows, (own, low, high), node, limits, sign)
+            elif counts:
                 n_right = node.n_rows - n_left
                 score = smoothed_score(g_left, d_left, n_left, own, node.smooth, limits)
                 score = score + smoothed_score(g_right, d_right, n_right, own, node.smooth, limits)
@@ -272,15 +348,20 @@ def search_column(
     stride: int,
     node: VectorNode,
     limits: Limits,
+    sign: float,
     best: Split,
 ) -> Split:
-    """Return the better of ``best`` and the best cut of one column, in both missing directions."""
+    """Return the better of ``best`` and the best cut of one column, in both missing directions.
+
+    ``sign`` of the column is 0 unless it is ordered.
+    """
     at, n, filled = node.start + feature * stride, sums.n, node.filled
     scores, weights, absent = node.cuts[0], node.cuts[1], stride - 1
     n_missing = np.int64(n[at + absent])
     n_filled = list_filled(n, at, n_bins, stride, filled) - np.int64(n_missing > 0)
     for side in range(2 if n_missing > 0 else 1):
-        score_cuts(sums, at, absent if side == 1 else -1, n_filled, node, limits)
+        order = Order(sign, n_filled - 1)
+        score_cuts(sums, at, absent if side == 1 else -1, n_filled, node, limits, order)
         n_left = n_missing if side == 1 else np.int64(0)
         for e in range(n_filled):
             n_left += np.int64(n[at + filled[e]])
@@ -336,7 +417,8 @@ def add_column_gains(
         is_left = side == 1 and n_missing > 0
         n_left = n_missing if is_left else np.int64(0)
         if side == 0 or is_left:
-            score_cuts(sums, at, absent if is_left else -1, n_filled, node, limits)
+            order = Order(0.0, np.int64(0))
+            score_cuts(sums, at, absent if is_left else -1, n_filled, node, limits, order)
         # Before the first bin with rows only missing values are on the left.  The cut after
         # the last bin divides in the same way, with the sides swapped.
         gain = gain if is_left else 0.0
@@ -362,11 +444,12 @@ def gain_of_cut(
     limits: Limits,
     parent: float,
     cut: tuple[int, int],
+    sign: float,
 ) -> float:
-    """Return the gain of one cut of the column at ``at``.
+    """Return the gain of one cut of the column at ``at``, of this ``sign``.
 
     ``cut`` holds the bin before the cut, and whether missing values go left.  The gain is minus
-    infinity if the cut does not divide the node.
+    infinity if the cut does not divide the node, or not in order.
     """
     n, filled, absent = sums.n, node.filled, stride - 1
     n_missing = np.int64(n[at + absent])
@@ -382,7 +465,8 @@ def gain_of_cut(
         n_left += n_missing
     if last < 0:
         return -math.inf
-    score_cuts(sums, at, absent if is_left else -1, last + 1, node, limits)
+    order = Order(sign, n_filled - 1)
+    score_cuts(sums, at, absent if is_left else -1, last + 1, node, limits, order)
     return scored_gain(node, last, n_left, limits, parent)
 
 
