@@ -39,8 +39,9 @@ from hedgerow.comm.base import Alone, Communicator
 from hedgerow.kernels.primitives.exact_sum import ExactSum, weighted_sums
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.global_sums import AllRows, Batch, merged
+from hedgerow.objectives.line_search import Slopes
 from hedgerow.objectives.precomputed import LossRows
-from hedgerow.objectives.rowwise import Slopes, bracket_of, largest_of_ranks, root_of
+from hedgerow.objectives.rowwise import bracket_of, largest_of_ranks, root_of
 from hedgerow.objectives.targets import SeveralTargets
 
 OffsetBatch: TypeAlias = "tuple[FloatArray, FloatArray | None, FloatArray]"

@@ -20,8 +20,14 @@ from hedgerow.objectives import row_kernels
 from hedgerow.objectives.base import both_classes, log_odds, sum_of_outputs
 from hedgerow.objectives.domain import check_classes, check_interval, check_two_classes
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRule, QuantileRule, root_rule, root_rule_of_scores
-from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number, root_of_mean
+from hedgerow.objectives.line_search import (
+    LeafRule,
+    QuantileRule,
+    Slopes,
+    root_rule,
+    root_rule_of_scores,
+)
+from hedgerow.objectives.rowwise import RowLoss, check_number, root_of_mean
 from hedgerow.params import Interval
 
 Task = Literal["regression", "two classes", "classes"]

@@ -32,8 +32,8 @@ from hedgerow.objectives.derivatives import FARTHEST_MARGIN
 from hedgerow.objectives.distributions.predicted import Poisson as PoissonDistribution
 from hedgerow.objectives.domain import LARGEST, check_interval
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, SumsRule, mean_rule
-from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number
+from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, Slopes, SumsRule, mean_rule
+from hedgerow.objectives.rowwise import RowLoss, check_number
 from hedgerow.params import Interval
 
 _NOT_NEGATIVE = Interval(0.0, LARGEST)

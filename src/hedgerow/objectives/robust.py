@@ -34,8 +34,8 @@ from hedgerow.objectives import row_kernels
 from hedgerow.objectives.beside import OffsetRows
 from hedgerow.objectives.domain import LARGEST, check_spread
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import QuantileRule, residuals
-from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number
+from hedgerow.objectives.line_search import QuantileRule, Slopes, residuals
+from hedgerow.objectives.rowwise import RowLoss, check_number
 from hedgerow.params import Interval
 
 _DELTA = Interval(0.0, LARGEST, low_open=True)

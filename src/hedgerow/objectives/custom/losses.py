@@ -47,9 +47,9 @@ from hedgerow.objectives.custom.row_loops import RowLoops, loops_of
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.domain import check_spread
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows, LeafRule, root_rule
+from hedgerow.objectives.line_search import LeafRows, LeafRule, Slopes, root_rule
 from hedgerow.objectives.precomputed import LossRows, PrecomputedLoss
-from hedgerow.objectives.rowwise import Slopes, bracket_of, root_of_mean
+from hedgerow.objectives.rowwise import bracket_of, root_of_mean
 from hedgerow.objectives.softmax import Softmax
 
 CUSTOM = "custom"

@@ -57,9 +57,15 @@ from hedgerow.objectives.distributions.predicted import (
 )
 from hedgerow.objectives.domain import LARGEST, check_interval
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, SumsRule, root_rule_of_scores
+from hedgerow.objectives.line_search import (
+    LONGEST_STEP,
+    LeafRule,
+    Slopes,
+    SumsRule,
+    root_rule_of_scores,
+)
 from hedgerow.objectives.precomputed import LossRows
-from hedgerow.objectives.rowwise import RowLoss, Slopes, root_of_mean
+from hedgerow.objectives.rowwise import RowLoss, root_of_mean
 from hedgerow.params import Interval
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)

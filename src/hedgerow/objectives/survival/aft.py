@@ -32,15 +32,9 @@ from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.domain import LARGEST
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, root_rule
+from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, Slopes, root_rule
 from hedgerow.objectives.precomputed import LossRows
-from hedgerow.objectives.rowwise import (
-    RowLoss,
-    Slopes,
-    check_number,
-    largest_of_ranks,
-    root_of_mean,
-)
+from hedgerow.objectives.rowwise import RowLoss, check_number, largest_of_ranks, root_of_mean
 from hedgerow.params import Interval
 
 Distribution = Literal["normal", "logistic", "extreme"]
