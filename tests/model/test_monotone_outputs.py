@@ -167,7 +167,8 @@ def test_one_output_twice_has_the_trees_of_one() -> None:
     twice = HedgerowRegressor(**settings, **VECTORS).fit(X, Y[:, [0, 0]]).booster_.model.forest
     np.testing.assert_array_equal(twice.feature, alone.feature)
     np.testing.assert_array_equal(twice.threshold, alone.threshold)
-    np.testing.assert_allclose(twice.vectors, np.column_stack([alone.value] * 2), rtol=1e-12)
+    # Bounds come from histograms, in which the gradients of several outputs have fewer bits.
+    np.testing.assert_allclose(twice.vectors, np.column_stack([alone.value] * 2), rtol=1e-5)
 
 
 def test_symmetric_vectors_are_refused() -> None:

@@ -23,13 +23,7 @@ from hedgerow.boosting.loop.callbacks import (
     check_callbacks,
     with_final_report,
 )
-from hedgerow.boosting.loop.ready import (
-    FitPlan,
-    check_out_of_bag,
-    check_plan,
-    make_ready,
-    plan_of,
-)
+from hedgerow.boosting.loop.ready import FitPlan, check_plan, make_ready, plan_of
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder, recording
@@ -150,6 +144,3 @@ def _fit(plan: FitPlan, budget: Budget | None, recorder: Recorder | None) -> Mod
     if watch.stopped_by == "rounds" and chosen is not None:
         watch.stopped_by = chosen.stopped_by(chosen.params.n_estimators)
     return ready.assemble(forest)
-
-
-__all__ = ["Sample", "StoppingParams", "check_out_of_bag", "fit"]

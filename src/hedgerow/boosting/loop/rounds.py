@@ -324,6 +324,3 @@ def adds_scores(params: BoostParams) -> bool:
     """Return whether the grower may add a tree unchanged to the scores of its rows."""
     alone = params.num_parallel_tree == 1
     return alone and params.boosting == "gbdt" and params.leaf_estimation != "line_search"
-
-
-__all__ = ["BoostState", "FitRows", "adds_scores", "resolve", "resolved", "rounds", "threads_for"]
