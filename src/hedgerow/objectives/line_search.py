@@ -278,6 +278,10 @@ def roots_of_sums(
         with np.errstate(all="ignore"):
             proposed = step - slope / curvature
         inside = (proposed > low) & (proposed < high)
+        # At a root the Newton step may round to the present step, which is an end of the interval:
+        # bisection would leave the root again.
+        at_root = np.abs(proposed - step) <= _CLOSE * np.maximum(1.0, np.abs(step))
+        inside |= at_root & (proposed >= low) & (proposed <= high)
         following = np.where(inside, proposed, 0.5 * (low + high))
         following = np.where(slope == 0.0, step, following)
         moved = np.abs(following - step)
