@@ -134,7 +134,9 @@ def root_of(mean: Callable[[int, float], float], start: float, low: float, high:
         low, high = (low, at) if slope > 0.0 else (at, high)
         curvature = mean(1, at)
         following = at - slope / curvature if curvature > 0.0 else np.inf
-        if not low < following < high:
+        # A step that rounds to nothing ends at the root, which is an end of the interval by now.
+        at_root = abs(following - at) <= _CLOSE * abs(at) and low <= following <= high
+        if not (low < following < high or at_root):
             following = 0.5 * low + 0.5 * high
         moved, at = abs(following - at), following
         if moved <= _CLOSE * abs(at):
