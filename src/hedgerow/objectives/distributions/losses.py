@@ -319,8 +319,7 @@ class NegativeBinomialLoss(DistributionLoss):
             g[:] = share * (mean - rows.target)
             np.maximum(share * mean, SMALLEST_HESSIAN, out=h)
         else:
-            slope, _ = self.slopes_of(rows.target, rows.raw, 1)
-            np.clip(slope, -_LONGEST, _LONGEST, out=g)
+            np.clip(_slope_of_size(rows.target, mean, size), -_LONGEST, _LONGEST, out=g)
             np.maximum(2.0 * size_information(mean, size), SMALLEST_HESSIAN, out=h)
 
     def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
@@ -329,10 +328,16 @@ class NegativeBinomialLoss(DistributionLoss):
         if output == 0:
             return size * (mean - target) / total, size * mean * ((size + target) / total) / total
         gap = (mean - target) / total
-        inner = digamma(target + size) - digamma(size) - np.log1p(mean / size) + gap
         bend = polygamma(1, target + size) - polygamma(1, size) + mean / size / total - gap / total
-        slope = -size * inner
+        slope = _slope_of_size(target, mean, size)
         return slope, slope - size * size * bend
+
+
+def _slope_of_size(target: FloatArray, mean: FloatArray, size: FloatArray) -> FloatArray:
+    """Return the derivative of the loss in the log size of a negative binomial distribution."""
+    gap = (mean - target) / (size + mean)
+    inner = digamma(target + size) - digamma(size) - np.log1p(mean / size) + gap
+    return np.asarray(-size * inner)
 
 
 def size_information(mean: FloatArray, size: FloatArray) -> FloatArray:
