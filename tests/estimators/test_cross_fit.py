@@ -32,6 +32,7 @@ from hedgerow import (
     ParameterError,
     cross_fit,
 )
+from hedgerow.boosting.loop import rounds_ahead
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross import _FoldFit
 from hedgerow.data import fit_bins, read_table
@@ -489,6 +490,7 @@ class Clock:
             yield Budget(31.0, 0.0, clock=lambda: self.now)
 
         monkeypatch.setattr(_FoldFit, "advance", advance)
+        monkeypatch.setattr(rounds_ahead, "_MOST_ROUNDS", 1)  # a turn is a round
         monkeypatch.setattr("hedgerow.estimators.cross.budget_of", budget_of)
 
 
@@ -545,12 +547,12 @@ def test_a_budget_that_is_not_spent_changes_nothing() -> None:
         assert one.model.stopped_by_ == "rounds"
 
 
-def test_a_spent_budget_leaves_one_round() -> None:
+def test_a_spent_budget_leaves_the_first_batch_of_rounds() -> None:
     X, y = _numbers()
     model = HedgerowRegressor(n_estimators=500, early_stopping=False, time_budget=1e-9)
     for how in ("average", "refit"):
         found = cross_fit(model, X, y, 3, model=how)
-        assert found.best_rounds.tolist() == [1, 1, 1]
+        assert found.best_rounds.tolist() == [4, 4, 4]
         assert found.model.stopped_by_ == "time_budget"
 
 

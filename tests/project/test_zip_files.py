@@ -18,7 +18,7 @@ def test_a_zip_file_is_refused_with_what_to_do(tmp_path: Path, command: list[str
     packed = tmp_path / "hedgerow.zip"
     package = Path(hedgerow.__file__).parent
     with zipfile.ZipFile(packed, "w") as file:
-        for name in ("__init__.py", "__main__.py"):
+        for name in ("__init__.py", "__main__.py", "once.py"):
             file.write(package / name, f"hedgerow/{name}")
     environment = {**os.environ, "PYTHONPATH": str(packed)}
     ended = subprocess.run(
