@@ -22,7 +22,7 @@ from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.domain import check_spread
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.line_search import LeafRows, LeafRule
 
 if TYPE_CHECKING:
     from hedgerow.objectives.beside import OffsetRows
@@ -116,6 +116,13 @@ class MeanLoss(ABC):
     @abstractmethod
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return the initial score of rows in batches and on ranks."""
+
+    @abstractmethod
+    def leaf_rule(self, output: int) -> LeafRule:
+        """Return the rule by which a line search finds the leaf values of an output's trees."""
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        return leaves.steps_by(self.leaf_rule(output), output)
 
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None

@@ -128,6 +128,3 @@ def _middle(first: int, stop: int) -> int:
     """Return where the second half of some values begins."""
     half = (stop - first) // 2
     return first + half - half % _UNROLLED
-
-
-__all__ = ["FIELDS", "OrderedSum"]

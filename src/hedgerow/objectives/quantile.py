@@ -28,7 +28,7 @@ from hedgerow.errors import ParameterError
 from hedgerow.objectives import derivatives, row_kernels
 from hedgerow.objectives.base import MeanLoss
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows, QuantileRule, residuals
+from hedgerow.objectives.line_search import QuantileRule, residuals
 from hedgerow.objectives.rowwise import RowLoss
 
 MOST_LEVELS = 1000
@@ -67,9 +67,6 @@ class Quantile(MeanLoss):
     def leaf_rule(self, output: int) -> QuantileRule:
         """Return the rule: a quantile of the residuals of each leaf."""
         return QuantileRule(residuals, self.level)
-
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        return leaves.steps_by(self.leaf_rule(output), output)
 
 
 @dataclass(frozen=True, slots=True)

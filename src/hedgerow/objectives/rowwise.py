@@ -19,7 +19,7 @@ from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.objectives.base import MeanLoss
 from hedgerow.objectives.derivatives import PRECOMPUTED, SMALLEST_HESSIAN
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows, LeafRule, Slopes, root_rule
+from hedgerow.objectives.line_search import LeafRule, Slopes, root_rule
 from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.row_kernels import NO_NUMBERS
 from hedgerow.params import Interval
@@ -92,9 +92,6 @@ class RowLoss(MeanLoss):
     def leaf_rule(self, output: int) -> LeafRule:
         """Return the rule: roots of sums of first derivatives, within the range of residuals."""
         return root_rule(self.slopes, output, lambda target, raw: target - raw[output])
-
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        return leaves.steps_by(self.leaf_rule(output), output)
 
 
 def root_of_mean(

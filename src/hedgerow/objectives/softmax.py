@@ -16,7 +16,7 @@ from hedgerow.objectives.base import MeanLoss, sum_of_outputs
 from hedgerow.objectives.beside import OffsetRows, by_shares
 from hedgerow.objectives.domain import check_classes
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows, LeafRule, RootRule, Slopes
+from hedgerow.objectives.line_search import LeafRule, RootRule, Slopes
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,3 @@ class Softmax(MeanLoss):
             return at
 
         return RootRule(slopes)
-
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        return leaves.steps_by(self.leaf_rule(output), output)

@@ -11,7 +11,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.base import MeanLoss
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows, LeafRule, mean_rule
+from hedgerow.objectives.line_search import LeafRule, mean_rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,3 @@ class SquaredError(MeanLoss):
     def leaf_rule(self, output: int) -> LeafRule:
         """Return the rule: the mean residual of each leaf."""
         return mean_rule(lambda target, raw: target - raw[output])
-
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        return leaves.steps_by(self.leaf_rule(output), output)

@@ -21,7 +21,6 @@ from hedgerow.objectives.domain import check_two_classes
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import (
     LONGEST_STEP,
-    LeafRows,
     LeafRule,
     SumsRule,
     root_rule,
@@ -62,9 +61,6 @@ class Logistic(MeanLoss):
     def leaf_rule(self, output: int) -> LeafRule:
         """Return the rule: the root of the sum of p(raw + c) - y, which has no closed form."""
         return root_rule(self.slopes, output)
-
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        return leaves.steps_by(self.leaf_rule(output), output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +106,3 @@ class Exponential(MeanLoss):
             return np.clip(steps, -LONGEST_STEP, LONGEST_STEP)
 
         return SumsRule(values, step)
-
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        return leaves.steps_by(self.leaf_rule(output), output)

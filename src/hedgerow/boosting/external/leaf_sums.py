@@ -235,6 +235,3 @@ def _values_of(part: _Part, step: FloatArray, values: Values) -> Sequence[FloatA
         return values(part.target, part.raw, step)
     twice = np.repeat(part.target, 2), np.repeat(part.raw, 2, axis=1), np.repeat(step, 2)
     return [of_value[:1] for of_value in values(*twice)]
-
-
-__all__ = ["LeafSums"]

@@ -33,6 +33,3 @@ def bounds_above(
                 low = max(low, middle)
         child, above = above, constraints.parent[above]
     return low, high
-
-
-__all__ = ["bounds_above"]
