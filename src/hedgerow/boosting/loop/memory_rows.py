@@ -215,7 +215,7 @@ class MemoryRows(FitRows):
         if self._ahead is not None:
             return self._ahead.tree(tree, len(self.base))
         found = self._grower.grow(tree, output)
-        if not isinstance(found, TreeOfTable):  # others know of copies
+        if self.data.n_copies > 1 and not isinstance(found, TreeOfTable):  # others know of copies
             found = found.with_counts(rows_without_copies(found.count, self.data.n_copies))
         self._outside = self._grower.rows_outside()
         if params.oob_score:
