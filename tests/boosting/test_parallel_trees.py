@@ -73,7 +73,7 @@ def test_rounds_follow_the_naive_ones(loss, n_outputs, subsample) -> None:
             g, h = naive.gradients(loss, y, at)
             for output in range(n_outputs):
                 nodes = naive.grow_tree(
-                    bins, matrix.spec.bin_counts().tolist(), stride,
+                    bins, matrix.spec.bin_counts.tolist(), stride,
                     naive.on_grid(g[output]), naive.on_grid(h[output]),
                     naive.Rules(10, 1e-3, 1.0), max_leaves=6, learning_rate=0.1 / P, rows=inside,
                 )  # fmt: skip

@@ -75,7 +75,7 @@ def test_fit_follows_the_naive_one(loss, n_outputs, weighted) -> None:
     matrix = engine.binned(X, weight=weight)
     base = make_objective(loss, n_outputs).initial_score(y, weight)
     raw, _, _ = naive.boost(
-        engine.columns_of(matrix), matrix.spec.bin_counts().tolist(), matrix.spec.stride, y, base,
+        engine.columns_of(matrix), matrix.spec.bin_counts.tolist(), matrix.spec.stride, y, base,
         naive.Rules(10, 1e-3, 1.0), 8, loss, weight, grid=True, max_leaves=7,
     )  # fmt: skip
     np.testing.assert_allclose(fitted.train_raw, raw, rtol=0, atol=1e-6)

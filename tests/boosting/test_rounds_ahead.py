@@ -250,7 +250,7 @@ def test_scores_of_several_rounds_have_the_bits_of_each(
     target = np.asarray(y, dtype=np.float64)
     weight = RNG.uniform(size=300) if weighted else None
     metrics = make_metrics(["loss"], loss)
-    found = evaluate_rounds(metrics, target, raw, weight)
+    found = evaluate_rounds(metrics, np.tile(target, 9), raw, weight)
     assert found is not None
     for number in range(7):
         one = evaluate(metrics, loss, target, np.ascontiguousarray(raw[:, number]), weight)
@@ -259,4 +259,4 @@ def test_scores_of_several_rounds_have_the_bits_of_each(
 
 def test_metrics_of_predictions_are_computed_round_by_round() -> None:
     metrics = make_metrics(["loss", "mae"], make_objective("squared_error"))
-    assert evaluate_rounds(metrics, SIGNAL, np.zeros((1, 2, 300)), None) is None
+    assert evaluate_rounds(metrics, np.tile(SIGNAL, 2), np.zeros((1, 2, 300)), None) is None

@@ -249,7 +249,8 @@ def test_never_makes_compilation_an_error(tmp_path) -> None:
 NOT_LISTED = """
 import numpy as np
 from hedgerow.kernels.primitives.exact_sum import add_digits
-add_digits(np.ones(4, dtype=np.float32), np.zeros(70, dtype=np.int64))
+digits, spans = np.zeros((1, 72), dtype=np.int64), np.zeros((1, 2), dtype=np.int64)
+add_digits(np.ones((1, 4), dtype=np.float32), digits, spans)
 """
 
 

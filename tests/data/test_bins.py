@@ -226,7 +226,7 @@ def test_stride_is_the_least_power_of_two_above_the_bins(n_bins):
     spec = fit_column(np.arange(float(n_bins)))
     assert spec.n_bins(0) == n_bins
     assert spec.stride == max(16, 2 ** int(np.floor(np.log2(n_bins)) + 1))
-    assert spec.bin_counts().tolist() == [n_bins]
+    assert spec.bin_counts.tolist() == [n_bins]
 
 
 @pytest.mark.parametrize("max_bins", [1, 0, -1, 256, True, 2.5])

@@ -41,7 +41,7 @@ def test_a_column_has_as_many_bins_as_its_levels_or_cuts_ask_for(columns):
         np.concatenate([[0], np.cumsum(n_levels)]).astype(np.int64),
     )
     expected = [3 if levels is None else 1 + max(levels, default=0) for levels in columns]
-    assert spec.bin_counts().tolist() == expected
+    assert spec.bin_counts.tolist() == expected
     assert [spec.n_bins(j) for j in range(len(columns))] == expected
 
 

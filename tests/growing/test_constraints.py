@@ -194,7 +194,7 @@ def test_bins_are_shared_in_proportion(segments, spare) -> None:
 def test_each_column_has_its_limit() -> None:
     X = np.random.default_rng(0).normal(size=(500, 3))
     spec = fit_bins(read_table(X), (5, 20, 255))
-    assert spec.bin_counts().tolist()[:2] == [5, 20]
+    assert spec.bin_counts.tolist()[:2] == [5, 20]
     assert spec.n_bins(2) > 200
     for j, most in enumerate((5, 20, 255)):
         alone = fit_bins(read_table(X[:, [j]]), most)

@@ -36,7 +36,7 @@ def naive_trees(matrix, y, params, loss, base, weight=None, n_rounds=1, search=N
     unlimited = float("inf")
     _, _, trees = naive.boost(
         engine.columns_of(matrix),
-        matrix.spec.bin_counts().tolist(),
+        matrix.spec.bin_counts.tolist(),
         matrix.spec.stride,
         y,
         base,

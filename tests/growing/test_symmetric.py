@@ -56,7 +56,7 @@ def naive_trees(matrix, y, params, loss, base, weight=None, n_rounds=1, draw=Non
     )  # fmt: skip
     rules = naive.Rules(*(getattr(params, name) for name in names))
     return naive_symmetric.boost(
-        engine.columns_of(matrix), matrix.spec.bin_counts().tolist(), matrix.spec.stride, y, base,
+        engine.columns_of(matrix), matrix.spec.bin_counts.tolist(), matrix.spec.stride, y, base,
         rules, n_rounds, loss, weight, max_depth=params.max_depth,
         learning_rate=params.learning_rate, draw=draw,
         signs=params.monotone_constraints, factors=params.feature_penalties,

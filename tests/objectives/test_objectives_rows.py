@@ -316,7 +316,7 @@ def test_fit_is_that_of_the_naive_twin(case) -> None:
 
     rules = naive.Rules(20, 1e-3, 1.0, 0.0, 0.0, 0.0)
     raw, *_ = naive.boost(
-        engine.columns_of(matrix), matrix.spec.bin_counts(), matrix.stride, y,
+        engine.columns_of(matrix), matrix.spec.bin_counts, matrix.stride, y,
         objective.initial_score(y, None), rules, 8, slopes, grid=True,
         max_leaves=31,
     )  # fmt: skip

@@ -132,7 +132,7 @@ def both_losses(X, signal, y, objective, weight, n_rounds=20):
     matrix = engine.binned(X, weight=None if weight is None else np.append(weight, weight))
     bins = engine.columns_of(matrix)
     _, theirs, _ = naive.boost(
-        bins[:, train], matrix.spec.bin_counts().tolist(), matrix.spec.stride, y[train],
+        bins[:, train], matrix.spec.bin_counts.tolist(), matrix.spec.stride, y[train],
         make_objective(objective).initial_score(y[train], weight),
         naive.Rules(20, 1e-3), n_rounds, objective, weight, test_bins=bins[:, test], max_leaves=16,
     )  # fmt: skip

@@ -14,7 +14,7 @@ MOST_CELLS = 254
 def codes(table, spec):
     """Bin of every value, one past the last for a missing value: (n_rows, n_features)."""
     bins = bin_table(table, spec).by_column[:, : table.n_rows].astype(int).T
-    return np.where(bins == spec.missing_bin, spec.bin_counts(), bins)
+    return np.where(bins == spec.missing_bin, spec.bin_counts, bins)
 
 
 def active(table, spec):
@@ -30,7 +30,7 @@ def bundles(table, spec, rules):
     cells = [
         len(np.setdiff1d(range(spec.n_bins(j)), default_codes(spec)[j])) for j in range(n_features)
     ]
-    missing = codes(table, spec) == spec.bin_counts()
+    missing = codes(table, spec) == spec.bin_counts
     if not spec.schema.zero_missing:
         cells = [c + missing[:, j].any() for j, c in enumerate(cells)]
     tried = [

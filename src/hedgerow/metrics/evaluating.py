@@ -7,8 +7,6 @@ import numbers
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import HedgerowError, LossError
 from hedgerow.metrics.base import Metric
@@ -41,19 +39,30 @@ def evaluate(
 
 def evaluate_rounds(
     metrics: Sequence[Metric],
-    target: FloatArray,
+    targets: FloatArray,
     raw: FloatArray,
     weight: FloatArray | None,
 ) -> dict[str, list[float]] | None:
-    """Compute the scores of several rounds, from raw scores (n_outputs, n_rounds, n_rows).
+    """Compute the scores of several rounds, whose terms are computed together.
 
-    The scores have the bits of :func:`evaluate` for each round, and may be NaN.  All metrics have
-    to be means over the rows, whose terms are computed at once for all rounds.  None: some are not.
+    Parameters
+    ----------
+    metrics : sequence of Metric
+    targets : float64 (at least n_rounds * n_rows,)
+        The targets of the rows, again for each round.
+    raw : float64 (n_outputs, n_rounds, n_rows)
+    weight : float64 (n_rows,) or None
+
+    Returns
+    -------
+    dict from str to list of float, or None
+        With the bits of :func:`evaluate` for each round; they may be NaN.  None if some metric is
+        not a mean over the rows.
     """
     if not all(m.built_in and m.from_raw and type(m.sums) is Mean for m in metrics):
         return None
-    n_rounds = raw.shape[1]
-    targets, together, scores = np.tile(target, n_rounds), raw.reshape(len(raw), -1), {}
+    n_rounds, targets = raw.shape[1], targets[: raw[0].size]
+    together, scores = raw.reshape(len(raw), -1), {}
     for metric in metrics:
         assert isinstance(metric.sums, Mean)
         terms = metric.sums.values(targets, together).reshape(n_rounds, -1)

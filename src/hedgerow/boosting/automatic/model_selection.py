@@ -236,7 +236,7 @@ class ModelSelection:
         if not self._request.tries_crosses or self._is_doubtful():
             return None
         folds, schema = self.best.grown.folds, self._rows.sample.table.schema
-        gains = np.sum([fold.gains for fold in folds], axis=0)
+        gains = np.sum([fold.gains() for fold in folds], axis=0)
         crosses = strongest_crosses(gains, schema, folds[0].inputs)
         return replace(self.best.params, feature_crosses=crosses) if crosses else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +25,7 @@ def make_forest(
 ) -> Forest:
     """Concatenate trees to a forest; ``spec`` is needed if columns are categories."""
     if not trees:
-        return make_forest([_NO_TREE], base, n_features, spec, n_parallel).first_rounds(0)
+        return _without_trees(base, n_features, spec, n_parallel)
     pieces = joined(trees)
     fields: dict[str, Any] = {
         name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in NODE_FIELDS
@@ -49,7 +50,7 @@ def make_forest(
 def with_sets(forest: Forest, left_bins: npt.NDArray[np.uint64], spec: BinSpec) -> Forest:
     """Store the bin sets of category splits, one row of ``left_bins`` for each node."""
     chosen = np.append(spec.is_category, False)[forest.feature]
-    sets, n_bins = left_bins[chosen], spec.bin_counts()
+    sets, n_bins = left_bins[chosen], spec.bin_counts
     for j in np.flatnonzero(spec.is_category).tolist():  # a set keeps only bins of levels
         kept = np.zeros(256, dtype=np.uint8)
         kept[: n_bins[j]] = 1
@@ -61,17 +62,32 @@ def with_sets(forest: Forest, left_bins: npt.NDArray[np.uint64], spec: BinSpec) 
     return replace(forest, threshold=threshold, categories=tables)
 
 
-_NO_TREE = GrownTree(
-    feature=np.full(1, -1, np.int32),
-    threshold=np.zeros(1, np.int64),
-    bin=np.zeros(1, np.uint8),
-    missing_left=np.zeros(1, np.uint8),
-    left=np.zeros(1, np.int32),
-    right=np.zeros(1, np.int32),
-    value=np.zeros(1),
-    gain=np.zeros(1),
-    cover=np.zeros(1),
-    count=np.zeros(1, np.int64),
-    column=np.full(1, -1, np.int32),
-    left_bins=np.zeros((1, 4), np.uint64),
-)
+def _without_trees(
+    base: FloatArray, n_features: int, spec: BinSpec | None, n_parallel: int
+) -> Forest:
+    """Return a forest of no trees: a fit of few rows makes dozens, one for each of its folds."""
+    tables = None
+    if spec is not None and spec.is_category.any():
+        tables = CategoryTables(_NO_SETS, spec.level_bin, spec.level_start)
+    return Forest(
+        **_NO_NODES,
+        tree_start=np.zeros(1, np.int64),
+        base_score=base.copy(),
+        n_features=n_features,
+        categories=tables,
+        n_parallel=n_parallel,
+    )
+
+
+_NO_NODES: Mapping[str, Any] = {
+    "feature": np.zeros(0, np.int32),
+    "threshold": np.zeros(0, np.int64),
+    "missing_left": np.zeros(0, np.uint8),
+    "left": np.zeros(0, np.int32),
+    "right": np.zeros(0, np.int32),
+    "value": np.zeros(0),
+    "gain": np.zeros(0),
+    "cover": np.zeros(0),
+    "count": np.zeros(0, np.int64),
+}
+_NO_SETS = np.zeros((0, 4), np.uint64)

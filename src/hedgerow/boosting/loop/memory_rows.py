@@ -103,10 +103,10 @@ class ScoredRows:
         own = np.ascontiguousarray(raw[:, self.columns])
         return evaluate(self.metrics, objective, self.target, own, self.weight)
 
-    def score_rounds(self, raw: FloatArray) -> dict[str, list[float]] | None:
+    def score_rounds(self, raw: FloatArray, targets: FloatArray) -> dict[str, list[float]] | None:
         """Return the scores of several rounds; see :func:`hedgerow.metrics.evaluate_rounds`."""
         own = np.ascontiguousarray(raw[:, :, self.columns])
-        return evaluate_rounds(self.metrics, self.target, own, self.weight)
+        return evaluate_rounds(self.metrics, targets, own, self.weight)
 
 
 class MemoryRows(FitRows):

@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.joining import TreeJoiner
 from hedgerow.growing.core.tree import GrownTree
@@ -104,6 +106,7 @@ class RoundsAhead:
     ) -> None:
         self._grower, self._joiner, self._most, self._rounds = grower, joiner, most, rounds
         self._unseen, self._scored, self._objective = unseen, scored, objective
+        self._targets = [np.tile(part.target, most) for part in scored]
         self._trees: list[GrownTree] = []
         self._scores: list[dict[str, list[float]] | None] = []
         self._first, self._stop, self._n_taken = 0, 0, 0
@@ -159,7 +162,10 @@ class RoundsAhead:
         self._trees = self._grower.grow_rounds(first, n_rounds, self._joiner)
         self._first, self._stop, self._n_taken = first, first + n_rounds, 0
         after = self._joiner.after
-        self._scores = [part.score_rounds(after) for part in self._scored]
+        self._scores = [
+            part.score_rounds(after, targets)
+            for part, targets in zip(self._scored, self._targets, strict=True)
+        ]
 
     @property
     def n_ready(self) -> int:

@@ -31,6 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,6 +52,7 @@ from hedgerow.kernels.tables.binning import (
     sample_rows,
 )
 from hedgerow.kernels.tables.keys import float32_threshold_keys, floats_of_keys, keys_of_floats
+from hedgerow.once import once
 from hedgerow.threads import run_blocks
 
 MOST_BINS = 255
@@ -71,7 +73,22 @@ _WEIGHT_BITS = 34  # 200,000 weights below 2**34 sum exactly in a float64
 _LARGEST_FLOAT = np.finfo(np.float64).max
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class Edges(NamedTuple):
+    """Keys behind the bins of all columns.
+
+    Behind the last bin of a column is the highest key: it sends all values left, and sets missing
+    ones apart.  Of a category column, which is split by a set, there is only a 0.
+
+    keys         int64: column after column
+    first, last  int64 (n_features,): where the first and the last of each column are
+    """
+
+    keys: IntArray
+    first: IntArray
+    last: IntArray
+
+
+@dataclass(frozen=True, eq=False)
 class BinSpec:
     """The cuts of all features.
 
@@ -110,8 +127,9 @@ class BinSpec:
 
     def n_bins(self, feature: int) -> int:
         """Return the number of value bins of ``feature``; for numbers, one more than its cuts."""
-        return int(self.bin_counts()[feature])
+        return int(self.bin_counts[feature])
 
+    @once
     def bin_counts(self) -> IntArray:
         """Number of value bins of every feature."""
         counts = np.diff(self.cut_start) + 1
@@ -120,12 +138,27 @@ class BinSpec:
         if len(with_levels) > 0:
             first = self.level_start[with_levels]
             counts[with_levels] = 1 + np.maximum.reduceat(self.level_bin, first).astype(np.int64)
+        counts.flags.writeable = False
         return counts
 
-    @property
+    @once
     def is_category(self) -> BoolArray:
         """Mask of the category features."""
-        return np.array([kind == "category" for kind in self.schema.kinds], dtype=np.bool_)
+        chosen = np.array([kind == "category" for kind in self.schema.kinds], dtype=np.bool_)
+        chosen.flags.writeable = False
+        return chosen
+
+    @once
+    def edges(self) -> Edges:
+        """Keys behind the bins of all columns."""
+        highest = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.int64).max}
+        tops = [highest.get(kind, 0) for kind in self.schema.kinds]
+        place = np.arange(len(tops))
+        return Edges(
+            np.insert(self.cut_keys, self.cut_start[1:], tops),
+            self.cut_start[:-1] + place,
+            self.cut_start[1:] + place,
+        )
 
     def bins_of(self, feature: int) -> BinArray:
         """Bin of each level of a category column."""

@@ -144,7 +144,7 @@ class Layout:
         row = np.zeros(self.n_columns, dtype=np.uint8)
         alone = np.flatnonzero((self.first < 0) & (self.column >= 0))
         default = self.default_bin[alone]
-        missing = default == spec.bin_counts()[alone]
+        missing = default == spec.bin_counts[alone]
         row[self.column[alone]] = np.where(missing, self.stride - 1, default)
         return row
 
@@ -152,7 +152,7 @@ class Layout:
 def default_codes(spec: BinSpec) -> npt.NDArray[np.int32]:
     """Return the default code of each feature: the bin of 0, or the code of missing values."""
     if spec.schema.zero_missing:
-        return spec.bin_counts().astype(np.int32)
+        return spec.bin_counts.astype(np.int32)
     # The key of 0 is 0 for integers and floats, so the bin of 0 is the number of cuts below 0.
     below = np.concatenate(([0], np.cumsum(spec.cut_keys < 0)))
     return (below[spec.cut_start[1:]] - below[spec.cut_start[:-1]]).astype(np.int32)
@@ -296,7 +296,7 @@ def _default_range(
     highest: float | int = np.inf if floats else np.iinfo(np.int64).max
     cuts = np.append(cuts_as(spec.cut_keys, dtype), np.zeros(1, dtype))
     above = np.nextafter(cuts, dtype.type(np.inf)) if floats else cuts + (cuts < highest)
-    at = spec.cut_start[:-1] + np.minimum(default_bin, spec.bin_counts() - 1)
+    at = spec.cut_start[:-1] + np.minimum(default_bin, spec.bin_counts - 1)
     low = np.where(default_bin > 0, above[at - 1], dtype.type(lowest))
     high = np.where(at < spec.cut_start[1:], cuts[at], dtype.type(highest))
     return low, high
@@ -305,12 +305,12 @@ def _default_range(
 def _cells_needed(table: SparseTable, spec: BinSpec) -> IntArray:
     """Count the cells of each feature: codes except the default, with missing only if used."""
     if spec.schema.zero_missing:
-        return spec.bin_counts()
+        return spec.bin_counts
     missing = np.zeros(table.n_features, dtype=np.bool_)
     value = table.value
     gone = np.isnan(value) if value.dtype.kind == "f" else value == MISSING_KEY
     missing[table.column[gone]] = True
-    return spec.bin_counts() - 1 + missing
+    return spec.bin_counts - 1 + missing
 
 
 def _search(
@@ -388,7 +388,7 @@ def _finish(
     count = np.where(first >= 0, cells, 0).astype(np.int32)
     n_single = np.bincount(column[members], weights=bundled & single[members])
     n_bundled = np.bincount(column[members], weights=count[members]).astype(np.int64) + 1
-    n_cells = np.where(sizes > 1, n_bundled, spec.bin_counts()[members[member_start[:-1]]])
+    n_cells = np.where(sizes > 1, n_bundled, spec.bin_counts[members[member_start[:-1]]])
     return Layout(
         column=column,
         first=first,

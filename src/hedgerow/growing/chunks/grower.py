@@ -135,7 +135,7 @@ class ChunkGrower:
         self._exchange = Exchange(Alone() if communicator is None else communicator, mode)
         spec = store.spec
         self._stride, self._per_tile = spec.stride, tile_shape(spec.n_features)[1]
-        self._n_bins = spec.bin_counts().astype(np.int32)
+        self._n_bins = spec.bin_counts.astype(np.int32)
         self._n_parallel = params.num_parallel_tree
         facts = greet(self._exchange, store, params, n_threads, n_vectors)
         self.n_rows, self._weighted = facts.n_rows, facts.weighted

@@ -23,7 +23,7 @@ from hedgerow.growing.chunks.vectors import OF_TREE, fields_found, finish_vector
 from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.gradients import choose_packing
-from hedgerow.growing.core.grower import cuts_of, options_of, thresholds_of
+from hedgerow.growing.core.grower import options_of, thresholds_of
 from hedgerow.growing.core.setup import features_of, finished_tree
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import uniform_sampler
@@ -82,7 +82,7 @@ class ChunkTree:
             self.vectors = make_vectors(self.nodes, params, sums, n_vectors, most)
         self._own = own_of(options, self.nodes.scalars, team.n_threads, n_columns)
         nothing = np.zeros((0, 0), dtype=np.uint8)
-        n_bins = spec.bin_counts().astype(np.int32)
+        n_bins = spec.bin_counts.astype(np.int32)
         per_tile = tile_shape(n_columns)[1]
         # For the search of histograms: there are no rows.
         self._bins = Bins(nothing.reshape(-1), nothing, 0, 0, per_tile, n_bins, spec.stride)
@@ -325,5 +325,5 @@ class ChunkTree:
         n_nodes = len(tree.table)
         feature = features_of(tree, n_nodes)
         bins = np.where(feature >= 0, tree.table[:, layout.NODE_BIN], 0)
-        threshold = thresholds_of(feature, bins, cuts_of(self._spec))
+        threshold = thresholds_of(feature, bins, self._spec.edges)
         return finished_tree(tree, n_nodes, threshold, bins.astype(np.uint8))

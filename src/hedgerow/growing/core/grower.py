@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, aligned_zeros
-from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.binning.bins import BinSpec, Edges
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.branches import forced_cuts, make_constraints
@@ -40,7 +40,6 @@ from hedgerow.kernels.splits.category_split import (
     SCRATCH_SIZE,
     CategoryRules,
 )
-from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams
 
@@ -95,7 +94,7 @@ class TreeGrower(CompiledGrower):
     ) -> None:
         self._matrix, self._n_copies, self._sums = matrix, n_copies, sums
         self._filled, self._kept = has_all_bins(matrix), NodeStore()
-        self._finish = partial(finish_nodes, cuts_of(matrix.spec), n_copies)
+        self._finish = partial(finish_nodes, matrix.spec.edges, n_copies)
         self._adds_lines = adds_scores
         self._slopes: SlopeFinder | None = None
         if numbers is not None:
@@ -191,9 +190,7 @@ class TreeGrower(CompiledGrower):
         return TreeOfTable(block, first, first + n_nodes, self._finish)
 
 
-def finish_nodes(
-    cuts: tuple[IntArray, IntArray, IntArray], n_copies: int, nodes: Nodes
-) -> GrownTree:
+def finish_nodes(edges: Edges, n_copies: int, nodes: Nodes) -> GrownTree:
     """The tree, or several one behind the other, of these nodes; copies of a row count once."""
     feature, bins, missing_left, column, left, right = nodes.splits
     inner, numbers = left != 0, nodes.numbers
@@ -201,7 +198,7 @@ def finish_nodes(
     bins = np.where(inner, bins, np.int32(0))
     return GrownTree(
         feature=feature,
-        threshold=thresholds_of(feature, bins, cuts),
+        threshold=thresholds_of(feature, bins, edges),
         bin=bins.astype(np.uint8),
         missing_left=(inner & (missing_left == 1)).astype(np.uint8),
         left=left,
@@ -266,7 +263,7 @@ def _make_histograms(matrix: BinnedMatrix, n_sums: int, pool: SumsPool | None) -
 
 def has_all_bins(matrix: BinnedMatrix) -> bool:
     """Whether a histogram writes all its cells, or clears them before."""
-    return matrix.layout is not None or bool(matrix.spec.bin_counts().min() >= matrix.stride - 1)
+    return matrix.layout is not None or bool(matrix.spec.bin_counts.min() >= matrix.stride - 1)
 
 
 def most_slots(max_leaves: int, slot_cells: int, cell_bytes: int = CELL_BYTES) -> int:
@@ -283,7 +280,7 @@ def options_of(
     sampler: layout.Sampler,
 ) -> layout.Options:
     """What the compiled stages need beyond the usual fit; there are no bundles."""
-    last_bin, forced = spec.bin_counts() - 1, forced_cuts(params.forced_splits, spec)
+    last_bin, forced = spec.bin_counts - 1, forced_cuts(params.forced_splits, spec)
     return layout.Options(
         features=np.arange(spec.n_features, dtype=np.int32),
         categories=make_categories(spec.is_category, params, n_threads, n_copies),
@@ -345,7 +342,7 @@ def _bins(matrix: BinnedMatrix) -> Bins:
         tile_size=matrix.by_row.shape[1] * matrix.by_row.shape[2],
         tile_width=matrix.by_row.shape[2],
         features_per_tile=matrix.features_per_tile,
-        n_bins=matrix.spec.bin_counts().astype(np.int32),
+        n_bins=matrix.spec.bin_counts.astype(np.int32),
         stride=matrix.stride,
     )
 
@@ -356,23 +353,8 @@ def _tile_cells(matrix: BinnedMatrix) -> int:
     return matrix.bytes_per_tile * SPACING + margins
 
 
-def cuts_of(spec: BinSpec) -> tuple[IntArray, IntArray, IntArray]:
-    """Keys behind the bins of all columns, and where the first and the last of each are.
-
-    Behind the last bin of a column is the highest key: it sends all values left, and sets
-    missing ones apart.  Of a category column, which is split by a set, there is only a 0.
-    """
-    highest = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.int64).max}
-    tops = [highest.get(kind, 0) for kind in spec.schema.kinds]
-    keys = np.insert(spec.cut_keys, spec.cut_start[1:], tops)
-    place = np.arange(len(tops))
-    return keys, spec.cut_start[:-1] + place, spec.cut_start[1:] + place
-
-
-def thresholds_of(
-    feature: np.ndarray, bins: np.ndarray, cuts: tuple[IntArray, IntArray, IntArray]
-) -> IntArray:
-    """Key of the cut behind each split's bin, of :func:`cuts_of`; 0 in leaves."""
-    keys, first, last = cuts
+def thresholds_of(feature: np.ndarray, bins: np.ndarray, edges: Edges) -> IntArray:
+    """Key of the cut behind each split's bin; 0 in leaves."""
+    keys, first, last = edges
     place = np.minimum(first[feature] + bins, last[feature])
     return np.where(feature >= 0, keys[place], 0)

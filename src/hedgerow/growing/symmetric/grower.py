@@ -69,7 +69,7 @@ def make_level(
     slot_size: int,
 ) -> layout.Level:
     """Space for the search of a level of up to ``max_leaves`` nodes."""
-    n_features, n_bins = spec.n_features, spec.bin_counts()
+    n_features, n_bins = spec.n_features, spec.bin_counts
     # Without bundles threads have as many features each; a bundle may hold nearly all.
     most_features = n_features if options.bundles is not None else -(-n_features // n_threads)
     n_groups = -(-most_features // WIDTH)

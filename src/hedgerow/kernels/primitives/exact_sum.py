@@ -125,34 +125,40 @@ def _quotient(units: int, divisor: int) -> float:
 
 
 @kernel
-def add_digits(values: FloatArray, digits: IntArray) -> tuple[int, int]:
-    """Add ``values``, shape (n,), to ``digits``, laid out as in :meth:`ExactSum.to_array`.
+def add_digits(values: FloatArray, digits: IntArray, spans: IntArray) -> None:
+    """Add each row of ``values``, shape (n_sums, n), to the same row of ``digits``.
 
-    Returns
-    -------
-    tuple of two int
-        Digits from the first to before the second may have changed; both are 0 if none has.
+    Parameters
+    ----------
+    values : float64 (n_sums, n)
+    digits : int64 (n_sums, ARRAY_SIZE)
+        Laid out as in :meth:`ExactSum.to_array`.
+    spans : int64 (n_sums, 2)
+        Becomes the first digit of each sum that may have changed, and the one behind the last; both
+        are 0 if none has.
     """
-    lowest, highest = np.int64(_LIMBS), np.int64(-3)
-    for i in range(np.uint64(len(values))):
-        bits = bits_of_float(values[i])
-        sign = bits >> 63  # -1 where negative: (x ^ sign) - sign is then -x
-        exponent, whole = (bits >> _FRACTION_BITS) & 2047, bits & _FRACTION
-        if exponent == _NOT_FINITE:
-            infinite = _N_NEGATIVE if sign < 0 else _N_POSITIVE
-            digits[_N_NAN if whole != 0 else infinite] += 1
-            continue
-        whole |= np.int64(exponent > 0) << _FRACTION_BITS
-        place = max(exponent - 1, np.int64(0))  # the value is whole * 2**place units
-        limb, offset = place >> 5, place & 31
-        low = (whole & _LOW_BITS) << offset
-        high = (whole >> _LIMB_BITS) << offset
-        at = np.uint64(limb)
-        digits[at] += ((low & _LOW_BITS) ^ sign) - sign
-        digits[at + np.uint64(1)] += (((low >> 32) + (high & _LOW_BITS)) ^ sign) - sign
-        digits[at + np.uint64(2)] += ((high >> 32) ^ sign) - sign
-        lowest, highest = min(lowest, limb), max(highest, limb)
-    return min(lowest, highest + 3), highest + 3
+    for j in range(np.uint64(len(values))):
+        row, own = values[j], digits[j]
+        lowest, highest = np.int64(_LIMBS), np.int64(-3)
+        for i in range(np.uint64(len(row))):
+            bits = bits_of_float(row[i])
+            sign = bits >> 63  # -1 where negative: (x ^ sign) - sign is then -x
+            exponent, whole = (bits >> _FRACTION_BITS) & 2047, bits & _FRACTION
+            if exponent == _NOT_FINITE:
+                infinite = _N_NEGATIVE if sign < 0 else _N_POSITIVE
+                own[_N_NAN if whole != 0 else infinite] += 1
+                continue
+            whole |= np.int64(exponent > 0) << _FRACTION_BITS
+            place = max(exponent - 1, np.int64(0))  # the value is whole * 2**place units
+            limb, offset = place >> 5, place & 31
+            low = (whole & _LOW_BITS) << offset
+            high = (whole >> _LIMB_BITS) << offset
+            at = np.uint64(limb)
+            own[at] += ((low & _LOW_BITS) ^ sign) - sign
+            own[at + np.uint64(1)] += (((low >> 32) + (high & _LOW_BITS)) ^ sign) - sign
+            own[at + np.uint64(2)] += ((high >> 32) ^ sign) - sign
+            lowest, highest = min(lowest, limb), max(highest, limb)
+        spans[j, 0], spans[j, 1] = min(lowest, highest + 3), highest + 3
 
 
 def exact_sum(values: FloatArray) -> ExactSum:
@@ -179,10 +185,11 @@ def exact_sums(values: FloatArray) -> list[ExactSum]:
     if not (values.flags.carray and values.dtype == np.float64):  # what the kernel is compiled for
         values = np.array(values, dtype=np.float64, order="C")
     digits = np.zeros((len(values), ARRAY_SIZE), dtype=np.int64)
-    spans = [add_digits(row, own) for row, own in zip(values, digits, strict=True)]
+    spans = np.empty((len(values), 2), dtype=np.int64)
+    add_digits(values, digits, spans)
     return [
         ExactSum(_units_of(own[first:stop]) << (_LIMB_BITS * first), *own[_LIMBS:])
-        for (first, stop), own in zip(spans, digits.tolist(), strict=True)
+        for (first, stop), own in zip(spans.tolist(), digits.tolist(), strict=True)
     ]
 
 
