@@ -313,6 +313,45 @@ def test_curves_that_are_far_off_are_not_followed() -> None:
     assert rounds(lambda n: 1.0 + 0.01 * n, 0.9) == 12  # out of patience
 
 
+def test_a_test_on_one_fold_ends_with_its_answer() -> None:
+    """The answer is the same where it goes on, and it takes fewer rounds if it is yes."""
+
+    def falling(n: int) -> float:
+        return 1.0 + 1.0 / n
+
+    assert rounds_followed(falling, rival=(1.125,), ends_ahead=True) == 9
+    for rival in (1.125, 1.9, 0.5):
+        tests = [
+            CandidateBest(LOSS, 60, 0.0, least=10, rival=(rival,), ends_ahead=early)
+            for early in (True, False)
+        ]
+        for test in tests:
+            any(test.observe(n, falling(n)) for n in range(1, 500))
+        assert len({LOSS.improves(test.score, rival) for test in tests}) == 1
+
+
+def test_trying_one_fold_changes_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain trees win here, so that one fold is left early; with all its rounds they do, too."""
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 40, (900, 2)).astype(float)
+    y = rng.normal(size=1600)[(40 * X[:, 0] + X[:, 1]).astype(int)]
+    ended = []
+    plain_observe = CandidateBest.observe
+
+    def observe(self: CandidateBest, n_rounds: int, score: float) -> bool:
+        before = plain_observe(self, n_rounds, score)
+        ended.append(self.ends_ahead and self._is_ahead())
+        return before
+
+    monkeypatch.setattr(CandidateBest, "observe", observe)
+    early = HedgerowRegressor(random_state=0).fit(X, y)
+    assert any(ended)
+    monkeypatch.setattr(CandidateBest, "_is_ahead", lambda self: False)
+    late = HedgerowRegressor(random_state=0).fit(X, y)
+    assert early.chosen_params_ == late.chosen_params_
+    assert (early.predict(X) == late.predict(X)).all()
+
+
 def test_slow_learners_are_compared_after_as_much_learning() -> None:
     def quick(n: int) -> float:
         return 0.50 + 0.19 * math.exp(-n / 50)

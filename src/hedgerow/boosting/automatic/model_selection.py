@@ -93,6 +93,8 @@ class CandidateBest(BestRound):
         Learning rate of this candidate over the learning rate of the rival.
     judged_from : int, default=40
         First round at which the distance to the rival may stop the candidate.
+    ends_ahead : bool, default=False
+        Whether the candidate stops once its score is better than the rival's.
 
     Attributes
     ----------
@@ -104,16 +106,14 @@ class CandidateBest(BestRound):
     rival: Sequence[float] = ()
     rate_ratio: float = 1.0
     judged_from: int = _ROUNDS_TO_JUDGE
+    ends_ahead: bool = False
     bests: list[float] = field(default_factory=list, repr=False)
 
     def again(self) -> CandidateBest:
         """Return a copy in the state before the first round."""
         first = CandidateBest(self.metric, self.patience, self.min_delta, least=self.least)
-        first.rival, first.rate_ratio, first.judged_from = (
-            self.rival,
-            self.rate_ratio,
-            self.judged_from,
-        )
+        first.rival, first.rate_ratio = self.rival, self.rate_ratio
+        first.judged_from, first.ends_ahead = self.judged_from, self.ends_ahead
         return first
 
     def observe(self, n_rounds: int, score: float) -> bool:
@@ -122,7 +122,10 @@ class CandidateBest(BestRound):
         self.bests.append(self.score)
         waited = n_rounds - self._reference_round
         grown = self.least + _PATIENCE_SHARE * self._reference_round
-        return out_of_patience or waited >= grown or self._is_hopeless()
+        return out_of_patience or waited >= grown or self._is_hopeless() or self._is_ahead()
+
+    def _is_ahead(self) -> bool:
+        return self.ends_ahead and self.metric.improves(self.score, self.rival[-1])
 
     def _is_hopeless(self) -> bool:
         n = len(self.bests)
@@ -320,7 +323,7 @@ class ModelSelection:
         folds: Sequence[Fold] | None = None,
         to_beat: float | None = None,
     ) -> Entry:
-        """Grow all folds, or some folds with a score to beat."""
+        """Grow all folds, or some folds until they beat a score."""
         began = time.monotonic()
         requested = of_folds(params, self._request.stride)
         rows = self._rows.for_trees(requested)
@@ -330,6 +333,7 @@ class ModelSelection:
             best.least = _ROUNDS_TO_SIEVE if self._is_doubtful() else best.least
         if isinstance(best, CandidateBest) and to_beat is not None:
             best.rival, best.judged_from = (to_beat,), _ROUNDS_TO_SIEVE
+            best.ends_ahead = True  # that is all that was asked
         limits = replace(self._limits, best=best)
         grown = grow_folds(
             rows, folds or self._folds, self._objective, requested, limits, self._metrics,
