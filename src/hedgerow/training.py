@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -365,7 +365,7 @@ def _train_stored(
     with claiming(checkpoint):
         model = fit_data(
             dataset,
-            loss_of(settings, dataset.has_queries, dataset.n_targets),
+            _loss_of_rows(settings, dataset),
             trees,
             valid=sets,
             stopping=stopping,
@@ -384,6 +384,11 @@ def _with_offset_of(rows: Dataset | ExternalData, names: tuple[str, ...]) -> Dat
     if not names or isinstance(rows, ExternalData) or rows.offset is not None:
         return rows
     return rows.with_offset(list(names))
+
+
+def _loss_of_rows(settings: Mapping[str, Any], rows: ExternalData) -> LossSpec:
+    loss = loss_of(settings, rows.has_queries, rows.n_targets)
+    return replace(loss, target_names=rows.target_names)
 
 
 def loss_of(settings: Mapping[str, Any], has_queries: bool = False, n_targets: int = 1) -> LossSpec:

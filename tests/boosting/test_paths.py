@@ -20,8 +20,9 @@ from scipy.sparse import csr_array
 import hedgerow
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
 from hedgerow.boosting.external import resident
+from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.data.external import disk_store, memory_plan
-from hedgerow.errors import AllRowsNeededError
+from hedgerow.errors import AllRowsNeededError, DataError
 
 N_ROWS = 600
 RNG = np.random.default_rng(0)
@@ -616,9 +617,10 @@ def parts_of(feature: dict[str, Any]) -> tuple[dict[str, Any], list[str], Any, d
 
 
 def in_memory(feature: dict[str, Any]) -> Dataset:
-    _, columns, target, roles = parts_of(feature)
+    params, columns, target, roles = parts_of(feature)
     known = {role: ROWS[name].to_numpy() for role, name in roles.items()}
-    return Dataset(ROWS[columns], ROWS[target].to_numpy(), **known)
+    has_names = isinstance(target, list) and params.get("objective") not in SURVIVAL
+    return Dataset(ROWS[columns], ROWS[target] if has_names else ROWS[target].to_numpy(), **known)
 
 
 @functools.cache
@@ -713,6 +715,31 @@ def test_validation_rows_of_files(params: dict[str, Any], paths: list[Path]) -> 
     several = {"first": files[1], "second": memory[1]}
     plain = {"first": memory[1], "second": memory[1]}
     assert train(params, files[0], several).to_bytes() == train(params, memory[0], plain).to_bytes()
+
+
+@pytest.mark.parametrize("method", ["hist", "exact"])
+def test_several_targets_of_files_are_matched_by_name(method: str, paths: list[Path]) -> None:
+    params = {"n_estimators": 5, "early_stopping": True, "patience": 2, "tree_method": method}
+    numbers = [column for column in COLUMNS if column in NUMBERS]
+
+    def rows(path: Path, *targets: str) -> Dataset:
+        return Dataset.from_files(path, [*targets], features=numbers)
+
+    first, last = ROWS[:250], ROWS[250:]
+    memory = [Dataset(part[numbers], part[["y", "y2"]]) for part in (first, last)]
+    expected = train(params, *memory)
+    assert expected.target_names == ("y", "y2")
+    for valid in (rows(paths[1], "y", "y2"), rows(paths[1], "y2", "y"), memory[1]):
+        found = train(params, rows(paths[0], "y", "y2"), valid)
+        assert found.to_bytes() == expected.to_bytes()
+    score = expected.eval(memory[1])
+    assert expected.eval(rows(paths[1], "y2", "y")) == pytest.approx(score)
+    assert expected.eval(rows(paths[1], "y", "y2")) == pytest.approx(score)
+    for other in (("y", "d"), ("y",), ("y", "y2", "d")):
+        without = [column for column in numbers if column not in other]
+        wrong = Dataset.from_files(paths[1], [*other], features=without)
+        with pytest.raises(DataError, match=r"lacks the column 'y2'|columns?, but"):
+            train({**params}, Dataset.from_files(paths[0], ["y", "y2"], features=without), wrong)
 
 
 def test_going_on_from_files_with_new_categories(paths: list[Path], tmp_path: Path) -> None:

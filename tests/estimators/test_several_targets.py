@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,7 @@ from hedgerow import (
     HedgerowRegressor,
     train,
 )
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import GroupedMetric
 
@@ -585,6 +586,72 @@ def test_what_cannot_be_is_named(asked, y, match) -> None:
 def test_what_cannot_be_a_label_is_named(asked, y, match) -> None:
     with pytest.raises((ParameterError, DataError), match=match):
         HedgerowClassifier(**asked).fit(X, y)
+
+
+@pytest.mark.parametrize("strategy", [ONE, ALL])
+@pytest.mark.parametrize("labels", [False, True])
+def test_fits_of_several_targets_are_continued(strategy: str, labels: bool) -> None:
+    kind: Any = HedgerowClassifier if labels else HedgerowRegressor
+    y = {f"y{k}": column for k, column in enumerate((L if labels else Y).T)}
+    asked = {"multi_strategy": strategy, "early_stopping": False}
+    first = kind(n_estimators=4, **asked).fit(X, y)
+    whole = kind(n_estimators=7, **asked).fit(X, y).booster_
+    more = kind(n_estimators=3, **asked).fit(X, y, init_model=first)
+    assert (more.booster_.raw_scores(X) == whole.raw_scores(X)).all()
+    first.set_params(n_estimators=7, warm_start=True).fit(X, y)
+    assert (first.booster_.raw_scores(X) == whole.raw_scores(X)).all()
+    reordered = dict(reversed(y.items()))
+    for other in (reordered, {"y0": y["y0"]}, (L if labels else Y)[:, 0]):
+        with pytest.raises(ParameterError, match=r"was trained with .*output.*give the same"):
+            kind(n_estimators=3, early_stopping=False).fit(X, other, init_model=more)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_groups_and_columns_of_offsets_of_several_targets(labels: bool) -> None:
+    kind: Any = HedgerowClassifier if labels else HedgerowRegressor
+    y = L if labels else Y
+    # Targets are noise, but neighbours share it: folds that divide them seem to predict it.
+    rng, groups = np.random.default_rng(0), np.arange(400) // 10
+    noise = rng.normal(size=(40, y.shape[1])).repeat(10, axis=0)
+    noise = (noise > 0).astype(float) if labels else noise
+    place = np.column_stack([rng.permutation(40)[groups] + rng.uniform(size=400)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        n_rounds = [
+            kind(random_state=0, n_jobs=1).fit(place, noise, groups=given).n_iter_
+            for given in (None, groups)
+        ]
+    assert n_rounds[0] > 10 * n_rounds[1]
+    columns = {f"x{k}": column for k, column in enumerate(X.T)}
+    offset = {f"o{k}": np.full(len(X), 0.1 * k) for k in range(y.shape[1])}
+    asked = {"n_estimators": 4, "early_stopping": False}
+    by_name = kind(**asked).fit(columns | offset, y, offset=list(offset))
+    values = np.column_stack(list(offset.values()))
+    by_array = kind(**asked).fit(columns, y, offset=values)
+    raw = by_name.booster_.predict(columns | offset, kind="raw")
+    plain = by_array.booster_.predict(
+        columns, kind="raw", offset=np.column_stack([*offset.values()])
+    )
+    assert (raw == plain).all()
+    with pytest.raises(DataError, match="offset names 1 column"):
+        kind(**asked).fit(columns | offset, y, offset="o0")
+
+
+def test_targets_may_be_a_dict() -> None:
+    y = {"first": Y[:, 0], "second": Y[:, 1].tolist()}
+    model = HedgerowRegressor(n_estimators=3, early_stopping=False).fit(X, y)
+    assert model.booster_.target_names == ("first", "second")
+    assert (model.predict(X) == model.fit(X, Y[:, :2]).predict(X)).all()
+    one = HedgerowRegressor(n_estimators=3, early_stopping=False)
+    assert (one.fit(X, {"y": Y[:, 0]}).predict(X) == one.fit(X, Y[:, 0]).predict(X)).all()
+    for wrong, match in (
+        ({"a": Y[:, 0], 1: Y[:, 1]}, "keys name targets; got 1"),
+        ({"a": Y[:, 0], "b": Y[:5, 1]}, r"column 'b'\) has 5 values"),
+        ({"a": Y[:, 0], "b": ["x"] * len(Y)}, r"column 'b'\) must hold numbers"),
+        ({}, "dict"),
+    ):
+        with pytest.raises((DataError, DataTypeError), match=match):
+            one.fit(X, wrong)
 
 
 def test_faults_of_targets_are_named() -> None:

@@ -42,7 +42,7 @@ CLASSIFIERS: dict[str, Any] = {
 NO_TARGETS: dict[str, tuple[Any, str]] = {
     "name": ("target", r"^y must be an array.*got 'target' \(str\).*X\['target'\]"),
     "bytes": (b"ab", r"^y must be an array.*got b'ab' \(bytes\)"),
-    "dict": ({"a": 1}, r"^y must be an array.*got {'a': 1} \(dict\)"),
+    "dict": ({"a": 1}, r"^y must be an array.*got (1 \(int\)|{'a': 1} \(dict\))"),
     "set": ({1}, r"^y must be an array.*got \{1\} \(set\)"),
     "number": (3, r"^y must be an array.*got 3 \(int\)"),
     "function": (len, r"^y must be an array.*got <built-in function len>"),

@@ -35,6 +35,13 @@ class TableData:
         return 1
 
     @property
+    def target_names(self) -> None:
+        return None
+
+    def match_targets(self, objective) -> None:
+        pass
+
+    @property
     def has_groups(self) -> bool:
         return self.data.groups is not None
 

@@ -187,6 +187,8 @@ def fit(
 
 def guess_task(facts: TargetFacts) -> tuple[str, str]:
     """Guess the task from all targets, as :func:`hedgerow.cli.features.guess_task` does."""
+    if facts.n_targets > 1:
+        return "regression", f"{facts.n_targets} targets"
     if facts.is_text:
         return "classification", "the target is text"
     n_values = len(facts.values)

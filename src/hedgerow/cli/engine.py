@@ -15,6 +15,7 @@ from hedgerow.booster import Booster, load, objective_of
 from hedgerow.boosting.automatic.defaults import AUTO, AUTOMATIC, chosen_names
 from hedgerow.boosting.row_data.classes import n_classes_of
 from hedgerow.boosting.row_data.survival import SURVIVAL
+from hedgerow.cli.features import Target
 from hedgerow.cli.usage import UsageError, one_line, shows_progress
 from hedgerow.convert.reading import load_any
 from hedgerow.data import Column
@@ -56,7 +57,7 @@ class Job:
         Parameters of the estimator.
     X : mapping from str to array
         Columns by name.
-    y : array
+    y : array, or mapping from str to array
     weight : array, optional
     valid : pair of X and y, optional
         Validation rows.
@@ -71,9 +72,9 @@ class Job:
     task: str
     settings: Mapping[str, Any]
     X: Columns
-    y: AnyArray
+    y: Target
     weight: AnyArray | None = None
-    valid: tuple[Columns, AnyArray] | None = None
+    valid: tuple[Columns, Target] | None = None
     checkpoint: str | None = None
     queries: Mapping[str, Any] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -186,8 +187,10 @@ def _with_concordance(estimator: Estimator) -> Estimator:
     return estimator
 
 
-def _usual_score(prediction: AnyArray, y: AnyArray, job: Job) -> str | None:
-    """Return accuracy or R2 of out-of-fold predictions."""
+def _usual_score(prediction: AnyArray, y: Target, job: Job) -> str | None:
+    """Return accuracy or R2 of out-of-fold predictions of one target."""
+    if isinstance(y, Mapping):
+        return None
     known = np.isfinite(prediction if prediction.ndim == 1 else prediction[:, 0])
     weight = None if job.weight is None else job.weight[known]
     if job.task == "classification":
@@ -303,6 +306,7 @@ def facts(model: SavedModel) -> dict[str, Any]:
         **({"quantile": level} if (level := booster.model.training.get("quantile")) else {}),
         **({"loss_parameters": known} if (known := _loss_parameters(booster)) else {}),
         "classes": model.classes,
+        **({"targets": list(names)} if (names := booster.target_names) else {}),
         "trees": booster.num_trees,
         "rounds": booster.num_rounds,
         "leaves": sum(leaves),

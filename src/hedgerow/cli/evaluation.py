@@ -33,9 +33,10 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument(
         "--target",
+        action="append",
         type=utf8,
         metavar="COL",
-        help="column with the targets (LibSVM files contain them)",
+        help="column with the targets (LibSVM files contain them); may be repeated for several",
     )
     parser.add_argument(
         "--metric",
@@ -111,18 +112,18 @@ def _rows_in_memory(options: argparse.Namespace, booster: Any) -> Any:
         return Dataset(X, y)
     if options.target is None:
         raise UsageError("--target COL is needed: the column with the targets")
-    y = features.target(table, options.target)
+    y = features.targets(table, options.target)
     task = "regression" if booster.classes is None else "classification"
     names = [*booster.feature_names, *booster.offset_columns]
     if not booster.model.schema.named and not set(names) <= set(table.columns):
-        aside = {options.target, options.weight, options.qid}
+        aside = {*options.target, options.weight, options.qid}
         names = [name for name in table.columns if name not in aside]
         X = np_columns(features.feature_columns(table, names))
     else:
         X = features.feature_columns(table, names)
     return Dataset(
         X,
-        features.class_labels(y, task, options.data[0], options.target),
+        features.as_targets(y, task, options.data[0], options.target[0]),
         None if options.weight is None else features.weights(table, options.weight),
         qid=None if options.qid is None else table.column(options.qid),
     )

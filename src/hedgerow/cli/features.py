@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from hedgerow.cli.tables import NamedColumns
 from hedgerow.cli.usage import UsageError
 
 _MOST_CLASSES_OF_NUMBERS = 10
+
+Target: TypeAlias = "AnyArray | Mapping[str, AnyArray]"
+"""One target, or several by name."""
 
 
 def feature_columns(table: NamedColumns, names: Sequence[str]) -> dict[str, AnyArray]:
@@ -102,19 +106,35 @@ def target(table: NamedColumns, name: str) -> AnyArray:
     return column
 
 
-def guess_task(column: AnyArray) -> tuple[str, str]:
+def targets(table: NamedColumns, names: Sequence[str]) -> Target:
+    """Return the target column, or several by name; see :func:`target`."""
+    if len(names) == 1:
+        return target(table, names[0])
+    return {name: target(table, name) for name in names}
+
+
+def guess_task(y: Target) -> tuple[str, str]:
     """Return ``("classification" | "regression", why)`` for a target column.
 
-    Text, or at most ten distinct whole numbers, are classes; other columns
-    are numbers.
+    Text, or at most ten distinct whole numbers, are classes; other columns are numbers, and so are
+    several targets.
     """
-    if column.dtype == object:
+    if isinstance(y, Mapping):
+        return "regression", f"{len(y)} targets"
+    if y.dtype == object:
         return "classification", "the target is text"
-    distinct = np.unique(column)
+    distinct = np.unique(y)
     few = len(distinct) <= _MOST_CLASSES_OF_NUMBERS
     if few and np.array_equal(distinct, np.floor(distinct)):
         return "classification", f"the target has {len(distinct)} distinct whole numbers"
     return "regression", f"the target has {len(distinct)} distinct numbers"
+
+
+def as_targets(y: Target, task: str, path: str, name: str = "y") -> Target:
+    """Return :func:`class_labels` of one target, called ``name``, or of several."""
+    if isinstance(y, Mapping):
+        return {label: class_labels(column, task, path, label) for label, column in y.items()}
+    return class_labels(y, task, path, name)
 
 
 def class_labels(column: AnyArray, task: str, path: str, name: str) -> AnyArray:

@@ -38,7 +38,11 @@ def add_command(commands: Any) -> None:
         "for standard input",
     )
     parser.add_argument(
-        "--target", type=utf8, metavar="COL", help="column to predict (LibSVM files contain it)"
+        "--target",
+        action="append",
+        type=utf8,
+        metavar="COL",
+        help="column to predict (LibSVM files contain it); may be repeated for several targets",
     )
     parser.add_argument(
         "--model",
@@ -46,20 +50,7 @@ def add_command(commands: Any) -> None:
         metavar="FILE",
         help="model file to write (default: %(default)s)",
     )
-    parser.add_argument(
-        "--task",
-        choices=("auto", "classification", "regression"),
-        default="auto",
-        help="auto: classes if the target is text or at most 10 distinct whole numbers",
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a parameter of HedgerowClassifier, HedgerowRegressor or HedgerowRanker; may be "
-        "repeated",
-    )
+    _add_settings(parser)
     parser.add_argument("--valid", metavar="FILE", help="validation table for early stopping")
     parser.add_argument(
         "--drop", action="append", default=[], type=utf8, metavar="COL", help="column to leave out"
@@ -81,6 +72,24 @@ def add_command(commands: Any) -> None:
     _add_memory(parser)
     add_input_options(parser)
     parser.set_defaults(run=run)
+
+
+def _add_settings(parser: Any) -> None:
+    """Add the options for the kind of model and its parameters."""
+    parser.add_argument(
+        "--task",
+        choices=("auto", "classification", "regression"),
+        default="auto",
+        help="auto: classes if the target is text or at most 10 distinct whole numbers",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of HedgerowClassifier, HedgerowRegressor or HedgerowRanker; may be "
+        "repeated",
+    )
 
 
 def _add_memory(parser: Any) -> None:
@@ -177,6 +186,9 @@ def _check_paths(options: argparse.Namespace) -> None:
         raise UsageError("--position is for rankings: also name the queries (--qid COL)")
     if options.target is None and not _is_libsvm(options.data):
         raise UsageError("--target COL is needed: the column to predict")
+    for name in options.target or ():
+        if options.target.count(name) > 1:
+            raise UsageError(f"--target {name} is given twice: name each target once")
 
 
 def _is_libsvm(paths: Sequence[str]) -> bool:
@@ -189,13 +201,13 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any,
     """Read all rows and fit; return the start time of the fit, the estimator, and the job."""
     from hedgerow.cli import batches, engine, features, tables
 
-    shown, target = batches.shown(options.data), options.target or "y"
+    shown, names_of_y = batches.shown(options.data), options.target or ["y"]
     if way.n_files == 1 and not os.path.isdir(options.data[0]) and options.target is not None:
         table: Any = tables.read_table(options.data[0])
     else:
         table = batches.read_tables(options.data, batches.roles_of(options))
     sparse = isinstance(table, tuple)
-    y = table[1] if sparse else features.target(table, target)
+    y = table[1] if sparse else features.targets(table, names_of_y)
     task, why = options.task, "as requested"
     if options.qid is not None:
         task, why = _ranking(options, sparse), "by --qid"
@@ -208,7 +220,7 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any,
         others = (
             options.weight, options.qid, options.position, options.offset, options.groups
         )  # fmt: skip
-        aside = [target, *options.drop, *filter(None, others)]
+        aside = [*names_of_y, *options.drop, *filter(None, others)]
         names = list(table.without([n for n in aside if n in table.columns]).columns)
         if way.n_files == 1:
             table.without(aside)  # an unknown name is an error
@@ -220,14 +232,15 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any,
         task,
         settings,
         X,
-        features.class_labels(y, task, shown, target),
+        features.as_targets(y, task, shown, names_of_y[0]),
         queries={} if options.qid is None else _queries(options, table),
         weight=None if options.weight is None else features.weights(table, options.weight),
         valid=_validation(options, task, X, sparse),
         checkpoint=options.checkpoint,
         more=more,
     )
-    say(f"{task} ({why}): {len(y)} rows, {n_columns} columns\n{way}")
+    n_rows = len(table[1]) if sparse else table.n_rows
+    say(f"{task} ({why}): {n_rows} rows, {n_columns} columns\n{way}")
     start = time.perf_counter()
     return start, engine.fit(job), job
 
@@ -275,7 +288,7 @@ def _queries(options: argparse.Namespace, table: Any) -> dict[str, Any]:
 def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, Any, Any]:
     """Fit with rows in files; like :func:`_train_in_memory`, without a job."""
     from hedgerow.cli import batches, engine, features
-    from hedgerow.data.sources import Roles
+    from hedgerow.data.sources.base import make_roles
     from hedgerow.estimators.file_fit import summarize_targets
 
     say(way)
@@ -293,14 +306,13 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     elif task == "auto":
         task, why = batches.guess_task(facts)
     if task == "classification" and not facts.is_text:
-        features.refuse_fractions(facts.values, shown, options.target or "y")
+        features.refuse_fractions(facts.values, shown, (options.target or ["y"])[0])
     settings = parse_settings(options.set, engine.estimator_class(task))
     estimator = engine.estimator_class(task)(**settings, progress=shows_progress())
     valid = None
     names = data.feature_names
     if options.valid is not None:
-        offset = () if options.offset is None else (options.offset,)
-        roles = Roles(options.target, offset=offset, features=names or None, qid=options.qid)
+        roles = make_roles(options.target, None, options.offset, (), names or None, options.qid)
         valid = batches.open_dataset([options.valid], roles, way, options.cache_dir)
     columns = f", {len(names)} columns" if names else ""
     say(f"{task} ({why}): {facts.n_rows} rows{columns}")
@@ -325,12 +337,12 @@ def _validation(options: argparse.Namespace, task: str, X: Any, sparse: bool) ->
                 f"{X.shape[1]}"
             )
         entries.resize((entries.shape[0], X.shape[1]))
-        return entries, features.class_labels(target, task, options.valid, "y")
+        return entries, features.as_targets(target, task, options.valid, "y")
     table = tables.read_table(options.valid, features.text_columns(X))
-    y = features.target(table, options.target)
+    y = features.targets(table, options.target)
     return (
         features.feature_columns(table, list(X)),
-        features.class_labels(y, task, options.valid, options.target),
+        features.as_targets(y, task, options.valid, options.target[0]),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -16,14 +16,21 @@ from hedgerow.boosting.row_data.class_weights import corrected, rescaled
 from hedgerow.boosting.row_data.classes import classes_of_record, indices_of, labels_to_record
 from hedgerow.boosting.row_data.groups import read_groups
 from hedgerow.boosting.row_data.offsets import Offsets
-from hedgerow.boosting.row_data.targets import has_columns, refuse_for_several
+from hedgerow.boosting.row_data.targets import has_columns
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data import AnyTable, read_any
 from hedgerow.errors import ModelFormatError, ParameterError
-from hedgerow.estimators import labels, multilabel
+from hedgerow.estimators import labels
+from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
+from hedgerow.estimators.multilabel import (
+    Indicators,
+    label_classes,
+    label_objective,
+    read_indicators,
+)
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, Task, objective_for
@@ -37,7 +44,7 @@ ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
 
 @shared_texts
 @dataclass(kw_only=True, eq=False, repr=False)
-class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
+class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     """Gradient-boosted decision trees for classification.
 
     Parameters
@@ -154,33 +161,45 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         sets = validation_sets(X_val, y_val, sample_weight_val, offset_val)
         offsets = Offsets.of(X, offset)
         table = self._read(offsets.X, params, start)
-        if has_columns(y):
-            refuse_for_several(start, groups, offset)
-            return self._fit_labels(table, y, sample_weight, sets, params, stopping, kept)
-        y = labels.read_labels(y, table.n_rows, "y", reader)
         weight = check_weight(sample_weight, table.n_rows)
-        classes, codes = labels.encode_as(y, weight, labels.known_classes(source, start))
-        by_class = labels.class_weights(self.class_weight, classes, codes, weight)
-        objective = self._make_objective(classes, codes)
+        known = self._read_y(y, table.n_rows, weight, labels.known_classes(source, start))
+        n_outputs, by_class = known.objective.n_outputs, known.by_class
 
         def validation_sample(rows: ValidationRows) -> Sample:
-            own, name = offsets.of_rows(rows), rows.called("y")
+            own = offsets.of_rows(rows)
             own_table = read_any(own.X, table.schema, reader=reader)
-            own_y = labels.read_labels(rows.y, own_table.n_rows, name, reader)
+            values = known.read(rows.y, own_table.n_rows, rows.called("y"))
             mass = check_weight(rows.weight, own_table.n_rows, rows.called("sample_weight"))
-            sample = _sample(own_table, indices_of(own_y, classes, name), mass, by_class)
-            return own.on(sample, objective.n_outputs, rows.called("offset"))
+            sample = _sample(own_table, values, mass, by_class)
+            return own.on(sample, n_outputs, rows.called("offset"))
 
         validation = stacked({rows.name: validation_sample(rows) for rows in sets})
-        train = offsets.on(_sample(table, codes, weight, by_class), objective.n_outputs)
+        train = offsets.on(_sample(table, known.values, weight, by_class), n_outputs)
         train = replace(train, group=read_groups(groups, train.n_rows))
         if start is not None:
             start = replace(start, model=rescaled(start.model, by_class))
         model = self._train(
-            train, validation, objective, params, stopping, kept, start,
-            lambda found: offsets.noted(corrected(found, by_class)), classes_=classes,
+            train, validation, known.objective, params, stopping, kept, start,
+            lambda found: offsets.noted(corrected(found, by_class)), classes_=known.classes,
         )  # fmt: skip
-        return self._adopt(model, classes_=classes)
+        return self._adopt(model, classes_=known.classes)
+
+    def _read_y(
+        self, y: Any, n_rows: int, weight: FloatArray | None, before: AnyArray | None
+    ) -> Classes | Indicators:
+        """Read the labels; ``before`` holds the classes of the model to continue, if known."""
+        if has_columns(y):
+            targets = read_indicators(y, n_rows, "y")
+            loss = label_objective(self.objective, self.class_weight)
+            objective = objective_for(
+                loss, targets.values, 1, self._loss_values(), "two classes", targets.names
+            )
+            return Indicators(targets, objective)
+        reader = type(self).__name__
+        y = labels.read_labels(y, n_rows, "y", reader)
+        classes, codes = labels.encode_as(y, weight, before)
+        by_class = labels.class_weights(self.class_weight, classes, codes, weight)
+        return Classes(codes, classes, self._make_objective(classes, codes), by_class, reader)
 
     def _make_objective(self, classes: AnyArray, codes: FloatArray) -> Objective:
         name, n_outputs = self._chosen_loss(classes)
@@ -313,13 +332,34 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
     def _more_from_record(cls, model: Model, record: Mapping[str, Any]) -> dict[str, Any]:
         from hedgerow.booster import objective_of
 
-        names = multilabel.label_classes(objective_of(model))
+        names = label_classes(objective_of(model))
         if names is not None:
             return {"classes_": names}
         classes = classes_of_record(objective_of(model), record)
         if classes is None:
             raise ModelFormatError("the classes are missing.")
         return {"classes_": classes}
+
+
+class Classes(NamedTuple):
+    """One label of each row.
+
+    values     float64 (n_rows,): the class of each training row, by number
+    classes    sorted class labels
+    objective  the loss
+    by_class   weight of each class, or None
+    reader     name of the estimator, for messages
+    """
+
+    values: FloatArray
+    classes: AnyArray
+    objective: Objective
+    by_class: FloatArray | None
+    reader: str
+
+    def read(self, y: Any, n_rows: int, name: str) -> FloatArray:
+        """Return the classes of other rows, by number."""
+        return indices_of(labels.read_labels(y, n_rows, name, self.reader), self.classes, name)
 
 
 def _sample(

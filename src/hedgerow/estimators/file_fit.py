@@ -13,6 +13,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.external.external_data import fit_data
 from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.file_rows import numeric_target
 from hedgerow.boosting.loop.class_targets import class_reader, distinct_targets
 from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
@@ -21,7 +22,7 @@ from hedgerow.boosting.row_data.class_weights import rescaled
 from hedgerow.boosting.row_data.classes import indices_of
 from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.data.sources.columns import ReadColumn
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.classifier import HedgerowClassifier
 from hedgerow.estimators.ranker import HedgerowRanker
@@ -48,6 +49,8 @@ class TargetFacts:
         Whether each of them occurs in a row with positive weight.
     has_more : bool
         Whether there are more than ``MOST_VALUES`` distinct targets; ``values`` then lacks some.
+    n_targets : int, default=1
+        Of several targets no values are recorded.
     """
 
     n_rows: int
@@ -55,6 +58,7 @@ class TargetFacts:
     values: AnyArray
     counted: AnyArray
     has_more: bool
+    n_targets: int = 1
 
     @property
     def classes(self) -> AnyArray:
@@ -95,12 +99,17 @@ def summarize_targets(data: FileDataset) -> TargetFacts:
         For missing or infinite targets, or text in one file and numbers in another.
     """
     labels, n_rows = _Labels(), 0
+    several = data.n_targets > 1
     used: set[float] = set()
-    for rows in data.scan(labels.read):
+    for rows in data.scan(numeric_target if several else labels.read):
         n_rows += rows.n_rows
-        used.update(np.unique(rows.target).tolist())
+        if not several:
+            used.update(np.unique(rows.target).tolist())
     if n_rows == 0:
         raise DataError("the data have no rows of weight above 0: check the column of weights.")
+    if several:
+        none, uncounted = np.zeros(0), np.zeros(0, dtype=np.bool_)
+        return TargetFacts(n_rows, False, none, uncounted, False, data.n_targets)
     values = list(labels.number_of)
     array: AnyArray = np.array(values)
     if not labels.is_text:
@@ -145,12 +154,17 @@ def fit_files(
     if start is not None:
         start = replace(start, model=rescaled(start.model, None))
     if isinstance(estimator, HedgerowClassifier):
+        if data.n_targets > 1:
+            raise AllRowsNeededError(
+                f"a classifier of {data.n_targets} labels needs its rows in memory: raise the "
+                "memory limit, or use train with objective='logistic'."
+            )
         classes = _check_classes(estimator, facts)
         known = labels.known_classes(source, start)
         if known is not None:
             indices_of(classes, known, "y", "the model to continue")
             classes = known
-    loss = loss_spec_of(estimator, classes)
+    loss = loss_spec_of(estimator, classes, data.n_targets, data.target_names)
     for rows in (data, valid):
         if rows is not None:
             rows.requested = replace(
@@ -199,7 +213,12 @@ def _fit(
     return with_offset_columns(model, data.offset_names)
 
 
-def loss_spec_of(estimator: FileEstimator, classes: AnyArray | None = None) -> LossSpec:
+def loss_spec_of(
+    estimator: FileEstimator,
+    classes: AnyArray | None = None,
+    n_targets: int = 1,
+    target_names: tuple[str, ...] | None = None,
+) -> LossSpec:
     """Return the loss specification of an estimator, for rows that are not in memory.
 
     Parameters
@@ -207,6 +226,8 @@ def loss_spec_of(estimator: FileEstimator, classes: AnyArray | None = None) -> L
     estimator : HedgerowClassifier, HedgerowRegressor or HedgerowRanker
     classes : array, optional
         Labels, for a classifier.
+    n_targets, target_names
+        As for :class:`LossSpec`.
 
     Raises
     ------
@@ -223,7 +244,9 @@ def loss_spec_of(estimator: FileEstimator, classes: AnyArray | None = None) -> L
     ranks = isinstance(estimator, HedgerowRanker)
     automatic = "lambdarank" if ranks else "squared_error"
     chosen = automatic if estimator.objective == "auto" else estimator.objective
-    return LossSpec(chosen, values, has_queries=ranks)
+    return LossSpec(
+        chosen, values, has_queries=ranks, n_targets=n_targets, target_names=target_names
+    )
 
 
 def _check_classes(estimator: HedgerowClassifier, facts: TargetFacts) -> AnyArray:

@@ -197,8 +197,8 @@ def known_classes(source: Any, start: Start | None) -> AnyArray | None:
     source : estimator, booster, record of an estimator, or None
     start : Start or None
     """
-    if source is None or start is None:
-        return None
+    if source is None or start is None or "targets" in start.model.training:
+        return None  # the names of several labels are no classes
     if not isinstance(source, Mapping):
         found: AnyArray | None = getattr(source, "classes_", getattr(source, "classes", None))
         return found

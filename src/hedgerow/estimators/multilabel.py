@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray
-from hedgerow.boosting.loop.sample import Sample, check_weight
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.row_data.targets import Targets, read_targets, same_targets
-from hedgerow.boosting.validation.row_sets import ValidationRows, stacked
-from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.data import AnyTable, read_any
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.estimators.base import HedgerowEstimator
-from hedgerow.objectives import Objective, SeveralTargets, objective_for
-from hedgerow.params import BoostParams
-
-if TYPE_CHECKING:
-    from hedgerow.boosting.resume.checkpoint import Checkpoint
+from hedgerow.objectives import Objective, SeveralTargets
 
 
 def read_indicators(y: Any, n_rows: int, name: str) -> Targets:
@@ -76,37 +66,31 @@ def label_classes(objective: Objective) -> AnyArray | None:
     return np.arange(objective.n_outputs)
 
 
-class LabelFits(HedgerowEstimator):
-    """Mixin of the classifier for several labels per row."""
+class Indicators(NamedTuple):
+    """Several labels of each row, as :class:`hedgerow.estimators.classifier.Classes` holds one.
 
-    class_weight: Any
+    targets    zeros and ones, and the names of the labels
+    objective  the same loss for each label
+    """
 
-    def _fit_labels(
-        self,
-        table: AnyTable,
-        y: Any,
-        sample_weight: Any,
-        sets: Sequence[ValidationRows],
-        params: BoostParams,
-        stopping: StoppingParams,
-        kept: Checkpoint | None,
-    ) -> Self:
-        """Train on a target matrix of labels."""
-        targets = read_indicators(y, table.n_rows, "y")
-        loss = label_objective(self.objective, self.class_weight)
-        values, names = self._loss_values(), targets.names
-        objective = objective_for(loss, targets.values, 1, values, "two classes", names)
-        train = Sample(table, targets.values, check_weight(sample_weight, table.n_rows))
+    targets: Targets
+    objective: Objective
 
-        def validation_sample(rows: ValidationRows) -> Sample:
-            if rows.offset is not None:
-                raise ParameterError("offset does not support several columns of y: leave it out.")
-            own_table = read_any(rows.X, table.schema, reader=type(self).__name__)
-            own = read_indicators(rows.y, own_table.n_rows, rows.called("y"))
-            weight = check_weight(rows.weight, own_table.n_rows, rows.called("sample_weight"))
-            return Sample(own_table, same_targets(own, targets, rows.called("y")), weight)
+    @property
+    def values(self) -> FloatArray:
+        """Targets of the training rows, float64 (n_rows, n_labels)."""
+        return self.targets.values
 
-        validation = stacked({rows.name: validation_sample(rows) for rows in sets})
-        classes = label_classes(objective)
-        model = self._train(train, validation, objective, params, stopping, kept, classes_=classes)
-        return self._adopt(model, classes_=classes)
+    @property
+    def classes(self) -> AnyArray | None:
+        """Names or numbers of the labels."""
+        return label_classes(self.objective)
+
+    @property
+    def by_class(self) -> None:
+        """Class weights need a single label."""
+        return None
+
+    def read(self, y: Any, n_rows: int, name: str) -> FloatArray:
+        """Return the targets of other rows, with the labels in the same order."""
+        return same_targets(read_indicators(y, n_rows, name), self.targets, name)

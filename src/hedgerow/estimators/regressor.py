@@ -19,7 +19,6 @@ from hedgerow.boosting.row_data.targets import (
     Targets,
     has_columns,
     read_targets,
-    refuse_for_several,
     same_targets,
     target_column,
 )
@@ -186,8 +185,6 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         offsets = Offsets.of(X, offset)
         table = self._read(offsets.X, params, start)
         targets = self._targets(y, table.n_rows, "y")
-        if targets.names is not None:
-            refuse_for_several(start, groups, offset)
         train = Sample(table, targets.values, check_weight(sample_weight, table.n_rows))
         chosen = "squared_error" if self.objective == "auto" else self.objective
         values, names = self._loss_values(), targets.names

@@ -39,7 +39,7 @@ from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.groups import check_groups
 from hedgerow.boosting.row_data.offsets import check_both_offset
 from hedgerow.boosting.row_data.queries import warn_of_single_rows
-from hedgerow.boosting.row_data.targets import check_n_targets, targets_like
+from hedgerow.boosting.row_data.targets import targets_like
 from hedgerow.boosting.validation.hold_out import HoldOut
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -322,7 +322,7 @@ def binned(
 def _validation(valid: Dataset | ExternalData, plan: StorePlan) -> ExternalSamples:
     """Return validation rows in chunks; a table in memory is one chunk."""
     if isinstance(valid, ExternalData):
-        check_n_targets(valid.n_targets, plan.objective)
+        valid.match_targets(plan.objective)
         samples = valid.stored(plan)
         return replace(samples, train=replace(samples.train, query=valid.query))
     trained = plan.trained

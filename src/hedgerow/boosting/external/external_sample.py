@@ -182,6 +182,8 @@ class ExternalData(Protocol):
         Whether the rows have queries, for rankings, or groups that stay together.
     n_targets : int
         Number of targets of a row.
+    target_names : tuple of str, or None
+        Names of several targets; None without names or for one target.
     query : int64 (n_rows,), or None
         After the survey, the query of each row of positive weight; None without queries.
     group : uint64 (n_rows,), or None
@@ -199,6 +201,19 @@ class ExternalData(Protocol):
     @property
     def n_targets(self) -> int:
         """Number of targets of a row."""
+
+    @property
+    def target_names(self) -> tuple[str, ...] | None:
+        """Names of several targets; None without names or for one target."""
+
+    def match_targets(self, objective: Objective | None) -> None:
+        """Use the targets in the order of those of ``objective``, before the rows are read.
+
+        Raises
+        ------
+        DataError
+            If there are more or fewer targets, or others.
+        """
 
     @property
     def query(self) -> IntArray | None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from hedgerow.boosting.row_data.targets import check_n_targets, check_same_targets
+from hedgerow.data.sources import Roles
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError, DataError
+from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 
 
@@ -25,6 +30,22 @@ def check_bundles(params: BoostParams) -> None:
             "features share a column, but these rows are read from files. Leave it at its default; "
             "without conflicts, bundles do not affect the model."
         )
+
+
+def targets_in_order(roles: Roles, objective: Objective | None) -> Roles:
+    """Return the roles with the targets in the order of those of ``objective``.
+
+    Raises
+    ------
+    DataError
+        If there are more or fewer targets, or others.
+    """
+    check_n_targets(max(1, len(roles.targets)), objective)
+    if not (isinstance(objective, SeveralTargets) and objective.named and roles.further):
+        return roles
+    check_same_targets(roles.targets, objective.names, "target")
+    first, *others = objective.names
+    return replace(roles, target=first, further=tuple(others))
 
 
 def check_parts(data: object, params: BoostParams) -> None:

@@ -27,7 +27,11 @@ from hedgerow.boosting.external.binned_rows import RowBinning
 from hedgerow.boosting.external.continued import as_in_model, bins_to_continue
 from hedgerow.boosting.external.encoded import EncodedRows, check_numbers, encode_rows
 from hedgerow.boosting.external.external_sample import ExternalSample, ExternalSamples, StorePlan
-from hedgerow.boosting.external.file_checks import check_backoff, check_bundles
+from hedgerow.boosting.external.file_checks import (
+    check_backoff,
+    check_bundles,
+    targets_in_order,
+)
 from hedgerow.boosting.external.file_rows import ReadTarget, RowReader, Rows, numeric_target
 from hedgerow.boosting.external.row_facts import RowFacts
 from hedgerow.boosting.loop.training_matrix import sortable
@@ -57,6 +61,7 @@ from hedgerow.data.sources import (
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
+from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
 LEAST_MEMORY = 32 * 10**6
@@ -156,7 +161,11 @@ class FileDataset(Dataset):
         self._reader = RowReader(self.source, int(_BATCH_SHARE * self.memory_limit), read_target)
         self.close()
 
-    # -- ExternalData --------------------------------------------------------------
+    def match_targets(self, objective: Objective | None) -> None:
+        roles = targets_in_order(self.source.roles, objective)
+        if roles != self.source.roles:
+            self.source = replace(self.source, roles=roles)
+            self.read_targets_by(self._reader.read_target)
 
     def survey(
         self,
@@ -164,10 +173,7 @@ class FileDataset(Dataset):
         params: BoostParams | None = None,
         sets_aside: bool = True,
     ) -> None:
-        """Read targets and weights, as required by ``ExternalData`` of ``external_sample``.
-
-        If no rows are held out or weighted, this is already pass one.
-        """
+        """Read targets and weights; if no rows are held out or weighted, this is pass one."""
         params = params or BoostParams()
         self.requested = replace(self.requested, zero_missing=bool(params.zero_as_missing))
         self._find_types()
@@ -218,8 +224,7 @@ class FileDataset(Dataset):
 
     def stored(self, plan: StorePlan) -> ExternalSamples:
         """Bin all rows; see :class:`~hedgerow.boosting.external.external_sample.ExternalData`."""
-        if self._counted is None:
-            self.survey(lambda target: None, plan.params, plan.set_aside is not None)
+        self._survey_once(plan)
         check_bundles(plan.params)
         if plan.trained is not None:
             return self._stored_like(plan)
@@ -229,7 +234,7 @@ class FileDataset(Dataset):
             give_back_memory()
             spec, first = bins_to_continue(spec, plan)
             params = plan.params
-            binning = RowBinning(spec, first, encoded, self._weighted, params, plan.n_threads)
+            binning = RowBinning(spec, first, encoded, self.is_weighted, params, plan.n_threads)
             samples = self._binned(binning, plan, first_row)
         give_back_memory()
         return samples
@@ -267,8 +272,6 @@ class FileDataset(Dataset):
             self._counted = None
         self._survey = None
 
-    # -- pass one ------------------------------------------------------------------
-
     def _found(self, plan: StorePlan) -> tuple[Found, int]:
         """Run pass one over the training rows; also return their number on earlier ranks."""
         if self._survey is not None and plan.set_aside is None:
@@ -278,7 +281,7 @@ class FileDataset(Dataset):
             survey = self._new_survey(plan.params, first, n_total, largest)
             for rows, chosen in self._divided(plan):
                 self._begin(survey, rows)
-                survey.add(*rows.training_part(chosen, self._weighted), rows.part.name)
+                survey.add(*rows.training_part(chosen, self.is_weighted), rows.part.name)
             if self.communicator.size > 1:
                 survey = self._merged(survey, plan.params, n_total)
         give_back_memory()  # release buffers of reading before rows are copied
@@ -292,25 +295,15 @@ class FileDataset(Dataset):
     def _merged(self, own: Survey, params: BoostParams, n_total: int) -> Survey:
         """Return the merged survey of all ranks, in their order; it is the same on each rank."""
         merged = self._new_survey(params, 0, n_total)
+        given = {"seed": params.seed, "memory_limit": self.memory_limit}
         for message in self.communicator.allgather(own.to_bytes()):
-            merged.merge(
-                Survey.from_bytes(
-                    message, self.requested, seed=params.seed, memory_limit=self.memory_limit
-                )
-            )
+            merged.merge(Survey.from_bytes(message, self.requested, **given))
         return merged
 
-    @property
-    def _weighted(self) -> bool:
-        assert self._counted is not None
-        return self._counted.weights is not None
-
     def _begin(self, survey: Survey, rows: Rows) -> None:
-        batch = rows.batch
-        if batch.sparse is not None:
-            survey.begin((), False, rows.part.types_known, sparse=True)
-        else:
-            survey.begin(self._reader.features(), batch.named, rows.part.types_known)
+        sparse = rows.batch.sparse is not None
+        names = () if sparse else self._reader.features()
+        survey.begin(names, not sparse and rows.batch.named, rows.part.types_known, sparse=sparse)
 
     def _training_rows(self, plan: StorePlan) -> tuple[int, int, float | None]:
         """Return training rows on earlier ranks and on all ranks, and the largest weight."""
@@ -341,8 +334,6 @@ class FileDataset(Dataset):
             yield rows, plan.chosen(row, rows.target)
             row += rows.n_rows
 
-    # -- pass two ------------------------------------------------------------------
-
     def schema_for(self, plan: StorePlan) -> Schema:
         """Run only pass one; return the schema of the training rows for sorted columns."""
         found = self._pass_one(plan)
@@ -354,9 +345,12 @@ class FileDataset(Dataset):
         return self._pass_one(plan).schema
 
     def _pass_one(self, plan: StorePlan) -> Found:
+        self._survey_once(plan)
+        return self._found(plan)[0]
+
+    def _survey_once(self, plan: StorePlan) -> None:
         if self._counted is None:
             self.survey(lambda target: None, plan.params, plan.set_aside is not None)
-        return self._found(plan)[0]
 
     def tables(
         self, schema: Schema, plan: StorePlan, is_strict: bool = False
@@ -395,9 +389,14 @@ class FileDataset(Dataset):
         return max(1, len(self.source.roles.targets))
 
     @property
+    def target_names(self) -> tuple[str, ...] | None:
+        return self.source.roles.targets if self.n_targets > 1 else None
+
+    @property
     def is_weighted(self) -> bool:
         """Whether rows have weights other than 1, after the survey."""
-        return self._weighted
+        assert self._counted is not None
+        return self._counted.weights is not None
 
     def _tables(
         self, schema: Schema, plan: StorePlan, is_strict: bool
@@ -419,7 +418,7 @@ class FileDataset(Dataset):
         if trained.encoding is not None:
             encoded = EncodedRows(trained.encoding, None, plan.n_threads)
         spec, first, params = trained.store.spec, trained.first, plan.params
-        binning = RowBinning(spec, first, encoded, self._weighted, params, plan.n_threads)
+        binning = RowBinning(spec, first, encoded, self.is_weighted, params, plan.n_threads)
         return self._binned(binning, plan, 0, is_strict=True)
 
     def _read_like(self, schema: Schema) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import Targets
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.reading.table import Table
@@ -104,7 +105,10 @@ class ResidentRows(Dataset):
         """Return the target of each row; see :meth:`hedgerow.Dataset.targets`."""
         if self.y is None:
             self.table()
-        return super().targets(n_rows, objective, like)
+        found = super().targets(n_rows, objective, like)
+        if not found.several or objective in SURVIVAL:  # both ends of intervals are one target
+            return found
+        return found._replace(names=self._data.target_names)
 
     def _check_size(self) -> None:
         self._data.survey(lambda target: None, self._plan.params, sets_aside=False)

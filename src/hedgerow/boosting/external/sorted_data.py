@@ -32,7 +32,7 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.training_matrix import sortable
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset
-from hedgerow.boosting.row_data.targets import check_n_targets, targets_like
+from hedgerow.boosting.row_data.targets import targets_like
 from hedgerow.boosting.validation.row_sets import stacked
 from hedgerow.data.external.column_files import LEAST_MEMORY, sort_to_files
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
@@ -208,7 +208,7 @@ def _validation(
         seen = valid.table(schema)
         target = targets_like(valid, seen.n_rows, objective)
         return valid.sample(seen, target, objective.n_outputs)
-    check_n_targets(valid.n_targets, objective)
+    valid.match_targets(objective)
     check_both_offset(train.offset is not None, bool(valid.source.roles.offset))
     given = replace(plan, set_aside=None)
     valid.survey(_ignored, plan.params, sets_aside=True)

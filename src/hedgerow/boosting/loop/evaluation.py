@@ -126,6 +126,7 @@ class Evaluation(ABC):
         assert isinstance(dataset, FileDataset)
         if self._classes is not None:
             dataset.read_targets_by(class_reader(self._classes, is_strict=True))
+        dataset.match_targets(self._objective)
         plan = StorePlan(BoostParams(), self._objective.n_outputs, n_threads=n_threads)
         dataset.survey(lambda target: None, plan.params, sets_aside=True)
         raws, targets, weights = [], [], []

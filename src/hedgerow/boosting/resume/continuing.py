@@ -233,6 +233,8 @@ class Start:
 def _loss_text(name: str, record: Mapping[str, Any]) -> str:
     values = dict(record)
     values |= values.pop("loss_parameters", None) or {}
+    if (targets := values.pop("targets", None)) is not None:
+        values["targets"] = targets["names"]
     return f"objective {name!r}" + "".join(f", {key}={value!r}" for key, value in values.items())
 
 

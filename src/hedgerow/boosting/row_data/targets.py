@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from hedgerow.boosting.loop.sample import check_finite, check_length, check_vect
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.sparse import is_sparse
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, DataTypeError
 from hedgerow.objectives import Objective, SeveralTargets
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Targets(NamedTuple):
 
 def has_columns(y: Any) -> bool:
     """Return whether y is a table of two or more columns."""
+    if isinstance(y, Mapping):
+        return len(y) > 1
     shape = getattr(y, "shape", None)
     if shape is None:
         try:
@@ -45,7 +48,9 @@ def has_columns(y: Any) -> bool:
 
 
 def one_column(y: Any) -> Any:
-    """Return a sparse target of one column as an array; other targets unchanged."""
+    """Return a sparse target or a dict of one column as an array; other targets unchanged."""
+    if isinstance(y, Mapping) and len(y) == 1:
+        (y,) = y.values()
     return y.toarray().reshape(-1) if is_sparse(y) and y.shape[-1] == 1 else y
 
 
@@ -74,7 +79,8 @@ def read_targets(y: Any, n_rows: int, name: str = "y") -> Targets:
     Parameters
     ----------
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
-        Finite numbers; an array, a frame (whose names are kept), or a sparse matrix.
+        Finite numbers; an array, a sparse matrix, or a frame or a dict of columns, whose names
+        are kept.
     n_rows : int
     name : str
         Name of the target in messages.
@@ -94,25 +100,32 @@ def read_targets(y: Any, n_rows: int, name: str = "y") -> Targets:
     """
     if not has_columns(y):
         return Targets(check_vector(one_column(y), n_rows, name), None)
-    if is_sparse(y):
-        y = y.toarray()
-    frame = None if isinstance(y, np.ndarray | list | tuple) else as_frame(y)
-    names = frame.names if frame is not None and frame.named else None
-    table = np.asarray(on_host(y)) if frame is None else None
-    n_targets = table.shape[1] if table is not None else len(frame.names) if frame else 0
-    check_length(len(y) if table is None else len(table), n_rows, name)
-    values = np.empty((n_rows, n_targets), order="F")
-    for k in range(n_targets):
-        label = names[k] if names is not None else k
-        column = f"{name} (column {label!r})"
-        if table is not None:
-            part = table[:, k]
-        else:
-            assert frame is not None
-            part = frame.native[:, k].to_numpy()
+    names, columns = _columns_of(y, n_rows, name)
+    values = np.empty((n_rows, len(columns)), order="F")
+    for k, part in enumerate(columns):
+        column = f"{name} (column {k if names is None else names[k]!r})"
         values[:, k] = check_vector(part, n_rows, column)
         check_finite(values[:, k], column)
     return Targets(values, names)
+
+
+def _columns_of(y: Any, n_rows: int, name: str) -> tuple[tuple[str, ...] | None, list[Any]]:
+    """Return the names of the columns, if they have some, and the columns."""
+    if isinstance(y, Mapping):
+        for label in y:
+            if not isinstance(label, str):
+                raise DataTypeError(f"{name} is a dict, so its keys name targets; got {label!r}.")
+        return tuple(y), list(y.values())
+    if is_sparse(y):
+        y = y.toarray()
+    frame = None if isinstance(y, np.ndarray | list | tuple) else as_frame(y)
+    if frame is None:
+        table = np.asarray(on_host(y))
+        check_length(len(table), n_rows, name)
+        return None, list(table.T)
+    check_length(len(y), n_rows, name)
+    columns = [frame.native[:, k].to_numpy() for k in range(len(frame.names))]
+    return frame.names if frame.named else None, columns
 
 
 def same_targets(seen: Targets, trained: Targets, name: str) -> FloatArray:
@@ -130,11 +143,16 @@ def same_targets(seen: Targets, trained: Targets, name: str) -> FloatArray:
         )
     if seen.names is None or trained.names is None or seen.names == trained.names:
         return seen.values
-    missing = [target for target in trained.names if target not in seen.names]
-    if missing:
-        raise DataError(f"{name} lacks the column {missing[0]!r}, a target of the training rows.")
+    check_same_targets(seen.names, trained.names, name)
     order = [seen.names.index(target) for target in trained.names]
     return np.asfortranarray(seen.values[:, order])
+
+
+def check_same_targets(seen: tuple[str, ...], trained: tuple[str, ...], name: str) -> None:
+    """Raise ``DataError`` if rows lack a target of the training rows."""
+    missing = [target for target in trained if target not in seen]
+    if missing:
+        raise DataError(f"{name} lacks the column {missing[0]!r}, a target of the training rows.")
 
 
 def targets_like(rows: Dataset, n_rows: int, objective: Objective | None) -> FloatArray:
@@ -165,31 +183,3 @@ def check_n_targets(n_targets: int, objective: Objective | None) -> None:
 
 def _columns(n_targets: int) -> str:
     return "1 column" if n_targets == 1 else f"{n_targets} columns"
-
-
-def refuse_for_several(start: object, groups: object, offset: object) -> None:
-    """Raise ``ParameterError`` for options that models of several targets do not support.
-
-    Parameters
-    ----------
-    start
-        The model to continue, or None.
-    groups, offset
-        As passed to ``fit``.
-    """
-    if start is not None:
-        raise ParameterError(
-            "init_model and warm_start continue models of one target: train a new model for "
-            "several targets."
-        )
-    if groups is not None:
-        raise ParameterError(
-            "groups is supported for one target only: give validation rows (X_val, y_val)."
-        )
-    if isinstance(offset, str) or (
-        isinstance(offset, list | tuple) and any(isinstance(name, str) for name in offset)
-    ):
-        raise ParameterError(
-            "offset columns are supported for one target only: give offset as an array of shape "
-            "(n_rows, n_targets)."
-        )
