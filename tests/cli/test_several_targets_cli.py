@@ -68,7 +68,12 @@ def test_commands_know_the_targets(table: str, capsys: pytest.CaptureFixture[str
     assert "y has 1 column(s), but the model predicts 2" in capsys.readouterr().err
 
 
-def test_several_labels(table: str) -> None:
+@pytest.mark.parametrize("in_files", [False, True])
+def test_several_labels(
+    table: str, in_files: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if in_files:
+        monkeypatch.setattr(batches, "_bytes_in_memory", lambda path, kind: 10**12)
     labels = ("--target", "dear", "--target", "hot", "--task", "classification")
     assert train(table, *labels, "--drop", "price", "--drop", "sales", *PLAIN) == 0
     y = {"dear": PRICE > 0, "hot": SALES > 0}
@@ -76,6 +81,9 @@ def test_several_labels(table: str) -> None:
     found = HedgerowClassifier.load("model.hedgerow")
     assert found.classes_.tolist() == ["dear", "hot"]
     assert (found.predict_proba(COLUMNS) == expected.predict_proba(COLUMNS)).all()
+    assert train(table, *labels[:2], "--target", "price", "--task", "classification") != 0
+    assert "label of 0 and 1" in (said := capsys.readouterr().err) or "no class" in said
+    monkeypatch.undo()
 
 
 def test_models_of_several_targets_are_continued(table: str) -> None:
@@ -89,28 +97,15 @@ def test_models_of_several_targets_are_continued(table: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("in_files", "more", "message"),
+    ("more", "message"),
     [
-        (False, ("--target", "price", "--target", "price"), "--target price is given twice"),
-        (False, (*BOTH, "--task", "classification"), "which is no class"),
-        (False, ("--target", "price", "--target", "nobody"), "no column 'nobody'"),
-        (
-            True,
-            ("--target", "dear", "--target", "hot", "--task", "classification"),
-            "a classifier of 2 labels needs its rows in memory",
-        ),
+        (("--target", "price", "--target", "price"), "--target price is given twice"),
+        ((*BOTH, "--task", "classification"), "which is no class"),
+        (("--target", "price", "--target", "nobody"), "no column 'nobody'"),
     ],
 )
 def test_wrong_use_is_told(
-    table: str,
-    in_files: bool,
-    more: tuple[str, ...],
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    table: str, more: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if in_files:
-        monkeypatch.setattr(batches, "_bytes_in_memory", lambda path, kind: 10**12)
     assert train(table, *more) != 0
     assert message in capsys.readouterr().err
-    monkeypatch.undo()

@@ -207,7 +207,8 @@ def test_validation_rows_of_several_targets(
 
 
 @pytest.mark.parametrize("table", ["frame", "array"])
-def test_several_labels(client: Any, table: str) -> None:
+def test_several_labels(client: Any, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimators, "run_alone", None)  # all workers train them
     labels = (ROWS[SCORES] > 0).astype(int)
     parts, (on_cluster, local) = dd.from_pandas(ROWS, npartitions=3), TABLES[table]
     X, y = on_cluster(parts[COLUMNS]), on_cluster(dd.from_pandas(labels, npartitions=3))

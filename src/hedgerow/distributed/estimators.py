@@ -20,12 +20,13 @@ from hedgerow.distributed.one_worker import FitAlone, run_alone
 from hedgerow.distributed.parallelism import Parallelism, check_parallelism
 from hedgerow.distributed.partition import Labels, add_masses, unique_labels
 from hedgerow.distributed.prediction import predict_lazily
-from hedgerow.distributed.training import of_targets, train_on_workers
+from hedgerow.distributed.training import train_on_workers
 from hedgerow.distributed.work import TrainWork
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor, labels
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.file_fit import loss_spec_of
+from hedgerow.estimators.multilabel import classes_of_labels
 from hedgerow.model.model import Model
 
 _MOST_CELLS = 20_000_000
@@ -37,8 +38,6 @@ class OnCluster(HedgerowEstimator):
     """Base class of the estimators for clusters."""
 
     _local_class: ClassVar[type[HedgerowEstimator]]
-    _divides_targets: ClassVar[bool] = False
-    """Whether workers can divide the rows of several targets."""
 
     def _prepare(
         self,
@@ -91,8 +90,6 @@ class OnCluster(HedgerowEstimator):
             raise AllRowsNeededError("warm_start=True continues with rows in memory.")
         check_parts(None, self._params())
         tables.check_can_be_divided()
-        if tables.n_targets > 1 and not self._divides_targets:
-            raise AllRowsNeededError(f"y has {tables.n_targets} columns of labels.")
         by_rows = self._automatic() >= ROUNDS
         if by_rows and sum(tables.train.lengths) * tables.n_features <= _MOST_CELLS:
             raise AllRowsNeededError(
@@ -226,6 +223,8 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         )
 
         def fit() -> object:
+            if tables.n_targets > 1:
+                return self._fit_labels(client, tables, parallelism, memory_limit, resilience)
             classes = find_classes(client, tables.train)
             known = Labels(classes, self._class_weights(client, tables.train, classes))
             work = self._work(loss_spec_of(self, classes), memory_limit, known)
@@ -233,6 +232,20 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
             return self._adopt(corrected(model, known.weights), classes_=classes)
 
         return self._fit_on(client, tables, fit, resilience)
+
+    def _fit_labels(
+        self,
+        client: Any,
+        tables: Tables,
+        parallelism: Parallelism,
+        memory_limit: int | None,
+        resilience: Resilience | None,
+    ) -> Self:
+        """Train on several labels of each row."""
+        loss = loss_spec_of(self, None, tables.n_targets, tables.target_names)
+        work = self._work(loss, memory_limit)
+        model: Model = train_on_workers(client, work, tables, parallelism, resilience)
+        return self._adopt(model, classes_=classes_of_labels(model))
 
     def _class_weights(self, client: Any, parts: Parts, classes: AnyArray) -> FloatArray | None:
         codes = np.arange(len(classes), dtype=np.float64)
@@ -306,7 +319,6 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
     """
 
     _local_class = HedgerowRegressor
-    _divides_targets = True
 
     def fit(  # type: ignore[override]  # checkpoints are kept by the scheduler
         self,
@@ -335,7 +347,8 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
         )
 
         def fit() -> object:
-            work = self._work(of_targets(loss_spec_of(self), tables), memory_limit)
+            loss = loss_spec_of(self, None, tables.n_targets, tables.target_names)
+            work = self._work(loss, memory_limit)
             return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
 
         return self._fit_on(client, tables, fit, resilience)

@@ -210,7 +210,7 @@ class TrainWork:
         limit = self.memory_limit
         if limit is None:
             limit = _MEMORY if memory is None else int(_MEMORY_SHARE * memory)
-        roles = Roles(offset=self.offsets)
+        roles = Roles(offset=self.offsets, named=False)
         if self.targets:
             roles = replace(roles, target=self.targets[0], further=self.targets[1:])
         return FileDataset(

@@ -22,9 +22,10 @@ from hedgerow.boosting.row_data.class_weights import rescaled
 from hedgerow.boosting.row_data.classes import indices_of
 from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.data.sources.columns import ReadColumn
-from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError, ParameterError
+from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.classifier import HedgerowClassifier
+from hedgerow.estimators.multilabel import check_indicator, classes_of_labels, label_objective
 from hedgerow.estimators.ranker import HedgerowRanker
 from hedgerow.estimators.regressor import HedgerowRegressor
 
@@ -153,12 +154,8 @@ def fit_files(
     start, source = estimator._start(init_model)  # noqa: SLF001
     if start is not None:
         start = replace(start, model=rescaled(start.model, None))
-    if isinstance(estimator, HedgerowClassifier):
-        if data.n_targets > 1:
-            raise AllRowsNeededError(
-                f"a classifier of {data.n_targets} labels needs its rows in memory: raise the "
-                "memory limit, or use train with objective='logistic'."
-            )
+    has_labels = isinstance(estimator, HedgerowClassifier) and data.n_targets > 1
+    if isinstance(estimator, HedgerowClassifier) and not has_labels:
         classes = _check_classes(estimator, facts)
         known = labels.known_classes(source, start)
         if known is not None:
@@ -174,6 +171,8 @@ def fit_files(
             )
             if classes is not None:
                 rows.read_targets_by(class_reader(classes, is_strict=rows is valid))
+            if has_labels:
+                rows.read_targets_by(read_indicator)
     try:
         with claiming(checkpoint):
             model = _fit(estimator, loss, data, valid, checkpoint, start)
@@ -181,7 +180,16 @@ def fit_files(
         data.close()
         if valid is not None:
             valid.close()
+    if has_labels:
+        classes = classes_of_labels(model)
     estimator._adopt(model, **({} if classes is None else {"classes_": classes}))  # noqa: SLF001
+
+
+def read_indicator(column: ReadColumn, name: str) -> FloatArray:
+    """Read one of several labels: numbers that are 0 or 1."""
+    found = numeric_target(column, name)
+    check_indicator(found, name, "y")
+    return found
 
 
 def _fit(
@@ -236,6 +244,11 @@ def loss_spec_of(
     """
     estimator._check_objective()  # noqa: SLF001
     values = estimator._loss_values()  # noqa: SLF001
+    if isinstance(estimator, HedgerowClassifier) and n_targets > 1:
+        label = label_objective(estimator.objective, estimator.class_weight)
+        return LossSpec(
+            label, values, "two classes", n_targets=n_targets, target_names=target_names
+        )
     if isinstance(estimator, HedgerowClassifier):
         assert classes is not None
         name, n_outputs = estimator._chosen_loss(classes)  # noqa: SLF001

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.row_data.targets import Targets, read_targets, same_targets
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives import Objective, SeveralTargets
+
+if TYPE_CHECKING:
+    from hedgerow.model.model import Model
 
 
 def read_indicators(y: Any, n_rows: int, name: str) -> Targets:
@@ -22,18 +25,21 @@ def read_indicators(y: Any, n_rows: int, name: str) -> Targets:
     """
     labels = read_targets(y, n_rows, name)
     for k in range(labels.values.shape[1]):
-        column = labels.values[:, k]
-        outside = (column != 0.0) & (column != 1.0)
-        if outside.any():
-            row = int(np.argmax(outside))
-            label = labels.names[k] if labels.names is not None else k
-            raise DataError(
-                f"{name} has several columns, so each must be a label of 0 and 1, but column "
-                f"{label!r} holds {column[row]:g} in row {row}: multiclass-multioutput is not "
-                "supported. For columns of more classes, train a classifier for each "
-                "column."
-            )
+        check_indicator(labels.values[:, k], k if labels.names is None else labels.names[k], name)
     return labels
+
+
+def check_indicator(column: FloatArray, label: object, name: str) -> None:
+    """Raise ``DataError`` if a column of ``name`` has other values than 0 and 1."""
+    outside = (column != 0.0) & (column != 1.0)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise DataError(
+            f"{name} has several columns, so each must be a label of 0 and 1, but column "
+            f"{label!r} holds {column[row]:g} in row {row}: multiclass-multioutput is not "
+            "supported. For columns of more classes, train a classifier for each "
+            "column."
+        )
 
 
 def label_objective(name: Any, class_weight: Any) -> Any:
@@ -64,6 +70,13 @@ def label_classes(objective: Objective) -> AnyArray | None:
     if objective.named:
         return np.array(objective.names, dtype=object)
     return np.arange(objective.n_outputs)
+
+
+def classes_of_labels(model: Model) -> AnyArray | None:
+    """Return :func:`label_classes` of a model."""
+    from hedgerow.booster import objective_of
+
+    return label_classes(objective_of(model))
 
 
 class Indicators(NamedTuple):

@@ -41,7 +41,9 @@ def targets_in_order(roles: Roles, objective: Objective | None) -> Roles:
         If there are more or fewer targets, or others.
     """
     check_n_targets(max(1, len(roles.targets)), objective)
-    if not (isinstance(objective, SeveralTargets) and objective.named and roles.further):
+    if not (isinstance(objective, SeveralTargets) and objective.named):
+        return roles
+    if not (roles.further and roles.named):
         return roles
     check_same_targets(roles.targets, objective.names, "target")
     first, *others = objective.names

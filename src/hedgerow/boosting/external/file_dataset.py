@@ -390,7 +390,8 @@ class FileDataset(Dataset):
 
     @property
     def target_names(self) -> tuple[str, ...] | None:
-        return self.source.roles.targets if self.n_targets > 1 else None
+        roles = self.source.roles
+        return roles.targets if roles.further and roles.named else None
 
     @property
     def is_weighted(self) -> bool:

@@ -101,6 +101,8 @@ class Roles:
         As for :class:`hedgerow.Dataset`.
     features : tuple of str, or None
         Features in this order.  None means all other columns, in the order of the first file.
+    named : bool
+        False if the names of targets and offsets are not the user's.
     """
 
     target: str | None = None
@@ -112,6 +114,7 @@ class Roles:
     qid: str | None = None
     position: str | None = None
     groups: str | None = None
+    named: bool = True
 
     def of_rows(self) -> dict[str, str]:
         """Return the columns with facts on rows beside target, weight and offset, by role."""
