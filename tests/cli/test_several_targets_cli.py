@@ -64,6 +64,14 @@ def test_commands_know_the_targets(table: str, capsys: pytest.CaptureFixture[str
         assert main(["evaluate", "model.hedgerow", table, *order, "--metric", "rmse"]) == 0
         scores.append(capsys.readouterr().out)
     assert scores[0] == scores[1]
+    pages = []
+    for order in ((), BOTH[2:] + BOTH[:2]):
+        capsys.readouterr()
+        assert main(["report", "model.hedgerow", table, "-o", "page.html", *order]) == 0
+        pages.append(capsys.readouterr().out)
+    assert pages[0] == pages[1]
+    assert "r2: " in pages[0]
+    assert main(["report", "model.hedgerow", table, "-o", "page.html", "--target", "price"]) != 0
     assert main(["evaluate", "model.hedgerow", table, "--target", "price"]) != 0
     assert "y has 1 column(s), but the model predicts 2" in capsys.readouterr().err
 
@@ -81,6 +89,8 @@ def test_several_labels(
     found = HedgerowClassifier.load("model.hedgerow")
     assert found.classes_.tolist() == ["dear", "hot"]
     assert (found.predict_proba(COLUMNS) == expected.predict_proba(COLUMNS)).all()
+    assert main(["report", "model.hedgerow", table, "-o", "page.html"]) == 0
+    assert "accuracy: " in capsys.readouterr().out
     assert train(table, *labels[:2], "--target", "price", "--task", "classification") != 0
     assert "label of 0 and 1" in (said := capsys.readouterr().err) or "no class" in said
     monkeypatch.undo()

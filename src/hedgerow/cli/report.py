@@ -24,8 +24,9 @@ def add_command(commands: Any) -> None:
     parser.add_argument("model", metavar="MODEL", help="model file")
     parser.add_argument("data", metavar="DATA", help="table (.csv, .parquet, ...) with the target")
     parser.add_argument(
-        "--target", type=utf8, metavar="COL", help="target column (default: the only column "
-        "that the model does not know)"
+        "--target", action="append", type=utf8, metavar="COL", help="target column; repeat it for "
+        "several (default: the targets of the model, or the only column that the model does not "
+        "know)"
     )  # fmt: skip
     parser.add_argument(
         "--qid", type=utf8, metavar="COL", help="for rankings: column with the queries"
@@ -44,16 +45,16 @@ def run(options: argparse.Namespace) -> None:
     _check(options)
     model = engine.open_model(options.model)
     table = tables.read_table(options.data, engine.text_columns(model.booster))
-    target = _target(options, table, model.booster)
-    names = _names(model.booster, table, [target, options.weight, options.qid])
-    y = features.class_labels(features.target(table, target), model.task, options.data, target)
+    targets = _targets(options, table, model.booster)
+    names = _names(model.booster, table, [*targets, options.weight, options.qid])
+    y = features.as_targets(features.targets(table, targets), model.task, options.data, targets[0])
     weight = None if options.weight is None else features.weights(table, options.weight)
     from hedgerow.report import find, model_page
 
     found = find(
         model.booster,
         features.feature_columns(table, names),
-        _as_classes(y, model.classes),
+        _in_order(y, targets) if isinstance(y, dict) else _as_classes(y, model.classes),
         classes=_array_of(model.classes),
         sample_weight=weight,
         qid=None if options.qid is None else table.column(options.qid),
@@ -84,21 +85,30 @@ def _check(options: argparse.Namespace) -> None:
     tables.check_output(options.out)
 
 
-def _target(options: argparse.Namespace, table: Any, booster: Any) -> str:
-    """Return the name of the target column."""
+def _targets(options: argparse.Namespace, table: Any, booster: Any) -> list[str]:
+    """Return the names of the target columns, in the order of the model if it has names."""
+    own = list(booster.target_names or ())
     if options.target is not None:
-        table.column(options.target)
-        return str(options.target)
+        return own if sorted(options.target) == sorted(own) else list(options.target)
+    if own and all(name in table.columns for name in own):
+        return own
     known = {*booster.feature_names, *booster.offset_columns, options.weight, options.qid}
     if not booster.model.schema.named:
         raise UsageError("--target COL is needed: the model has no column names")
     others = [name for name in table.columns if name not in known]
     if len(others) == 1:
-        return str(others[0])
+        return others
     shown = ", ".join(map(repr, others[:6])) or "none"
     raise UsageError(
         f"--target COL is needed: {options.data} has columns that the model does not know: {shown}"
     )
+
+
+def _in_order(y: dict[str, Any], targets: list[str]) -> Any:
+    """Return several targets as a matrix."""
+    import numpy as np
+
+    return np.column_stack([y[name] for name in targets])
 
 
 def _names(booster: Any, table: Any, aside: list[str | None]) -> list[str]:
