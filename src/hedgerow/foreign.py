@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -71,7 +73,8 @@ def from_lightgbm(model: Any, n_rounds: int | None = None) -> Booster:
     ----------
     model : lightgbm.Booster or fitted estimator of LightGBM
     n_rounds : int, optional
-        Number of rounds to convert; default: the best round of early stopping, or all.
+        Number of rounds to convert, at least 1; default: the best round of early stopping, or
+        all.
 
     Returns
     -------
@@ -80,7 +83,7 @@ def from_lightgbm(model: Any, n_rounds: int | None = None) -> Booster:
     Raises
     ------
     ParameterError
-        If ``model`` is something else.
+        If ``model`` is something else, or has fewer than ``n_rounds`` rounds.
     ModelFormatError
         If the model has a property that Hedgerow models lack; the message names it.
     """
@@ -89,6 +92,8 @@ def from_lightgbm(model: Any, n_rounds: int | None = None) -> Booster:
     booster = getattr(model, "booster_", model)
     if not hasattr(booster, "model_to_string"):
         raise ParameterError(f"model must be a model of LightGBM; got a {type(model).__name__}.")
+    if n_rounds is not None:  # LightGBM takes 0 and negative numbers for all rounds
+        n_rounds = _checked_rounds(n_rounds, booster.current_iteration())
     found = read_lightgbm(booster.model_to_string(num_iteration=n_rounds).encode())
     return _booster(found, model)
 
@@ -100,8 +105,8 @@ def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
     ----------
     model : xgboost.Booster or fitted estimator of XGBoost
     n_rounds : int, optional
-        Number of rounds to convert; default: the rounds that the estimator predicts with; for
-        a booster all rounds.
+        Number of rounds to convert, at least 1; default: the rounds that the estimator predicts
+        with; for a booster all rounds.
 
     Returns
     -------
@@ -110,7 +115,7 @@ def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
     Raises
     ------
     ParameterError
-        If ``model`` is something else.
+        If ``model`` is something else, or has fewer than ``n_rounds`` rounds.
     ModelFormatError
         If the model has a property that Hedgerow models lack; the message names it.
     """
@@ -122,9 +127,12 @@ def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
     best = booster.attributes().get("best_iteration") if booster is not model else None
     if n_rounds is None and best is not None:
         n_rounds = int(best) + 1
-    if n_rounds is not None:
-        booster = booster[:n_rounds]
-    return _booster(read_ubjson(bytes(booster.save_raw("ubj"))), model)
+    found = read_ubjson(bytes(booster.save_raw("ubj")))
+    if n_rounds is not None:  # a slice of XGBoost's booster would lose the categories
+        forest = found.model.forest
+        forest = forest.first_rounds(_checked_rounds(n_rounds, forest.n_rounds))
+        found = replace(found, model=replace(found.model, forest=forest))
+    return _booster(found, model)
 
 
 def from_catboost(model: Any, pool: Any = None) -> Booster:
@@ -158,6 +166,17 @@ def from_catboost(model: Any, pool: Any = None) -> Booster:
         with open(path, "rb") as file:
             data = file.read()
     return _booster(read_json(data), model)
+
+
+def _checked_rounds(n_rounds: Any, most: int) -> int:
+    """Return the number of rounds to convert, or raise ``ParameterError``."""
+    is_integer = isinstance(n_rounds, numbers.Integral) and not isinstance(n_rounds, bool)
+    if not is_integer or not 1 <= n_rounds <= most:
+        raise ParameterError(
+            f"n_rounds must be an integer from 1 to {most}, the rounds of the model; "
+            f"got {n_rounds!r}."
+        )
+    return int(n_rounds)
 
 
 def _booster(found: Imported, model: Any = None) -> Booster:

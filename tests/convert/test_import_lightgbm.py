@@ -240,6 +240,9 @@ def test_early_stopping_and_estimators(numbers, tmp_path) -> None:
     assert booster.num_rounds == estimator.best_iteration_ < 300
     np.testing.assert_array_equal(booster.predict(X), estimator.predict(X))
     assert hedgerow.from_lightgbm(estimator.booster_, n_rounds=3).num_rounds == 3
+    for wrong in (0, -1, 301, 2.0, True):
+        with pytest.raises(hedgerow.ParameterError, match="n_rounds must be an integer from 1 to"):
+            hedgerow.from_lightgbm(estimator, n_rounds=wrong)
 
 
 def test_it_is_a_model_like_any_other(numbers, tmp_path) -> None:

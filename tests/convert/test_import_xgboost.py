@@ -201,6 +201,42 @@ def test_estimators(numbers) -> None:
     assert (booster.predict(X) == estimator.predict(X)).mean() > 0.999
 
 
+@pytest.mark.parametrize("kind", ["text", "numbers"])
+@pytest.mark.parametrize("settings", [{}, {"booster": "dart", "rate_drop": 0.3}])
+def test_part_of_the_rounds_keeps_the_categories(kind, settings) -> None:
+    rng = np.random.default_rng(0)
+    levels = np.array(["red", "green", "blue"]) if kind == "text" else np.array([10, 20, 30])
+    code = rng.integers(0, 3, 300)
+    frame = pd.DataFrame({"x": rng.normal(size=300), "c": pd.Categorical(levels[code])})
+    labels = (frame["x"] + (code == 1) > 0.3).astype(int)
+    stopped = xgboost.XGBClassifier(
+        n_estimators=20, early_stopping_rounds=2, enable_categorical=True, **settings
+    )
+    stopped.fit(frame, labels, eval_set=[(frame[:50], 1 - labels[:50])], verbose=False)
+    booster = hedgerow.from_xgboost(stopped)
+    assert (
+        booster.num_rounds
+        == stopped.best_iteration + 1
+        < stopped.get_booster().num_boosted_rounds()
+    )
+    np.testing.assert_allclose(
+        booster.predict(frame, kind="probability"), stopped.predict_proba(frame), atol=1e-6
+    )
+    two = hedgerow.from_xgboost(stopped, n_rounds=2).predict(frame, kind="raw")
+    theirs = stopped.get_booster().predict(
+        xgboost.DMatrix(frame, enable_categorical=True), iteration_range=(0, 2), output_margin=True
+    )
+    np.testing.assert_allclose(two, theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_rounds", [0, -1, 4, 2.0, True, "2"])
+def test_impossible_numbers_of_rounds_are_named(numbers, n_rounds) -> None:
+    X, y = numbers
+    model = xgboost.train({"max_depth": 2}, xgboost.DMatrix(X, y), 3)
+    with pytest.raises(hedgerow.ParameterError, match="n_rounds must be an integer from 1 to 3"):
+        hedgerow.from_xgboost(model, n_rounds=n_rounds)
+
+
 def edited(model, tmp_path, edit) -> str:
     path = tmp_path / "model.json"
     model.save_model(path)
