@@ -123,3 +123,19 @@ def test_a_delta_far_below_the_targets_is_worth_a_warning() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             HedgerowRegressor(objective=objective, delta=delta, **few).fit(X, y)
+
+
+@pytest.mark.parametrize("power", [-300, 300])
+def test_automatic_values_do_not_depend_on_the_unit_of_the_target(power) -> None:
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(200, 3))
+    y = table[:, 0] + 0.3 * table[:, 1] * table[:, 2] + 0.3 * rng.normal(size=200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        one, other = (
+            HedgerowRegressor(n_jobs=1).fit(table, np.ldexp(y, p)).chosen_params_
+            for p in (0, power)
+        )
+    tried, again = one.pop("tried"), other.pop("tried")
+    assert other == one and len(again) == len(tried) > 2
+    assert [entry["rounds"] for entry in again] == [entry["rounds"] for entry in tried]

@@ -150,8 +150,11 @@ class TestedRows:
         mean = np.bincount(unit, weights=gain[part] * mass) / total
         count = np.bincount(unit, weights=self._count[part] * mass) / total
         center = float(np.average(mean, weights=total))
-        spread = float(np.sum((total * (mean - center)) ** 2 / count))
-        return Difference(center, math.sqrt(spread) / float(total.sum()), len(mass))
+        away = total * (mean - center)
+        # Losses of targets of 1e80 are squares, whose squares float64 cannot hold.
+        scale = math.ldexp(1.0, math.frexp(float(np.abs(away).max()))[1] - 1)
+        spread = float(np.sum((away / scale) ** 2 / count))
+        return Difference(center, scale * math.sqrt(spread) / float(total.sum()), len(mass))
 
 
 def compares_rows(objective: Objective) -> bool:
