@@ -210,12 +210,12 @@ def measure_passes(folder: str, n_rows: int) -> None:
         matrix, target = bin_table(table, spec), np.zeros(n_rows)
         print(f"{n_rows} rows x 28, {kind}: ms of a pass for a million rows, its work not counted")
         for mode, compression, limit in MODES:
-            with ChunkSink(spec, folder, limit, compression=compression) as sink:
+            with ChunkSink(spec, [folder], limit, compression=compression) as sink:
                 start = time.process_time()
                 sink.append(matrix, target)
                 store = sink.finish()
                 seconds = time.process_time() - start
-                size = sum(512 * os.stat(f.path).st_blocks for f in store._files.blocks)
+                size = sum(512 * os.stat(f.path).st_blocks for f in store.files.blocks)
             with store:
                 store.begin(1, False)
                 names = ("checked", "empty", "first of a tree", "next")

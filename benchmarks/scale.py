@@ -43,6 +43,7 @@ import numpy as np
 from hedgerow.boosting.external.scores import MOST_GATHERED
 from hedgerow.comm.mailbox import goes_in_steps
 from hedgerow.data.external.memory_plan import RowShape
+from hedgerow.data.external.row_store import MetadataSizes
 from hedgerow.growing.chunks.setup import MOST_ROWS
 from hedgerow.growing.chunks.space import builds_for, slots_for
 from hedgerow.growing.core.state import FOUND_FIELDS
@@ -185,7 +186,7 @@ def tree_seconds(
     by_rows = mode == "data"
     rows, built = (n_rows / n_workers, n_features) if by_rows else (n_rows, own_columns)
     # Memory for histograms limits how many are built in a pass.
-    most = builds_for(n_features, STRIDE, cores, shape.leaves)
+    most = builds_for(n_features, STRIDE, cores, shape.leaves, width=0)
     passes = max(shape.passes, 1 + shape.splits / most)
     work = rows * (costs.row + built * shape.visits * costs.cell) / cores
     work += passes * math.ceil(rows / CHUNK_ROWS) * costs.visit
@@ -243,12 +244,11 @@ def worker_bytes(
     ``partition_rows`` are those of the largest partition, which is binned at once.
     """
     rows = n_rows / n_workers
-    width = 32 if n_features > 32 else 1 << (n_features - 1).bit_length()
     tiles = -(-n_features // 32)
-    row = RowShape(n_features, tiles, width, False, 0, 1, False).chunk_bytes(1 << 20) / (1 << 20)
+    row = RowShape(n_features, MetadataSizes(), 1, False).chunk_bytes(1 << 20) / (1 << 20)
     own = math.ceil(n_features / n_workers)
-    slots = slots_for(own, STRIDE, leaves) * own * STRIDE * WIDE_BYTES
-    builds = builds_for(n_features, STRIDE, cores, leaves)
+    slots = slots_for(own, STRIDE, leaves, width=0) * own * STRIDE * WIDE_BYTES
+    builds = builds_for(n_features, STRIDE, cores, leaves, width=0)
     groups = min(cores, tiles)
     cells = STRIDE * n_features
     built = builds * cells * (cores // groups * WIDE_BYTES + cores // groups * CELL_BYTES)
@@ -694,7 +694,7 @@ def print_far(costs: Costs, carrier: Carrier, shape: Shape, cores: int, gbit: fl
 
 def print_limits(shape: Shape, cores: int) -> None:
     """What the page says of things that break."""
-    builds = builds_for(1000, STRIDE, cores, shape.leaves)
+    builds = builds_for(1000, STRIDE, cores, shape.leaves, width=0)
     sums = len(pickle.dumps(tuple(range(1 << 31, (1 << 31) + 100_000))))
     lines = (
         ("connections of a worker, 500 workers", f"{2 * 499:,}"),

@@ -213,7 +213,7 @@ def test_chunks_on_disk(tmp_path, name, sampling, limit) -> None:
     spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
     stores = []
     for part in (sample, seen):
-        with ChunkSink(spec, tmp_path, limit, n_outputs=3, chunk_rows=70) as sink:
+        with ChunkSink(spec, [tmp_path], limit, n_outputs=3, chunk_rows=70) as sink:
             sink.append(bin_table(part.table, spec), part.target, part.weight)
             stores.append(sink.finish())
     with stores[0] as train_store, stores[1] as valid_store:

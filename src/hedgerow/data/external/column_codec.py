@@ -26,7 +26,6 @@ from hedgerow.kernels.histograms.packed_columns import LEGEND, mark_bins, pack_c
 
 RAW, LZ4 = 0, 8
 PACKED = (1, 2, 4)
-CODECS = (RAW, *PACKED, LZ4)
 _WORTH = 0.6  # largest size of an encoded column, as a fraction: four bits and a legend
 
 

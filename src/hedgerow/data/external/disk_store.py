@@ -42,8 +42,6 @@ import itertools
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -51,16 +49,22 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, BinArray, FloatArray, aligned_empty
 from hedgerow.data.binning.bins import BinSpec
-from hedgerow.data.binning.bundles import Layout
-from hedgerow.data.binning.matrix import PAD, BinnedMatrix
+from hedgerow.data.binning.matrix import PAD, BinnedMatrix, tile_shape
 from hedgerow.data.external.block_files import Block, BlockFile, fetch, let_go
 from hedgerow.data.external.column_codec import RAW, ColumnDecoder
 from hedgerow.data.external.fetch_clock import FetchClock
-from hedgerow.data.external.joined_rows import JoinedRows
-from hedgerow.data.external.manifest import ChunkRecord, digest_of, read_manifest
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, fits_in_one_chunk
-from hedgerow.data.external.row_store import ALL_BINS, EVERYTHING, Chunk, ChunkWork, Metadata, Uses
-from hedgerow.data.external.scratch import ScratchFolder
+from hedgerow.data.external.row_buffer import RowBuffer
+from hedgerow.data.external.row_store import (
+    ALL_BINS,
+    EVERYTHING,
+    Chunk,
+    ChunkWork,
+    Metadata,
+    MetadataSizes,
+    Uses,
+)
+from hedgerow.data.external.store_files import ChunkRecord, StoreFiles
 from hedgerow.data.external.work_files import WorkBuffer, WorkFiles, WorkShape
 from hedgerow.errors import StorageError
 from hedgerow.kernels.histograms.packed_columns import gather_rows
@@ -94,31 +98,6 @@ class _Buffers(NamedTuple):
     by_column: BinArray
 
 
-@dataclass(frozen=True, slots=True)
-class StoreFiles:
-    """Files that a sink passes to a store.
-
-    Attributes
-    ----------
-    folders : list of ScratchFolder
-        Folder of each stripe.
-    blocks : list of BlockFile
-        File of each stripe.
-    manifest : Path
-    """
-
-    folders: list[ScratchFolder]
-    blocks: list[BlockFile]
-    manifest: Path
-
-    def close(self) -> None:
-        """Delete all files."""
-        for file in self.blocks:
-            file.close()
-        for folder in self.folders:
-            folder.close()
-
-
 class DiskStore:
     """Chunks on disk: a :class:`hedgerow.data.external.row_store.RowStore`.
 
@@ -129,9 +108,9 @@ class DiskStore:
     ----------
     files : StoreFiles
         Deleted by :meth:`close`.
+    sizes : MetadataSizes
     spec : BinSpec
-    layout : Layout or None
-        Layout of bundles.
+        One column for each feature: there are no bundles.
     memory_limit : int
         Memory of the store in bytes: chunks in use, resident chunks, and their work.
     first_row : int, default=0
@@ -140,6 +119,7 @@ class DiskStore:
     Attributes
     ----------
     spec : BinSpec
+    files : StoreFiles
     chunk_sizes : list of int
         After :meth:`begin` a single one if all rows fit in memory.
     first_row : int
@@ -154,17 +134,14 @@ class DiskStore:
     def __init__(
         self,
         files: StoreFiles,
+        sizes: MetadataSizes,
         spec: BinSpec,
-        layout: Layout | None,
         memory_limit: int,
         first_row: int = 0,
     ) -> None:
-        manifest = read_manifest(files.manifest)
-        if manifest.spec != digest_of(spec):
-            raise StorageError(f"{files.manifest} was written with other bins: start again.")
         self.spec, self.first_row, self.memory_limit = spec, first_row, memory_limit
-        self._files, self._layout, self._manifest = files, layout, manifest
-        self._records = manifest.chunks
+        self.files, self._records, self._sizes = files, files.chunks, sizes
+        self._n_columns, self._tile = spec.n_features, tile_shape(spec.n_features)
         self._set_sizes([record.n_rows for record in self._records])
         self._checked: set[int] = set()
         self._resident: dict[int, _Loaded] = {}
@@ -209,17 +186,13 @@ class DiskStore:
             If the memory limit is too small for this number of outputs.
         """
         self._check_open()
-        manifest = self._manifest
-        n_tiles, _, width = manifest.tile
-        weighted = any(record.weight is not None for record in self._records)
         shape = RowShape(
-            manifest.n_columns, n_tiles, width, weighted, manifest.n_offsets, n_outputs,
-            keeps_probability, keeps_weights, manifest.n_targets, keeps_sums, manifest.n_numbers,
+            self._n_columns, self._sizes, n_outputs, keeps_probability, keeps_weights, keeps_sums,
             n_vectors,
         )  # fmt: skip
         sizes = [record.n_rows for record in self._records]
         plan = divide_memory(
-            self.memory_limit, shape, len(self._files.blocks), max(sizes, default=1)
+            self.memory_limit, shape, len(self.files.blocks), max(sizes, default=1)
         )
         is_one_chunk = len(sizes) <= plan.n_all and fits_in_one_chunk(
             self.memory_limit, shape, sizes
@@ -238,7 +211,7 @@ class DiskStore:
             for n, loaded in self._resident.items()
             if n < self.n_resident
         }
-        paths = [folder.path / f"work-{i}.bin" for i, folder in enumerate(self._files.folders)]
+        paths = [folder.path / f"work-{i}.bin" for i, folder in enumerate(self.files.folders)]
         on_disk = {n: self.chunk_sizes[n] for n in range(self.n_resident, n_chunks)}
         self._work = None if is_one_chunk else WorkFiles(paths, on_disk, self._work_shape)
 
@@ -289,7 +262,7 @@ class DiskStore:
                 ahead.close()
         self._resident, self._views, self._free = {}, {}, []
         self._end_work()
-        self._files.close()
+        self.files.close()
 
     def __enter__(self) -> Self:
         return self
@@ -319,7 +292,7 @@ class DiskStore:
         """Load chunks in order; use the threads of the stripes if this may save time."""
         computed = uses.by_row or uses.columns is None or len(uses.columns) > 0
         encoded = computed and any(self._records[n].by_row is None for n in numbers)
-        n_stripes = len(self._files.blocks)
+        n_stripes = len(self.files.blocks)
         if encoded or self._clock.is_slow:
             self._clock.restart()
             return work_ahead(lambda n: self._load(n, uses), numbers, n_stripes)
@@ -330,20 +303,20 @@ class DiskStore:
         """Copy the chunks of the files, one at a time, into the one that has all rows."""
         for number in numbers:
             n_rows = self.chunk_sizes[number]
-            joined = JoinedRows(n_rows, self._manifest.n_columns, self._manifest.tile)
-            uses = ALL_BINS._replace(numbers=range(self._manifest.n_numbers))
+            joined = RowBuffer(n_rows, self._n_columns, self._sizes)
+            uses = ALL_BINS._replace(numbers=range(self._sizes.n_numbers))
             for part in range(len(self._records)):
                 loaded = self._load(part, uses)
-                joined.add(loaded.matrix, loaded.metadata)
+                joined.fill(loaded.matrix, loaded.metadata)
                 self._give_back(part, loaded, uses)
             self._views, self._free = {}, []
-            matrix, work = joined.matrix(self.spec, self._layout), self._work_shape.new(n_rows)
-            yield _Loaded(matrix, joined.metadata, work, None, None, None)
+            matrix, work = BinnedMatrix(*joined.bins(), self.spec), self._work_shape.new(n_rows)
+            yield _Loaded(matrix, joined.metadata(), work, None, None, None)
 
     def _load(self, number: int, uses: Uses) -> _Loaded:
         """Load a chunk into memory."""
         record = self._records[number]
-        file = self._files.blocks[record.file]
+        file = self.files.blocks[record.file]
         if number not in self._checked:
             file.check(record.blocks)
             self._checked.add(number)
@@ -379,14 +352,14 @@ class DiskStore:
             if uses.by_row:
                 yield record.by_row.offset, record.by_row.size
             size = record.n_rows + PAD
-            columns = range(self._manifest.n_columns) if uses.columns is None else uses.columns
+            columns = range(self._n_columns) if uses.columns is None else uses.columns
             for j in columns:
                 yield record.columns[0].offset + j * size, size
 
     def _map(self, number: int) -> _View:
         """Map a chunk."""
         record = self._records[number]
-        file, start = self._files.blocks[record.file], record.target.offset
+        file, start = self.files.blocks[record.file], record.target.offset
         plain = [block for block in record.given if block is not None]
         blocks = plain if record.by_row is None else record.blocks
         mapping = file.map(start, max(block.stop for block in blocks) - start)
@@ -433,14 +406,12 @@ class DiskStore:
 
     def _matrix(self, record: ChunkRecord, by_row: BinArray, by_column: BinArray) -> BinnedMatrix:
         """Return a matrix of bins that are stored in arrays at least as large."""
-        n_tiles, _, width = self._manifest.tile
-        n_rows, n_columns = record.n_rows + PAD, self._manifest.n_columns
+        n_tiles, _, width = self._tile
+        n_rows, n_columns = record.n_rows + PAD, self._n_columns
         return BinnedMatrix(
             by_row[: n_tiles * n_rows * width].reshape(n_tiles, n_rows, width),
             by_column[: n_columns * n_rows].reshape(n_columns, n_rows),
             self.spec,
-            self._layout,
-            record.n_lost,
         )
 
     def _decode(
@@ -461,13 +432,13 @@ class DiskStore:
                 decoder.decode(data, block.codec, n_rows, column)
             column[n_rows:] = 0
         if uses.by_row:
-            gather_rows(by_column, self._manifest.tile[1], matrix.by_row)
+            gather_rows(by_column, self._tile[1], matrix.by_row)
         return matrix
 
     def _new_buffers(self, n_rows: int) -> _Buffers:
-        n_tiles, _, width = self._manifest.tile
+        n_tiles, _, width = self._tile
         by_row = aligned_empty(n_tiles * (n_rows + PAD) * width, np.uint8)
-        return _Buffers(by_row, aligned_empty(self._manifest.n_columns * (n_rows + PAD), np.uint8))
+        return _Buffers(by_row, aligned_empty(self._n_columns * (n_rows + PAD), np.uint8))
 
     def _take_buffers(self) -> _Buffers:
         with self._lock:

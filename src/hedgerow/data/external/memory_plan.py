@@ -19,13 +19,12 @@ file cache does not count, because the system can reclaim it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from hedgerow.data.binning.matrix import PAD
-from hedgerow.data.external.row_store import packed_words_of
+from hedgerow.data.binning.matrix import PAD, tile_shape
+from hedgerow.data.external.memory import available_memory
+from hedgerow.data.external.row_store import MetadataSizes, packed_words_of
 from hedgerow.errors import ParameterError
 
 RESERVE = 4 << 20
@@ -56,47 +55,33 @@ class RowShape:
 
     Attributes
     ----------
-    n_columns, n_tiles, tile_width : int
-        As in :class:`hedgerow.data.binning.matrix.BinnedMatrix`.
-    has_weight : bool
-    n_offsets : int
-        Offsets of a row.
+    n_columns : int
+        Columns of bins.
+    sizes : MetadataSizes
     n_outputs : int
         Raw scores of a row.
     keeps_probability : bool
     keeps_weights : bool
         Of a sample.
-    n_targets : int
     keeps_sums : bool
         Of trees.
-    n_numbers : int
-        Values of a row that are kept beside its bins, for linear leaves.
     n_vectors : int
         Outputs of a tree.
     """
 
     n_columns: int
-    n_tiles: int
-    tile_width: int
-    has_weight: bool
-    n_offsets: int
+    sizes: MetadataSizes
     n_outputs: int
     keeps_probability: bool
     keeps_weights: bool = False
-    n_targets: int = 1
     keeps_sums: bool = False
-    n_numbers: int = 0
     n_vectors: int = 1
 
     @property
     def bin_bytes(self) -> int:
         """Bytes of both layouts of bins."""
-        return self.n_tiles * self.tile_width + self.n_columns
-
-    @property
-    def metadata_bytes(self) -> int:
-        """Bytes of targets, weight, offset and numbers."""
-        return 8 * (self.n_targets + self.has_weight + self.n_offsets + self.n_numbers)
+        n_tiles, _, width = tile_shape(self.n_columns)
+        return n_tiles * width + self.n_columns
 
     @property
     def work_bytes(self) -> int:
@@ -106,12 +91,12 @@ class RowShape:
         """
         scores = 8 * self.n_outputs * (1 + self.keeps_probability + self.keeps_sums)
         gradients = 8 * self.n_vectors + 8 * packed_words_of(self.n_vectors)
-        lines = _FOR_LINES * (self.n_numbers > 0)
+        lines = _FOR_LINES * (self.sizes.n_numbers > 0)
         return scores + 8 * self.keeps_weights + gradients + 4 + lines
 
     def chunk_bytes(self, n_rows: int) -> int:
         """Return the bytes of a chunk with all its arrays."""
-        row_bytes = self.bin_bytes + self.metadata_bytes + self.work_bytes
+        row_bytes = self.bin_bytes + self.sizes.row_bytes + self.work_bytes
         return (n_rows + PAD) * row_bytes + _PAGES
 
     def one_chunk_bytes(self, n_rows: int) -> int:
@@ -170,7 +155,7 @@ def divide_memory(
 
     Examples
     --------
-    >>> shape = RowShape(28, 1, 32, False, 0, 1, False)
+    >>> shape = RowShape(28, MetadataSizes(), n_outputs=1, keeps_probability=False)
     >>> plan = divide_memory(100_000_000, shape, n_stripes=1)
     >>> plan.chunk_rows, plan.n_slots, plan.resident_of(1000), plan.resident_of(10)
     (131072, 3, 4, 4)
@@ -208,24 +193,4 @@ def fits_in_one_chunk(limit: int, shape: RowShape, sizes: Sequence[int]) -> bool
 
 def file_cache_bytes() -> int:
     """Estimate the bytes of a file that stay in the file cache: half of the free memory."""
-    free = _physical()
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                free = int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        try:
-            text = (Path("/sys/fs/cgroup") / name).read_text().strip()
-            free = min(free, int(text)) if text != "max" else free
-        except (OSError, ValueError):
-            pass
-    return free // 2
-
-
-def _physical() -> int:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 4 << 30
+    return available_memory() // 2

@@ -58,10 +58,27 @@ class Metadata(NamedTuple):
     offset: FloatArray | None
     numbers: FloatArray | None = None
 
+
+class MetadataSizes(NamedTuple):
+    """What rows have beside their bins; see :class:`Metadata`."""
+
+    weighted: bool = False
+    n_offsets: int = 0
+    n_targets: int = 1
+    n_numbers: int = 0
+
+    @classmethod
+    def of(cls, given: Metadata) -> MetadataSizes:
+        """Return the sizes of the rows of a batch."""
+        n_targets = 1 if given.target.ndim == 1 else given.target.shape[1]
+        n_offsets = 0 if given.offset is None else len(given.offset)
+        n_numbers = 0 if given.numbers is None else given.numbers.shape[1]
+        return cls(given.weight is not None, n_offsets, n_targets, n_numbers)
+
     @property
-    def n_targets(self) -> int:
-        """Number of targets of a row."""
-        return 1 if self.target.ndim == 1 else self.target.shape[1]
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return 8 * (self.n_targets + self.weighted + self.n_offsets + self.n_numbers)
 
 
 class Uses(NamedTuple):
