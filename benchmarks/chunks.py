@@ -19,6 +19,7 @@ from hedgerow.comm.threads import run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
 from hedgerow.growing.chunks.grower import ChunkGrower
+from hedgerow.growing.chunks.setup import work_of
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
@@ -41,6 +42,7 @@ def compare(matrix, target, params, n_threads, chunk_rows, n_trees, clock):
     raw = np.repeat(base[:, None], len(target), axis=1)
     memory = TreeGrower(matrix, target, None, raw, objective, params, n_threads)
     store = MemoryStore(matrix, target, chunk_rows=chunk_rows)
+    store.begin(work_of(objective, params))
     chunks = ChunkGrower(store, objective, params, n_threads)
     chunks.start(base)
     times = np.zeros((n_trees, 2))
@@ -66,6 +68,7 @@ def bytes_of_a_tree(matrix, target, params, n_ranks, mode):
             start, stop = 0, len(target)
         part = rows_of(matrix, start, stop)
         store = MemoryStore(part, target[start:stop], first_row=int(start))
+        store.begin(work_of(objective, params))
         grower = ChunkGrower(store, objective, params, 1, communicator, mode)
         with contextlib.closing(grower):
             grower.start(base)

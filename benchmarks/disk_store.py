@@ -28,7 +28,7 @@ from numba import njit
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.column_codec import ColumnDecoder, encode_column
-from hedgerow.data.external.row_store import NO_BINS, Uses
+from hedgerow.data.external.row_store import NO_BINS, Uses, WorkShape
 
 PART = 4 << 20
 MODES = (
@@ -217,7 +217,7 @@ def measure_passes(folder: str, n_rows: int) -> None:
                 seconds = time.process_time() - start
                 size = sum(512 * os.stat(f.path).st_blocks for f in store.files.blocks)
             with store:
-                store.begin(1, False)
+                store.begin(WorkShape())
                 names = ("checked", "empty", "first of a tree", "next")
                 times = zip(names, times_of(store), strict=True)
                 print(

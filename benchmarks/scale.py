@@ -43,7 +43,7 @@ import numpy as np
 from hedgerow.boosting.external.scores import MOST_GATHERED
 from hedgerow.comm.mailbox import goes_in_steps
 from hedgerow.data.external.memory_plan import RowShape
-from hedgerow.data.external.row_store import MetadataSizes
+from hedgerow.data.external.row_store import MetadataSizes, WorkShape
 from hedgerow.growing.chunks.setup import MOST_ROWS
 from hedgerow.growing.chunks.space import builds_for, slots_for
 from hedgerow.growing.core.state import FOUND_FIELDS
@@ -245,7 +245,7 @@ def worker_bytes(
     """
     rows = n_rows / n_workers
     tiles = -(-n_features // 32)
-    row = RowShape(n_features, MetadataSizes(), 1, False).chunk_bytes(1 << 20) / (1 << 20)
+    row = RowShape(n_features, MetadataSizes(), WorkShape()).chunk_bytes(1 << 20) / (1 << 20)
     own = math.ceil(n_features / n_workers)
     slots = slots_for(own, STRIDE, leaves, width=0) * own * STRIDE * WIDE_BYTES
     builds = builds_for(n_features, STRIDE, cores, leaves, width=0)
@@ -324,6 +324,7 @@ def grow(
     from hedgerow.data import bin_table, fit_bins, read_table
     from hedgerow.data.external.memory_store import MemoryStore
     from hedgerow.growing.chunks.grower import ChunkGrower
+    from hedgerow.growing.chunks.setup import work_of
     from hedgerow.objectives import make_objective
     from hedgerow.params import BoostParams
 
@@ -333,6 +334,7 @@ def grow(
     del X
     objective = make_objective("logistic", 1)
     params = resolve(BoostParams(max_leaves=leaves), objective)
+    store.begin(work_of(objective, params))
     counting = Counting(ranks)
     seconds, talking, used, trees = [], [], [], []
     with closing(ChunkGrower(store, objective, params, n_threads, counting, mode)) as grower:

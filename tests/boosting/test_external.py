@@ -18,6 +18,7 @@ from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.threads import run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.chunk_sink import ChunkSink
+from hedgerow.data.external.row_store import WorkShape
 from hedgerow.errors import AllRowsNeededError, DataError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import RowLoss, make_objective
@@ -213,7 +214,7 @@ def test_chunks_on_disk(tmp_path, name, sampling, limit) -> None:
     spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
     stores = []
     for part in (sample, seen):
-        with ChunkSink(spec, [tmp_path], limit, n_outputs=3, chunk_rows=70) as sink:
+        with ChunkSink(spec, [tmp_path], limit, work=WorkShape(3), chunk_rows=70) as sink:
             sink.append(bin_table(part.table, spec), part.target, part.weight)
             stores.append(sink.finish())
     with stores[0] as train_store, stores[1] as valid_store:

@@ -20,6 +20,7 @@ from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.hold_out import HoldOut, split_rows
 from hedgerow.data import BinSpec, bin_table, drop_unused_levels, fit_bins
+from hedgerow.data.external.row_store import WorkShape
 from hedgerow.errors import StorageError
 from hedgerow.params import BoostParams
 from tests.helpers.file_tables import all_kinds, simple, split, write
@@ -31,7 +32,7 @@ Stored = tuple[BinSpec, np.ndarray, np.ndarray, np.ndarray | None]
 def read_back(sample: Any) -> Stored:
     """Spec, bins by column, targets and weights of all chunks."""
     store = sample.store
-    store.begin(1, False)
+    store.begin(WorkShape())
     bins, targets, weights = [], [], []
     for chunk in store.chunks():
         bins.append(chunk.matrix.by_column[:, : chunk.n_rows].copy())

@@ -25,7 +25,14 @@ from hedgerow.data.external import block_files, scratch
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.column_codec import ColumnDecoder, encode_column, find_lz4
 from hedgerow.data.external.memory_plan import RESERVE, RowShape, divide_memory
-from hedgerow.data.external.row_store import EVERYTHING, NO_BINS, ChunkWork, MetadataSizes, Uses
+from hedgerow.data.external.row_store import (
+    EVERYTHING,
+    NO_BINS,
+    ChunkWork,
+    MetadataSizes,
+    Uses,
+    WorkShape,
+)
 from hedgerow.errors import ParameterError, StorageError
 from hedgerow.kernels.histograms.packed_columns import gather_rows
 from hedgerow.threads import work_ahead
@@ -58,7 +65,7 @@ def smallest_limit(
     matrix, chunk_rows, n_lanes=1, weighted=False, n_offsets=0, n_outputs=1, kept=0, n_numbers=0
 ):
     sizes = MetadataSizes(weighted, n_offsets, n_numbers=n_numbers)
-    shape = RowShape(matrix.n_columns, sizes, n_outputs, bool(kept))
+    shape = RowShape(matrix.n_columns, sizes, WorkShape(n_outputs, bool(kept)))
     return RESERVE + (n_lanes + 2) * shape.chunk_bytes(chunk_rows)
 
 
@@ -158,11 +165,11 @@ def test_what_was_appended_comes_back(case, tmp_path_factory):
     )  # fmt: skip
     with make_store(
         folders, matrix, target, weight, offset, case["cuts"],
-        limit=tight if case["tight"] else LARGE, n_outputs=n_outputs,
+        limit=tight if case["tight"] else LARGE, work=WorkShape(n_outputs),
         chunk_rows=case["chunk_rows"], compression=case["compression"], numbers=numbers,
     ) as store:  # fmt: skip
         store.first_row = case["first_row"]
-        store.begin(n_outputs, False)
+        store.begin(WorkShape(n_outputs))
         n_chunks = -(-matrix.n_rows // case["chunk_rows"])
         if not case["tight"]:
             assert list(store.chunk_sizes) == [matrix.n_rows]
@@ -186,11 +193,11 @@ def test_work_keeps_what_was_written(data, tmp_path_factory):
     kept, resident = data.draw(st.booleans()), data.draw(st.integers(0, 3))
     limit = smallest_limit(matrix, chunk_rows, n_outputs=n_outputs, kept=kept)
     limit += resident * (limit - RESERVE) // 3
-    options = {"chunk_rows": chunk_rows, "n_outputs": n_outputs, "keeps_probability": kept}
+    options = {"chunk_rows": chunk_rows, "work": WorkShape(n_outputs, kept)}
     rng = np.random.default_rng(0)
     with make_store(folder, matrix, np.zeros(100), limit=limit, **options) as store:
         for _ in range(2):
-            store.begin(n_outputs, kept)
+            store.begin(WorkShape(n_outputs, kept))
             assert store.n_resident >= min(resident, len(store.chunk_sizes))
             known = {}
             for _ in range(data.draw(st.integers(1, 5))):
@@ -220,11 +227,11 @@ def test_chunks_by_number_and_a_store_without_rows(small, tmp_path):
     matrix, target = small
     limit = smallest_limit(matrix, 60)
     with make_store(tmp_path, matrix, target, limit=limit, chunk_rows=60) as store:
-        store.begin(1, False)
+        store.begin(WorkShape())
         assert [chunk.number for chunk in store.chunks([1, 4, 7])] == [1, 4, 7]
         assert [chunk.first_row for chunk in store.chunks([2])] == [120]
     with ChunkSink(matrix.spec, [tmp_path], LARGE) as sink, sink.finish(first_row=3) as store:
-        store.begin(1, False)
+        store.begin(WorkShape())
         assert (list(store.chunks()), list(store.chunk_sizes), store.first_row) == ([], [], 3)
     assert_nothing_left(tmp_path)
 
@@ -248,7 +255,7 @@ def test_systems_that_lack_something(lacking, compression, small, tmp_path, monk
     limit = smallest_limit(matrix, 60)
     options = {"chunk_rows": 60, "compression": compression}
     with make_store(tmp_path, matrix, target, limit=limit, **options) as store:
-        store.begin(1, False)
+        store.begin(WorkShape())
         for _ in range(2):
             assert_same(store, matrix, target)
     assert_nothing_left(tmp_path)
@@ -260,7 +267,7 @@ def test_chunks_are_encoded_once_the_file_cache_is_full(small, tmp_path, monkeyp
     with make_store(tmp_path, matrix, target, chunk_rows=60) as store:
         mapped = [chunk.by_row is not None for chunk in store.files.chunks]
         assert mapped == [True] * 3 + [False] * 6
-        store.begin(1, False)
+        store.begin(WorkShape())
         assert_same(store, matrix, target)
 
 
@@ -326,7 +333,7 @@ def test_rows_are_gathered_from_columns(n_columns, n_rows):
     n_chunks=st.integers(0, 10_000),
 )
 def test_the_parts_are_within_the_limit(limit, n_columns, n_outputs, n_lanes, n_chunks):
-    shape = RowShape(n_columns, MetadataSizes(weighted=True), n_outputs, True)
+    shape = RowShape(n_columns, MetadataSizes(weighted=True), WorkShape(n_outputs, True))
     try:
         plan = divide_memory(limit, shape, n_lanes)
     except ParameterError as error:
@@ -348,8 +355,8 @@ def test_too_little_memory_for_the_outputs_of_a_fit(small, tmp_path):
     limit = smallest_limit(matrix, 60)
     with make_store(tmp_path, matrix, target, limit=limit, chunk_rows=60) as store:
         with pytest.raises(ParameterError, match=r"memory_limit=.* at least \d+"):
-            store.begin(1000, True)
-        store.begin(1, False)
+            store.begin(WorkShape(1000, True))
+        store.begin(WorkShape())
         assert_same(store, matrix, target)
 
 
@@ -360,7 +367,7 @@ def test_rows_that_fit_are_one_chunk(compression, small, tmp_path):
     options = {"chunk_rows": 100, "compression": compression}
     with make_store(tmp_path, matrix, target, target, limit=limit, **options) as store:
         for n_outputs, sizes in ((1, [500]), (10, [100] * 5), (2, [500]), (1, [500])):
-            store.begin(n_outputs, False)
+            store.begin(WorkShape(n_outputs))
             assert list(store.chunk_sizes) == sizes
             for uses in (NO_BINS, EVERYTHING):
                 assert_same(store, matrix, target, target, None, uses)
@@ -375,7 +382,7 @@ PEAK = """
     import numpy as np
     from hedgerow.data import bin_table, fit_bins, read_table
     from hedgerow.data.external.chunk_sink import ChunkSink
-    from hedgerow.data.external.row_store import Uses, NO_BINS
+    from hedgerow.data.external.row_store import NO_BINS, Uses, WorkShape
 
     def memory(name):
         for line in open("/proc/self/status"):
@@ -389,7 +396,7 @@ PEAK = """
                 sink.append(matrix, target)
             store = sink.finish()
         with store:
-            store.begin(1, False)
+            store.begin(WorkShape())
             total = sum(store.chunk_sizes) * (60 + 8 + 36)
             for uses in (Uses(), NO_BINS, Uses(True, (3,), ("packed",), ("rows",))) * 2:
                 for chunk in store.chunks(uses=uses):
@@ -472,7 +479,7 @@ def test_a_store_is_used_between_begin_and_close(small, tmp_path):
     with pytest.raises(StorageError, match="closed"):
         next(iter(store.chunks()))
     with pytest.raises(StorageError, match="closed"):
-        store.begin(1, False)
+        store.begin(WorkShape())
     assert_nothing_left(tmp_path)
 
 
@@ -487,7 +494,7 @@ def test_a_changed_byte_in_any_block_is_found(compression, small, tmp_path):
     with make_store(tmp_path, matrix, target, target + 1, **options) as store:
         n_blocks = len(store.files.chunks[1].blocks)
         assert n_blocks == (5 if compression == "none" else 10)
-        store.begin(1, False)
+        store.begin(WorkShape())
         assert_same(store, matrix, target, target + 1, numbers=numbers)
     for i in range(n_blocks):
         with make_store(tmp_path, matrix, target, target + 1, **options) as store:
@@ -495,7 +502,7 @@ def test_a_changed_byte_in_any_block_is_found(compression, small, tmp_path):
             content = bytearray(path.read_bytes())
             content[block.offset + block.size // 2] ^= 16
             path.write_bytes(content)
-            store.begin(1, False)
+            store.begin(WorkShape())
             with pytest.raises(StorageError, match=r"blocks-0.bin.*checksum"):
                 list(store.chunks())
         assert_nothing_left(tmp_path)
@@ -509,7 +516,7 @@ def test_a_file_cut_short_is_an_error(compression, seen, small, tmp_path):
         pytest.skip("this system cannot be asked before it reads")
     options = {"chunk_rows": 60, "compression": compression, "limit": smallest_limit(matrix, 60)}
     with make_store(tmp_path, matrix, target, **options) as store:
-        store.begin(1, False)
+        store.begin(WorkShape())
         if seen:
             assert_same(store, matrix, target)
         (path,) = tmp_path.glob("*/blocks-0.bin")
@@ -527,7 +534,7 @@ def test_a_folder_that_vanishes(small, tmp_path):
         (folder,) = tmp_path.glob("*.scratch")
         scratch.shutil.rmtree(folder)
         with pytest.raises(StorageError, match=r"work-0\.bin: .*cache_dir"):
-            store.begin(1, False)
+            store.begin(WorkShape())
     assert_nothing_left(tmp_path)
 
 
@@ -589,7 +596,7 @@ def test_any_call_of_the_system_may_fail(number, compression, resident, tmp_path
             fault = Fault(patch, number, fail_at)
             try:
                 with make_store(folders, matrix, target, cuts=(40,), **options) as store:
-                    store.begin(1, False)
+                    store.begin(WorkShape())
                     for _ in range(2):
                         assert_same(store, matrix, target)
             except StorageError as error:
@@ -610,7 +617,7 @@ def test_short_reads_and_writes_are_continued(small, tmp_path, monkeypatch):
     monkeypatch.setattr(block_files, "write_at", lambda f, b, o: write(f, b[: len(b) // 2 + 1], o))
     limit = smallest_limit(matrix, 60)
     with make_store(tmp_path, matrix, target, chunk_rows=60, limit=limit) as store:
-        store.begin(1, False)
+        store.begin(WorkShape())
         assert_same(store, matrix, target)
 
 
@@ -619,7 +626,7 @@ def test_passes_that_are_given_up_leave_no_thread(compression, small, tmp_path):
     matrix, target = small
     options = {"chunk_rows": 60, "compression": compression, "limit": smallest_limit(matrix, 60)}
     with make_store(tmp_path, matrix, target, **options) as store:
-        store.begin(1, False)
+        store.begin(WorkShape())
         for chunk in store.chunks():
             chunk.work.raw[...] = 5.0
             if chunk.number == 2:
@@ -693,12 +700,13 @@ RUN = """
     import numpy as np
     from hedgerow.data import bin_table, fit_bins, read_table
     from hedgerow.data.external.chunk_sink import ChunkSink
+    from hedgerow.data.external.row_store import WorkShape
     table = read_table(np.arange(300.0).reshape(-1, 1))
     spec = fit_bins(table, max_bins=255)
     sink = ChunkSink(spec, [sys.argv[1]], 1 << 24, chunk_rows=50)
     sink.append(bin_table(table, spec), np.zeros(300))
     store = sink.finish()
-    store.begin(1, False)
+    store.begin(WorkShape())
     chunks = store.chunks()
     next(chunks)
     warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads

@@ -21,14 +21,14 @@ from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.binning.bundles import BundleRules
 from hedgerow.data.binning.matrix import bin_bundled
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
-from hedgerow.data.external.row_store import EVERYTHING, ChunkWork
+from hedgerow.data.external.row_store import EVERYTHING, ChunkWork, WorkShape
 from hedgerow.data.reading.numbers import floats_of
 from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError, ParameterError
 from hedgerow.growing.chunks import space as chunk_space
 from hedgerow.growing.chunks import tree as chunk_tree
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.grower import ChunkGrower
-from hedgerow.growing.chunks.setup import greet
+from hedgerow.growing.chunks.setup import greet, work_of
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import tree_arrays
@@ -193,9 +193,11 @@ def grow_in_chunks(
         store = part_of(problem, start, stop, chunk_rows, kind)
         n_outputs = problem.objective.n_outputs
         n_trees = trees_of_round(problem.params, n_outputs)
+        n_vectors = n_outputs // n_trees
+        store.begin(work_of(problem.objective, problem.params, n_vectors))
         grower = ChunkGrower(
             store, problem.objective, problem.params, n_threads, communicator, mode,
-            n_vectors=n_outputs // n_trees,
+            n_vectors=n_vectors,
         )  # fmt: skip
         with contextlib.closing(grower):
             grower.start(problem.base())
@@ -557,6 +559,7 @@ def test_a_lost_rank_ends_growth_on_all_ranks() -> None:
     def grow(communicator) -> list:
         half = 100 * communicator.rank
         store = part_of(problem, half, half + 100, 30)
+        store.begin(work_of(problem.objective, problem.params))
         grower = ChunkGrower(store, problem.objective, problem.params, 1, communicator)
         with contextlib.closing(grower):
             grower.start(problem.base())
@@ -601,6 +604,7 @@ def test_weights_of_one_rank_alone() -> None:
             store = part_of(problem, 0, 60, 25)
         else:
             store = part_of(replace(problem, weight=None), 60, 100, 25)
+        store.begin(work_of(problem.objective, problem.params))
         grower = ChunkGrower(store, problem.objective, problem.params, 1, communicator)
         with contextlib.closing(grower):
             grower.start(problem.base())
@@ -617,6 +621,7 @@ def test_weights_of_one_rank_alone() -> None:
 def test_rows_by_leaf_and_rows_outside() -> None:
     problem = make_problem(300, subsample=0.6, max_leaves=6)
     store = part_of(problem, 0, 300, 70)
+    store.begin(work_of(problem.objective, problem.params))
     grower = ChunkGrower(store, problem.objective, problem.params, 2, adds_scores=False)
     with contextlib.closing(grower):
         grower.start(problem.base())
@@ -667,6 +672,7 @@ def test_bundles_are_refused() -> None:
     assert matrix.layout is not None
     target = indicators[:, 0] * 2.0
     store = MemoryStore(matrix, target)
+    store.begin(WorkShape())
     grower = ChunkGrower(store, make_objective("squared_error", 1), BoostParams())
     with contextlib.closing(grower):
         grower.start(np.zeros(1))

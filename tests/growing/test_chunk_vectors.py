@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.data.external.memory_store import MemoryStore
-from hedgerow.data.external.work_files import WorkShape
+from hedgerow.data.external.row_store import WorkShape
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.growing.chunks import space as chunk_space
 from hedgerow.growing.chunks.vectors import check_rows
@@ -142,7 +142,7 @@ def test_sums_of_too_many_rows() -> None:
 
 
 def test_the_work_has_room_for_all_outputs() -> None:
-    work = WorkShape(9, False, n_vectors=9).new(100)
+    work = WorkShape(9, n_vectors=9).new(100)
     assert work.quantized.shape == (9 * 200,)
     assert work.packed.shape == (16 * 100,)  # 32 words of 32 bits a row
-    assert WorkShape(9, False).new(100).packed.shape == (200,)
+    assert WorkShape(9).new(100).packed.shape == (200,)

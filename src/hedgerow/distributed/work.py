@@ -128,7 +128,6 @@ class TrainWork:
             plan = StorePlan(
                 self.params,
                 objective.n_outputs,
-                keeps_probability=objective.name == "softmax",
                 set_aside=set_aside,
                 n_threads=n_threads,
                 objective=objective,

@@ -111,7 +111,6 @@ class ChunkRows(FitRows):
             watched, metrics, n_rows, objective, self._others, base_beside(data, self.base),
             self._n_threads, averages, sums_training=averages,
         )  # fmt: skip
-        self._keeps_sums = averages and TRAINING in watched
         self.validation = self._watched.validation
         self.train = TrainScores(stay=averages)
         self._leaves: LeafQuantiles | LeafSums | None = None
@@ -128,7 +127,6 @@ class ChunkRows(FitRows):
             self._mode,
             adds_scores(params),
             cross_row=self._cross_row(),
-            keeps_sums=self._keeps_sums,
             n_vectors=outputs_of_tree(params, len(self.base)),
         )
         grower.start(base_beside(data, self.base))

@@ -289,7 +289,6 @@ def _plan_of(
     plan = StorePlan(
         params,
         objective.n_outputs,
-        objective.name == "softmax",
         set_aside,
         n_threads=n_threads,
         objective=objective,

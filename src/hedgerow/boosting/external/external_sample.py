@@ -32,7 +32,7 @@ from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.groups import GroupKeys
 from hedgerow.boosting.validation.row_sets import ONLY, check_set_names
-from hedgerow.data.external.row_store import RowStore
+from hedgerow.data.external.row_store import RowStore, WorkShape
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Schema
 from hedgerow.model.forest import Forest
@@ -132,8 +132,6 @@ class StorePlan:
     n_outputs : int
         Number of raw scores of a row: chunks have space for them, and offsets have
         this many columns.
-    keeps_probability : bool
-        Whether chunks also have space for a probability for each raw score.
     set_aside : callable or None
         Chooses held-out rows; bins, categories and row numbers then come from the
         others only.  None: all rows are for training.
@@ -149,7 +147,6 @@ class StorePlan:
 
     params: BoostParams
     n_outputs: int = 1
-    keeps_probability: bool = False
     set_aside: Choose | None = None
     trained: ExternalSample | None = None
     n_threads: int = 1
@@ -157,13 +154,14 @@ class StorePlan:
     start: Start | None = None
 
     @property
-    def n_vectors(self) -> int:
-        """Number of outputs of a tree that is grown on these rows."""
+    def work(self) -> WorkShape:
+        """Working arrays of a fit on these rows, as far as they are known before."""
         objective = self.objective
-        if objective is None or objective.n_outputs == 1 or self.trained is not None:
-            return 1
-        several = isinstance(objective, SeveralTargets)
-        return objective.n_outputs if asks_for_vectors(self.params, several) else 1
+        if objective is None or self.trained is not None:
+            return WorkShape(self.n_outputs)
+        shares = asks_for_vectors(self.params, isinstance(objective, SeveralTargets))
+        n_vectors = objective.n_outputs if shares and objective.n_outputs > 1 else 1
+        return WorkShape(self.n_outputs, objective.name == "softmax", n_vectors=n_vectors)
 
     def chosen(self, first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which rows are held out."""

@@ -42,8 +42,8 @@ from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data.binning.bins import BinSpec, fit_bins, sampled_rows
 from hedgerow.data.external.chunk_sink import ChunkSink
-from hedgerow.data.external.disk_store import DiskStore
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
+from hedgerow.data.external.row_store import WorkShape
 from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.data.reading.table import Table, check_n_features
 from hedgerow.data.schema import Schema, check_same_names
@@ -444,56 +444,31 @@ class FileDataset(Dataset):
         n_train = n_aside = 0
         n_bytes = 0 if is_strict else self._bytes_for_loss(plan)
         with ExitStack() as stack:
-            n_vectors = plan.n_vectors
-            train = stack.enter_context(self._sink(spec, plan, _TRAIN_SHARE, n_bytes, n_vectors))
+            room = int(_TRAIN_SHARE * self.memory_limit) - n_bytes
+            train = stack.enter_context(ChunkSink(spec, self.cache_dir, room, work=plan.work))
             aside = None
             if plan.set_aside is not None:
-                aside = stack.enter_context(self._sink(spec, plan, _VALIDATION_SHARE))
+                room, scores = int(_VALIDATION_SHARE * self.memory_limit), WorkShape(plan.n_outputs)
+                aside = stack.enter_context(ChunkSink(spec, self.cache_dir, room, work=scores))
             for table, rows, chosen in self._tables(schema, plan, is_strict):
                 number = None if is_strict else n_train
                 n_train += binning.append(train, table, rows, ~chosen, number)
                 if aside is not None:
                     n_aside += binning.append(aside, table, rows, chosen, None)
             before = count_rows(n_train, self.communicator)[0] if is_strict else first_row
-            stored = ExternalSample(self._finished(train, before, plan, n_vectors), *known)
+            stored = ExternalSample(train.finish(before), *known)
             if aside is None:
                 return ExternalSamples(stored)
             try:
                 before = count_rows(n_aside, self.communicator)[0]
-                store = self._finished(aside, before, plan)
-                return ExternalSamples(stored, ExternalSample(store, *known))
+                return ExternalSamples(stored, ExternalSample(aside.finish(before), *known))
             except BaseException:
                 stored.store.close()
                 raise
-
-    def _finished(
-        self, sink: ChunkSink, first_row: int, plan: StorePlan, n_vectors: int = 1
-    ) -> DiskStore:
-        """Return the store of a sink, ready for reading chunks."""
-        store = sink.finish(first_row)
-        try:
-            store.begin(plan.n_outputs, plan.keeps_probability, n_vectors=n_vectors)
-        except BaseException:
-            store.close()
-            raise
-        return store
 
     def _bytes_for_loss(self, plan: StorePlan) -> int:
         """Return the memory that the loss keeps of all rows, beside the store."""
         n_all = count_rows(self.n_counted, self.communicator)[1]
         return bytes_for_loss(
-            plan.objective, self.n_counted, n_all, self.memory_limit, plan.n_vectors
-        )
-
-    def _sink(
-        self, spec: BinSpec, plan: StorePlan, share: float, n_bytes: int = 0, n_vectors: int = 1
-    ) -> ChunkSink:
-        """Make the writer of a store; the fit keeps ``n_bytes`` of its rows beside the store."""
-        return ChunkSink(
-            spec,
-            list(self.cache_dir),
-            int(share * self.memory_limit) - n_bytes,
-            n_outputs=plan.n_outputs,
-            keeps_probability=plan.keeps_probability,
-            n_vectors=n_vectors,
+            plan.objective, self.n_counted, n_all, self.memory_limit, plan.work.n_vectors
         )

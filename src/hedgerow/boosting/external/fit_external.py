@@ -53,10 +53,10 @@ from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.data.external.row_store import TARGETS_ONLY
+from hedgerow.data.external.row_store import TARGETS_ONLY, WorkShape
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.growing.chunks.exchange import GrowMode
-from hedgerow.growing.chunks.vectors import weighs_rows
+from hedgerow.growing.chunks.setup import work_of
 from hedgerow.metrics import Metric, MetricChoice, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -204,12 +204,11 @@ def _begin_stores(
 
     ``scores_train``: whether metrics of training rows are computed.
     """
-    shape = objective.n_outputs, objective.name == "softmax"
     n_vectors = outputs_of_tree(params, objective.n_outputs)
     sums_trees = scores_train and params.boosting == "rf"
-    train.store.begin(*shape, weighs_rows(params, n_vectors), sums_trees, n_vectors)
+    train.store.begin(work_of(objective, params, n_vectors, sums_trees))
     for sample in sets:
-        sample.store.begin(*shape)
+        sample.store.begin(WorkShape(objective.n_outputs))
 
 
 def _watch_of(

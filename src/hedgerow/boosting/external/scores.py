@@ -40,6 +40,8 @@ all rows at once: 160 MB."""
 class ExternalScores:
     """Raw scores of rows on which no trees are grown meanwhile, in the arrays of their chunks.
 
+    The store has begun a fit of as many outputs.
+
     Parameters
     ----------
     sample : ExternalSample
@@ -49,7 +51,7 @@ class ExternalScores:
         Whether the score is the start score plus the *mean* of the trees of all rounds.
     of_training : bool, default=False
         Whether trees are grown on these rows, at scores of their own: the sums of trees then
-        have arrays for themselves, which the grower of the trees allocates.
+        have arrays for themselves.
     """
 
     def __init__(
@@ -67,8 +69,6 @@ class ExternalScores:
         self._n_added = 0
         self._field = "sums" if of_training else "raw"
         self._is_started = False
-        if not of_training:
-            self._store.begin(len(base), False)
 
     def add(
         self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0

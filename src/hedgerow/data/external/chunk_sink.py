@@ -17,7 +17,7 @@ from hedgerow.data.external.column_codec import encode_column, find_lz4
 from hedgerow.data.external.disk_store import DiskStore
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, file_cache_bytes
 from hedgerow.data.external.row_buffer import RowBuffer
-from hedgerow.data.external.row_store import Metadata, MetadataSizes
+from hedgerow.data.external.row_store import Metadata, MetadataSizes, WorkShape
 from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.data.external.store_files import ChunkRecord, StoreFiles
 from hedgerow.errors import StorageError
@@ -37,10 +37,8 @@ class ChunkSink:
         distributed over them in turn, and each folder has its own thread that fetches its chunks.
     memory_limit : int
         Memory in bytes for the store, including the chunks in use and their working arrays.
-    n_outputs : int, default=1
-        Raw scores of a row in later fits, which share the memory with the bins.
-    keeps_probability, n_vectors : default=False and 1
-        As for :meth:`DiskStore.begin`.
+    work : WorkShape, optional
+        Working arrays of later fits, which share the memory with the bins.
     compression : {"auto", "none", "always"}, default="auto"
         Chunks to encode: those that the file cache is unlikely to keep, none, or all.
         Models do not depend on it.
@@ -59,13 +57,14 @@ class ChunkSink:
     >>> import tempfile
     >>> import numpy as np
     >>> from hedgerow.data import bin_table, fit_bins, read_table
+    >>> from hedgerow.data.external.row_store import WorkShape
     >>> table = read_table(np.arange(10.0).reshape(-1, 1))
     >>> spec = fit_bins(table, max_bins=255)
     >>> with tempfile.TemporaryDirectory() as folder, ChunkSink(spec, [folder], 2**24) as sink:
     ...     for _ in range(3):
     ...         sink.append(bin_table(table, spec), np.arange(10.0))
     ...     with sink.finish() as store:
-    ...         store.begin(n_outputs=1, keeps_probability=False)
+    ...         store.begin(WorkShape())
     ...         [(chunk.n_rows, float(chunk.target.sum())) for chunk in store.chunks()]
     [(30, 135.0)]
     """
@@ -76,15 +75,12 @@ class ChunkSink:
         cache_dir: Sequence[str | os.PathLike[str]],
         memory_limit: int,
         *,
-        n_outputs: int = 1,
-        keeps_probability: bool = False,
-        n_vectors: int = 1,
+        work: WorkShape | None = None,
         compression: Compression = "auto",
         chunk_rows: int | None = None,
     ) -> None:
         self._spec, self._limit, self._requested_rows = spec, memory_limit, chunk_rows
-        self._for_fit = (n_outputs, keeps_probability)
-        self._n_vectors = n_vectors
+        self._work = work or WorkShape()
         self._lz4 = None if compression == "none" else find_lz4()
         uncoded = {"auto": file_cache_bytes(), "none": 1 << 62, "always": 0}
         self._left_unencoded = uncoded[compression]
@@ -183,9 +179,7 @@ class ChunkSink:
 
     def _plan_rows(self, n_stripes: int) -> int:
         """Return the number of rows of a chunk."""
-        shape = RowShape(
-            self._spec.n_features, self._sizes, *self._for_fit, n_vectors=self._n_vectors
-        )
+        shape = RowShape(self._spec.n_features, self._sizes, self._work)
         return divide_memory(self._limit, shape, n_stripes, self._requested_rows).chunk_rows
 
     def _write(self, buffer: RowBuffer) -> None:

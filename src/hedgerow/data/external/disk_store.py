@@ -7,7 +7,7 @@
             sink.append(bin_table(batch, spec), target, weight)
         store = sink.finish()                            a RowStore
     with store:
-        store.begin(n_outputs=1, keeps_probability=False)
+        store.begin(WorkShape())
         for chunk in store.chunks(): ...
 
 Glossary
@@ -63,9 +63,10 @@ from hedgerow.data.external.row_store import (
     Metadata,
     MetadataSizes,
     Uses,
+    WorkShape,
 )
 from hedgerow.data.external.store_files import ChunkRecord, StoreFiles
-from hedgerow.data.external.work_files import WorkBuffer, WorkFiles, WorkShape
+from hedgerow.data.external.work_files import WorkBuffer, WorkFiles
 from hedgerow.errors import StorageError
 from hedgerow.kernels.histograms.packed_columns import gather_rows
 from hedgerow.threads import work_ahead
@@ -150,62 +151,34 @@ class DiskStore:
         self._lock = threading.Lock()
         self._passes: list[Generator[_Loaded, None, None]] = []
         self._work: WorkFiles | None = None
-        self._work_shape = WorkShape(0, False)
+        self._work_shape = WorkShape(0)
         self._views: dict[int, _View] = {}
         self._clock = FetchClock()
         self.n_resident = 0
         self._is_one_chunk = False
         self._closed = False
 
-    def begin(
-        self,
-        n_outputs: int,
-        keeps_probability: bool,
-        keeps_weights: bool = False,
-        keeps_sums: bool = False,
-        n_vectors: int = 1,
-    ) -> None:
+    def begin(self, shape: WorkShape) -> None:
         """Allocate the working arrays of a fit, with undefined contents.
-
-        Parameters
-        ----------
-        n_outputs : int
-            Raw scores of a row.
-        keeps_probability : bool
-            Whether the work includes probabilities.
-        keeps_weights : bool, default=False
-            Whether the rows of a sample have weights.
-        keeps_sums : bool, default=False
-            Whether the work includes sums of trees.
-        n_vectors : int, default=1
-            Outputs of a tree.
 
         Raises
         ------
         ParameterError
-            If the memory limit is too small for this number of outputs.
+            If the memory limit is too small for them.
         """
         self._check_open()
-        shape = RowShape(
-            self._n_columns, self._sizes, n_outputs, keeps_probability, keeps_weights, keeps_sums,
-            n_vectors,
-        )  # fmt: skip
+        row = RowShape(self._n_columns, self._sizes, shape)
         sizes = [record.n_rows for record in self._records]
-        plan = divide_memory(
-            self.memory_limit, shape, len(self.files.blocks), max(sizes, default=1)
-        )
-        is_one_chunk = len(sizes) <= plan.n_all and fits_in_one_chunk(
-            self.memory_limit, shape, sizes
-        )
+        limit, n_stripes = self.memory_limit, len(self.files.blocks)
+        plan = divide_memory(limit, row, n_stripes, max(sizes, default=1))
+        is_one_chunk = len(sizes) <= plan.n_all and fits_in_one_chunk(limit, row, sizes)
         if is_one_chunk != self._is_one_chunk:
             self._is_one_chunk, self._resident = is_one_chunk, {}
         self._set_sizes([sum(sizes)] if is_one_chunk else sizes)
         n_chunks = len(self.chunk_sizes)
         self.n_resident = plan.resident_of(n_chunks)
         self._end_work()
-        self._work_shape = WorkShape(
-            n_outputs, keeps_probability, keeps_weights, keeps_sums, n_vectors
-        )
+        self._work_shape = shape
         self._resident = {
             n: loaded._replace(work=self._work_shape.new(self.chunk_sizes[n]))
             for n, loaded in self._resident.items()
@@ -447,7 +420,7 @@ class DiskStore:
         return self._new_buffers(max(record.n_rows for record in self._records))
 
 
-_NO_WORK = WorkShape(0, False).new(0)
+_NO_WORK = WorkShape(0).new(0)
 
 
 def _part(mapping: BinArray, record: ChunkRecord, block: Block) -> BinArray:

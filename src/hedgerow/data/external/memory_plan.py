@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from hedgerow.data.binning.matrix import PAD, tile_shape
 from hedgerow.data.external.memory import available_memory
-from hedgerow.data.external.row_store import MetadataSizes, packed_words_of
+from hedgerow.data.external.row_store import MetadataSizes, WorkShape
 from hedgerow.errors import ParameterError
 
 RESERVE = 4 << 20
@@ -58,24 +58,12 @@ class RowShape:
     n_columns : int
         Columns of bins.
     sizes : MetadataSizes
-    n_outputs : int
-        Raw scores of a row.
-    keeps_probability : bool
-    keeps_weights : bool
-        Of a sample.
-    keeps_sums : bool
-        Of trees.
-    n_vectors : int
-        Outputs of a tree.
+    work : WorkShape
     """
 
     n_columns: int
     sizes: MetadataSizes
-    n_outputs: int
-    keeps_probability: bool
-    keeps_weights: bool = False
-    keeps_sums: bool = False
-    n_vectors: int = 1
+    work: WorkShape
 
     @property
     def bin_bytes(self) -> int:
@@ -83,25 +71,15 @@ class RowShape:
         n_tiles, _, width = tile_shape(self.n_columns)
         return n_tiles * width + self.n_columns
 
-    @property
-    def work_bytes(self) -> int:
-        """Bytes of the work: 8 a score, probability, sum, weight; quantized, packed and rows.
-
-        With what the terms of linear leaves take.
-        """
-        scores = 8 * self.n_outputs * (1 + self.keeps_probability + self.keeps_sums)
-        gradients = 8 * self.n_vectors + 8 * packed_words_of(self.n_vectors)
-        lines = _FOR_LINES * (self.sizes.n_numbers > 0)
-        return scores + 8 * self.keeps_weights + gradients + 4 + lines
-
     def chunk_bytes(self, n_rows: int) -> int:
         """Return the bytes of a chunk with all its arrays."""
-        row_bytes = self.bin_bytes + self.sizes.row_bytes + self.work_bytes
+        row_bytes = self.bin_bytes + self.sizes.row_bytes + self.work.row_bytes
+        row_bytes += _FOR_LINES * (self.sizes.n_numbers > 0)
         return (n_rows + PAD) * row_bytes + _PAGES
 
     def one_chunk_bytes(self, n_rows: int) -> int:
         """All rows as a single chunk, with what a fit computes of all of them at once."""
-        at_once = _AT_ONCE + _AT_ONCE_BY_OUTPUT * self.n_outputs
+        at_once = _AT_ONCE + _AT_ONCE_BY_OUTPUT * self.work.n_outputs
         return self.chunk_bytes(n_rows) + n_rows * at_once
 
 
@@ -155,7 +133,7 @@ def divide_memory(
 
     Examples
     --------
-    >>> shape = RowShape(28, MetadataSizes(), n_outputs=1, keeps_probability=False)
+    >>> shape = RowShape(28, MetadataSizes(), WorkShape())
     >>> plan = divide_memory(100_000_000, shape, n_stripes=1)
     >>> plan.chunk_rows, plan.n_slots, plan.resident_of(1000), plan.resident_of(10)
     (131072, 3, 4, 4)
@@ -166,7 +144,7 @@ def divide_memory(
     if limit < smallest:
         raise ParameterError(
             f"memory_limit={limit} bytes is too small for rows of this width "
-            f"({shape.n_columns} columns, {shape.n_outputs} outputs, {n_stripes} folders, "
+            f"({shape.n_columns} columns, {shape.work.n_outputs} outputs, {n_stripes} folders, "
             f"{fewest} rows at a time): it must be at least {smallest}."
         )
     if chunk_rows is None:

@@ -12,8 +12,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, aligned_zeros
 from hedgerow.data.binning.matrix import PAD, BinnedMatrix
-from hedgerow.data.external.row_store import EVERYTHING, Chunk, Uses
-from hedgerow.data.external.work_files import WorkShape
+from hedgerow.data.external.row_store import EVERYTHING, Chunk, Uses, WorkShape
 
 
 class MemoryStore:
@@ -63,21 +62,13 @@ class MemoryStore:
                 None if weight is None else np.ascontiguousarray(weight[part]),
                 None if offset is None else np.ascontiguousarray(offset[:, part]),
                 None if numbers is None else np.asfortranarray(numbers[part]),
-                WorkShape(0, False).new(0),
+                WorkShape(0).new(0),
             )
             for number, part in enumerate(parts)
         ]
 
-    def begin(
-        self,
-        n_outputs: int,
-        keeps_probability: bool,
-        keeps_weights: bool = False,
-        keeps_sums: bool = False,
-        n_vectors: int = 1,
-    ) -> None:
+    def begin(self, shape: WorkShape) -> None:
         """Allocate the working arrays of a fit, with undefined contents."""
-        shape = WorkShape(n_outputs, keeps_probability, keeps_weights, keeps_sums, n_vectors)
         self._parts = [replace(chunk, work=shape.new(chunk.n_rows)) for chunk in self._parts]
 
     def chunks(

@@ -14,16 +14,20 @@ A pass goes through the chunks in order, one at a time::
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray, RowArray
+from hedgerow.arrays import BinArray, FloatArray, IntArray, RowArray, aligned_empty
 from hedgerow.data.binning.bins import BinSpec
-from hedgerow.data.binning.matrix import BinnedMatrix
+from hedgerow.data.binning.matrix import PAD, BinnedMatrix
 from hedgerow.kernels.histograms.vector_histogram import width_of
+
+LINE = 64
+"""Bytes of a cache line, on which each array begins."""
 
 
 class ChunkWork(NamedTuple):
@@ -108,6 +112,77 @@ def packed_words_of(n_vectors: int) -> int:
     return 2 if n_vectors == 1 else width_of(n_vectors, constant=False) // 2
 
 
+@dataclass(frozen=True, slots=True)
+class WorkShape:
+    """Which working arrays a fit needs for its rows; see :class:`ChunkWork`.
+
+    Attributes
+    ----------
+    n_outputs : int
+        Raw scores of a row.
+    keeps_probability, keeps_weights, keeps_sums : bool
+        Whether there are probabilities, weights of a sample, and sums of trees.
+    n_vectors : int
+        Outputs of a tree.
+    """
+
+    n_outputs: int = 1
+    keeps_probability: bool = False
+    keeps_weights: bool = False
+    keeps_sums: bool = False
+    n_vectors: int = 1
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        scores = 8 * self.n_outputs * (1 + self.keeps_probability + self.keeps_sums)
+        gradients = 8 * self.n_vectors + 8 * packed_words_of(self.n_vectors)
+        return scores + 8 * self.keeps_weights + gradients + 4
+
+    def extents(self, n_rows: int) -> dict[str, tuple[int, int]]:
+        """Return the offset and size in bytes of each field, in consecutive order."""
+        scores = 8 * self.n_outputs * n_rows
+        sizes = {
+            "raw": scores,
+            "probability": scores if self.keeps_probability else 0,
+            "quantized": 8 * self.n_vectors * n_rows,
+            "packed": 8 * packed_words_of(self.n_vectors) * n_rows,
+            "rows": 4 * (n_rows + PAD),
+            "weights": 8 * n_rows if self.keeps_weights else 0,
+            "sums": scores if self.keeps_sums else 0,
+        }
+        starts = itertools.accumulate((-(-s // LINE) * LINE for s in sizes.values()), initial=0)
+        return dict(zip(sizes, zip(starts, sizes.values(), strict=False), strict=True))
+
+    def n_bytes(self, n_rows: int) -> int:
+        """Return the bytes of all fields of a chunk."""
+        start, size = self.extents(n_rows)["sums"]
+        return start + -(-size // LINE) * LINE
+
+    def view(self, buffer: BinArray, n_rows: int) -> ChunkWork:
+        """Return the fields in a buffer of at least :meth:`n_bytes`."""
+        part = {
+            name: buffer[start : start + size]
+            for name, (start, size) in self.extents(n_rows).items()
+        }
+        of_scores = self.n_outputs, n_rows
+        return ChunkWork(
+            part["raw"].view(np.float64).reshape(of_scores),
+            part["probability"]
+            .view(np.float64)
+            .reshape(of_scores if self.keeps_probability else (0, 0)),
+            part["quantized"].view(np.int32),
+            part["packed"].view(np.int64),
+            part["rows"].view(np.uint32),
+            part["weights"].view(np.float64),
+            part["sums"].view(np.float64).reshape(of_scores if self.keeps_sums else (0, 0)),
+        )
+
+    def new(self, n_rows: int) -> ChunkWork:
+        """Allocate the work of a chunk."""
+        return self.view(aligned_empty(self.n_bytes(n_rows), np.uint8), n_rows)
+
+
 EVERYTHING = Uses()
 ALL_BINS = Uses(reads=(), writes=())
 NO_BINS = Uses(by_row=False, columns=())
@@ -172,18 +247,8 @@ class RowStore(Protocol):
     chunk_sizes: Sequence[int]
     first_row: int
 
-    def begin(
-        self,
-        n_outputs: int,
-        keeps_probability: bool,
-        keeps_weights: bool = False,
-        keeps_sums: bool = False,
-        n_vectors: int = 1,
-    ) -> None:
-        """Allocate the working arrays of a fit, with undefined contents.
-
-        A tree is grown on the gradients of ``n_vectors`` outputs.
-        """
+    def begin(self, shape: WorkShape) -> None:
+        """Allocate the working arrays of a fit, with undefined contents."""
 
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING

@@ -10,84 +10,16 @@ the process instead of raising an error.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from hedgerow.arrays import BinArray, aligned_empty
-from hedgerow.data.binning.matrix import PAD
 from hedgerow.data.external.block_files import BlockFile
-from hedgerow.data.external.row_store import ChunkWork, Uses, packed_words_of
-
-_LINE = 64
-
-
-@dataclass(frozen=True, slots=True)
-class WorkShape:
-    """Sizes of the work of a row.
-
-    Attributes
-    ----------
-    n_outputs : int
-    keeps_probability : bool
-    keeps_weights, keeps_sums : bool
-    n_vectors : int
-        Outputs of a tree.
-    """
-
-    n_outputs: int
-    keeps_probability: bool
-    keeps_weights: bool = False
-    keeps_sums: bool = False
-    n_vectors: int = 1
-
-    def extents(self, n_rows: int) -> dict[str, tuple[int, int]]:
-        """Return the offset and size in bytes of each field, in consecutive order."""
-        scores = 8 * self.n_outputs * n_rows
-        sizes = {
-            "raw": scores,
-            "probability": scores if self.keeps_probability else 0,
-            "quantized": 8 * self.n_vectors * n_rows,
-            "packed": 8 * packed_words_of(self.n_vectors) * n_rows,
-            "rows": 4 * (n_rows + PAD),
-            "weights": 8 * n_rows if self.keeps_weights else 0,
-            "sums": scores if self.keeps_sums else 0,
-        }
-        starts = itertools.accumulate((-(-s // _LINE) * _LINE for s in sizes.values()), initial=0)
-        return dict(zip(sizes, zip(starts, sizes.values(), strict=False), strict=True))
-
-    def n_bytes(self, n_rows: int) -> int:
-        """Return the bytes of all fields of a chunk."""
-        start, size = self.extents(n_rows)["sums"]
-        return start + -(-size // _LINE) * _LINE
-
-    def view(self, buffer: BinArray, n_rows: int) -> ChunkWork:
-        """Return the fields in a buffer of at least :meth:`n_bytes`."""
-        part = {
-            name: buffer[start : start + size]
-            for name, (start, size) in self.extents(n_rows).items()
-        }
-        of_scores = self.n_outputs, n_rows
-        return ChunkWork(
-            part["raw"].view(np.float64).reshape(of_scores),
-            part["probability"]
-            .view(np.float64)
-            .reshape(of_scores if self.keeps_probability else (0, 0)),
-            part["quantized"].view(np.int32),
-            part["packed"].view(np.int64),
-            part["rows"].view(np.uint32),
-            part["weights"].view(np.float64),
-            part["sums"].view(np.float64).reshape(of_scores if self.keeps_sums else (0, 0)),
-        )
-
-    def new(self, n_rows: int) -> ChunkWork:
-        """Allocate the work of a chunk."""
-        return self.view(aligned_empty(self.n_bytes(n_rows), np.uint8), n_rows)
+from hedgerow.data.external.row_store import LINE, ChunkWork, Uses, WorkShape
 
 
 class WorkBuffer:
@@ -186,7 +118,7 @@ class WorkFiles:
         first = last = 0
         for name, (start, size) in self._shape.extents(n_rows).items():
             if name in fields and size > 0:
-                if last > first and start - last >= _LINE:
+                if last > first and start - last >= LINE:
                     yield first, last
                     last = first
                 first = first if last > first else start

@@ -75,7 +75,7 @@ class ChunkGrower:
     Parameters
     ----------
     store : RowStore
-        Its :meth:`~hedgerow.data.external.row_store.RowStore.begin` is called here.
+        It has begun a fit with :func:`~hedgerow.growing.chunks.setup.work_of`.
     objective : Objective
     params : BoostParams
         Resolved, as for :class:`hedgerow.growing.core.grower.TreeGrower`.
@@ -93,8 +93,6 @@ class ChunkGrower:
         As for ``TreeGrower``.
     cross_row : CrossRowGradients, optional
         Computes the gradients of a loss that compares rows.
-    keeps_sums : bool, default=False
-        Whether the work has room for sums of trees, which the caller uses.
     n_vectors : int, default=1
         Outputs of a tree: 1, or all of them for trees with vectors in their leaves.
 
@@ -123,15 +121,12 @@ class ChunkGrower:
         adds_scores: bool = True,
         n_copies: int = 1,
         cross_row: CrossRowGradients | None = None,
-        keeps_sums: bool = False,
         n_vectors: int = 1,
     ) -> None:
         check(mode)
         self._store, self._objective, self._adds_scores = store, objective, adds_scores
         self._n_parts, self._by_gradient = n_vectors, follows_gradients(params)
         self._weighs_sample = weighs_rows(params, n_vectors)
-        is_softmax = objective.kernel_id == SOFTMAX
-        store.begin(objective.n_outputs, is_softmax, self._weighs_sample, keeps_sums, n_vectors)
         self._exchange = Exchange(Alone() if communicator is None else communicator, mode)
         spec = store.spec
         self._stride, self._per_tile = spec.stride, tile_shape(spec.n_features)[1]

@@ -10,17 +10,20 @@ import numpy as np
 from hedgerow.arrays import IntArray, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import tile_shape
-from hedgerow.data.external.row_store import NO_BINS, RowStore
+from hedgerow.data.external.row_store import NO_BINS, RowStore, WorkShape
 from hedgerow.errors import CommunicationError, DataError, ParameterError
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.nodes import Own
 from hedgerow.growing.chunks.space import Sizes, builds_for, slots_for
 from hedgerow.growing.chunks.vectors import check_rows as check_vector_rows
+from hedgerow.growing.chunks.vectors import weighs_rows
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.gradients import QUANTIZED_BITS
 from hedgerow.kernels.histograms.histogram import Columns
 from hedgerow.kernels.histograms.vector_histogram import width_of
 from hedgerow.kernels.simd.lanes import WIDTH
+from hedgerow.objectives.base import Objective
+from hedgerow.objectives.derivatives import SOFTMAX
 from hedgerow.params import BoostParams
 
 
@@ -96,6 +99,14 @@ def greet(
     if n_vectors > 1:
         check_vector_rows(total)
     return RankFacts(total, bool(everyone[:, 4].any()), int(everyone[:, 5].min()))
+
+
+def work_of(
+    objective: Objective, params: BoostParams, n_vectors: int = 1, keeps_sums: bool = False
+) -> WorkShape:
+    """Working arrays of a fit, for trees of ``n_vectors`` outputs."""
+    probability, weights = objective.kernel_id == SOFTMAX, weighs_rows(params, n_vectors)
+    return WorkShape(objective.n_outputs, probability, weights, keeps_sums, n_vectors)
 
 
 def check_rows(n_rows: int) -> None:
