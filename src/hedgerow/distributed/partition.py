@@ -259,10 +259,6 @@ class PartitionPart:
         names = tuple(map(str, X.columns)) if hasattr(X, "columns") else default_names(X.shape[1])
         return (*names, *self._offsets, *self._targets)
 
-    def bytes_per_row(self) -> float:
-        """Return 0: the size is unknown."""
-        return 0.0
-
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
         """Yield the only batch, which is in memory."""
         X = self._partition.X
@@ -327,10 +323,6 @@ class NoRows:
     def column_names(self) -> None:
         """Return None: the names are unknown."""
         return
-
-    def bytes_per_row(self) -> float:
-        """Return 0: the size is unknown."""
-        return 0.0
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
         """Yield nothing."""

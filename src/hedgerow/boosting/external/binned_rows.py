@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from hedgerow.boosting.external.continued import scores_before
 from hedgerow.boosting.external.encoded import EncodedRows
 from hedgerow.boosting.external.file_rows import Rows
 from hedgerow.boosting.loop.slopes import numbers_for
-from hedgerow.data import Table
+from hedgerow.data import Table, bin_table
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.chunk_sink import ChunkSink
-from hedgerow.data.sources.binning import bin_rows_of
 from hedgerow.data.sparse import AnyTable
 from hedgerow.model.forest import Forest
 from hedgerow.params import BoostParams
@@ -31,8 +27,6 @@ class RowBinning:
         Trees of the model to continue, whose raw scores take the place of the offset.
     encoded : EncodedRows or None
         Target statistics and crosses.
-    weighted : bool
-        Whether rows have weights other than 1.
     params : BoostParams
         Linear leaves need the values of the rows beside the bins.
     n_threads : int
@@ -41,19 +35,11 @@ class RowBinning:
     spec: BinSpec
     first: Forest | None
     encoded: EncodedRows | None
-    weighted: bool
     params: BoostParams
     n_threads: int
 
-    def append(
-        self,
-        sink: ChunkSink,
-        table: AnyTable,
-        rows: Rows,
-        wanted: npt.NDArray[np.bool_],
-        number: int | None,
-    ) -> int:
-        """Append the wanted rows of a batch to a sink; return their number.
+    def append(self, sink: ChunkSink, table: AnyTable, rows: Rows, number: int | None) -> int:
+        """Append rows of a batch to a sink; return their number.
 
         Parameters
         ----------
@@ -61,33 +47,25 @@ class RowBinning:
         table : AnyTable
             All rows of the batch, read with the schema of the user's columns.
         rows : Rows
-            What is known of the rows of positive weight.
-        wanted : bool (rows.n_rows,)
         number : int or None
             Number of the first of these rows among the training rows; None for rows that are only
             scored.
         """
-        places = np.flatnonzero(wanted)
-        if len(places) == 0:
+        if rows.n_rows == 0:
             return 0
-        own = places if rows.kept is None else rows.kept[places]
-        target = rows.target[places]
-        weight = rows.weight[places] if self.weighted and rows.weight is not None else None
-        offset = None if rows.offset is None else np.ascontiguousarray(rows.offset[:, places])
+        table, offset = rows.of(table), rows.offset
         if self.first is not None:
-            offset = scores_before(self.first, table.take(own), target, offset, self.n_threads)
+            offset = scores_before(self.first, table, rows.target, offset, self.n_threads)
         if self.encoded is not None:
             assert isinstance(table, Table)
-            values = table.values[own]
             if number is None:
-                table = self.encoded.of_new(values)
+                table = self.encoded.of_new(table.values)
             else:
-                table = self.encoded.of_training(values, slice(number, number + len(own)))
-            own = np.arange(len(own))
-        numbers = numbers_for(self.params, table, own)
-        matrix = bin_rows_of(table, own, self.spec, self.n_threads)
-        sink.append(matrix, target, weight, offset, numbers)
-        return len(places)
+                numbered = slice(number, number + rows.n_rows)
+                table = self.encoded.of_training(table.values, numbered)
+        matrix = bin_table(table, self.spec, self.n_threads)
+        sink.append(matrix, rows.target, rows.weight, offset, numbers_for(self.params, table))
+        return rows.n_rows
 
 
 __all__ = ["RowBinning"]

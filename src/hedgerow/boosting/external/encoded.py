@@ -163,7 +163,7 @@ class EncodedRows:
 def encode_rows(
     found: Found,
     plan: StorePlan,
-    batches: Callable[[], Iterable[tuple[AnyTable, Rows, AnyArray]]],
+    batches: Callable[[], Iterable[tuple[AnyTable, Rows, Rows]]],
     n_ranks: int,
     memory_limit: int,
     folder: Callable[[], ScratchFolder],
@@ -177,7 +177,7 @@ def encode_rows(
     plan : StorePlan
         With resolved parameters.
     batches : callable
-        Returns all rows, read with the schema of ``found``, and which of them are held out.
+        Returns all rows, read with the schema of ``found``: training rows, and held-out rows.
     n_ranks, memory_limit : int
     folder : callable
         Makes a folder for the mapped file; the caller closes it.
@@ -206,24 +206,20 @@ def encode_rows(
 
 
 def _read(
-    used: Sequence[int], schema: Schema, batches: Iterable[tuple[AnyTable, Rows, AnyArray]]
+    used: Sequence[int], schema: Schema, batches: Iterable[tuple[AnyTable, Rows, Rows]]
 ) -> StatisticsRows:
     codes: dict[int, list[IntArray]] = {j: [] for j in used}
     targets, weights = [np.zeros(0)], [np.zeros(0)]
-    for table, rows, held_out in batches:
-        places = np.flatnonzero(~held_out)
-        own = places if rows.kept is None else rows.kept[places]
-        values = cast(Table, table).values
+    for table, rows, _ in batches:
+        values = cast(Table, rows.of(table)).values
         for j in used:
-            codes[j].append(codes_of(values[own, j], schema.n_levels(j)).astype(np.int32))
-        targets.append(rows.target[places])
+            codes[j].append(codes_of(values[:, j], schema.n_levels(j)).astype(np.int32))
+        targets.append(rows.target)
         if rows.weight is not None:
-            weights.append(rows.weight[places])
-    weight = np.concatenate(weights)
-    # Weights of 1 are no weights, as everywhere.
-    has_weights = len(weights) > 1 and bool((weight != 1.0).any())
+            weights.append(rows.weight)
+    weight = np.concatenate(weights) if len(weights) > 1 else None
     joined = {j: np.concatenate([np.zeros(0, np.int32), *parts]) for j, parts in codes.items()}
-    return StatisticsRows(joined, np.concatenate(targets), weight if has_weights else None, schema)
+    return StatisticsRows(joined, np.concatenate(targets), weight, schema)
 
 
 __all__ = ["EncodedRows", "check_numbers", "encode_rows", "statistics_of", "threads_that_fit"]

@@ -19,7 +19,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.external.all_rows import bytes_for_loss
@@ -234,7 +233,7 @@ class FileDataset(Dataset):
             give_back_memory()
             spec, first = bins_to_continue(spec, plan)
             params = plan.params
-            binning = RowBinning(spec, first, encoded, self.is_weighted, params, plan.n_threads)
+            binning = RowBinning(spec, first, encoded, params, plan.n_threads)
             samples = self._binned(binning, plan, first_row)
         give_back_memory()
         return samples
@@ -279,9 +278,9 @@ class FileDataset(Dataset):
         else:
             first, n_total, largest = self._training_rows(plan)
             survey = self._new_survey(plan.params, first, n_total, largest)
-            for rows, chosen in self._divided(plan):
+            for rows, _ in self._divided(plan):
                 self._begin(survey, rows)
-                survey.add(*rows.training_part(chosen, self.is_weighted), rows.part.name)
+                survey.add(rows.batch, rows.kept, rows.weight, rows.part.name)
             if self.communicator.size > 1:
                 survey = self._merged(survey, plan.params, n_total)
         give_back_memory()  # release buffers of reading before rows are copied
@@ -326,13 +325,16 @@ class FileDataset(Dataset):
 
     def _divided(
         self, plan: StorePlan, n_outputs: int | None = None
-    ) -> Iterator[tuple[Rows, npt.NDArray[np.bool_]]]:
-        """Yield all rows, and which rows of each batch are held out."""
+    ) -> Iterator[tuple[Rows, Rows]]:
+        """Yield training rows and held-out rows of each batch; weights of 1 are no weights."""
         assert self._counted is not None
         row = count_rows(self._counted.n_rows, self.communicator)[0]
         for rows in self._reader.read(n_outputs=n_outputs):
-            yield rows, plan.chosen(row, rows.target)
-            row += rows.n_rows
+            if self._counted.weights is None:
+                rows = replace(rows, weight=None)
+            chosen = plan.chosen(row, rows.target)
+            yield rows.where(~chosen), rows.where(chosen)
+            row += len(chosen)
 
     def schema_for(self, plan: StorePlan) -> Schema:
         """Run only pass one; return the schema of the training rows for sorted columns."""
@@ -354,8 +356,8 @@ class FileDataset(Dataset):
 
     def tables(
         self, schema: Schema, plan: StorePlan, is_strict: bool = False
-    ) -> Iterator[tuple[AnyTable, Rows, npt.NDArray[np.bool_]]]:
-        """Run only pass two; yield all batches as numbers, with which rows are held out.
+    ) -> Iterator[tuple[AnyTable, Rows, Rows]]:
+        """Run only pass two; yield all batches as numbers, with training and held-out rows.
 
         ``is_strict``: the rows are validation rows, read with the schema of a model.
         """
@@ -393,22 +395,16 @@ class FileDataset(Dataset):
         roles = self.source.roles
         return roles.targets if roles.further and roles.named else None
 
-    @property
-    def is_weighted(self) -> bool:
-        """Whether rows have weights other than 1, after the survey."""
-        assert self._counted is not None
-        return self._counted.weights is not None
-
     def _tables(
         self, schema: Schema, plan: StorePlan, is_strict: bool
-    ) -> Iterator[tuple[AnyTable, Rows, npt.NDArray[np.bool_]]]:
+    ) -> Iterator[tuple[AnyTable, Rows, Rows]]:
         reader = BatchReader(schema, self._names, self._types_known, is_strict)
         outputs = plan.n_outputs if self.source.roles.offset else None
-        for rows, chosen in self._divided(plan, outputs):
+        for rows, held_out in self._divided(plan, outputs):
             table = reader.table(rows.batch, rows.part.name)
-            if is_strict or chosen.any():
+            if is_strict or held_out.n_rows > 0:
                 check_backoff(table)
-            yield table, rows, chosen
+            yield table, rows, held_out
 
     def _stored_like(self, plan: StorePlan) -> ExternalSamples:
         """Bin the rows with the bins of the training rows."""
@@ -419,7 +415,7 @@ class FileDataset(Dataset):
         if trained.encoding is not None:
             encoded = EncodedRows(trained.encoding, None, plan.n_threads)
         spec, first, params = trained.store.spec, trained.first, plan.params
-        binning = RowBinning(spec, first, encoded, self.is_weighted, params, plan.n_threads)
+        binning = RowBinning(spec, first, encoded, params, plan.n_threads)
         return self._binned(binning, plan, 0, is_strict=True)
 
     def _read_like(self, schema: Schema) -> None:
@@ -450,11 +446,10 @@ class FileDataset(Dataset):
             if plan.set_aside is not None:
                 room, scores = int(_VALIDATION_SHARE * self.memory_limit), WorkShape(plan.n_outputs)
                 aside = stack.enter_context(ChunkSink(spec, self.cache_dir, room, work=scores))
-            for table, rows, chosen in self._tables(schema, plan, is_strict):
-                number = None if is_strict else n_train
-                n_train += binning.append(train, table, rows, ~chosen, number)
+            for table, rows, held_out in self._tables(schema, plan, is_strict):
+                n_train += binning.append(train, table, rows, None if is_strict else n_train)
                 if aside is not None:
-                    n_aside += binning.append(aside, table, rows, chosen, None)
+                    n_aside += binning.append(aside, table, held_out, None)
             before = count_rows(n_train, self.communicator)[0] if is_strict else first_row
             stored = ExternalSample(train.finish(before), *known)
             if aside is None:

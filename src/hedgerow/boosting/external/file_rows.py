@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import check_finite, check_offset, check_weight
 from hedgerow.boosting.row_data.groups import GroupKeys, read_groups
 from hedgerow.data.sources import Batch, Part, Roles, Source
 from hedgerow.data.sources.base import check_same_columns, no_column
 from hedgerow.data.sources.columns import ReadColumn, vector_of
 from hedgerow.data.sources.paths import changed
+from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import DataError, HedgerowError, ParameterError, StorageError
 
 ReadTarget: TypeAlias = Callable[[ReadColumn, str], FloatArray]
@@ -28,7 +28,7 @@ ReadTarget: TypeAlias = Callable[[ReadColumn, str], FloatArray]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """The rows of positive weight of a batch.
+    """Rows of positive weight of a batch.
 
     Attributes
     ----------
@@ -36,9 +36,9 @@ class Rows:
     batch : Batch
         The batch with all of its rows.
     kept : int64, or None
-        Indices in the batch of rows of positive weight; None: all rows.
+        Indices of these rows in the batch; None: all of its rows.
     target : float64 (n_rows,), or (n_rows, n_targets) in Fortran order
-        Targets of the kept rows; the next three have the same rows.
+        Targets of these rows, as are the next three.
     weight : float64, or None
     offset : float64 (n_outputs, n_rows), or None
     others : mapping from role to values
@@ -57,16 +57,24 @@ class Rows:
     def n_rows(self) -> int:
         return len(self.target)
 
-    def training_part(
-        self, held_out: npt.NDArray[np.bool_], weighted: bool
-    ) -> tuple[Batch, IntArray | None, FloatArray | None]:
-        """Return the batch, the indices of its training rows (None: all) and their weights."""
-        weight = self.weight if weighted else None
-        if not held_out.any():
-            return self.batch, self.kept, weight
-        places = np.flatnonzero(~held_out)
-        own = places if self.kept is None else self.kept[places]
-        return self.batch, own, None if weight is None else weight[places]
+    def where(self, wanted: BoolArray) -> Rows:
+        """Return some of these rows."""
+        if wanted.all():
+            return self
+        places = np.flatnonzero(wanted)
+        return Rows(
+            self.part,
+            self.batch,
+            places if self.kept is None else self.kept[places],
+            self.target[places],
+            None if self.weight is None else self.weight[places],
+            None if self.offset is None else np.ascontiguousarray(self.offset[:, places]),
+            {role: values[places] for role, values in self.others.items()},
+        )
+
+    def of(self, table: AnyTable) -> AnyTable:
+        """Return these rows of a table that has all rows of the batch."""
+        return table if self.kept is None else table.take(self.kept)
 
     def groups(self) -> GroupKeys:
         """Return the key of the group of each row; the source must have groups."""

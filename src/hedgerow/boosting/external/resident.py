@@ -131,21 +131,20 @@ class ResidentRows(Dataset):
         roles: dict[str, list[AnyArray]] = {}
         used = 0
         for table, rows, _ in self._data.tables(schema, self._plan, is_strict):
-            chosen = table if rows.kept is None else table.take(rows.kept)
-            parts.append(chosen)
+            parts.append(rows.of(table))
             targets.append(rows.target)
             weights.append(rows.weight)
             offsets.append(rows.offset)
             for name, values in rows.others.items():
                 roles.setdefault(name, []).append(values)
-            used += _bytes_of(chosen)
+            used += _bytes_of(parts[-1])
             if used > self._data.memory_limit:
                 raise self._too_large("the first rows alone", used)
         if not parts:
             raise DataError("the data have no rows.")
         known = {role: np.concatenate(found) for role, found in roles.items()}
         self.y = np.concatenate(targets)
-        self.weight = _joined(weights) if self._data.is_weighted else None
+        self.weight = None if weights[0] is None else _joined(weights)
         self.offset = None if offsets[0] is None else _offset_of(offsets)
         self.qid, self.groups = known.get("qid"), known.get("groups")
         self.position = known.get("position")

@@ -22,7 +22,6 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.external.external_sample import ExternalData, StorePlan
@@ -123,21 +122,17 @@ class _RowFiles:
     def n_rows(self) -> int:
         return self._files[0].n_rows
 
-    def append(
-        self, table: AnyTable, rows: Rows, wanted: npt.NDArray[np.bool_], weighted: bool
-    ) -> None:
-        """Append the wanted rows of a batch."""
-        places = np.flatnonzero(wanted)
-        if len(places) == 0:
+    def append(self, table: AnyTable, rows: Rows) -> None:
+        """Append rows of a batch."""
+        if rows.n_rows == 0:
             return
-        own = places if rows.kept is None else rows.kept[places]
         values, target, weight, offset = self._files
-        values.append(cast(Table, table).values[own])
-        target.append(rows.target[places])
-        if weighted and rows.weight is not None:
-            weight.append(rows.weight[places])
+        values.append(cast(Table, rows.of(table)).values)
+        target.append(rows.target)
+        if rows.weight is not None:
+            weight.append(rows.weight)
         if rows.offset is not None:
-            offset.append(rows.offset[:, places].T)
+            offset.append(rows.offset.T)
 
     def finish(self, schema: Schema) -> Sample:
         """Return the rows, memory-mapped."""
@@ -159,9 +154,9 @@ class _SortedRows:
         folders = [stack.enter_context(closing(ScratchFolder(path))) for path in data.cache_dir]
         train = _RowFiles(folders[0], "train", stack)
         aside = _RowFiles(folders[0], "aside", stack)
-        for table, rows, chosen in data.tables(schema, plan):
-            train.append(table, rows, ~chosen, data.is_weighted)
-            aside.append(table, rows, chosen, data.is_weighted)
+        for table, rows, held_out in data.tables(schema, plan):
+            train.append(table, rows)
+            aside.append(table, held_out)
         sample = train.finish(schema)
         values = cast(MappedTable, sample.table).values
         limit = max(LEAST_MEMORY, int(_SORT_SHARE * data.memory_limit))
@@ -214,8 +209,8 @@ def _validation(
     valid.survey(_ignored, plan.params, sets_aside=True)
     folder = stack.enter_context(closing(ScratchFolder(valid.cache_dir[0])))
     files = _RowFiles(folder, f"valid-{number}", stack)
-    for table, rows, chosen in valid.tables(schema, given, is_strict=True):
-        files.append(table, rows, ~chosen, valid.is_weighted)
+    for table, rows, _ in valid.tables(schema, given, is_strict=True):
+        files.append(table, rows)
     return files.finish(schema)
 
 

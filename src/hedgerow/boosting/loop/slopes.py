@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray
 from hedgerow.data import AnyTable, SparseTable
 from hedgerow.data.reading.numbers import floats_of
 from hedgerow.errors import ParameterError
@@ -42,10 +42,8 @@ def check_slopes(params: BoostParams) -> None:
         )
 
 
-def numbers_for(
-    params: BoostParams, table: AnyTable, rows: IntArray | None = None
-) -> FloatArray | None:
-    """Return the values of some rows (default: all) as floats if leaves are linear, else None.
+def numbers_for(params: BoostParams, table: AnyTable) -> FloatArray | None:
+    """Return the values of all rows as floats if leaves are linear, else None.
 
     Fortran order: the leaves of a tree read few columns, which then stay in the cache.
     """
@@ -56,5 +54,4 @@ def numbers_for(
             "linear_leaves=True needs dense rows, but X is sparse: use linear_leaves=False, or "
             "give X.toarray()."
         )
-    values = table.values if rows is None else table.values[rows]
-    return np.asfortranarray(floats_of(values, table.schema.kinds))
+    return np.asfortranarray(floats_of(table.values, table.schema.kinds))

@@ -145,10 +145,6 @@ class ArrowPart:
         """Return all columns; columns named by the path come last."""
         return self._names
 
-    def bytes_per_row(self) -> float:
-        """Estimate the memory of a row."""
-        return self._width
-
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
         """Yield all rows of the file in batches."""
         wanted = self._names if columns is None else columns

@@ -79,9 +79,6 @@ class Part(Protocol):
             If the part cannot be read, or has changed since it was first read.
         """
 
-    def bytes_per_row(self) -> float:
-        """Estimate the memory of a row as numbers; 0 if unknown."""
-
 
 @dataclass(frozen=True, slots=True)
 class Roles:

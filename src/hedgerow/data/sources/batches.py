@@ -44,10 +44,6 @@ class FunctionPart:
         """Return None: the names are unknown before the first batch."""
         return
 
-    def bytes_per_row(self) -> float:
-        """Return 0: the size is unknown."""
-        return 0.0
-
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
         """Call the function and yield its batches."""
         n_rows = 0

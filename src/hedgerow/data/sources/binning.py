@@ -1,4 +1,4 @@
-"""Pass two: convert batches to bins.
+"""Pass two: convert batches to tables.
 
 A batch is read with the schema from pass one, so a row gets the same bins as in memory,
 whichever batch contains it.
@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hedgerow.arrays import IntArray
-from hedgerow.data.binning.bins import BinSpec
-from hedgerow.data.binning.matrix import BinnedMatrix, bin_table
 from hedgerow.data.categories.columns import Encoded
 from hedgerow.data.reading.table import Table, with_schema
 from hedgerow.data.schema import Schema
@@ -60,9 +57,3 @@ class BatchReader:
             raise type(error)(f"{where}: {error}") from error
         marked = mark_zeros(table, self.schema.zero_missing)
         return Table(marked.values, self.schema, table.unseen)
-
-
-def bin_rows_of(table: AnyTable, rows: IntArray, spec: BinSpec, n_threads: int = 1) -> BinnedMatrix:
-    """Return the bins of some rows of a table read by :class:`BatchReader`."""
-    chosen = table if len(rows) == table.n_rows else table.take(rows)
-    return bin_table(chosen, spec, n_threads)

@@ -52,10 +52,6 @@ class LibsvmPart:
         """Return None: columns have no names."""
         return
 
-    def bytes_per_row(self) -> float:
-        """Return 0: the size is unknown."""
-        return 0.0
-
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
         """Yield all rows of the file, always with all columns."""
         check_unchanged(self.name, self._before)

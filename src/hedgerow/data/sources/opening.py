@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hedgerow.data.schema import Schema
@@ -28,7 +28,6 @@ def open_files(
     roles: Roles,
     *,
     types_known: bool = False,
-    text: Collection[str] = (),
 ) -> Source:
     """Find the files and check their columns.
 
@@ -38,8 +37,6 @@ def open_files(
     roles : Roles
     types_known : bool, default=False
         Ignore the types of columns, as in text files.
-    text : collection of str
-        Columns of text files to keep as text.
 
     Raises
     ------
@@ -60,7 +57,7 @@ def open_files(
     types_known = types_known or "csv" in formats
     values = partition_values(files)
     parts: list[Part] = [
-        TextPart(file, tuple(text)) if file.format == "csv" else ArrowPart(file, named, types_known)
+        TextPart(file) if file.format == "csv" else ArrowPart(file, named, types_known)
         for file, named in zip(files, values, strict=True)
     ]
     for file in files:

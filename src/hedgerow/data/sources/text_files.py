@@ -127,14 +127,17 @@ class TextPart:
     Parameters
     ----------
     file : DataFile
-    text : collection of str
+
+    Attributes
+    ----------
+    text : set of str
         Columns to keep as text.
     """
 
     types_known = True
 
-    def __init__(self, file: DataFile, text: Sequence[str] = ()) -> None:
-        self.name, self.text = file.path, set(text)
+    def __init__(self, file: DataFile) -> None:
+        self.name, self.text = file.path, set[str]()
         self._before = fingerprint(file.path)
         self.types: TextTypes | None = None
         self._names = self._look()
@@ -157,10 +160,6 @@ class TextPart:
     def column_names(self) -> tuple[str, ...]:
         """Return the names in the first line."""
         return self._names
-
-    def bytes_per_row(self) -> float:
-        """Estimate the memory of a row."""
-        return 16.0 * len(self._names)
 
     def find_types(self, max_bytes: int) -> TextTypes:
         """Read the file as text, to find the types of its columns."""
