@@ -360,24 +360,9 @@ def attempt(
     return fit_external(whole, make_objective(objective), replace(base, **(params or {})), **given)
 
 
-@pytest.mark.parametrize(
-    ("params", "more", "message"),
-    [
-        ({"tree_method": "exact", "max_bins": 255}, {}, "tree_method='exact'"),
-        ({}, {"stopping": StoppingParams(early_stopping=True)}, "early_stopping=True needs"),
-    ],
-)
-def test_what_needs_all_rows_in_memory_is_named(params, more, message) -> None:
-    with pytest.raises(ParameterError, match=message):
-        attempt(params, **more)
-
-
-def test_target_statistics_name_the_columns() -> None:
-    rng = np.random.default_rng(0)
-    data = {"town": rng.choice([f"t{i}" for i in range(300)], 2000), "x": rng.normal(size=2000)}
-    chunked = TableData(Dataset(data, y=rng.normal(size=2000)), 500)
-    with pytest.raises(ParameterError, match=r"the columns 'town', .*target_statistics=False"):
-        train(SMALL, chunked)
+def test_validation_rows_cannot_be_taken_from_chunks() -> None:
+    with pytest.raises(ParameterError, match="early_stopping=True needs"):
+        attempt(stopping=StoppingParams(early_stopping=True))
 
 
 def test_metrics_that_need_all_rows_have_a_limit(monkeypatch) -> None:

@@ -102,6 +102,13 @@ def test_chunks_and_batches_give_the_bytes_of_memory(
         assert train(params, TableData(data, 60), init_model=model).to_bytes() == expected
 
 
+def test_columns_of_many_levels_stay_in_files(no_table: None) -> None:
+    rows = TABLE.assign(code=[f"code {k % 300}" for k in range(N)])
+    model = train(SMALL | {"target_statistics": False}, Dataset(rows[FIRST], Y[FIRST]))
+    expected = train(SMALL, Dataset(rows, Y), init_model=model).to_bytes()
+    assert train(SMALL, batches_of(rows, Y), init_model=model).to_bytes() == expected
+
+
 @pytest.mark.parametrize("stops", [False, True, "valid"])
 def test_early_stopping_compares_with_the_model(stops: Any, no_table: None) -> None:
     model, rows = first_model({}, Y), later_rows()

@@ -160,3 +160,10 @@ def test_what_does_not_fit_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(resident, "_BYTES_OF_A_CELL", 10**12)
     with pytest.raises(ParameterError, match=r"takes \d+ bytes of each of 700 rows in memory"):
         train(SMALL, batches_of(TABLE, Y))
+
+
+def test_rows_that_are_copied_name_their_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(resident, "_BYTES_OF_A_CELL", 10**12)
+    with pytest.raises(ParameterError, match=r"the columns '.*all rows.*target_statistics=False"):
+        train(SMALL, batches_of(TABLE, Y))

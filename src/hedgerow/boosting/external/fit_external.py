@@ -44,11 +44,7 @@ from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
 from hedgerow.boosting.resume.checkpoint import Recorder
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.metric_groups import refuse_groups
-from hedgerow.boosting.row_data.statistics import (
-    choose_columns,
-    constraints_of_inputs,
-    without_unused,
-)
+from hedgerow.boosting.row_data.statistics import constraints_of_inputs, without_unused
 from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -148,7 +144,6 @@ def fit_external(
         name: metrics_of_all(metrics, objective, sample, others, scored, params.oob_score)
         for name, sample in (watched or {TRAINING: train}).items()
     }
-    check_external(params, objective, train, n_rows)
     if not (single := is_one_chunk(train, ranks)):
         check_chunks(params, objective)
     bar = ProgressBar() if progress and ranks.rank == 0 else None
@@ -342,32 +337,6 @@ def _stopping_params(
     return params
 
 
-def check_external(
-    params: BoostParams, objective: Objective, train: ExternalSample, n_rows: int
-) -> None:
-    """Raise ``AllRowsNeededError`` if a parameter needs the values of all rows in memory."""
-    if params.tree_method != "hist":
-        raise AllRowsNeededError(
-            f"tree_method={params.tree_method!r} sorts the values of all rows in memory: with rows "
-            "in chunks use tree_method='hist'."
-        )
-    if train.inputs is not None:
-        return
-    if params.feature_crosses:
-        raise AllRowsNeededError(
-            "feature_crosses computes columns of a table in memory: use feature_crosses=None, or "
-            "train on a table in memory."
-        )
-    groups = choose_columns(train.schema, n_rows, objective, params)
-    if groups:
-        names = sorted({train.schema.names[j] for group in groups for j in group})
-        raise AllRowsNeededError(
-            f"target_statistics={params.target_statistics!r} computes statistics of the columns "
-            f"{', '.join(map(repr, names))}, which needs all rows in memory: use "
-            "target_statistics=False, or train on a table in memory."
-        )
-
-
 def check_chunks(params: BoostParams, objective: Objective) -> None:
     """Raise ``AllRowsNeededError`` if a parameter needs the bins of all rows in memory."""
     searches = params.leaf_estimation == "line_search"
@@ -379,4 +348,4 @@ def check_chunks(params: BoostParams, objective: Objective) -> None:
         )
 
 
-__all__ = ["check_chunks", "check_external", "check_targets", "fit_external"]
+__all__ = ["check_chunks", "check_targets", "fit_external"]
