@@ -136,3 +136,67 @@ def test_other_arguments_of_text_are_no_numbers() -> None:
     for call in calls:
         with pytest.raises(HedgerowError, match="number"):
             call()
+
+
+def _masked(values: np.ndarray) -> np.ma.MaskedArray:
+    """Return the values with the first and the eighth masked."""
+    return np.ma.MaskedArray(values, mask=np.isin(np.arange(len(values)), (0, 7)))
+
+
+_NUMBERS = np.linspace(0.5, 2.0, N)
+_CODES = np.arange(N) % 2
+_FITS = {
+    "target": lambda v: HedgerowRegressor(n_estimators=1).fit(X, v(_NUMBERS)),
+    "integers": lambda v: HedgerowRegressor(n_estimators=1).fit(X, v(np.arange(N))),
+    "several targets": lambda v: HedgerowRegressor(n_estimators=1).fit(
+        X, np.ma.column_stack([v(_NUMBERS), _NUMBERS])
+    ),
+    "classes": lambda v: HedgerowClassifier(n_estimators=1).fit(X, v(_CODES)),
+    "text": lambda v: HedgerowClassifier(n_estimators=1).fit(X, v(_CODES.astype(str))),
+    "labels": lambda v: HedgerowClassifier(n_estimators=1).fit(
+        X, np.ma.column_stack([v(_CODES), 1 - _CODES, _CODES])
+    ),
+    "weights": lambda v: HedgerowRegressor(n_estimators=1).fit(X, _NUMBERS, v(_NUMBERS)),
+    "offset": lambda v: HedgerowRegressor(n_estimators=1).fit(X, _NUMBERS, offset=v(_NUMBERS)),
+    "groups": lambda v: HedgerowRegressor(n_estimators=1).fit(X, _NUMBERS, groups=v(_CODES)),
+    "queries": lambda v: HedgerowRanker(n_estimators=1).fit(X, _CODES, qid=v(_CODES)),
+    "event": lambda v: HedgerowRegressor(objective="cox", n_estimators=1).fit(
+        X, {"event": v(_CODES), "time": _NUMBERS}
+    ),
+    "time": lambda v: HedgerowRegressor(objective="aft", n_estimators=1).fit(
+        X, {"event": _CODES, "time": v(_NUMBERS)}
+    ),
+    "Dataset": lambda v: train({"n_estimators": 1}, Dataset(X, v(_NUMBERS))),
+    "single tree": lambda v: CARTRegressor().fit(X, v(_NUMBERS)),
+    "tree of classes": lambda v: CARTClassifier().fit(X, v(_CODES)),
+}
+
+
+@pytest.mark.parametrize("fit", _FITS.values(), ids=_FITS)
+def test_masked_values_are_missing(fit) -> None:
+    with pytest.raises(DataError, match=r"(NaN|missing|no label).* (first )?(is |in )*row 0\b"):
+        fit(_masked)
+    fit(np.ma.MaskedArray)  # no value is masked
+
+
+@pytest.mark.parametrize("kind", [int, float, bool, np.bool_])
+@pytest.mark.parametrize("wrap", [np.asarray, pd.Series])
+@pytest.mark.parametrize("classifier", [HedgerowClassifier(n_estimators=2), CARTClassifier()])
+def test_objects_of_one_type_are_labels(kind, wrap, classifier) -> None:
+    y = wrap(np.array([kind(code) for code in _CODES], dtype=object))
+    model = classifier.fit(X, y)
+    plain = np.array([kind(code) for code in _CODES])
+    assert model.classes_.dtype == plain.dtype
+    np.testing.assert_array_equal(model.classes_, np.unique(plain))
+    assert model.score(X, y) == model.score(X, plain)
+
+
+def test_integers_beyond_64_bits_and_mixtures_are_no_labels() -> None:
+    large = np.array([2**70 + int(code) for code in _CODES], dtype=object)
+    for y in (large, pd.Series(large)):
+        with pytest.raises(DataError, match=r"integers of at most 64 bits.*row 0 has 11805916207"):
+            HedgerowClassifier().fit(X, y)
+    mixed = np.array([1, *["a"] * (N - 1)], dtype=object)
+    for y in (mixed, pd.Series(mixed)):
+        with pytest.raises(DataTypeError, match=r"y mixes .*row 1 has 'a' and row 0 has 1\. Make"):
+            HedgerowClassifier().fit(X, y)

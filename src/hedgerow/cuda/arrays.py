@@ -245,6 +245,26 @@ def on_host(values: Any) -> Any:
     return values if found is None else found.to_host()
 
 
+def host_array(values: Any) -> npt.NDArray[Any]:
+    """Return values as an array in the memory of the host; NaN or None where they are masked.
+
+    Examples
+    --------
+    >>> host_array(np.ma.array([1, 2], mask=[False, True])).tolist()
+    [1, None]
+    """
+    if not isinstance(values, np.ma.MaskedArray):
+        return np.asarray(on_host(values))
+    plain, masked = np.asarray(values), np.ma.getmaskarray(values)
+    if plain.dtype.names is not None or not masked.any():
+        return plain
+    if plain.dtype.kind == "f":
+        return np.where(masked, np.nan, plain)
+    found = plain.astype(object)
+    found[masked] = None
+    return found
+
+
 def is_cudf(values: object) -> bool:
     """Whether this is a frame, a column or an index of cuDF."""
     return type(values).__module__.partition(".")[0] == "cudf"

@@ -300,7 +300,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         """
         booster = self._fitted_booster(X)
         if booster.target_names is None:
-            return float(super().score(X, on_host(y), on_host(sample_weight)))
+            return float(super().score(X, labels.plain_labels(y), on_host(sample_weight)))
         from sklearn.metrics import accuracy_score
 
         predicted = self.predict(X)

@@ -13,6 +13,7 @@ from hedgerow.data.reading.rows import is_named
 from hedgerow.data.reading.short_frames import labels_of
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import HedgerowWarning, ParameterError
+from hedgerow.estimators.labels import plain_labels
 from hedgerow.params import Interval
 
 _SEED = Interval(0, 2**63 - 1, integer=True)
@@ -88,4 +89,4 @@ class HostScores:
             1 is perfect.
         """
         mixin: Any = super()
-        return float(mixin.score(X, on_host(y), on_host(sample_weight)))
+        return float(mixin.score(X, plain_labels(y), on_host(sample_weight)))

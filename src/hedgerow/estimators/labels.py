@@ -11,7 +11,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import check_finite, check_length, check_weight
 from hedgerow.boosting.row_data.classes import indices_of, labels_from_record
 from hedgerow.boosting.row_data.targets import one_column, target_column
-from hedgerow.cuda.arrays import on_host
+from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.params import Interval
 
@@ -45,7 +45,7 @@ def read_labels(y: Any, n_rows: int, name: str, reader: str) -> AnyArray:
         raise DataError(
             f"This {reader} estimator requires {name} to be passed, but the target {name} is None."
         )
-    labels = target_column(_plain(one_column(y)), name)
+    labels = target_column(plain_labels(y), name)
     check_length(len(labels), n_rows, name)
     if labels.dtype.kind == "f":
         check_finite(labels, name)
@@ -61,6 +61,7 @@ def _check_classes(labels: AnyArray, name: str, reader: str) -> None:
         return
     from sklearn.utils.multiclass import type_of_target
 
+    _refuse_mixtures(labels, name)
     try:
         kind = type_of_target(labels, input_name=name)
     except TypeError:
@@ -69,9 +70,10 @@ def _check_classes(labels: AnyArray, name: str, reader: str) -> None:
         return
     if kind != "continuous":
         raise DataError(
-            f"Unknown label type: {kind}. {name} of a {reader} must hold classes: text, integers, "
-            f"booleans, or floats that are integers; row 0 has {labels[0]!r}, an object of type "
-            f"{type(labels[0]).__name__}. Convert it, for example by {name}.astype(str)."
+            f"Unknown label type: {kind}. {name} of a {reader} must hold classes: text, integers "
+            "of at most 64 bits, booleans, or floats that are integers; row 0 has "
+            f"{labels[0]!r}, an object of type {type(labels[0]).__name__}. Convert it, for "
+            f"example by {name}.astype(str)."
         )
     row = int(np.argmax(labels != np.floor(labels)))
     other = reader.replace("Classifier", "Regressor")
@@ -82,20 +84,43 @@ def _check_classes(labels: AnyArray, name: str, reader: str) -> None:
     )
 
 
-def _plain(y: Any) -> Any:
-    """Convert columns of frame libraries and NumPy string arrays to ordinary arrays.
+def _refuse_mixtures(labels: AnyArray, name: str) -> None:
+    """Raise ``DataTypeError`` if some labels are text and others not, which have no order."""
+    if labels.dtype.kind != "O":
+        return
+    texts = np.array([isinstance(label, str) for label in labels.tolist()], dtype=bool)
+    if texts.any() and not texts.all():
+        text, other = int(np.argmax(texts)), int(np.argmin(texts))
+        raise DataTypeError(
+            f"{name} mixes labels of types that cannot be ordered: row {text} has "
+            f"{labels[text]!r} and row {other} has {labels[other]!r}. Make them one type, for "
+            f"example by {name}.astype(str)."
+        )
 
-    Without this conversion nullable integers would become floats.
+
+def plain_labels(y: Any) -> Any:
+    """Convert columns of frames, arrays of strings or objects, and sparse columns to plain arrays.
+
+    Objects that are all booleans, integers or floats get the type of NumPy, which scikit-learn
+    takes for labels. Without this conversion nullable integers would become floats. What has no
+    dtype, such as a list, is returned unchanged.
     """
+    y = one_column(y)
     if not hasattr(y, "dtype"):
         return y
-    array = np.asarray(on_host(y))
+    array = host_array(y)
     if array.dtype.kind == "T":
         return array.astype(object)
-    if array.dtype.kind != "O" or isinstance(y, np.ndarray):
+    if array.dtype.kind != "O":
         return array
     kinds = {type(label) for label in array.ravel().tolist()}
-    return array.astype(kinds.pop()) if kinds in ({int}, {bool}) else array
+    for numbers in ({bool, np.bool_}, {int}, {float}):
+        if kinds and kinds <= numbers:
+            try:
+                return array.astype(next(iter(numbers)))
+            except OverflowError:  # integers beyond 64 bits
+                return array
+    return array
 
 
 def _refuse_missing(labels: AnyArray, name: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.cuda.arrays import on_host
+from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, SparseTable, Table, UnknownPolicy, drop_unused_levels, recode
 from hedgerow.errors import DataError, DataTypeError
 
@@ -280,7 +280,7 @@ def values_of_rows(values: Any, name: str) -> AnyArray:
     """
     if not isinstance(values, str | bytes | Mapping):
         try:
-            array: AnyArray = np.asarray(on_host(values))
+            array: AnyArray = host_array(values)
         except ValueError as error:
             raise DataError(
                 f"{name} must hold one value for each row, but its entries differ in length "

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.cuda.arrays import on_host
+from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError
 from hedgerow.metrics import task_of
 from hedgerow.objectives import Objective, SeveralTargets
@@ -51,7 +51,7 @@ def indices_of(labels: AnyArray, classes: AnyArray, name: str, owner: str = "y")
 
 def column_of(labels: Any, name: str) -> AnyArray:
     """Return labels as a 1-d array."""
-    found: AnyArray = np.asarray(on_host(labels))
+    found: AnyArray = host_array(labels)
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.ndim != 1:

@@ -25,7 +25,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray
 from hedgerow.boosting.loop.sample import check_length, check_vector, numbers_of_rows
-from hedgerow.cuda.arrays import on_host
+from hedgerow.cuda.arrays import host_array
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.errors import DataError, DataTypeError
 
@@ -120,15 +120,15 @@ def _two_columns(y: Any, name: str) -> tuple[_Column, _Column] | None:
     """Return the two columns of a structured array, frame, dict or matrix; None for one column."""
     named: list[_Column] | None = None
     if isinstance(y, Mapping):
-        named = [_Column(str(key), np.asarray(on_host(values))) for key, values in y.items()]
+        named = [_Column(str(key), host_array(values)) for key, values in y.items()]
     elif hasattr(y, "columns") or hasattr(y, "column_names"):
         named = _columns_of_frame(y)
     else:
-        array = y if isinstance(y, np.ndarray) else np.asarray(on_host(y))
+        array = y if isinstance(y, np.ndarray) else host_array(y)
         if array.dtype.names is not None:
-            named = [_Column(field, array[field]) for field in array.dtype.names]
+            named = [_Column(field, host_array(array[field])) for field in array.dtype.names]
         elif array.ndim == 2 and array.shape[1] > 1:
-            named = [_Column(None, array[:, k]) for k in range(array.shape[1])]
+            named = [_Column(None, host_array(array[:, k])) for k in range(array.shape[1])]
     if named is None or (len(named) == 1 and hasattr(y, "columns")):
         return None
     if len(named) != 2:

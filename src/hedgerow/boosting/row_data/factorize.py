@@ -8,7 +8,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, IntArray
 from hedgerow.boosting.loop.sample import check_length
-from hedgerow.cuda.arrays import on_host
+from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataError, DataTypeError
 
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
@@ -35,7 +35,7 @@ def number_values(given: Any, n_rows: int, name: str, what: str) -> tuple[IntArr
     DataError, DataTypeError
         If the length differs from ``n_rows``, or values are missing.
     """
-    values: AnyArray = np.asarray(on_host(given))
+    values: AnyArray = host_array(given)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:

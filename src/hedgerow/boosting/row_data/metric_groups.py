@@ -15,7 +15,7 @@ import numpy as np
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
 from hedgerow.boosting.loop.sample import Sample, check_length
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.cuda.arrays import on_host
+from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, SparseTable
 from hedgerow.data.schema import position_of
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
@@ -84,7 +84,7 @@ def refuse_groups(metrics: Sequence[Metric]) -> None:
 
 def _codes(source: Any, table: AnyTable) -> tuple[IntArray, tuple[Any, ...]]:
     if not isinstance(source, str | int):
-        values: AnyArray = np.asarray(on_host(source))
+        values: AnyArray = host_array(source)
         if values.ndim != 1:
             raise DataError(
                 f"groups of a GroupedMetric must be one value for each row; got an array of shape "

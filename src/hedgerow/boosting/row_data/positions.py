@@ -12,7 +12,7 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import Positions, Sample, check_length
 from hedgerow.boosting.row_data.factorize import refuse_missing
 from hedgerow.boosting.row_data.queries import with_queries
-from hedgerow.cuda.arrays import on_host
+from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.metrics import Metric, scored_as
 from hedgerow.metrics.queries import query_rows
@@ -47,7 +47,7 @@ def read_position(position: Any, n_rows: int) -> Positions | None:
     """
     if position is None:
         return None
-    values: AnyArray = np.asarray(on_host(position))
+    values: AnyArray = host_array(position)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:

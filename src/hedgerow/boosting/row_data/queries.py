@@ -19,7 +19,7 @@ from hedgerow.boosting.row_data.groups import check_groups, split_groups
 from hedgerow.boosting.validation.hold_out import queries_aside, split_rows
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone
-from hedgerow.cuda.arrays import on_host
+from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataError, DataTypeError, HedgerowWarning, ParameterError
 from hedgerow.metrics import Metric, scored_as, task_of
 from hedgerow.metrics.queries import first_seen, query_rows
@@ -108,7 +108,7 @@ def weight_of_rows(weight: Any, qid: Any, n_rows: int, name: str = "sample_weigh
         return found[codes]
     if weight is None:
         return None
-    given = np.asarray(on_host(weight))
+    given = host_array(weight)
     if given.ndim != 1 or len(given) == n_rows:
         return weight
     codes = cast(IntArray, read_qid(qid, n_rows))

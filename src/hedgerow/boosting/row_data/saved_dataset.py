@@ -34,7 +34,7 @@ from hedgerow.boosting.row_data.offsets import Offsets, names_of_offset, take_of
 from hedgerow.boosting.row_data.positions import read_position
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import Targets
-from hedgerow.cuda.arrays import on_host
+from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, Schema, SparseTable, Table
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.reading.reread import ColumnsOf, read_again
@@ -152,7 +152,7 @@ def _add_rows(
         arrays["weight"] = weight
     offset = Offsets.of(dataset.X, dataset.offset).values
     if offset is not None:
-        arrays["offset"] = np.asarray(on_host(offset), dtype=np.float64)
+        arrays["offset"] = host_array(offset).astype(np.float64, copy=False)
     if dataset.qid is not None:
         arrays["qid"], about["queries"] = _numbered_queries(dataset.qid, n_rows)
     position = read_position(dataset.position, n_rows)
@@ -176,14 +176,14 @@ def _target_columns(y: Any) -> tuple[list[str] | None, AnyArray]:
         y = y.toarray()
     named: dict[str, Any] | None = None
     if isinstance(y, Mapping):
-        named = {str(name): np.asarray(on_host(column)) for name, column in y.items()}
+        named = {str(name): host_array(column) for name, column in y.items()}
     elif isinstance(y, np.ndarray) and y.dtype.names is not None:
         named = {name: y[name] for name in y.dtype.names}
     elif not isinstance(y, np.ndarray | list | tuple) and hasattr(y, "columns"):
         frame = as_frame(y)
         if frame is not None and frame.named and len(frame.names) > 1:
             named = {name: frame.native[name].to_numpy() for name in frame.names}
-    numbers = np.column_stack(list(named.values())) if named else np.asarray(on_host(y))
+    numbers = np.column_stack(list(named.values())) if named else host_array(y)
     if numbers.dtype.kind not in "biuf":
         raise DataTypeError(
             f"y must be numbers to be saved, but is of type {numbers.dtype}: for classes give "

@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_finite, check_length, check_vector, values_of_rows
-from hedgerow.cuda.arrays import on_host
+from hedgerow.cuda.arrays import host_array
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, DataTypeError
@@ -120,7 +120,7 @@ def _columns_of(y: Any, n_rows: int, name: str) -> tuple[tuple[str, ...] | None,
         y = y.toarray()
     frame = None if isinstance(y, np.ndarray | list | tuple) else as_frame(y)
     if frame is None:
-        table = np.asarray(on_host(y))
+        table = host_array(y)
         check_length(len(table), n_rows, name)
         return None, list(table.T)
     check_length(len(y), n_rows, name)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import check_weight
 from hedgerow.boosting.row_data.targets import has_columns
-from hedgerow.cuda.arrays import on_host
+from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError, did_you_mean
@@ -452,7 +452,7 @@ def columns_of(y: Any) -> list[AnyArray] | None:
     """Return the columns of a table of targets; None if y is a single target."""
     if not has_columns(y):
         return None
-    table: AnyArray = y.toarray() if hasattr(y, "toarray") else np.asarray(on_host(y))
+    table: AnyArray = y.toarray() if hasattr(y, "toarray") else host_array(y)
     return [table[:, place] for place in range(table.shape[1])]
 
 
