@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.booster import Booster
-from hedgerow.boosting.external.external_sample import ExternalData
+from hedgerow.boosting.external.external_sample import reads_batches
 from hedgerow.boosting.loop.devices import resolve_device
 from hedgerow.boosting.loop.rounds import resolved
 from hedgerow.boosting.loop.sample import Sample
@@ -200,7 +200,7 @@ def cv(
 
 
 def _check(dataset: Any, stopping: StoppingParams, stratified: object) -> None:
-    if isinstance(dataset, ExternalData):
+    if reads_batches(dataset):
         raise ParameterError(
             "cv needs the rows in memory, but these are read in batches: pass a Dataset of a table."
         )

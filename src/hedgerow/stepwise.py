@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from hedgerow.booster import Booster
-from hedgerow.boosting.external.external_sample import ExternalData, ValidRows
+from hedgerow.boosting.external.external_sample import ValidRows, reads_batches
 from hedgerow.boosting.loop.ready import FitPlan, make_ready, plan_of
 from hedgerow.boosting.loop.rounds import BoostState, resolved, rounds
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -274,7 +274,7 @@ class Training:
 
 def _check(settings: Mapping[str, Any], dataset: Any) -> None:
     """Raise for rows in batches, and for parameters that determine the end of training."""
-    if isinstance(dataset, ExternalData):
+    if reads_batches(dataset):
         raise ParameterError(
             "Training needs the rows in memory, but these are read in batches: pass a Dataset of a "
             "table, or use train."

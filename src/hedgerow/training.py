@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hedgerow.advanced import flat
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster, initial_model
-from hedgerow.boosting.external.external_sample import ExternalData, ValidRows, named_valid
+from hedgerow.boosting.external.external_sample import ValidRows, named_valid, reads_batches
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.loss_spec import LossSpec, count_classes, not_for_several
@@ -33,6 +33,9 @@ from hedgerow.model.model import Model
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
 from hedgerow.params import BOOST_PARAMETER_NAMES, CHECKPOINT_SECONDS, BoostParams, boost_params
 
+if TYPE_CHECKING:
+    from hedgerow.boosting.external.file_dataset import FileDataset
+
 _STOPPING_NAMES = (
     *("early_stopping", "validation_fraction", "patience", "min_delta", "time_budget"),
     "train_scores",
@@ -50,7 +53,7 @@ _TRAIN_NAMES = (
 
 def train(
     params: Mapping[str, Any] | None,
-    dataset: Dataset | ExternalData,
+    dataset: Dataset,
     valid: ValidRows = None,
     *,
     callbacks: Callback | Sequence[Callback] | None = None,
@@ -71,9 +74,9 @@ def train(
         rankings (default: ``"squared_error"``); ``"logistic"``, ``"exponential"``, ``"focal"``
         or ``"hinge"`` for targets 0 and 1; ``"softmax"`` or ``"one_vs_all"`` for targets 0, 1,
         ... K - 1; or a custom loss (:mod:`hedgerow.objectives.custom.losses`).
-    dataset : Dataset or ExternalData
+    dataset : Dataset
         Training rows with ``y``.
-    valid : Dataset, ExternalData, or mapping from str to these, optional
+    valid : Dataset, or mapping from str to Dataset, optional
         Validation rows for learning curves and early stopping.  With several named sets,
         each has its own curves, and early stopping uses the first.  A set that is
         ``dataset`` itself means ``train_scores=True``.
@@ -126,7 +129,7 @@ def train(
     check_datasets(dataset, valid)
     stopping = stopping_of(settings)  # starts the clock of the time budget
     kept = checkpoint_at(checkpoint, checkpoint_every)
-    if isinstance(dataset, ExternalData):
+    if reads_batches(dataset):
         trees = trees_of(settings)
         try:
             _check_parts(dataset, trees)
@@ -192,8 +195,8 @@ def fit_spec(
     init_model : Booster, fitted estimator, or path of a model file, optional
     """
     trees, start = trees_of(settings), start_from(init_model)
-    sets = cast(dict[str, Dataset], named_valid(valid))
-    if any(isinstance(rows, ExternalData) for rows in sets.values()):
+    sets = named_valid(valid)
+    if any(reads_batches(rows) for rows in sets.values()):
         raise DataError(
             "the validation rows are read in batches, but the training rows are in memory: "
             "give both as files or batches, or the validation rows as a table."
@@ -285,7 +288,7 @@ def check_datasets(dataset: Any, valid: Any) -> None:
     elif valid is not None:
         named["valid"] = valid
     for name, rows in named.items():
-        if isinstance(rows, Dataset | ExternalData):
+        if isinstance(rows, Dataset):
             continue
         if isinstance(rows, int | np.integer):
             raise DataTypeError(
@@ -326,7 +329,7 @@ def start_from(init_model: Any) -> Start | None:
     return Start(rescaled(initial_model(init_model)[0], None))
 
 
-def _check_parts(dataset: ExternalData, trees: BoostParams) -> None:
+def _check_parts(dataset: FileDataset, trees: BoostParams) -> None:
     # Training on a table in memory does not need this import.
     from hedgerow.boosting.external.file_checks import check_parts
 
@@ -334,7 +337,7 @@ def _check_parts(dataset: ExternalData, trees: BoostParams) -> None:
 
 
 def _in_memory(
-    dataset: ExternalData, valid: ValidRows, trees: BoostParams, reason: AllRowsNeededError
+    dataset: FileDataset, valid: ValidRows, trees: BoostParams, reason: AllRowsNeededError
 ) -> tuple[Dataset, ValidRows]:
     """Read all batches into memory, because a parameter needs all rows."""
     from hedgerow.boosting.external.resident import in_memory
@@ -349,7 +352,7 @@ def _train_stored(
     settings: Mapping[str, Any],
     trees: BoostParams,
     stopping: StoppingParams,
-    dataset: ExternalData,
+    dataset: FileDataset,
     valid: ValidRows,
     callbacks: Callback | Sequence[Callback] | None,
     progress: bool,
@@ -360,7 +363,7 @@ def _train_stored(
     # Training on a table in memory does not need this import.
     from hedgerow.boosting.external.external_data import fit_data
 
-    names = dataset.offset_names if isinstance(dataset, Dataset) else ()
+    names = dataset.offset_names
     sets = {name: _with_offset_of(rows, names) for name, rows in named_valid(valid).items()}
     with claiming(checkpoint):
         model = fit_data(
@@ -379,14 +382,14 @@ def _train_stored(
     return Booster(with_offset_columns(model, names))
 
 
-def _with_offset_of(rows: Dataset | ExternalData, names: tuple[str, ...]) -> Dataset | ExternalData:
+def _with_offset_of(rows: Dataset, names: tuple[str, ...]) -> Dataset:
     """Use the offset columns of the training rows for validation rows without an offset."""
-    if not names or isinstance(rows, ExternalData) or rows.offset is not None:
+    if not names or reads_batches(rows) or rows.offset is not None:
         return rows
     return rows.with_offset(list(names))
 
 
-def _loss_of_rows(settings: Mapping[str, Any], rows: ExternalData) -> LossSpec:
+def _loss_of_rows(settings: Mapping[str, Any], rows: FileDataset) -> LossSpec:
     loss = loss_of(settings, rows.has_queries, rows.n_targets)
     return replace(loss, target_names=rows.target_names)
 

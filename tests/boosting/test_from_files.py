@@ -51,12 +51,13 @@ def stored(
     hold_out = HoldOut(fraction or 0.1, False, settings.seed)
     data.survey(hold_out.add, settings, fraction is not None)
     chosen = None if fraction is None else hold_out.finish()
-    found = data.stored(StorePlan(settings, set_aside=chosen))
+    found = [sample for sample in data.stored(StorePlan(settings, set_aside=chosen)) if sample]
     try:
-        aside = None if found.validation is None else read_back(found.validation)
-        return read_back(found.train), aside
+        seen, *aside = map(read_back, found)
+        return seen, aside[0] if aside else None
     finally:
-        found.close()
+        for sample in found:
+            sample.store.close()
         data.close()
 
 

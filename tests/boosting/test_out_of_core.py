@@ -395,10 +395,12 @@ def test_ranks_with_files_of_their_own(
             try:
                 return [
                     None if sample is None else (sample.store.first_row, *bins_of(sample.store))
-                    for sample in (found.train, found.validation)
+                    for sample in found
                 ]
             finally:
-                found.close()
+                for sample in found:
+                    if sample is not None:
+                        sample.store.close()
                 data.close()
 
         return run_ranks(n_ranks, run)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 
 from hedgerow.boosting.external.continued import bins_to_continue, scores_before
-from hedgerow.boosting.external.external_sample import ExternalSample, ExternalSamples, StorePlan
+from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
+from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -16,15 +18,18 @@ from hedgerow.data import Table, bin_table, fit_bins
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
 from hedgerow.data.reading.numbers import floats_of
+from hedgerow.data.sources import Roles, Source
 from hedgerow.growing.limits.constraints import resolve_constraints
 
 
-@dataclass
-class TableData:
-    """A ExternalData over a table: ``size`` rows to a batch and to a chunk."""
+class TableData(FileDataset):
+    """Rows of a table in place of those of files: ``size`` rows to a batch and to a chunk."""
 
-    data: Dataset
-    size: int
+    def __init__(self, data: Dataset, size: int) -> None:
+        Dataset.__init__(self, None)
+        self.data, self.size = data, size
+        self.source = Source((), Roles())
+        self.communicator = SimpleNamespace(size=2)  # so that nobody reads the rows as a table
 
     @property
     def has_queries(self) -> bool:
@@ -63,11 +68,11 @@ class TableData:
         for start in range(0, len(target), self.size):
             note(target[start : start + self.size].copy())
 
-    def stored(self, plan: StorePlan) -> ExternalSamples:
-        if plan.trained is not None:
-            sample = self._sample(plan.trained.schema, n_outputs=plan.n_outputs)
-            spec, first = plan.trained.store.spec, plan.trained.first
-            return ExternalSamples(self.chunked(sample, spec, False, first))
+    def stored_like(self, trained: ExternalSample, plan: StorePlan) -> ExternalSample:
+        sample = self._sample(trained.schema, n_outputs=plan.n_outputs)
+        return self.chunked(sample, trained.store.spec, False, trained.first)
+
+    def stored(self, plan: StorePlan) -> tuple[ExternalSample, ExternalSample | None]:
         train, aside = self._sample(None, plan.params.zero_as_missing, plan.n_outputs), None
         if plan.set_aside is not None:
             chosen = np.concatenate(list(self._chosen(plan, train.target)))
@@ -82,7 +87,7 @@ class TableData:
         forced = params.forced_bins
         spec = fit_bins(train.table, bins, train.weight, params.seed, plan.n_threads, forced)
         spec, first = bins_to_continue(spec, plan)
-        return ExternalSamples(
+        return (
             self.chunked(train, spec, True, first),
             None if aside is None else self.chunked(aside, spec, False, first),
         )

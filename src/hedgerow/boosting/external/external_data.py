@@ -17,13 +17,13 @@ from hedgerow.boosting.external.continued import scores_before
 from hedgerow.boosting.external.encoded import EncodedRows
 from hedgerow.boosting.external.external_sample import (
     Choose,
-    ExternalData,
     ExternalSample,
-    ExternalSamples,
     StorePlan,
     ValidRows,
     named_valid,
+    reads_batches,
 )
+from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.fingerprint import external_contents
 from hedgerow.boosting.external.fit_external import fit_external, resolve_external
 from hedgerow.boosting.external.queries import DividedQueries, groups_aside
@@ -177,7 +177,7 @@ class TargetSurvey:
 
 
 def fit_data(
-    data: ExternalData,
+    data: FileDataset,
     loss: LossSpec,
     params: BoostParams,
     *,
@@ -194,10 +194,10 @@ def fit_data(
 
     Parameters
     ----------
-    data : ExternalData
+    data : FileDataset
     loss : LossSpec
     params : BoostParams
-    valid : Dataset, ExternalData, or mapping from str to these, optional
+    valid : Dataset, or mapping from str to Dataset, optional
         Validation rows.
     stopping, eval_metric, callbacks, progress, n_jobs
         As for :func:`hedgerow.boosting.external.fit_external.fit_external`.
@@ -252,7 +252,7 @@ def fit_data(
 
 
 def _plan_of(
-    data: ExternalData,
+    data: FileDataset,
     loss: LossSpec,
     params: BoostParams,
     stopping: StoppingParams,
@@ -298,34 +298,36 @@ def _plan_of(
 
 
 def binned(
-    data: ExternalData,
-    valid: Mapping[str, Dataset | ExternalData],
+    data: FileDataset,
+    valid: Mapping[str, Dataset],
     plan: StorePlan,
     stack: ExitStack,
 ) -> tuple[ExternalSample, dict[str, ExternalSample]]:
     """Return training rows, and validation rows by name; ``stack`` closes them."""
-    samples = data.stored(plan)
-    stack.callback(samples.close)
-    train, validation = samples.train, {}
-    if samples.validation is not None:
-        validation[ONLY] = samples.validation
+    train, aside = data.stored(plan)
+    stack.callback(train.store.close)
+    validation = {} if aside is None else {ONLY: aside}
+    if aside is not None:
+        stack.callback(aside.store.close)
     for name, rows in valid.items():
-        given = _validation(rows, replace(plan, set_aside=None, trained=train))
-        stack.callback(given.close)
+        validation[name] = given = _validation(rows, train, replace(plan, set_aside=None))
+        stack.callback(given.store.close)
         if train.first is None:
-            check_both_offset(train.has_offset, given.train.has_offset)
-        validation[name] = given.train
+            check_both_offset(train.has_offset, given.has_offset)
     return train, validation
 
 
-def _validation(valid: Dataset | ExternalData, plan: StorePlan) -> ExternalSamples:
+def _validation(valid: Dataset, trained: ExternalSample, plan: StorePlan) -> ExternalSample:
     """Return validation rows in chunks; a table in memory is one chunk."""
-    if isinstance(valid, ExternalData):
+    if reads_batches(valid):
         valid.match_targets(plan.objective)
-        samples = valid.stored(plan)
-        return replace(samples, train=replace(samples.train, query=valid.query))
-    trained = plan.trained
-    assert trained is not None
+        sample = valid.stored_like(trained, plan)
+        return replace(sample, query=valid.query)
+    return _of_table(valid, trained, plan)
+
+
+def _of_table(valid: Dataset, trained: ExternalSample, plan: StorePlan) -> ExternalSample:
+    """Return validation rows of a table."""
     table = valid.table(trained.schema)
     sample = valid.sample(table, targets_like(valid, table.n_rows, plan.objective), plan.n_outputs)
     sample = sample.without_zero_weights()
@@ -347,8 +349,8 @@ def _validation(valid: Dataset | ExternalData, plan: StorePlan) -> ExternalSampl
         )
     numbers = numbers_for(plan.params, sample.table)
     store = MemoryStore(matrix, sample.target, sample.weight, offset, numbers=numbers)
-    known = offset is not None, sample.query, trained.first, trained.encoding
-    return ExternalSamples(ExternalSample(store, *known))
+    has_offset = offset is not None
+    return ExternalSample(store, has_offset, sample.query, trained.first, trained.encoding)
 
 
 __all__ = ["TargetSurvey", "binned", "fit_data"]

@@ -1,15 +1,15 @@
-"""Protocol between a training and rows that are not a table in memory.
+"""Rows in chunks, and how a training asks for them.
 
 ::
 
-    train                         data (files, batches, partitions of a cluster)
+    train                         FileDataset (files, batches, partitions of a cluster)
       |  survey(note) ----------->  reads all rows once; for each batch, in order,
       |  note(targets) <----------  passes the targets of the rows of positive weight
       |
       |  chooses the loss, the number of outputs, and the held-out rows
       |
       |  stored(plan) ----------->  fits bins to the training rows, bins all rows
-      |  ExternalSamples <--------
+      |  ExternalSample <---------  training rows, and held-out rows
       v
     fit_external
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,6 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.loop.strategy import asks_for_vectors
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.groups import GroupKeys
 from hedgerow.boosting.validation.row_sets import ONLY, check_set_names
 from hedgerow.data.external.row_store import RowStore, WorkShape
 from hedgerow.data.inputs import Inputs
@@ -38,6 +37,9 @@ from hedgerow.data.schema import Schema
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.external.file_dataset import FileDataset
 
 Choose: TypeAlias = Callable[[int, FloatArray], npt.NDArray[np.bool_]]
 """``choose(first_row, target)``: which of these rows are held out for validation.
@@ -106,20 +108,6 @@ class ExternalSample:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ExternalSamples:
-    """Training rows, and held-out rows (None if there are none)."""
-
-    train: ExternalSample
-    validation: ExternalSample | None = None
-
-    def close(self) -> None:
-        """Close the stores."""
-        self.train.store.close()
-        if self.validation is not None:
-            self.validation.store.close()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class StorePlan:
     """Plan of the binning and division of rows.
 
@@ -135,9 +123,6 @@ class StorePlan:
     set_aside : callable or None
         Chooses held-out rows; bins, categories and row numbers then come from the
         others only.  None: all rows are for training.
-    trained : ExternalSample or None
-        Training rows that supply schema and bins, if these rows are for validation.
-        Validation rows are stored by row only.
     n_threads : int
     objective : Objective or None
         Used to check constraints, with the schema.
@@ -148,7 +133,6 @@ class StorePlan:
     params: BoostParams
     n_outputs: int = 1
     set_aside: Choose | None = None
-    trained: ExternalSample | None = None
     n_threads: int = 1
     objective: Objective | None = None
     start: Start | None = None
@@ -157,7 +141,7 @@ class StorePlan:
     def work(self) -> WorkShape:
         """Working arrays of a fit on these rows, as far as they are known before."""
         objective = self.objective
-        if objective is None or self.trained is not None:
+        if objective is None:
             return WorkShape(self.n_outputs)
         shares = asks_for_vectors(self.params, isinstance(objective, SeveralTargets))
         n_vectors = objective.n_outputs if shares and objective.n_outputs > 1 else 1
@@ -170,77 +154,16 @@ class StorePlan:
         return self.set_aside(first_row, target)
 
 
-@runtime_checkable
-class ExternalData(Protocol):
-    """Protocol of rows that :func:`hedgerow.train` reads in batches.
-
-    Attributes
-    ----------
-    has_queries, has_groups : bool
-        Whether the rows have queries, for rankings, or groups that stay together.
-    n_targets : int
-        Number of targets of a row.
-    target_names : tuple of str, or None
-        Names of several targets; None without names or for one target.
-    query : int64 (n_rows,), or None
-        After the survey, the query of each row of positive weight; None without queries.
-    group : uint64 (n_rows,), or None
-        After the survey, the key of the group of each row of positive weight; None without groups.
-    """
-
-    @property
-    def has_queries(self) -> bool:
-        """Whether the rows have queries, for rankings."""
-
-    @property
-    def has_groups(self) -> bool:
-        """Whether rows have groups, which stay together when rows are held out."""
-
-    @property
-    def n_targets(self) -> int:
-        """Number of targets of a row."""
-
-    @property
-    def target_names(self) -> tuple[str, ...] | None:
-        """Names of several targets; None without names or for one target."""
-
-    def match_targets(self, objective: Objective | None) -> None:
-        """Use the targets in the order of those of ``objective``, before the rows are read.
-
-        Raises
-        ------
-        DataError
-            If there are more or fewer targets, or others.
-        """
-
-    @property
-    def query(self) -> IntArray | None:
-        """Query of each row of positive weight, after the survey."""
-
-    @property
-    def group(self) -> GroupKeys | None:
-        """Key of the group of each row of positive weight, after the survey."""
-
-    def survey(
-        self, note: Callable[[FloatArray], None], params: BoostParams, sets_aside: bool
-    ) -> None:
-        """Read all rows once, and pass on the targets of those of positive weight, in order.
-
-        ``note`` is called for each batch with finite float64 (n_rows,), or (n_rows, n_targets) for
-        several targets.  ``sets_aside``
-        tells whether the plan may hold rows out: if not, this pass may already do part of
-        the plan's work, with the same ``params``.
-        """
-
-    def stored(self, plan: StorePlan) -> ExternalSamples:
-        """Bin the rows; the caller closes the result."""
+def reads_batches(rows: object) -> TypeGuard[FileDataset]:
+    """Return whether rows are read from files or batches, not held in memory."""
+    return isinstance(rows, Dataset) and hasattr(rows, "source")
 
 
-ValidRows: TypeAlias = "Dataset | ExternalData | Mapping[str, Dataset | ExternalData] | None"
+ValidRows: TypeAlias = "Dataset | Mapping[str, Dataset] | None"
 """Validation rows: none, one set, or several by name; the first set decides."""
 
 
-def named_valid(valid: ValidRows) -> Mapping[str, Dataset | ExternalData]:
+def named_valid(valid: ValidRows) -> Mapping[str, Dataset]:
     """Return the sets of validation rows by name.
 
     Raises
@@ -258,10 +181,9 @@ def named_valid(valid: ValidRows) -> Mapping[str, Dataset | ExternalData]:
 
 __all__ = [
     "Choose",
-    "ExternalData",
     "ExternalSample",
-    "ExternalSamples",
     "StorePlan",
     "ValidRows",
     "named_valid",
+    "reads_batches",
 ]

@@ -25,7 +25,7 @@ from hedgerow.boosting.external.all_rows import bytes_for_loss
 from hedgerow.boosting.external.binned_rows import RowBinning
 from hedgerow.boosting.external.continued import as_in_model, bins_to_continue
 from hedgerow.boosting.external.encoded import EncodedRows, check_numbers, encode_rows
-from hedgerow.boosting.external.external_sample import ExternalSample, ExternalSamples, StorePlan
+from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.external.file_checks import (
     check_backoff,
     check_bundles,
@@ -41,6 +41,7 @@ from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data.binning.bins import BinSpec, fit_bins, sampled_rows
 from hedgerow.data.external.chunk_sink import ChunkSink
+from hedgerow.data.external.disk_store import DiskStore
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
 from hedgerow.data.external.row_store import WorkShape
 from hedgerow.data.external.scratch import ScratchFolder
@@ -74,8 +75,6 @@ _TRAIN_SHARE, _VALIDATION_SHARE = 0.6, 0.2
 
 class FileDataset(Dataset):
     """Rows in files or batches; made by ``Dataset.from_files`` and ``Dataset.from_batches``.
-
-    Implements :class:`hedgerow.boosting.external.external_sample.ExternalData`.
 
     Parameters
     ----------
@@ -161,6 +160,7 @@ class FileDataset(Dataset):
         self.close()
 
     def match_targets(self, objective: Objective | None) -> None:
+        """Read the targets in the order of those of ``objective``; call this before a survey."""
         roles = targets_in_order(self.source.roles, objective)
         if roles != self.source.roles:
             self.source = replace(self.source, roles=roles)
@@ -172,7 +172,12 @@ class FileDataset(Dataset):
         params: BoostParams | None = None,
         sets_aside: bool = True,
     ) -> None:
-        """Read targets and weights; if no rows are held out or weighted, this is pass one."""
+        """Read all rows once, and pass on the targets of those of positive weight, in order.
+
+        ``note`` is called for each batch with finite float64 (n_rows,), or (n_rows, n_targets) for
+        several targets.  ``sets_aside`` tells whether rows may be held out: if not, and no rows
+        are weighted, this is already pass one, with the same ``params``.
+        """
         params = params or BoostParams()
         self.requested = replace(self.requested, zero_missing=bool(params.zero_as_missing))
         self._find_types()
@@ -221,22 +226,41 @@ class FileDataset(Dataset):
         set_text_types(self.source.parts, types)
         self._has_types = True
 
-    def stored(self, plan: StorePlan) -> ExternalSamples:
-        """Bin all rows; see :class:`~hedgerow.boosting.external.external_sample.ExternalData`."""
-        self._survey_once(plan)
-        check_bundles(plan.params)
-        if plan.trained is not None:
-            return self._stored_like(plan)
+    def stored(self, plan: StorePlan) -> tuple[ExternalSample, ExternalSample | None]:
+        """Bin all rows; return training rows and held-out rows, whose stores the caller closes."""
+        self._count(plan)
         self._bytes_for_loss(plan)  # an error here saves two passes
         with ExitStack() as stack:
             spec, encoded, first_row = self._bins(plan, stack)
             give_back_memory()
             spec, first = bins_to_continue(spec, plan)
-            params = plan.params
-            binning = RowBinning(spec, first, encoded, params, plan.n_threads)
+            binning = RowBinning(spec, first, encoded, plan.params, plan.n_threads)
             samples = self._binned(binning, plan, first_row)
         give_back_memory()
         return samples
+
+    def stored_like(self, trained: ExternalSample, plan: StorePlan) -> ExternalSample:
+        """Bin validation rows with the bins of the training rows; the caller closes the store."""
+        self._count(plan)
+        self._read_like(trained.schema)
+        encoding, encoded = trained.encoding, None
+        if encoding is not None:
+            encoded = EncodedRows(encoding, None, plan.n_threads)
+        spec, first = trained.store.spec, trained.first
+        binning = RowBinning(spec, first, encoded, plan.params, plan.n_threads)
+        room, scores = int(_TRAIN_SHARE * self.memory_limit), WorkShape(plan.n_outputs)
+        with ChunkSink(spec, self.cache_dir, room, work=scores) as sink:
+            n_rows = 0
+            for table, rows, _ in self._tables(trained.schema, plan, is_strict=True):
+                n_rows += binning.append(sink, table, rows, None)
+            store = sink.finish(count_rows(n_rows, self.communicator)[0])
+        return self._sample(store, binning)
+
+    def _count(self, plan: StorePlan) -> None:
+        """Survey the rows, unless that has been done."""
+        if self._counted is None:
+            self.survey(lambda target: None, plan.params, plan.set_aside is not None)
+        check_bundles(plan.params)
 
     def _bins(self, plan: StorePlan, stack: ExitStack) -> tuple[BinSpec, EncodedRows | None, int]:
         """Return cuts, computed inputs, and the number of training rows on earlier ranks."""
@@ -347,12 +371,8 @@ class FileDataset(Dataset):
         return self._pass_one(plan).schema
 
     def _pass_one(self, plan: StorePlan) -> Found:
-        self._survey_once(plan)
+        self._count(plan)
         return self._found(plan)[0]
-
-    def _survey_once(self, plan: StorePlan) -> None:
-        if self._counted is None:
-            self.survey(lambda target: None, plan.params, plan.set_aside is not None)
 
     def tables(
         self, schema: Schema, plan: StorePlan, is_strict: bool = False
@@ -372,26 +392,32 @@ class FileDataset(Dataset):
 
     @property
     def query(self) -> IntArray | None:
+        """Query of each row of positive weight, after the survey; None without queries."""
         return None if self._counted is None else self._counted.query
 
     @property
     def group(self) -> GroupKeys | None:
+        """Key of the group of each row of positive weight, after the survey; None without."""
         return None if self._counted is None else self._counted.group
 
     @property
     def has_queries(self) -> bool:
+        """Whether the rows have queries, for rankings."""
         return self.source.roles.qid is not None
 
     @property
     def has_groups(self) -> bool:
+        """Whether the rows have groups, which stay together when rows are held out."""
         return self.source.roles.groups is not None
 
     @property
     def n_targets(self) -> int:
+        """Number of targets of a row."""
         return max(1, len(self.source.roles.targets))
 
     @property
     def target_names(self) -> tuple[str, ...] | None:
+        """The user's names of several targets."""
         roles = self.source.roles
         return roles.targets if roles.further and roles.named else None
 
@@ -406,18 +432,6 @@ class FileDataset(Dataset):
                 check_backoff(table)
             yield table, rows, held_out
 
-    def _stored_like(self, plan: StorePlan) -> ExternalSamples:
-        """Bin the rows with the bins of the training rows."""
-        trained = plan.trained
-        assert trained is not None
-        self._read_like(trained.schema)
-        encoded = None
-        if trained.encoding is not None:
-            encoded = EncodedRows(trained.encoding, None, plan.n_threads)
-        spec, first, params = trained.store.spec, trained.first, plan.params
-        binning = RowBinning(spec, first, encoded, params, plan.n_threads)
-        return self._binned(binning, plan, 0, is_strict=True)
-
     def _read_like(self, schema: Schema) -> None:
         """Prepare to read rows with the schema of a model."""
         names = self._reader.features()
@@ -431,35 +445,35 @@ class FileDataset(Dataset):
         keep_as_text(self.source.parts, schema)
 
     def _binned(
-        self, binning: RowBinning, plan: StorePlan, first_row: int, is_strict: bool = False
-    ) -> ExternalSamples:
-        spec, first = binning.spec, binning.first
-        encoding = None if binning.encoded is None else binning.encoded.encoding
-        known = bool(self.source.roles.offset) or first is not None, None, first, encoding
-        schema = spec.schema if encoding is None else encoding.schema
-        n_train = n_aside = 0
-        n_bytes = 0 if is_strict else self._bytes_for_loss(plan)
+        self, binning: RowBinning, plan: StorePlan, first_row: int
+    ) -> tuple[ExternalSample, ExternalSample | None]:
+        spec, n_train, n_aside = binning.spec, 0, 0
+        schema = spec.schema if binning.encoded is None else binning.encoded.encoding.schema
         with ExitStack() as stack:
-            room = int(_TRAIN_SHARE * self.memory_limit) - n_bytes
+            room = int(_TRAIN_SHARE * self.memory_limit) - self._bytes_for_loss(plan)
             train = stack.enter_context(ChunkSink(spec, self.cache_dir, room, work=plan.work))
             aside = None
             if plan.set_aside is not None:
                 room, scores = int(_VALIDATION_SHARE * self.memory_limit), WorkShape(plan.n_outputs)
                 aside = stack.enter_context(ChunkSink(spec, self.cache_dir, room, work=scores))
-            for table, rows, held_out in self._tables(schema, plan, is_strict):
-                n_train += binning.append(train, table, rows, None if is_strict else n_train)
+            for table, rows, held_out in self._tables(schema, plan, is_strict=False):
+                n_train += binning.append(train, table, rows, n_train)
                 if aside is not None:
                     n_aside += binning.append(aside, table, held_out, None)
-            before = count_rows(n_train, self.communicator)[0] if is_strict else first_row
-            stored = ExternalSample(train.finish(before), *known)
+            seen = self._sample(train.finish(first_row), binning)
             if aside is None:
-                return ExternalSamples(stored)
+                return seen, None
             try:
                 before = count_rows(n_aside, self.communicator)[0]
-                return ExternalSamples(stored, ExternalSample(aside.finish(before), *known))
+                return seen, self._sample(aside.finish(before), binning)
             except BaseException:
-                stored.store.close()
+                seen.store.close()
                 raise
+
+    def _sample(self, store: DiskStore, binning: RowBinning) -> ExternalSample:
+        has_offset = bool(self.source.roles.offset) or binning.first is not None
+        encoding = None if binning.encoded is None else binning.encoded.encoding
+        return ExternalSample(store, has_offset, None, binning.first, encoding)
 
     def _bytes_for_loss(self, plan: StorePlan) -> int:
         """Return the memory that the loss keeps of all rows, beside the store."""

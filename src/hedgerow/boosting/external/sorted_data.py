@@ -24,7 +24,7 @@ from typing import cast
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.external.external_sample import ExternalData, StorePlan
+from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.file_rows import Rows
 from hedgerow.boosting.loop.sample import Sample
@@ -54,21 +54,21 @@ _SAMPLE_WEIGHT_BYTES = 16
 
 @contextmanager
 def sorted_rows(
-    data: ExternalData,
+    data: FileDataset,
     objective: Objective,
     plan: StorePlan,
-    valid: Mapping[str, Dataset | ExternalData],
+    valid: Mapping[str, Dataset],
 ) -> Iterator[tuple[Sample, Sample | None]]:
     """Yield training rows with sorted columns on disk, and validation rows, during a fit.
 
     Parameters
     ----------
-    data : ExternalData
+    data : FileDataset
         Surveyed; rows in files or batches.
     objective : Objective
     plan : StorePlan
         Its ``tree_method`` is ``"exact"`` or ``"approx"``.
-    valid : mapping from str to Dataset or ExternalData
+    valid : mapping from str to Dataset
         Validation rows from the user.
 
     Raises
@@ -77,11 +77,6 @@ def sorted_rows(
         For options that need the columns in memory, and if the memory limit is too small
         for the arrays of all rows; the message tells what to do.
     """
-    if not isinstance(data, FileDataset):
-        raise ParameterError(
-            f"tree_method={plan.params.tree_method!r} sorts complete columns, but here rows are "
-            "divided between machines: use tree_method='hist'."
-        )
     if data.has_queries:
         raise AllRowsNeededError(
             f"objective {objective.name!r} with tree_method={plan.params.tree_method!r} needs all "
@@ -188,7 +183,7 @@ def _check_room(data: FileDataset, plan: StorePlan) -> None:
 
 
 def _validation(
-    valid: Dataset | ExternalData,
+    valid: Dataset,
     objective: Objective,
     plan: StorePlan,
     train: Sample,
@@ -198,7 +193,6 @@ def _validation(
     """Return validation rows, read with the training schema; ``number`` is the index of the set."""
     schema = train.table.schema
     if not isinstance(valid, FileDataset):
-        assert isinstance(valid, Dataset)
         check_both_offset(train.offset is not None, valid.offset is not None)
         seen = valid.table(schema)
         target = targets_like(valid, seen.n_rows, objective)

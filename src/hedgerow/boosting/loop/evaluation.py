@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.external.external_sample import ExternalData, StorePlan
+from hedgerow.boosting.external.external_sample import StorePlan, reads_batches
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -25,6 +25,9 @@ from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.external.file_dataset import FileDataset
 
 
 class Evaluation(ABC):
@@ -92,7 +95,7 @@ class Evaluation(ABC):
 
         threads = resolve_threads(n_jobs)
         metrics = make_metrics(metric, self._objective)
-        if isinstance(dataset, ExternalData):
+        if reads_batches(dataset):
             sample, raw = self._of_files(dataset, threads)
         else:
             sample, raw = self._of_table(dataset, threads)
@@ -118,12 +121,10 @@ class Evaluation(ABC):
         sample = dataset.sample(table, target, objective.n_outputs)
         return sample, self._raw_of(table, sample.offset, n_threads)
 
-    def _of_files(self, dataset: ExternalData, n_threads: int) -> tuple[Sample, FloatArray]:
+    def _of_files(self, dataset: FileDataset, n_threads: int) -> tuple[Sample, FloatArray]:
         """Return a sample without features and the raw scores of rows in files, read in batches."""
-        from hedgerow.boosting.external.file_dataset import FileDataset
         from hedgerow.boosting.loop.class_targets import class_reader
 
-        assert isinstance(dataset, FileDataset)
         if self._classes is not None:
             dataset.read_targets_by(class_reader(self._classes, is_strict=True))
         dataset.match_targets(self._objective)
