@@ -24,7 +24,7 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.external.all_rows import bytes_for_loss
 from hedgerow.boosting.external.binned_rows import RowBinning
 from hedgerow.boosting.external.continued import as_in_model, bins_to_continue
-from hedgerow.boosting.external.encoded import EncodedRows, check_numbers, encode_rows
+from hedgerow.boosting.external.encoded import EncodedRows, encode_rows
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.external.file_checks import (
     check_backoff,
@@ -33,7 +33,6 @@ from hedgerow.boosting.external.file_checks import (
 )
 from hedgerow.boosting.external.file_rows import ReadTarget, RowReader, Rows, numeric_target
 from hedgerow.boosting.external.row_facts import RowFacts
-from hedgerow.boosting.loop.training_matrix import sortable
 from hedgerow.boosting.row_data import dataset_view
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.groups import GroupKeys
@@ -242,7 +241,6 @@ class FileDataset(Dataset):
     def stored_like(self, trained: ExternalSample, plan: StorePlan) -> ExternalSample:
         """Bin validation rows with the bins of the training rows; the caller closes the store."""
         self._count(plan)
-        self._read_like(trained.schema)
         encoding, encoded = trained.encoding, None
         if encoding is not None:
             encoded = EncodedRows(encoding, None, plan.n_threads)
@@ -251,7 +249,7 @@ class FileDataset(Dataset):
         room, scores = int(_TRAIN_SHARE * self.memory_limit), WorkShape(plan.n_outputs)
         with ChunkSink(spec, self.cache_dir, room, work=scores) as sink:
             n_rows = 0
-            for table, rows, _ in self._tables(trained.schema, plan, is_strict=True):
+            for table, rows, _ in self.tables(trained.schema, plan, is_strict=True):
                 n_rows += binning.append(sink, table, rows, None)
             store = sink.finish(count_rows(n_rows, self.communicator)[0])
         return self._sample(store, binning)
@@ -273,7 +271,7 @@ class FileDataset(Dataset):
             resolved = resolve_constraints(params, table.schema, plan.objective)
             encoded = encode_rows(
                 found, replace(plan, params=resolved),
-                lambda: self._tables(found.schema, plan, is_strict=False),
+                lambda: self.tables(found.schema, plan),
                 self.communicator.size, self.memory_limit,
                 lambda: stack.enter_context(closing(ScratchFolder(self.cache_dir[0]))),
             )  # fmt: skip
@@ -294,6 +292,13 @@ class FileDataset(Dataset):
             self._counted.close()
             self._counted = None
         self._survey = None
+
+    # -- pass one ------------------------------------------------------------------
+
+    def pass_one(self, plan: StorePlan) -> Found:
+        """Run only pass one; return the schema of the training rows, and some of them."""
+        self._count(plan)
+        return self._found(plan)[0]
 
     def _found(self, plan: StorePlan) -> tuple[Found, int]:
         """Run pass one over the training rows; also return their number on earlier ranks."""
@@ -360,19 +365,7 @@ class FileDataset(Dataset):
             yield rows.where(~chosen), rows.where(chosen)
             row += len(chosen)
 
-    def schema_for(self, plan: StorePlan) -> Schema:
-        """Run only pass one; return the schema of the training rows for sorted columns."""
-        found = self._pass_one(plan)
-        check_numbers(found.schema, found.n_rows, plan)
-        return sortable(found.table, plan.params.tree_method).schema
-
-    def schema_of_rows(self, plan: StorePlan) -> Schema:
-        """Run only pass one; return the schema of the training rows, without bins."""
-        return self._pass_one(plan).schema
-
-    def _pass_one(self, plan: StorePlan) -> Found:
-        self._count(plan)
-        return self._found(plan)[0]
+    # -- pass two ------------------------------------------------------------------
 
     def tables(
         self, schema: Schema, plan: StorePlan, is_strict: bool = False
@@ -383,7 +376,13 @@ class FileDataset(Dataset):
         """
         if is_strict:
             self._read_like(schema)
-        yield from self._tables(schema, plan, is_strict)
+        reader = BatchReader(schema, self._names, self._types_known, is_strict)
+        outputs = plan.n_outputs if self.source.roles.offset else None
+        for rows, held_out in self._divided(plan, outputs):
+            table = reader.table(rows.batch, rows.part.name)
+            if is_strict or held_out.n_rows > 0:
+                check_backoff(table)
+            yield table, rows, held_out
 
     @property
     def n_counted(self) -> int:
@@ -421,17 +420,6 @@ class FileDataset(Dataset):
         roles = self.source.roles
         return roles.targets if roles.further and roles.named else None
 
-    def _tables(
-        self, schema: Schema, plan: StorePlan, is_strict: bool
-    ) -> Iterator[tuple[AnyTable, Rows, Rows]]:
-        reader = BatchReader(schema, self._names, self._types_known, is_strict)
-        outputs = plan.n_outputs if self.source.roles.offset else None
-        for rows, held_out in self._divided(plan, outputs):
-            table = reader.table(rows.batch, rows.part.name)
-            if is_strict or held_out.n_rows > 0:
-                check_backoff(table)
-            yield table, rows, held_out
-
     def _read_like(self, schema: Schema) -> None:
         """Prepare to read rows with the schema of a model."""
         names = self._reader.features()
@@ -456,7 +444,7 @@ class FileDataset(Dataset):
             if plan.set_aside is not None:
                 room, scores = int(_VALIDATION_SHARE * self.memory_limit), WorkShape(plan.n_outputs)
                 aside = stack.enter_context(ChunkSink(spec, self.cache_dir, room, work=scores))
-            for table, rows, held_out in self._tables(schema, plan, is_strict=False):
+            for table, rows, held_out in self.tables(schema, plan):
                 n_train += binning.append(train, table, rows, n_train)
                 if aside is not None:
                     n_aside += binning.append(aside, table, held_out, None)

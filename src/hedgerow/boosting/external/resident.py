@@ -86,7 +86,7 @@ class ResidentRows(Dataset):
         if schema is None:
             if self._own is None:
                 self._check_size()
-                self._own = self._read(self._data.schema_of_rows(self._plan), is_strict=False)
+                self._own = self._read(self._data.pass_one(self._plan).schema, is_strict=False)
             return self._own
         self._check_size()
         if more_levels and schema.unknown != "error" and schema.has_categories:

@@ -24,6 +24,7 @@ from typing import cast
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.external.encoded import check_numbers
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.file_rows import Rows
@@ -144,7 +145,9 @@ class _SortedRows:
     """Sorted training rows, and held-out rows."""
 
     def __init__(self, data: FileDataset, plan: StorePlan, stack: ExitStack) -> None:
-        schema = data.schema_for(plan)
+        found = data.pass_one(plan)
+        check_numbers(found.schema, found.n_rows, plan)
+        schema = sortable(found.table, plan.params.tree_method).schema
         _check_room(data, plan)
         folders = [stack.enter_context(closing(ScratchFolder(path))) for path in data.cache_dir]
         train = _RowFiles(folders[0], "train", stack)
