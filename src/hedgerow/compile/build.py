@@ -12,7 +12,8 @@ number of SIMD lanes, which are four out of five kernels.
 
 Object files are cached below the cache folder of :mod:`hedgerow.compile.just_in_time`, by the
 digest of their sources: a second build compiles only changed kernels and the kernels that depend
-on them.  Each level has its own processes; all levels are compiled in parallel.
+on them.  Each level has its own processes; all levels are compiled in parallel.  Processes end
+with the build, however it ends.
 """
 
 from __future__ import annotations
@@ -25,13 +26,16 @@ import multiprocessing
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,11 +128,26 @@ class Compiled(NamedTuple):
 
 def _start_worker(level: str) -> None:
     """Configure this process to compile for ``level``, before it imports Numba."""
+    _end_with_parent()
     is_x86 = level.startswith("x86")
     if is_x86:
         os.environ["NUMBA_CPU_NAME"] = LEVELS[level].processor
     os.environ["NUMBA_CPU_FEATURES"] = LEVELS[level].features if is_x86 else ""
     os.environ["HEDGEROW_QUIET"] = "1"
+
+
+def _end_with_parent() -> None:
+    """End this process when the build has ended, even if the build was killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches the build, too, and ends it
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    ended = parent.sentinel
+
+    def watch() -> None:
+        wait([ended])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _digests(kernels: Sequence[str]) -> list[str]:
@@ -361,6 +380,8 @@ def main() -> None:
     if system not in SYSTEMS:
         parser.error(f"kernels are built for {', '.join(SYSTEMS)}, not for {system}")
     levels = options.levels.split(",") if options.levels else SYSTEMS[system].levels
+    # End at once, and not after all workers have finished; they end with this process.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ["HEDGEROW_COMPILE"] = "auto"  # the variable is for run time: a build compiles
     build(options.folder, system, levels, read_variants(), options.workers)
 
