@@ -118,6 +118,30 @@ def test_integers_beyond_the_formats(tmp_path) -> None:
             booster.export(tmp_path / "model", target)
 
 
+NUMBERED = {
+    "fractions": np.array([0.5, 1.5, -2.0, 3.0]),
+    "whole": np.array([-3, 0, 70, 2**31 - 1]),
+    "wide": np.array([-3, 0, 70, 2**31]),
+    "dates": np.array(["2020-01-03", "2020-01-01", "2020-01-02", "2020-01-05"], dtype="M8[us]"),
+}
+
+
+@pytest.mark.parametrize("target", FORMATS)
+@pytest.mark.parametrize("kind", NUMBERED)
+def test_numbers_that_are_categories(target, kind, tmp_path) -> None:
+    code = np.random.default_rng(0).integers(0, 4, 300)
+    frame = pd.DataFrame({"c": pd.Categorical(NUMBERED[kind][code])})
+    booster = train({**PLAIN, "min_data_per_group": 5}, Dataset(frame, code * 1.0 + (code == 1)))
+    frame.loc[::5, "c"] = np.nan
+    refused = {"fractions": ("onnx", "xgboost"), "wide": ("onnx",), "dates": ("onnx",)}
+    if target not in refused.get(kind, ()):
+        exported(booster, tmp_path / "model", target, frame)
+        return
+    words = r"no whole numbers( of 32 bits)? \(column 'c'\) cannot be written.*make the column text"
+    with pytest.raises(ParameterError, match=words):
+        exported(booster, tmp_path / "model", target)
+
+
 @pytest.mark.parametrize("target", FORMATS)
 def test_several_targets(shared_data, target, tmp_path) -> None:
     X, y = california(shared_data("california"), 1000)

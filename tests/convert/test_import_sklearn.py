@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -138,6 +140,36 @@ def test_numbers_as_categories_of_hist_gradient_boosting(numbers) -> None:
     rows = X.copy()
     rows[::5, 0], rows[::7, 2], rows[::11, 0] = 99.0, np.nan, -7.0
     np.testing.assert_array_equal(booster.predict(rows), model.predict(rows))
+
+
+DAYS = [f"2020-01-{day:02d}" for day in (3, 1, 2, 6, 5, 4)]
+LEVELS = {
+    "seconds": np.array(DAYS, dtype="M8[s]"),
+    "nanoseconds": np.array(DAYS, dtype="M8[ns]"),
+    "durations": np.array([5, 4, 3, 2, 1, 6], dtype="m8[s]"),
+    "zone": pd.to_datetime(DAYS).tz_localize("Asia/Tokyo"),
+    "dates": np.array([dt.date.fromisoformat(day) for day in DAYS], dtype=object),
+    "periods": pd.PeriodIndex(DAYS, freq="D"),
+    "floats": np.array([0.5, 1.5, -2.0, 3.0, 1e10, 7.0]),
+    "bools": np.array([True, False] * 3),
+    "text": np.array(["b", "é", "a b", "", "A", "10"]),
+}
+
+
+@pytest.mark.parametrize("kind", LEVELS)
+def test_every_type_of_category_of_hist_gradient_boosting(kind) -> None:
+    rng = np.random.default_rng(0)
+    code, x = rng.integers(0, 6, 300), rng.normal(size=300)
+    frame = pd.DataFrame({"x": x, "c": pd.Categorical(pd.Series(LEVELS[kind][code]))})
+    y = x + np.array([3.0, -1.0, 2.0, 0.0, 5.0, 1.0])[code]
+    model = ensemble.HistGradientBoostingRegressor(
+        max_iter=5, categorical_features="from_dtype", min_samples_leaf=2
+    ).fit(frame, y)
+    booster = hedgerow.from_sklearn(model)
+    odd = frame.copy()
+    odd.loc[::5, "c"] = np.nan
+    for rows in (frame, odd):
+        np.testing.assert_array_equal(booster.predict(rows), model.predict(rows))
 
 
 def test_several_targets(numbers) -> None:

@@ -12,15 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
 from hedgerow.convert.meaning import Imported, Meaning, finished, linked
 from hedgerow.convert.readers.sklearn_trees import schema_of, source_of
 from hedgerow.convert.sets import CategorySets
 from hedgerow.convert.thresholds import keys_up_to
 from hedgerow.convert.trees import TreeTable
+from hedgerow.data.categories.columns import Encoded
 from hedgerow.data.categories.levels import canonical
+from hedgerow.data.reading.columns import plain_numbers
+from hedgerow.data.reading.objects import read_objects
 from hedgerow.data.schema import Column, Schema
-from hedgerow.errors import ParameterError
+from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError
 
 HIST = frozenset({"HistGradientBoostingRegressor", "HistGradientBoostingClassifier"})
 
@@ -85,19 +88,46 @@ def _columns(model: Any) -> tuple[dict[int, tuple[Any, IntArray]], IntArray]:
     places = np.flatnonzero(is_category)
     found = {}
     for j, categories in zip(places.tolist(), encoder.categories_, strict=True):
-        found[j] = _levels(categories)
+        found[j] = _levels(categories, schema_of(model).columns[j].name)
     return found, np.concatenate((places, np.flatnonzero(~is_category))).astype(np.int64)
 
 
-def _levels(categories: AnyArray) -> tuple[Any, IntArray]:
+def _levels(categories: AnyArray, name: str) -> tuple[Any, IntArray]:
     """Return levels in ascending order, and the position of each code (-1 if missing)."""
-    plain = [item.item() if isinstance(item, np.generic) else item for item in categories]
+    plain = _as_read(categories, name)
     known = [k for k, item in enumerate(plain) if item is not None and item == item]
     order = sorted(known, key=plain.__getitem__)
     position = np.full(len(plain), -1, dtype=np.int64)
     position[order] = np.arange(len(order))
     values = [int(plain[k]) if isinstance(plain[k], bool) else plain[k] for k in order]
     return tuple(canonical(values)), position
+
+
+def _as_read(categories: AnyArray, name: str) -> list[Any]:
+    """Return categories as a table is read: dates and durations are numbers of microseconds.
+
+    Raises
+    ------
+    ModelFormatError
+        If a table cannot hold such categories; the message names the column.
+    """
+    plain = [item.item() if isinstance(item, np.generic) else item for item in categories]
+    kinds = {type(item) for item in plain if item is not None}
+    if categories.dtype.kind not in "mM" and kinds <= {str, bool, int, float}:
+        return plain
+    try:
+        if categories.dtype.kind in "mM":
+            found: Any = plain_numbers(categories[:, None], [name])[:, 0]
+        else:
+            found = read_objects(categories.astype(object), name)
+    except DataTypeError as error:
+        raise ModelFormatError(f"categories of the model: {error}") from None
+    if isinstance(found, Encoded):
+        texts = list(found.values)
+        return [None if code < 0 else texts[code] for code in found.codes.tolist()]
+    if found.dtype.kind == "i":
+        return [None if key == MISSING_KEY else key for key in found.tolist()]
+    return list(found.tolist())
 
 
 def _table(predictors: list[Any], order: IntArray, positions: dict[int, IntArray]) -> TreeTable:

@@ -27,6 +27,7 @@ from hedgerow.convert.writers.report import Notes
 
 _TARGET = "ONNX"
 _AT_MOST, _MEMBER = 0, 6
+_INT32 = np.iinfo(np.int32)
 _SUM = 1
 _OPSETS = (("", 18), ("ai.onnx.ml", 5))
 
@@ -259,8 +260,13 @@ class _Ensemble:
         if is_text(column):
             return [float(code) for code in chosen.tolist()]
         values = [column.levels[code] for code in chosen.tolist()]
-        if any(abs(float(value)) > 2.0**53 for value in values):
-            raise refuse(f"categories beyond 2**53 in column {column.name!r}", _TARGET)
+        # ONNX Runtime converts the values of sets to int32, and does not load others.
+        if any(value != int(value) or not _INT32.min <= value <= _INT32.max for value in values):
+            raise refuse(
+                f"categories that are no whole numbers of 32 bits (column {column.name!r})",
+                _TARGET,
+                ": make the column text before training",
+            )
         return [float(value) for value in values]
 
     def attributes(self) -> dict[str, Any]:

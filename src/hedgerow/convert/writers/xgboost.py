@@ -24,7 +24,7 @@ from hedgerow.kernels.tables.keys import floats_of_keys
 
 _TARGET = "XGBoost's JSON"
 _NO_PARENT = 2147483647
-_I64, _F64 = 15, 8
+_I64 = 15
 """Types of category arrays in XGBoost."""
 
 _OBJECTIVES = {
@@ -285,6 +285,12 @@ def _cats(plain: PlainModel) -> dict[str, Any]:
     encodings, order, ends = [], [], [0]
     for column, is_held in zip(columns, held, strict=True):
         levels = list(column.levels) if is_held else []
+        if levels and isinstance(levels[0], float):
+            raise refuse(
+                f"categories that are no whole numbers (column {column.name!r})",
+                _TARGET,
+                ": make the column text before training",
+            )
         encodings.append(_encoding(levels))
         order += list(range(len(levels)))  # levels ascend
         ends.append(ends[-1] + len(levels))
@@ -294,8 +300,6 @@ def _cats(plain: PlainModel) -> dict[str, Any]:
 def _encoding(levels: list[Any]) -> dict[str, Any]:
     if levels and isinstance(levels[0], int):
         return {"type": _I64, "values": levels}
-    if levels and isinstance(levels[0], float):
-        return {"type": _F64, "values": levels}
     texts = [level.encode() for level in levels]
     letters = np.frombuffer(b"".join(texts), dtype=np.int8).tolist()
     ends = np.cumsum([0, *map(len, texts)]).tolist() if texts else []
