@@ -18,12 +18,10 @@ from hedgerow.boosting.loop.strategy import holds_vectors, trees_of_round
 from hedgerow.comm.base import Alone
 from hedgerow.comm.threads import rank_outcomes, run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.data.binning.bundles import BundleRules
-from hedgerow.data.binning.matrix import bin_bundled
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
-from hedgerow.data.external.row_store import EVERYTHING, ChunkWork, WorkShape
+from hedgerow.data.external.row_store import EVERYTHING, ChunkWork
 from hedgerow.data.reading.numbers import floats_of
-from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError, ParameterError
+from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError
 from hedgerow.growing.chunks import space as chunk_space
 from hedgerow.growing.chunks import tree as chunk_tree
 from hedgerow.growing.chunks.exchange import Exchange
@@ -407,12 +405,6 @@ def test_lines_of_leaves_that_were_split_in_vain(monkeypatch, share, edges) -> N
     assert min(len(tree.slopes.slope) for tree in grown.trees) > 0
 
 
-def test_lines_need_the_values_of_rows() -> None:
-    problem = replace(make_problem(linear_leaves=True), numbers=None)
-    with pytest.raises(DataError, match=r"linear_leaves=True needs the values .* bins only"):
-        grow_in_chunks(problem)
-
-
 # -- passes ---------------------------------------------------------------------------
 
 
@@ -655,29 +647,11 @@ def test_rows_by_leaf_and_rows_outside() -> None:
         np.testing.assert_allclose(again[0] - problem.base()[0], added)
 
 
-def test_what_cannot_be_done_is_an_error() -> None:
+def test_no_rows_are_an_error() -> None:
     problem = make_problem(100)
-    store = part_of(problem, 0, 100, 50)
-    with pytest.raises(ParameterError, match="mode must be 'data' or 'features'"):
-        ChunkGrower(store, problem.objective, problem.params, mode="rows")
     empty = MemoryStore(rows_of(problem.matrix, 0, 0), problem.target[:0])
     with pytest.raises(DataError, match="no row in any chunk"):
         ChunkGrower(empty, problem.objective, problem.params)
-
-
-def test_bundles_are_refused() -> None:
-    indicators = np.eye(6)[np.arange(600) % 6]
-    table = read_table(indicators)
-    matrix = bin_bundled(table, fit_bins(table, 255), BundleRules(when=True))
-    assert matrix.layout is not None
-    target = indicators[:, 0] * 2.0
-    store = MemoryStore(matrix, target)
-    store.begin(WorkShape())
-    grower = ChunkGrower(store, make_objective("squared_error", 1), BoostParams())
-    with contextlib.closing(grower):
-        grower.start(np.zeros(1))
-        with pytest.raises(ParameterError, match="bundle_features"):
-            grower.grow(0, 0)
 
 
 @pytest.mark.parametrize(("n_rows", "fits"), [(2**33 - 1, True), (2**33, False)])

@@ -10,11 +10,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external.row_store import Chunk
-from hedgerow.errors import DataError
 from hedgerow.growing.chunks import passes
-from hedgerow.growing.core.setup import refuse_layout
 
 
 class ChunkAddresses:
@@ -34,7 +31,8 @@ class ChunkAddresses:
     def write(self, chunk: Chunk, where: IntArray) -> None:
         """Name the bins and the work of a chunk."""
         matrix, work, n_rows = chunk.matrix, chunk.work, chunk.n_rows
-        _check_columns(matrix)
+        assert matrix.layout is None  # a byte for each feature
+        assert not matrix.paired
         self._chunk = chunk
         where[passes.BY_ROW] = _address(matrix.by_row, np.uint8)
         where[passes.BY_ROW_CELLS] = matrix.by_row.size
@@ -87,10 +85,3 @@ def _address(array: np.ndarray, dtype: Any) -> int:
         )
     place: int = array.__array_interface__["data"][0]
     return place
-
-
-def _check_columns(matrix: BinnedMatrix) -> None:
-    """Refuse columns that the stages do not know."""
-    if matrix.paired:
-        raise DataError("chunks must have a byte for each column: do not pair the columns.")
-    refuse_layout(matrix, "growth in chunks")

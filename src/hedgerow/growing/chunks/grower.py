@@ -50,7 +50,7 @@ from hedgerow.growing.chunks.scores import (
     uses_of_gradients,
 )
 from hedgerow.growing.chunks.segments import chunks_with, rows_of_nodes, rows_outside, with_room
-from hedgerow.growing.chunks.setup import Traffic, check, greet, sizes_for
+from hedgerow.growing.chunks.setup import Traffic, greet, sizes_for
 from hedgerow.growing.chunks.slopes import ChunkSlopes
 from hedgerow.growing.chunks.stages import SUM_G, SUM_H, SUMS, Building
 from hedgerow.growing.chunks.team import ChunkTeam, Lead
@@ -98,7 +98,7 @@ class ChunkGrower:
 
     Raises
     ------
-    ParameterError
+    AllRowsNeededError
         For what cannot be done in chunks; the message names the parameter.
     CommunicationError
         From any method but :meth:`close`, when another rank is lost; the grower must
@@ -123,7 +123,6 @@ class ChunkGrower:
         cross_row: CrossRowGradients | None = None,
         n_vectors: int = 1,
     ) -> None:
-        check(mode)
         self._store, self._objective, self._adds_scores = store, objective, adds_scores
         self._n_parts, self._by_gradient = n_vectors, follows_gradients(params)
         self._weighs_sample = weighs_rows(params, n_vectors)

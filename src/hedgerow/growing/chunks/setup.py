@@ -11,7 +11,7 @@ from hedgerow.arrays import IntArray, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.data.external.row_store import NO_BINS, RowStore, WorkShape
-from hedgerow.errors import CommunicationError, DataError, ParameterError
+from hedgerow.errors import CommunicationError, DataError
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.nodes import Own
 from hedgerow.growing.chunks.space import Sizes, builds_for, slots_for
@@ -159,12 +159,6 @@ def own_of(options: layout.Options, scalars: IntArray, n_threads: int, n_columns
         allowed = np.ones((3, n_columns), dtype=np.int32)
         own.append(Own(layout.Search(lanes, found, allowed), scalars.copy(), span))
     return own
-
-
-def check(mode: str) -> None:
-    """Raise ``ParameterError`` for what cannot be done in chunks."""
-    if mode not in ("data", "features"):
-        raise ParameterError(f"mode must be 'data' or 'features'; got {mode!r}.")
 
 
 def columns_of(chosen: np.ndarray, n_columns: int) -> Columns:

@@ -21,8 +21,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
-from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk, RowStore, Uses
-from hedgerow.errors import DataError
+from hedgerow.data.external.row_store import Chunk, RowStore, Uses
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.core.slopes import LineLimits, fewest_nodes, slopes_of, terms_of_tree
 from hedgerow.kernels.prediction.slope_fit import (
@@ -59,11 +58,6 @@ class ChunkSlopes:
         See ``RowsOf``; leaves are those of the last tree.
     chunks_of : callable
         Returns the numbers of the chunks that have rows of some leaves of the last tree.
-
-    Raises
-    ------
-    DataError
-        If the chunks have no numbers.
     """
 
     def __init__(
@@ -75,7 +69,6 @@ class ChunkSlopes:
         rows_of: RowsOf,
         chunks_of: Callable[[IntArray], list[int]],
     ) -> None:
-        check_numbers(store)
         self._store, self._limits, self._exchange = store, limits, exchange
         self._n_threads, self._rows_of, self._chunks_of = n_threads, rows_of, chunks_of
         self._space = np.empty((2 + TERMS, max(store.chunk_sizes, default=0)))
@@ -160,14 +153,3 @@ def divided(leaves: IntArray, n_rows: IntArray, n_groups: int) -> list[IntArray]
     total = max(1, int(n_rows.sum()))
     number = (2 * before + n_rows) * n_groups // (2 * total)  # the group of the middle row
     return [leaves[number == k] for k in range(n_groups)]
-
-
-def check_numbers(store: RowStore) -> None:
-    """Raise ``DataError`` if the chunks of a store hold bins only."""
-    full = [number for number, size in enumerate(store.chunk_sizes) if size > 0]
-    for chunk in store.chunks(full[:1], TARGETS_ONLY):
-        if chunk.numbers is None:
-            raise DataError(
-                "linear_leaves=True needs the values of the rows, and these chunks hold bins only: "
-                "give the numbers with each batch, or use linear_leaves=False."
-            )
