@@ -32,8 +32,6 @@ from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.factorize import number_values
 from hedgerow.boosting.row_data.offsets import Offsets, names_of_offset, take_offset
 from hedgerow.boosting.row_data.positions import read_position
-from hedgerow.boosting.row_data.survival import SURVIVAL
-from hedgerow.boosting.row_data.targets import Targets
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, Schema, SparseTable, Table
 from hedgerow.data.reading.frames import as_frame
@@ -88,16 +86,6 @@ class SavedDataset(Dataset):
         if schema is None:
             return mark_zeros(self._table, zero_missing)
         return read_again(self._table, schema, more_levels=more_levels)
-
-    def targets(
-        self, n_rows: int, objective: object = None, like: Targets | None = None
-    ) -> Targets:
-        """Parse y, with the names of its columns if it has several."""
-        survival = isinstance(objective, str) and objective in SURVIVAL
-        if survival or not isinstance(self.y, Mapping):
-            return super().targets(n_rows, objective, like)
-        together = self.with_target(np.column_stack(list(self.y.values())))
-        return Targets(together.targets(n_rows, objective, like).values, tuple(self.y))
 
 
 def save_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
@@ -452,6 +452,8 @@ def columns_of(y: Any) -> list[AnyArray] | None:
     """Return the columns of a table of targets; None if y is a single target."""
     if not has_columns(y):
         return None
+    if isinstance(y, Mapping):
+        return [host_array(column) for column in y.values()]
     table: AnyArray = y.toarray() if hasattr(y, "toarray") else host_array(y)
     return [table[:, place] for place in range(table.shape[1])]
 
