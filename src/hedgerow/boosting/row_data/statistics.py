@@ -296,8 +296,8 @@ def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostPa
     factors, bins = params.feature_penalties, params.max_bins_by_feature
     weights, alone = params.feature_weights, {s[0]: i for i, s in enumerate(sources) if len(s) == 1}
     groups: Any = params.interaction_constraints
-    asked = (signs, factors, bins, weights, groups, params.forced_splits)
-    if all(value is None for value in asked):
+    constraints = (signs, factors, bins, weights, groups, params.forced_splits)
+    if all(value is None for value in constraints):
         return params
     n_columns = 1 + max(j for source in sources for j in source)
     if groups == PAIRWISE:

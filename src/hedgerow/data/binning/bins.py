@@ -138,15 +138,12 @@ class BinSpec:
         if len(with_levels) > 0:
             first = self.level_start[with_levels]
             counts[with_levels] = 1 + np.maximum.reduceat(self.level_bin, first).astype(np.int64)
-        counts.flags.writeable = False
         return counts
 
     @once
     def is_category(self) -> BoolArray:
         """Mask of the category features."""
-        chosen = np.array([kind == "category" for kind in self.schema.kinds], dtype=np.bool_)
-        chosen.flags.writeable = False
-        return chosen
+        return np.array([kind == "category" for kind in self.schema.kinds], dtype=np.bool_)
 
     @once
     def edges(self) -> Edges:

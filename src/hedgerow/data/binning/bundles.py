@@ -305,7 +305,7 @@ def _default_range(
 def _cells_needed(table: SparseTable, spec: BinSpec) -> IntArray:
     """Count the cells of each feature: codes except the default, with missing only if used."""
     if spec.schema.zero_missing:
-        return spec.bin_counts
+        return spec.bin_counts.copy()
     missing = np.zeros(table.n_features, dtype=np.bool_)
     value = table.value
     gone = np.isnan(value) if value.dtype.kind == "f" else value == MISSING_KEY
