@@ -1,4 +1,4 @@
-"""The build of the kernels: what is left when it is killed."""
+"""The build of the kernels: which levels, and what is left when it is killed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from hedgerow.compile.build import _levels
+from hedgerow.compile.policy import target_levels
 from tests.helpers.clocks import wait_until
 
 
@@ -38,3 +40,18 @@ def test_workers_end_with_the_build(tmp_path: Path, number: signal.Signals) -> N
         for process in (build, *children):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
+
+
+def test_an_unknown_level_is_an_error() -> None:
+    command = [sys.executable, "-m", "hedgerow.compile.build"]
+    ended = subprocess.run(
+        command, env={**os.environ, "HEDGEROW_LEVELS": "x86-64-v9"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert "not x86-64-v9" in ended.stderr
+
+
+def test_the_level_of_this_processor() -> None:
+    assert _levels("native") == target_levels()[:1]
+    assert _levels("x86-64-v2,x86-64-v3") == ["x86-64-v2", "x86-64-v3"]

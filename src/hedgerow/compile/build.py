@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hedgerow.compile import digests, library, ptx
-from hedgerow.compile.policy import target_system
+from hedgerow.compile.policy import target_levels, target_system
 from hedgerow.compile.variants import Variant, find_kernel, parse_types, read_variants
 
 _AVX2 = "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse4.2"
@@ -369,17 +369,25 @@ def linker_of(system: str) -> list[str]:
     return [sys.executable, "-m", "ziglang", "cc", "-target", SYSTEMS[system].linker]
 
 
+def _levels(chosen: str) -> Sequence[str]:
+    """Return the levels that a list names; ``native`` is the best of this processor."""
+    return target_levels()[:1] if chosen == "native" else chosen.split(",")
+
+
 def main() -> None:
     """Build for this machine, or for the machine that ``HEDGEROW_TARGET`` names."""
     parser = argparse.ArgumentParser(description="Build the kernels of Hedgerow.")
     parser.add_argument("--folder", type=Path, default=library.FOLDER)
-    parser.add_argument("--levels", help="levels of processors, separated by commas")
+    parser.add_argument("--levels", help="'native', or levels separated by commas")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     system = os.environ.get("HEDGEROW_TARGET") or this_system()
     if system not in SYSTEMS:
         parser.error(f"kernels are built for {', '.join(SYSTEMS)}, not for {system}")
-    levels = options.levels.split(",") if options.levels else SYSTEMS[system].levels
+    chosen = options.levels or os.environ.get("HEDGEROW_LEVELS")
+    levels = _levels(chosen) if chosen else SYSTEMS[system].levels
+    if not set(levels) <= set(LEVELS):
+        parser.error(f"levels are 'native' or some of {', '.join(LEVELS)}, not {chosen}")
     # End at once, and not after all workers have finished; they end with this process.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ["HEDGEROW_COMPILE"] = "auto"  # the variable is for run time: a build compiles
