@@ -1,4 +1,4 @@
-"""The build of the kernels: which levels, and what is left when it is killed."""
+"""The build of the kernels: which levels, in which order, and what is left when it is killed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.compile.build import _levels
+from hedgerow.compile.build import _cost, _levels, _ordered
 from hedgerow.compile.policy import target_levels
+from hedgerow.compile.variants import read_variants
 from tests.helpers.clocks import wait_until
 
 
@@ -55,3 +56,16 @@ def test_an_unknown_level_is_an_error() -> None:
 def test_the_level_of_this_processor() -> None:
     assert _levels("native") == target_levels()[:1]
     assert _levels("x86-64-v2,x86-64-v3") == ["x86-64-v2", "x86-64-v3"]
+
+
+def test_slow_variants_are_at_both_ends() -> None:
+    ordered = _ordered(read_variants())
+    assert sorted(ordered) == sorted(read_variants())
+    costs = [_cost(variant) for variant in ordered]
+    lowest = costs.index(min(costs))
+    grows = [variant.kernel.startswith("hedgerow.growing.") for variant in ordered]
+    n_grow = sum(grows)
+    assert all(grows[:n_grow])
+    assert costs[:n_grow] == sorted(costs[:n_grow], reverse=True)
+    assert costs[n_grow:] == sorted(costs[n_grow:])
+    assert lowest >= n_grow

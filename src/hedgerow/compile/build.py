@@ -19,8 +19,10 @@ with the build, however it ends.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import importlib.util
+import itertools
 import json
 import multiprocessing
 import os
@@ -33,7 +35,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -121,6 +123,10 @@ class Compiled(NamedTuple):
     digest: str
     code: bytes
     seconds: float
+
+
+_Pair = tuple[str, Variant]
+"""A variant, and the level that it is compiled for."""
 
 
 # -- in a worker process ------------------------------------------------------------------
@@ -221,11 +227,9 @@ def build(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     name = f"{digests.source_digest()}-{time.time_ns():x}"
-    # The slowest variants come first, so no process has to start one at the end.
-    ordered = sorted(variants, key=lambda variant: -len(variant.types))
-    spawn = multiprocessing.get_context("spawn")
+    ordered = _ordered(variants)
     share = max(1, n_workers // len(levels))
-    pools = {level: ProcessPoolExecutor(share, spawn, _start_worker, (level,)) for level in levels}
+    pools = {level: [_pool(level) for _ in range(share)] for level in levels}
     libraries: dict[str, dict[str, object]] = {}
     manifest = {
         "format": library.FORMAT,
@@ -236,9 +240,9 @@ def build(
         "libraries": libraries,
     }
     try:
-        made = _compile_all(pools, ordered, system, share)
-        for level, pool in pools.items():
-            support = pool.submit(_compile_support, system, level, name)
+        made = _compile_all(pools, ordered, system)
+        for level in levels:
+            support = pools[level][0].submit(_compile_support, system, level, name)
             compiled = list(zip(ordered, made[level], strict=True))
             path = _link(
                 folder, system, level, [support.result(), *(one.code for one in made[level])]
@@ -251,7 +255,7 @@ def build(
             libraries[level] = {"file": path.name, "size": size, "entries": entries}
             _report(level, compiled, size)
     finally:
-        for pool in pools.values():
+        for pool in itertools.chain(*pools.values()):
             pool.shutdown(cancel_futures=True)
     if not system.startswith("macos"):  # which has no CUDA
         manifest["cuda"] = ptx.write_ptx(folder)
@@ -259,40 +263,70 @@ def build(
     print(f"kernels built in {time.perf_counter() - began:.0f} s: {folder}", flush=True)
 
 
+def _pool(level: str) -> ProcessPoolExecutor:
+    """Return one process that compiles for a level."""
+    spawn = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(1, spawn, _start_worker, (level,))
+
+
+def _cost(variant: Variant) -> int:
+    """Return a number that is larger for variants that take longer to compile."""
+    return len(variant.types)
+
+
+def _ordered(variants: Sequence[Variant]) -> list[Variant]:
+    """Return the growers of trees and then the rest, the slowest variants at both ends.
+
+    Numba compiles an inner kernel once in each process.  Every second process starts at the end
+    of the list: few inner kernels are compiled twice, and the last variants take a moment.
+    """
+
+    def position(variant: Variant) -> tuple[bool, int]:
+        grows = variant.kernel.startswith("hedgerow.growing.")
+        return not grows, -_cost(variant) if grows else _cost(variant)
+
+    return sorted(variants, key=position)
+
+
+def _until_empty(take: Callable[[], _Pair]) -> Iterator[_Pair]:
+    """Yield what ``take`` returns, which other threads call, too, until none is left."""
+    with contextlib.suppress(IndexError):
+        while True:
+            yield take()
+
+
 def _compile_all(
-    pools: dict[str, ProcessPoolExecutor], variants: Sequence[Variant], system: str, share: int
+    pools: dict[str, list[ProcessPoolExecutor]], variants: Sequence[Variant], system: str
 ) -> dict[str, list[Compiled]]:
     """Compile the variants for each level; object files shared by two levels are compiled once."""
     sources = _sources(pools, variants)
-    pairs = [pair for level in pools for pair in sources[level] if pair[0] != level]
-    shared = deque(dict.fromkeys(pairs))
-    compiled: dict[tuple[str, Variant], Compiled] = {}
+    pairs = {pair for level in pools for pair in sources[level] if pair[0] != level}
+    shared = deque(sorted(sorted(pairs), key=lambda pair: -_cost(pair[1])))
+    compiled: dict[_Pair, Compiled] = {}
 
-    def work(level: str, own: deque[tuple[str, Variant]]) -> None:
-        while own or shared:
-            try:
-                source, variant = own.popleft() if own else shared.popleft()
-            except IndexError:  # another thread took the last one
-                continue
-            task = pools[level].submit(_compile, variant, system, source)
-            compiled[source, variant] = task.result()
+    def work(pool: ProcessPoolExecutor, take_own: Callable[[], _Pair]) -> None:
+        for take in (take_own, shared.popleft):
+            for source, variant in _until_empty(take):
+                task = pool.submit(_compile, variant, system, source)
+                compiled[source, variant] = task.result()
 
-    with ThreadPoolExecutor(share * len(pools)) as threads:
+    with ThreadPoolExecutor(sum(map(len, pools.values()))) as threads:
         tasks = []
         for level in pools:
-            own = deque(pair for pair in sources[level] if pair[0] == level and pair not in shared)
-            tasks += [threads.submit(work, level, own) for _ in range(share)]
+            own = deque(pair for pair in sources[level] if pair[0] == level and pair not in pairs)
+            for pool, take in zip(pools[level], itertools.cycle((own.popleft, own.pop))):
+                tasks.append(threads.submit(work, pool, take))
         for task in tasks:
             task.result()
     return {level: [compiled[pair] for pair in sources[level]] for level in pools}
 
 
 def _sources(
-    pools: dict[str, ProcessPoolExecutor], variants: Sequence[Variant]
-) -> dict[str, list[tuple[str, Variant]]]:
+    pools: dict[str, list[ProcessPoolExecutor]], variants: Sequence[Variant]
+) -> dict[str, list[_Pair]]:
     """Return, for each level and variant, the level whose object file is used."""
     names = [variant.kernel for variant in variants]
-    requested = {level: pool.submit(_digests, names) for level, pool in pools.items()}
+    requested = {level: own[0].submit(_digests, names) for level, own in pools.items()}
     found = {level: future.result() for level, future in requested.items()}
     sources = {}
     for level in pools:
