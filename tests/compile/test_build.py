@@ -21,8 +21,9 @@ from tests.helpers.clocks import wait_until
 def test_workers_end_with_the_build(tmp_path: Path, number: signal.Signals) -> None:
     pytest.importorskip("numba")
     psutil = pytest.importorskip("psutil")
+    options = ["--folder", str(tmp_path / "built"), "--levels", "native", "--workers", "1"]
     build = subprocess.Popen(
-        [sys.executable, "-m", "hedgerow.compile.build", "--folder", str(tmp_path / "built")],
+        [sys.executable, "-m", "hedgerow.compile.build", *options],
         env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     children = []
