@@ -231,6 +231,14 @@ def sparse():
         (lambda: np.array([[{"a": 1}]], dtype=object), "argument must be .* string.* number"),
         (lambda: pd.DataFrame({"b": [dt.date(2020, 1, 1), 3]}), "'b' mixes dates .* and numbers"),
         (lambda: pd.DataFrame({"b": pd.Categorical(["x", 1])}), "'b' mixes"),
+        (
+            lambda: {"b": [None, dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 2, tzinfo=dt.UTC)]},
+            r"'b' mixes dates with a time zone \(.*row 2\) and without one \(.*row 1\): give all",
+        ),
+        (
+            lambda: {"b": [dt.datetime(2020, 1, 1, tzinfo=dt.UTC), dt.date(2020, 1, 1)]},
+            r"'b' mixes dates with a time zone \(.*row 0\) and without one \(.*row 1\): give all",
+        ),
         (lambda: pl.DataFrame({"b": [[1]]}), "'b' has type List"),
         (lambda: pl.DataFrame({"b": [b"1"]}), "'b' has type Binary"),
         (lambda: {"a": 1.0, "b": [1.0]}, "'a' is a float, others are lists"),

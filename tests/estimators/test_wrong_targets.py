@@ -200,3 +200,20 @@ def test_integers_beyond_64_bits_and_mixtures_are_no_labels() -> None:
     for y in (mixed, pd.Series(mixed)):
         with pytest.raises(DataTypeError, match=r"y mixes .*row 1 has 'a' and row 0 has 1\. Make"):
             HedgerowClassifier().fit(X, y)
+
+
+VALIDATED = {
+    "numbers": lambda **rows: HedgerowRegressor(**FEW).fit(X, X[:, 0], **rows),
+    "classes": lambda **rows: HedgerowClassifier(**FEW).fit(X, LABELS, **rows),
+    "labels": lambda **rows: HedgerowClassifier(**FEW).fit(X, np.eye(3)[np.arange(N) % 3], **rows),
+    "ranking": lambda **rows: HedgerowRanker(**FEW).fit(X, _CODES, qid=[0] * N, **rows),
+}
+
+
+@pytest.mark.parametrize("fit", VALIDATED.values(), ids=VALIDATED)
+@pytest.mark.parametrize("table", [X[:, :2], X[:0], X.astype(str), pd.DataFrame({"a": [1j] * N})])
+def test_errors_of_validation_tables_name_them(fit, table) -> None:
+    with pytest.raises((DataError, DataTypeError), match=r"^X_val: \w+"):
+        fit(X_val=table, y_val=LABELS)
+    with pytest.raises((DataError, DataTypeError), match=r"^X of X_val\['new'\]: \w+"):
+        fit(X_val={"new": (table, LABELS)})

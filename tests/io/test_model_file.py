@@ -26,6 +26,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from hedgerow import Dataset, load, train
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import DataTypeError, ModelFormatError
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
@@ -816,3 +817,13 @@ def test_saves_at_the_same_time_do_not_mix(tmp_path: Path) -> None:
         thread.join()
     assert path.read_bytes() in {model_to_bytes(model) for model in models}
     assert [file.name for file in tmp_path.iterdir()] == ["m"]
+
+
+def test_paths_that_cannot_be_used_are_named(tmp_path) -> None:
+    booster = train({"n_estimators": 1}, Dataset([[1.0], [2.0]], [1.0, 2.0]))
+    for path in (tmp_path, tmp_path / "absent" / "model"):
+        with pytest.raises(OSError, match=f"'{path}'$"):
+            booster.save(path)
+    for path in (None, 1.5, booster):
+        with pytest.raises(DataTypeError, match="path must be the path of a model file; got"):
+            load(path)

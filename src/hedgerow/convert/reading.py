@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hedgerow.boosting.row_data.classes import labels_to_record
 from hedgerow.convert.meaning import Imported
-from hedgerow.errors import ModelFormatError
+from hedgerow.errors import DataTypeError, ModelFormatError
 from hedgerow.io import strict_json
 from hedgerow.io.model_file import load_model
 from hedgerow.io.sniff import SNIFF_BYTES
@@ -43,6 +43,8 @@ def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None
     ModelFormatError
         If the file is not a valid model file, or has an unsupported feature.
     """
+    if not isinstance(path, str | bytes | os.PathLike):
+        raise DataTypeError(f"path must be the path of a model file; got {path!r}.")
     if not stat.S_ISREG(os.stat(path).st_mode):
         return load_model(path)
     with open(path, "rb") as file:

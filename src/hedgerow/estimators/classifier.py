@@ -19,7 +19,7 @@ from hedgerow.boosting.row_data.offsets import Offsets
 from hedgerow.boosting.row_data.targets import has_columns
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
 from hedgerow.cuda.arrays import on_host
-from hedgerow.data import AnyTable, read_any
+from hedgerow.data import AnyTable
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.base import HedgerowEstimator
@@ -167,7 +167,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
         def validation_sample(rows: ValidationRows) -> Sample:
             own = offsets.of_rows(rows)
-            own_table = read_any(own.X, table.schema, reader=reader)
+            own_table = rows.read(own.X, table.schema, reader)
             values = known.read(rows.y, own_table.n_rows, rows.called("y"))
             mass = check_weight(rows.weight, own_table.n_rows, rows.called("sample_weight"))
             sample = _sample(own_table, values, mass, by_class)

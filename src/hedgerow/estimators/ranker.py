@@ -16,7 +16,7 @@ from hedgerow.boosting.row_data.positions import read_position
 from hedgerow.boosting.row_data.queries import read_qid, require_queries, weight_of_rows
 from hedgerow.boosting.row_data.targets import target_column
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
-from hedgerow.data import AnyTable, read_any
+from hedgerow.data import AnyTable
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
@@ -184,7 +184,7 @@ class HedgerowRanker(HedgerowEstimator):
 
         def validation_sample(rows: ValidationRows) -> Sample:
             own = offsets.of_rows(rows)
-            own_table = read_any(own.X, table.schema, reader=type(self).__name__)
+            own_table = rows.read(own.X, table.schema, type(self).__name__)
             return own.on(self._sample(own_table, rows), 1, rows.called("offset"))
 
         validation = stacked({rows.name: validation_sample(rows) for rows in sets})

@@ -24,7 +24,7 @@ from hedgerow.boosting.row_data.targets import (
 )
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
 from hedgerow.cuda.arrays import on_host
-from hedgerow.data import Schema, read_any
+from hedgerow.data import Schema
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
@@ -213,7 +213,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         objective: Objective,
     ) -> Sample:
         """Read a validation set; ``offsets`` holds its table and its offset."""
-        table = read_any(offsets.X, schema, reader=type(self).__name__)
+        table = rows.read(offsets.X, schema, type(self).__name__)
         own_targets = self._targets(rows.y, table.n_rows, rows.called("y"), targets)
         target = same_targets(own_targets, targets, rows.called("y"))
         weight = check_weight(rows.weight, table.n_rows, rows.called("sample_weight"))

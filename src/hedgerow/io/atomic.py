@@ -47,7 +47,8 @@ def write_atomically(
     except OSError as error:
         if error.errno is None:
             error.args = (f"{error} (while saving {shown!r})",)
-        error.filename, error.filename2 = shown, None
+        error.filename = shown
+        del error.filename2  # None would appear in the message
         raise
 
 

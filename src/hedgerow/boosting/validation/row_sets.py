@@ -25,7 +25,8 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import RowSets, Sample
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.data import AnyTable, SparseTable, Table
+from hedgerow.data import AnyTable, Schema, SparseTable, Table
+from hedgerow.data.sparse import read_any
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 
 ONLY = "validation"
@@ -61,6 +62,19 @@ class ValidationRows:
         if self.is_only:
             return f"{argument}_val"
         return f"{argument} of X_val[{self.name!r}]"
+
+    def read(self, X: Any, schema: Schema, reader: str) -> AnyTable:
+        """Read ``X``, the table of the set without offset columns; errors name the set.
+
+        Raises
+        ------
+        DataError, DataTypeError
+        """
+        try:
+            return read_any(X, schema, reader=reader)
+        except (DataError, DataTypeError) as error:
+            error.args = (f"{self.called('X')}: {error}",)
+            raise
 
 
 def validation_sets(

@@ -61,11 +61,11 @@ def read_objects(column: AnyArray, name: str) -> PlainOrEncoded:
     present = items if missing is None else _present(items, missing)
     if not present:
         return np.full(len(items), np.nan)
+    rows = range(len(items)) if missing is None else np.flatnonzero(~missing).tolist()
     if sort == "numbers":
-        rows = range(len(items)) if missing is None else np.flatnonzero(~missing).tolist()
         values = _numbers(present, rows, name)
     else:
-        values = _moments(present, sort)
+        values = _moments(present, sort, rows, name)
     if missing is None:
         return plain_numbers(values[:, None], [name])[:, 0]
     all_rows = np.zeros((len(items), 1), dtype=values.dtype)
@@ -146,9 +146,23 @@ def _cure(item: Any) -> str:
     return "Convert the column to numbers or text, or drop it."
 
 
-def _moments(items: Sequence[Any], sort: str) -> AnyArray:
-    """Convert dates, durations or times to an array."""
+def _moments(items: Sequence[Any], sort: str, rows: Sequence[int], name: str) -> AnyArray:
+    """Convert dates, durations or times to an array; ``rows`` and ``name`` are for messages.
+
+    Raises
+    ------
+    DataTypeError
+        If only some dates have a time zone: the moments of the others are not known.
+    """
     if sort == "dates":
+        zoned = [isinstance(item, dt.datetime) and item.tzinfo is not None for item in items]
+        if any(zoned) and not all(zoned):
+            one, other = zoned.index(True), zoned.index(False)
+            raise DataTypeError(
+                f"column {name!r} mixes dates with a time zone ({items[one]!r}, row {rows[one]}) "
+                f"and without one ({items[other]!r}, row {rows[other]}): give all of them a zone, "
+                "or none."
+            )
         return np.array([_utc(item) for item in items], dtype="M8[us]")
     if sort == "durations":
         return np.array(items, dtype="m8[us]")
