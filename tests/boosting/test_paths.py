@@ -117,6 +117,27 @@ FEATURES: dict[str, dict[str, Any]] = {
         "target": "class",
         "columns": NUMBERS,
     },
+    "symmetric trees of vectors with categories": {
+        "params": {
+            "grow_policy": "symmetric",
+            "multi_strategy": "multi_output_tree",
+            "objective": "softmax",
+            "max_cat_to_onehot": 1,
+            "min_data_per_group": 20,
+        },
+        "target": "class",
+    },
+    "symmetric trees of vectors with constraints": {
+        "params": {
+            "grow_policy": "symmetric",
+            "multi_strategy": "multi_output_tree",
+            "monotone_constraints": {"a": 1, "d": -1},
+            "interaction_constraints": [["a", "b"], ["d", "town"]],
+            "path_smooth": 1.0,
+        },
+        "target": ["y", "y2"],
+        "weight": "w",
+    },
     "vector leaves of classes": {
         "params": {"multi_strategy": "multi_output_tree", "objective": "softmax"},
         "target": "class",

@@ -340,9 +340,6 @@ def _make_fit_together(params: dict[str, Any]) -> None:
         params.update(max_leaves=None)
         if params.get("max_depth", 1) > 10:
             params["max_depth"] = 4
-        if params.get("multi_strategy") == "multi_output_tree":
-            for name in ("monotone_constraints", "monotone_penalty"):
-                params.pop(name, None)
     if params.get("boosting") == "rf":
         params.update(learning_rate=1.0, subsample=0.5)
     if params.get("sampling") == "goss":

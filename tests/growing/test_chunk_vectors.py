@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hedgerow.data.external.memory_store import MemoryStore
 from hedgerow.data.external.row_store import WorkShape
-from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
+from hedgerow.errors import AllRowsNeededError, DataError
 from hedgerow.growing.chunks import space as chunk_space
 from hedgerow.growing.chunks.vectors import check_rows
 from hedgerow.objectives import make_objective
@@ -27,10 +27,7 @@ from tests.growing.test_chunk_grower import (
 from tests.helpers.marking import crossed
 
 VECTORS = {"multi_strategy": "multi_output_tree"}
-NOT_OF_VECTORS = {
-    "monotone",
-    *(name for name, options in OPTIONS.items() if options.get("linear_leaves")),
-}
+NOT_OF_VECTORS = {name for name, options in OPTIONS.items() if options.get("linear_leaves")}
 MORE = {
     "smooth": {"path_smooth": 4.0, "max_leaves": 12},
     "smooth given cuts": {**OPTIONS["given cuts"], "path_smooth": 1.5},
@@ -44,9 +41,14 @@ KINDS = [
 
 def make_vectors(n_rows=300, n_outputs=3, seed=0, loss="softmax", **values):
     """Rows of classes, or of several targets with a loss of one target."""
-    problem = make_problem(n_rows, "softmax", seed, **values, **VECTORS)
+    plain = {name: value for name, value in values.items() if not name.startswith("monotone")}
+    of_classes = make_problem(n_rows, "softmax", seed, **plain, **VECTORS)
     if loss == "softmax":
-        return problem
+        return of_classes
+    # Constraints are for one target: classes have none.
+    problem = make_problem(n_rows, "squared_error", seed, **values)
+    params = replace(problem.params, multi_strategy="multi_output_tree")
+    problem = replace(of_classes, params=params)
     rng = np.random.default_rng(seed)
     target = problem.target[:, None] + rng.normal(size=(n_rows, n_outputs)) * 10.0 ** np.arange(
         n_outputs
@@ -78,7 +80,6 @@ def test_trees_are_those_of_growth_in_memory(
     options, loss, n_outputs, n_rows, chunk_rows, cuts, n_threads, mode, weighted, offset,
     categories, kind, seed,
 ) -> None:  # fmt: skip
-    categories = categories and options.get("grow_policy") != "symmetric"
     more = {"weighted": weighted, "offset": offset, "categories": categories, **options}
     problem = make_vectors(n_rows, n_outputs, seed, loss, **more)
     edges = [0, *sorted(min(cut, n_rows) for cut in cuts), n_rows]
@@ -94,6 +95,17 @@ MANY_ROWS = {
     "mvs": ("fair", {"sampling": "mvs", "subsample": 0.5}),
     "levels of classes": ("softmax", {**LEVELS, "max_depth": 6, "path_smooth": 2.0}),
     "levels": ("squared_error", {**LEVELS, "subsample": 0.6, "colsample_bynode": 0.5}),
+    "levels in order": (
+        "squared_error",
+        {
+            **LEVELS,
+            "max_depth": 6,
+            "monotone_constraints": {"x0": 1, "x2": -1},
+            "monotone_penalty": 0.5,
+            "path_smooth": 2.0,
+            "categories": True,
+        },
+    ),
 }
 
 
@@ -120,12 +132,6 @@ def test_histograms_of_a_level_that_cannot_be_kept(monkeypatch) -> None:
     monkeypatch.setattr(chunk_space, "_SLOT_BYTES", 1)
     with pytest.raises(AllRowsNeededError, match="max_depth=6 keeps up to 32 histograms"):
         assert_same_everywhere(make_vectors(**{**LEVELS, "max_depth": 6}), chunk_rows=60)
-
-
-def test_symmetric_trees_of_vectors_have_columns_of_numbers() -> None:
-    problem = make_vectors(**LEVELS, categories=True)
-    with pytest.raises(ParameterError, match="column 'colour' is a category"):
-        assert_same_everywhere(problem, chunk_rows=60)
 
 
 def test_more_columns_than_ranks() -> None:

@@ -588,7 +588,7 @@ def test_what_does_not_go_with_symmetric_trees_is_named(asked, named) -> None:
         content(X, y, **asked)
 
 
-def test_vectors_are_for_numbers_where_they_are_asked_for(tmp_path) -> None:
+def test_vectors_are_grown_where_they_are_asked_for(tmp_path) -> None:
     X, y = data(400, 3, missing=0.1)
     several, path = np.column_stack([y, -y, np.nan_to_num(X[:, 2])]), tmp_path / "model"
     few = {"grow_policy": "symmetric", "n_estimators": 20, "early_stopping": False, "max_depth": 3}
@@ -599,8 +599,6 @@ def test_vectors_are_for_numbers_where_they_are_asked_for(tmp_path) -> None:
     np.testing.assert_array_equal(load(path).predict(X), model.predict(X))
     plain = HedgerowRegressor(**few).fit(X, several)  # "auto": a tree for each target
     assert plain.booster_.model.forest.vectors is None
-    with pytest.raises(ParameterError, match="column 'x1' is a category"):
-        model.set_params(categorical_features=["x1"]).fit(np.round(np.nan_to_num(X)), several)
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])

@@ -109,6 +109,10 @@ IN_VECTORS = [
     {"leaf_estimation": "line_search", "objective": "huber"},
     {"reg_alpha": 0.5, "max_delta_step": 0.7, "min_child_weight": 5.0},
     {"feature_penalties": {"x0": 0.5}, "forced_splits": {"feature": "x0", "threshold": 5.0}},
+    {"grow_policy": "symmetric", "max_depth": 4},
+    {"grow_policy": "symmetric", "path_smooth": 3.0, "extra_trees": True},
+    {"grow_policy": "symmetric", "reg_alpha": 0.5, "max_delta_step": 0.7, "sampling": "goss"},
+    {"grow_policy": "symmetric", "forced_splits": {"feature": "x0", "threshold": 5.0}},
 ]
 
 
@@ -126,11 +130,13 @@ def test_each_output_of_vector_leaves_keeps_to_it(settings) -> None:
     check_kept(model, np.nan_to_num(rows, nan=3.0))
 
 
-def test_categories_beside_ordered_columns_of_vector_leaves() -> None:
+@pytest.mark.parametrize("policy", ["leafwise", "symmetric"])
+def test_categories_beside_ordered_columns_of_vector_leaves(policy) -> None:
     table = pd.DataFrame(X, columns=["x0", "x1", "x2"])
     table["town"] = pd.Categorical(RNG.choice(list("abcdefgh"), N))
     shift = table["town"].cat.codes.to_numpy()[:, None] * np.array([1.0, -2.0])
-    model = HedgerowRegressor(**SHORT, **VECTORS, **ASKED).fit(table, Y + shift)
+    settings = SHORT | VECTORS | ASKED | {"grow_policy": policy}
+    model = HedgerowRegressor(**settings).fit(table, Y + shift)
     assert model.verify_monotone().verdict == "proved"
     assert 3 in model.booster_.model.forest.feature
 
@@ -169,12 +175,6 @@ def test_one_output_twice_has_the_trees_of_one() -> None:
     np.testing.assert_array_equal(twice.threshold, alone.threshold)
     # Bounds come from histograms, in which the gradients of several outputs have fewer bits.
     np.testing.assert_allclose(twice.vectors, np.column_stack([alone.value] * 2), rtol=1e-5)
-
-
-def test_symmetric_vectors_are_refused() -> None:
-    model = HedgerowRegressor(**SHORT, **ASKED, **VECTORS, grow_policy="symmetric")
-    with pytest.raises(ParameterError, match="monotone_constraints in symmetric trees"):
-        model.fit(X, Y)
 
 
 def test_distributions_are_refused() -> None:

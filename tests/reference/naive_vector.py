@@ -9,6 +9,25 @@ from dataclasses import dataclass
 import numpy as np
 
 
+class Tied(Exception):
+    """Two divisions of a level gain the same, as where all leaf values are at a bound."""
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Guards of the search for sets of categories.
+
+    ``smooth``: rows added to each category where they are sorted; categories of fewer rows are
+    one group.  ``penalty``: added to lambda of both sides.  ``least``: rows between two cuts and
+    behind the last one.  ``most``: groups on the side that is filled.
+    """
+
+    smooth: float
+    penalty: float
+    least: int
+    most: int
+
+
 @dataclass(frozen=True)
 class Asked:
     """What is asked of the growth of a tree.
@@ -17,7 +36,8 @@ class Asked:
     ``draw``: which of ``n`` cuts a column offers to the node with a key.  ``key_of``: the key of
     the child on one side, or of a level.  ``given``: column, threshold, and the numbers of the
     cuts on the left and on the right.  ``categories``: columns of which each level is tried
-    against all others.
+    against all others, or, with ``sets``, one end of the sorted list.  ``signs``: 1 for columns
+    that must rise, -1 for such that must fall, in symmetric trees.
     """
 
     smooth: float = 0.0
@@ -27,6 +47,8 @@ class Asked:
     root_key: int = 0
     given: tuple[tuple[int, float, int, int], ...] = ()
     categories: tuple[int, ...] = ()
+    sets: Sets | None = None
+    signs: tuple[int, ...] | None = None
 
 
 PLAIN = Asked()
@@ -41,27 +63,44 @@ def step(g: float, h: float, rules) -> float:
 class Node:
     """Some rows, and the vector that they would have as a leaf."""
 
-    def __init__(self, g, h, rows, rules, asked, above=None, key=0, given=-1):
-        self.rows, self.key, self.given = rows, key, given
+    def __init__(self, g, h, rows, rules, asked, above=None, key=0, given=-1, bounds=None):
+        self.rows, self.key, self.given, self.bounds = rows, key, given, bounds
         self.G, self.H = g[:, rows].sum(axis=1), h[:, rows].sum(axis=1)
         self.value = np.array([step(*sums, rules) for sums in zip(self.G, self.H, strict=True)])
         if asked.smooth > 0.0 and above is not None:
             n = len(rows)
             self.value = (n * self.value + asked.smooth * above.value) / (n + asked.smooth)
+        if bounds is not None:
+            self.value = np.clip(self.value, *bounds)
         # Twice the loss that a leaf of this value takes away.
         self.score = -(2 * self.G * self.value + (self.H + rules["reg_lambda"]) * self.value**2)
         self.score = (self.score - 2 * rules["reg_alpha"] * abs(self.value)).sum()
 
 
-def divided(g, h, node, goes_left, rules, asked):
-    """What a division of a node gains, and its sides; None where a side has too little."""
+def penalised_score(g, h, side, rules, penalty):
+    """The score of a side of a set: lambda is larger where its value may be the best one."""
+    if penalty == 0.0:
+        return side.score
+    rows, harder = side.rows, rules | {"reg_lambda": rules["reg_lambda"] + penalty}
+    best, free = (Node(g, h, rows, asked, PLAIN).score for asked in (harder, rules))
+    return best - (free - side.score)
+
+
+def divided(g, h, node, goes_left, rules, asked, sign=0, penalty=0.0):
+    """What a division of a node gains, and its sides.
+
+    None where a side has too little, or where the sides of an output are not in order.
+    """
     left, right = node.rows[goes_left], node.rows[~goes_left]
     if min(len(left), len(right)) < rules["min_samples_leaf"]:
         return None
-    sides = [Node(g, h, rows, rules, asked, node) for rows in (left, right)]
+    sides = [Node(g, h, rows, rules, asked, node, bounds=node.bounds) for rows in (left, right)]
     if min(side.H.mean() for side in sides) < rules["min_child_weight"]:
         return None
-    return 0.5 * (sides[0].score + sides[1].score - node.score)
+    if (sign * (sides[1].value - sides[0].value) < 0).any():
+        return None
+    scores = [penalised_score(g, h, side, rules, penalty) for side in sides]
+    return 0.5 * (scores[0] + scores[1] - node.score)
 
 
 def cuts_of(X, rows, feature, key, asked):
@@ -136,46 +175,140 @@ def grow(X, g, h, rules, max_leaves, asked=PLAIN, rows=None):
     return leaf_vectors(leaves, X, g)
 
 
+def sorted_groups(values, g, h, smooth):
+    """Groups of categories along the first principal component of their leaf weights."""
+    levels = [*np.unique(values[~np.isnan(values)]), *([np.nan] if np.isnan(values).any() else [])]
+    sizes = [int(is_level(values, [level]).sum()) for level in levels]
+    small = [level for level, size in zip(levels, sizes, strict=True) if size < smooth]
+    groups = [small] if small else []
+    groups += [[level] for level, size in zip(levels, sizes, strict=True) if size >= smooth]
+    chosen = [is_level(values, group) for group in groups]
+    n = np.array([rows.sum() for rows in chosen])
+    weight = np.array(
+        [g[:, rows].sum(axis=1) / (h[:, rows].sum(axis=1) + smooth) for rows in chosen]
+    )
+    away = weight - (n @ weight) / n.sum()
+    direction = away[np.argmax(n * (away**2).sum(axis=1))]
+    for _ in range(8):
+        direction = normal(away.T @ (n * (away @ normal(direction))))
+    order = np.argsort(weight @ normal(direction), kind="stable")
+    return [groups[k] for k in order], n[order]
+
+
+def normal(direction):
+    """The direction with length 1 and its largest component positive."""
+    largest = direction[np.argmax(abs(direction))]
+    return direction * np.sign(largest) / (np.linalg.norm(direction) or 1.0)
+
+
+def is_level(values, levels):
+    """Whether the value of each row is one of the levels, of which nan may be one."""
+    return np.isin(values, levels) | (np.isnan(values) & np.isnan(levels).any())
+
+
+def sets_of(values, g, h, sets):
+    """The sets that a category column offers to all levels of a tree."""
+    groups, sizes = sorted_groups(values, g, h, sets.smooth)
+    most, allowed = min(sets.most, (len(groups) + 1) // 2, len(groups) - 1), set()
+    for of_end in (range(most), range(len(groups) - 1, len(groups) - 1 - most, -1)):
+        n = passed = 0
+        for i in of_end:
+            n, passed = n + sizes[i], passed + sizes[i]
+            if sum(sizes) - n < sets.least:
+                break
+            if passed >= sets.least:
+                passed = 0
+                allowed.add(i if of_end.step > 0 else i - 1)
+    return [[level for group in groups[: i + 1] for level in group] for i in sorted(allowed)]
+
+
 def level_gains(X, g, h, opened, feature, at, rules, asked):
     """For both sides of missing values: which rows go left, and the gain in each node."""
-    for goes_left in ways_of(X, np.arange(len(X)), feature, at, asked):
-        gains = [divided(g, h, node, goes_left[node.rows], rules, asked) for node in opened]
-        yield goes_left, gains
+    is_set, sign = isinstance(at, list), 0
+    penalty = asked.sets.penalty if is_set else 0.0
+    if asked.signs is not None and not is_set and at != np.nanmax(X[:, feature]):
+        sign = asked.signs[feature]  # the cut after the last value orders nothing
+    if is_set:
+        ways = [is_level(X[:, feature], at)]
+    else:
+        ways = ways_of(X, np.arange(len(X)), feature, at, asked)
+    for way in ways:
+        gains = [
+            divided(g, h, node, way[node.rows], rules, asked, sign, penalty) for node in opened
+        ]
+        yield way, gains, sign
+
+
+def children_of(g, h, node, goes_left, rules, asked, sign):
+    """Both sides of a node; the middle of their values parts those of an ordered column."""
+    parts = node.rows[goes_left], node.rows[~goes_left]
+    low, high = (np.full(len(g), -np.inf), np.full(len(g), np.inf))
+    if node.bounds is not None:
+        low, high = node.bounds
+    bounds = [(low, high), (low, high)]
+    if sign != 0:
+        sides = [Node(g, h, rows, rules, asked, node, bounds=node.bounds) for rows in parts]
+        middle = 0.5 * (sides[0].value + sides[1].value)
+        bounds = [(low, np.minimum(high, middle)), (np.maximum(low, middle), high)]
+        bounds = bounds if sign > 0 else bounds[::-1]
+    return [
+        Node(g, h, rows, rules, asked, node, bounds=within)
+        for rows, within in zip(parts, bounds, strict=True)
+    ]
+
+
+def best_of_level(X, g, h, opened, cuts, rules, asked):
+    """The cut that gains most: which rows go left, what each node gains, and its sign."""
+    factors, price = asked.factors or (1.0,) * X.shape[1], len(g) * rules["gamma"]
+    best, ways, others = 0.0, None, []
+    for feature, at in cuts:
+        for goes_left, gains, sign in level_gains(X, g, h, opened, feature, at, rules, asked):
+            worth = factors[feature] * (sum(gain for gain in gains if gain is not None) - price)
+            if worth <= 0.0:
+                continue
+            parts = [goes_left[node.rows] & (gain is not None)
+                     for node, gain in zip(opened, gains, strict=True)]  # fmt: skip
+            others.append((worth, np.concatenate(parts)))
+            if worth > best * (1 + 1e-9) + 1e-9:
+                best, ways, division = worth, (goes_left, gains, sign), others[-1][1]
+    for worth, other in others:
+        close = worth > best * (1 - 1e-7) - 1e-7
+        same = (other == division).all() or (other == ~division).all()
+        if asked.signs is not None and close and not same:
+            raise Tied
+    return ways
 
 
 def grow_levels(X, g, h, rules, depth, asked=PLAIN):
     """Vector of each row after one symmetric tree, before the learning rate."""
-    factors, price = asked.factors or (1.0,) * X.shape[1], len(g) * rules["gamma"]
     opened, closed = [Node(g, h, np.arange(len(X)), rules, asked)], []
+    offered = {}
+    if asked.sets is not None:
+        offered = {j: sets_of(X[:, j], g, h, asked.sets) for j in asked.categories}
     for level in range(depth):
         closed += [node for node in opened if len(node.rows) < 2 * rules["min_samples_leaf"]]
         opened = [node for node in opened if len(node.rows) >= 2 * rules["min_samples_leaf"]]
-        key, tried = asked.key_of(-1, level), []
+        key, ways = asked.key_of(-1, level), None
         if level < len(asked.given):
-            tried = [[asked.given[level][:2]]]
-        everywhere = [
-            (feature, at)
-            for feature in range(X.shape[1])
-            for at in cuts_of(X, np.arange(len(X)), feature, key, asked)
-        ]
-        for cuts in [*tried, everywhere]:
-            best, ways = 0.0, None
-            for feature, at in cuts:
-                for goes_left, gains in level_gains(X, g, h, opened, feature, at, rules, asked):
-                    total = sum(gain for gain in gains if gain is not None)
-                    worth = factors[feature] * (total - price)
-                    if worth > best * (1 + 1e-9) + 1e-9:
-                        best, ways = worth, (goes_left, gains)
-            if ways is not None:
-                break
+            ways = best_of_level(X, g, h, opened, [asked.given[level][:2]], rules, asked)
+        if ways is None:
+            cuts = [(feature, at) for feature, found in offered.items() for at in found]
+            cuts += [
+                (feature, at)
+                for feature in range(X.shape[1])
+                if feature not in offered
+                for at in cuts_of(X, np.arange(len(X)), feature, key, asked)
+            ]
+            cuts.sort(key=lambda cut: cut[0])  # ties go to the lower column
+            ways = best_of_level(X, g, h, opened, cuts, rules, asked)
         if ways is None:
             break
+        goes_left, gains, sign = ways
         parts = []
-        for node, gain in zip(opened, ways[1], strict=True):
-            goes_left = ways[0][node.rows]
-            sides = node.rows[goes_left], node.rows[~goes_left]
-            divides = [Node(g, h, rows, rules, asked, node) for rows in sides]
-            parts += [node] if gain is None else divides
+        for node, gain in zip(opened, gains, strict=True):
+            way = goes_left[node.rows]
+            divides = gain is not None
+            parts += children_of(g, h, node, way, rules, asked, sign) if divides else [node]
         opened = parts
     return leaf_vectors([*opened, *closed], X, g)
 

@@ -95,8 +95,6 @@ def obstacle_to_vectors(params: BoostParams) -> str | None:
     other = params.first_unlike(_OF_VECTORS)
     if other is not None:
         return other
-    if is_symmetric(params) and params.monotone_constraints is not None:
-        return "monotone_constraints in symmetric trees"
     return asks_for_bundles(params)
 
 

@@ -65,7 +65,7 @@ def search_chunk_level(
         job = state.tree.batch[j]
         subtract_job(thread, span, state.bins, state.columns, place, job, state.options, vectors)
         if j == 0:
-            n_groups = begin_level(thread, span, state, level, units, constraints)
+            n_groups = begin_level(thread, span, state, level, units, constraints, vectors)
         add_job(thread, span, state, level, job, units, n_groups, constraints, vectors)
     find_best(thread, span, state, level, units, n_groups, constraints, vectors)
     barrier(team)

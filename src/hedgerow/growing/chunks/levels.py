@@ -25,7 +25,7 @@ from hedgerow.growing.chunks.tree import ChunkTree
 from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.setup import make_batch
-from hedgerow.growing.symmetric.grower import check_numbers, make_level
+from hedgerow.growing.symmetric.grower import make_level
 from hedgerow.growing.symmetric.level import N_NODES, choose_cut
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.params import BoostParams
@@ -57,8 +57,6 @@ class LevelTree(ChunkTree):
         n_vectors: int = 1,
     ) -> None:
         check_slots(params, settings, sizes)
-        if n_vectors > 1:
-            check_numbers(spec)
         super().__init__(spec, params, settings, sizes, exchange, team, n_copies, n_vectors)
         n_threads, n_features = team.n_threads, spec.n_features
         nodes, max_leaves = self.nodes, int(settings.max_leaves)

@@ -8,7 +8,6 @@ import numpy as np
 
 from hedgerow.arrays import aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
-from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit, make_batch
@@ -40,25 +39,14 @@ class SymmetricGrower(TreeGrower):
 
 
 class SymmetricVectorGrower(SymmetricGrower, VectorGrower):
-    """The same with a vector in each leaf; there are columns of numbers alone."""
+    """The same with a vector in each leaf."""
 
     def _make_state(self, fit: Fit) -> layout.State:
-        check_numbers(self._matrix.spec)
         state = super()._make_state(fit)
         assert state.vectors is not None
         # Beside the sums of the outputs, those of the rows alone are read.
         counts = state.vectors.outputs.sums.n
         return state._replace(histograms=HistogramSums(counts, counts, counts))
-
-
-def check_numbers(spec: BinSpec) -> None:
-    """Raise ``ParameterError`` if symmetric trees of vectors would split a category column."""
-    if spec.is_category.any():
-        name = spec.schema.names[int(np.argmax(spec.is_category))]
-        raise ParameterError(
-            "grow_policy='symmetric' with multi_strategy='multi_output_tree' needs columns of "
-            f"numbers, but column {name!r} is a category: encode it, or use another of either."
-        )
 
 
 def make_level(

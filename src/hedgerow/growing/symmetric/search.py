@@ -56,7 +56,8 @@ from hedgerow.kernels.splits.symmetric_split import (
     leaf_score,
     size_of_block,
 )
-from hedgerow.kernels.splits.vector_split import VectorNode, add_column_gains
+from hedgerow.kernels.splits.vector_level import NodeSets, add_column_gains
+from hedgerow.kernels.splits.vector_split import VectorNode
 
 
 @kernel(inner=True)
@@ -125,8 +126,12 @@ def look_at_root(
     sets: Sets,
     drawn: int,
     bundles: Bundles | None,
+    vectors: NodeSets | None,
 ) -> None:
-    """Note what the tree's rows have in each column, and the orders of the categories."""
+    """Note what the tree's rows have in each column, and the orders of the categories.
+
+    ``vectors`` is the root of several outputs.
+    """
     histograms, scratch = place[0], scratch_of(bundles, thread, bins.stride)
     for k in range(span[0], span[1]):
         first, last = members_of(bundles, np.int64(columns[k]))
@@ -143,7 +148,7 @@ def look_at_root(
                 column = SetSums(at, filled_cells(bins, feature, False), bins.stride)
                 order_groups(
                     histograms, column, root.n, units, sets.categories.rules, sets.places[number],
-                    sets.info[number],
+                    sets.info[number], vectors,
                 )  # fmt: skip
 
 
@@ -225,6 +230,7 @@ def add_vector_gains(
     sums: Sums,
     groups: tuple[IntArray, int],
     gains: FloatArray,
+    constraints: Constraints,
 ) -> None:
     """:func:`add_node_gains` of several outputs, whose gains are added up."""
     cells, n_groups = groups
@@ -238,8 +244,9 @@ def add_vector_gains(
             if j > 0 and feature == cells[first + j - 1]:
                 break  # the last feature fills the lanes that are left
             at, n_bins = node.start + feature * bins.stride, np.int64(bins.n_bins[feature])
+            sign = constraints.sign[feature]
             add_column_gains(
-                sums, at, n_bins, bins.stride, node, limits, parent, gains, to + j, also
+                sums, at, n_bins, bins.stride, node, limits, parent, gains, to + j, also, sign
             )
 
 
@@ -253,8 +260,12 @@ def add_node_sets(
     node: tuple[NodeSums, Units, int],
     sets: Sets,
     constraints: Constraints,
+    vectors: NodeSets | None,
 ) -> None:
-    """:func:`add_node_gains` of category columns: a list of all, and which may be used."""
+    """:func:`add_node_gains` of category columns: a list of all, and which may be used.
+
+    ``vectors`` is the node of several outputs.
+    """
     histograms, slot_start = place
     sums, units, number = node
     features, stride = columns[0], bins.stride
@@ -267,7 +278,7 @@ def add_node_sets(
             add_set_gains(
                 histograms, column, sums, units, rules, sets.categories.rules,
                 sets.places[place_of_set], sets.info[place_of_set], sets.gains[place_of_set],
-                (constraints, number),
+                (constraints, number), vectors,
             )  # fmt: skip
 
 

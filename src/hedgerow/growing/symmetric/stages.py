@@ -27,6 +27,7 @@ from hedgerow.growing.core.state import (
     FOUND_BIN,
     FOUND_FEATURE,
     FOUND_MISSING_LEFT,
+    FOUND_SET,
     IS_DROPPED_BITS,
     IS_TREE,
     NODE_COUNT,
@@ -65,13 +66,21 @@ from hedgerow.growing.symmetric.search import (
     look_at_root,
     plan_groups,
 )
-from hedgerow.growing.vectors.gradients import largest_units
-from hedgerow.growing.vectors.search import keep_own, node_of, prepare_node
+from hedgerow.growing.vectors.gradients import largest_units, write_units
+from hedgerow.growing.vectors.search import (
+    groups_of,
+    keep_middles,
+    keep_own,
+    node_of,
+    prepare_node,
+)
 from hedgerow.kernels.cuda.commands import GpuCommands
 from hedgerow.kernels.primitives.barrier import barrier
 from hedgerow.kernels.splits.growth import key_of_level
 from hedgerow.kernels.splits.monotone import Constraints
-from hedgerow.kernels.splits.split import NodeSums, Units
+from hedgerow.kernels.splits.split import NodeSums, Split, Units
+from hedgerow.kernels.splits.vector_gains import score_unit
+from hedgerow.kernels.splits.vector_level import NodeSets, fill_set, gain_of_side
 from hedgerow.kernels.splits.vector_split import gain_of_cut
 
 
@@ -111,19 +120,24 @@ def add_gains(
             thread, rules, bins, place, searched, lanes, groups, gains, constraints, level.bundles
         )
         add_node_sets(
-            span, rules, bins, (columns, allowed), place, searched, level.sets, constraints
+            span, rules, bins, (columns, allowed), place, searched, level.sets, constraints, None
         )
     else:
-        outputs = vectors.outputs
-        place = (row[NODE_COUNT], start, node)
-        several = node_of(thread, state.settings, place, vectors, constraints)
+        outputs, searched = vectors.outputs, (sums_of_node(row), units, node)
+        at = (row[NODE_COUNT], start, node)
+        several = node_of(thread, state.settings, at, vectors, constraints)
         first = np.int64(columns[span[0]]) if span[1] > span[0] else np.int64(-1)
         limits, parent = prepare_node(
             state.settings, rules, bins, first, several, outputs, constraints, state.tree.table
         )
         vectors.trial.parent[thread, 0] += max(parent, 0.0)
+        of_sets = NodeSets(outputs.sums, several, groups_of(thread, vectors.trial.sets), parent)
+        add_node_sets(
+            span, rules, bins, (columns, state.search.allowed[0]), (state.histograms, start),
+            searched, level.sets, constraints, of_sets,
+        )  # fmt: skip
         parent /= units.g * (units.g / units.h)
-        add_vector_gains(several, limits, parent, bins, outputs.sums, groups, gains)
+        add_vector_gains(several, limits, parent, bins, outputs.sums, groups, gains, constraints)
 
 
 @kernel(inline=True, inner=True)
@@ -136,6 +150,17 @@ def units_of_level(state: State, vectors: Vectors | None) -> Units:
 
 
 @kernel(inline=True, inner=True)
+def root_of_vectors(
+    thread: int, state: State, start: int, vectors: Vectors, constraints: Constraints
+) -> NodeSets:
+    """The root, with what orders of categories need."""
+    outputs, place = vectors.outputs, (state.tree.table[0, NODE_COUNT], start, np.int64(0))
+    node = node_of(thread, state.settings, place, vectors, constraints)
+    write_units(state.settings.constant_hessian, outputs, node.units)
+    return NodeSets(outputs.sums, node, groups_of(thread, vectors.trial.sets), 0.0)
+
+
+@kernel(inline=True, inner=True)
 def begin_level(
     thread: int,
     span: tuple[int, int],
@@ -143,6 +168,7 @@ def begin_level(
     level: Level,
     units: Units,
     constraints: Constraints,
+    vectors: Vectors | None,
 ) -> int:
     """The thread's columns in groups, their gains 0; how many groups.
 
@@ -151,10 +177,18 @@ def begin_level(
     table, bins, columns = state.tree.table, state.bins, state.columns.feature
     if level.counts[LEVEL] == 0:
         start = start_of(level, member(state.tree.batch[0], 0).slot)
-        look_at_root(
-            thread, span, bins, columns, (state.histograms, start), sums_of_node(table[0]), units,
-            level.seen, level.sets, constraints.growth.drawn, level.bundles,
-        )  # fmt: skip
+        place, root = (state.histograms, start), sums_of_node(table[0])
+        drawn, bundles = constraints.growth.drawn, level.bundles
+        if vectors is None:
+            look_at_root(
+                thread, span, bins, columns, place, root, units, level.seen, level.sets, drawn,
+                bundles, None,
+            )  # fmt: skip
+        else:
+            look_at_root(
+                thread, span, bins, columns, place, root, units, level.seen, level.sets, drawn,
+                bundles, root_of_vectors(thread, state, start, vectors, constraints),
+            )  # fmt: skip
     return plan_groups(
         span, bins, columns, state.search.allowed[0], level.seen, level.groups[thread],
         level.gains[thread], level.sets, level.bundles,
@@ -224,7 +258,7 @@ def search_level(
         for child in range(2):
             make_histogram(thread, span, state, batch[j], child, level.lists, vectors, gpu)
         if j == 0:
-            n_groups = begin_level(thread, span, state, level, units, constraints)
+            n_groups = begin_level(thread, span, state, level, units, constraints, vectors)
         add_job(thread, span, state, level, batch[j], units, n_groups, constraints, vectors)
     find_best(thread, span, state, level, units, n_groups, constraints, vectors)
     barrier(state.team)
@@ -248,13 +282,14 @@ def search_level(
 @kernel(inner=True)
 def measure_vectors(
     state: State,
+    level: Level,
     place: tuple[int, int, int],
-    choice: IntArray,
     vectors: Vectors,
     constraints: Constraints,
 ) -> float:
     """Thread 0: what the choice gains in a node, or minus infinity if it does not divide it."""
-    outputs, bins, feature, start = vectors.outputs, state.bins, choice[FOUND_FEATURE], place[1]
+    outputs, bins, choice, start = vectors.outputs, state.bins, level.choice, place[1]
+    feature = choice[FOUND_FEATURE]
     node = node_of(0, state.settings, place, vectors, constraints)
     limits, parent = prepare_node(
         state.settings, state.rules, bins, feature, node, outputs, constraints, state.tree.table
@@ -262,11 +297,23 @@ def measure_vectors(
     if node.smooth > 0.0:
         keep_own(node, outputs.vectors[node.number])
     at, n_bins = start + feature * bins.stride, np.int64(bins.n_bins[feature])
+    n_left = state.tree.table[node.number, NODE_N_LEFT]
+    if set_number(level.sets, feature) >= 0:
+        of_sets = NodeSets(outputs.sums, node, groups_of(0, vectors.trial.sets), parent)
+        fill_set(at, bins.stride, choice, FOUND_SET, of_sets)
+        penalty = split_penalty(choice, level.sets)
+        return 0.5 * gain_of_side(n_left, penalty, state.rules, of_sets)
     cut = (choice[FOUND_BIN], choice[FOUND_MISSING_LEFT])
-    unit = node.largest.g * (node.largest.g / node.largest.h)
+    sign = constraints.sign[feature] if cut[0] != constraints.last_bin[feature] else 0.0
+    unit, signs, sums, stride = score_unit(node), (sign, sign), outputs.sums, bins.stride
     parent /= unit
-    sums, stride = outputs.sums, bins.stride
-    return 0.5 * unit * gain_of_cut(sums, at, n_bins, stride, node, limits, parent, cut, 0.0)
+    gain = gain_of_cut(sums, at, n_bins, stride, node, limits, parent, cut, signs)
+    if node.ordered == 1 and gain > -np.inf:
+        nothing = np.int64(0)
+        taken = Split(0.0, feature, cut[0], cut[1], nothing, nothing, n_left)
+        values = outputs.vectors[node.number]
+        keep_middles(taken, sums, stride, node, state.rules, constraints, values)
+    return 0.5 * unit * gain
 
 
 @kernel(inline=True, inner=True)
@@ -287,7 +334,7 @@ def measure_node(
     counts = sum_left(state.histograms, at, bins.stride, choice, is_set, row)
     if vectors is not None:
         place = (row[NODE_COUNT], start, np.int64(node))
-        gain = measure_vectors(state, place, choice, vectors, constraints)
+        gain = measure_vectors(state, level, place, vectors, constraints)
         state.tree.numbers[node, NUMBER_GAIN] = gain
     n_rows, present, n_missing, n_left = totals
     return (

@@ -55,6 +55,19 @@ def is_set(sets: VectorSets, feature: int) -> bool:
     return sets.categories.chosen[feature] == 1
 
 
+@kernel(inline=True, inner=True)
+def groups_of(thread: int, sets: VectorSets) -> Groups:
+    """The scratch arrays of a thread."""
+    groups = sets.groups
+    return Groups(
+        groups.g[thread],
+        groups.h[thread],
+        groups.weight[thread],
+        groups.direction[thread],
+        groups.side[thread],
+    )
+
+
 @kernel(inner=True)
 def search_set(
     thread: int,
@@ -69,14 +82,7 @@ def search_set(
     constraints: Constraints,
 ) -> None:
     """Search one category column; note its best set if it beats what was found."""
-    groups, categories, scale = sets.groups, sets.categories, node.largest.scale
-    span = Groups(
-        groups.g[thread],
-        groups.h[thread],
-        groups.weight[thread],
-        groups.direction[thread],
-        groups.side[thread],
-    )
+    span, categories, scale = groups_of(thread, sets), sets.categories, node.largest.scale
     at, places = node.start + feature * stride, categories.places[thread]
     draw = np.int64(-1)
     if constraints.growth.drawn == 1:

@@ -154,6 +154,19 @@ def sort_groups(scratch: IntArray, n_groups: int, smooth: float) -> int:
     return n
 
 
+@kernel(inline=True, inner=True)
+def penalised(rules: SplitRules, penalty: float) -> SplitRules:
+    """Return the rules with an additional L2 penalty of the children."""
+    return SplitRules(
+        rules.min_samples_leaf,
+        rules.min_child_weight,
+        rules.reg_lambda + penalty,
+        rules.reg_alpha,
+        rules.gamma,
+        rules.max_delta_step,
+    )
+
+
 @kernel(inner=True)
 def score_sides(g: int, h: int, n: int, node: NodeSums, units: Units, rules: SplitRules) -> float:
     """Return the score of a split with these sums on one side; -1 if a side is too small."""
@@ -280,14 +293,7 @@ def find_set(
     least = category.smooth * category.n_copies
     n_groups = gather_bins(histograms, at, filled, stride, least, scratch)
     n_groups = sort_groups(scratch, n_groups, category.smooth / units.h)
-    harder = SplitRules(
-        rules.min_samples_leaf,
-        rules.min_child_weight,
-        rules.reg_lambda + category.penalty,
-        rules.reg_alpha,
-        rules.gamma,
-        rules.max_delta_step,
-    )
+    harder = penalised(rules, category.penalty)
     for backward in range(2):
         score, taken = scan_order(n_groups, backward, node, units, harder, category, scratch, draw)
         if score > best:

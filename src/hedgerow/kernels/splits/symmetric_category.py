@@ -4,7 +4,8 @@ As in :mod:`hedgerow.kernels.splits.category_split`, a set is one end of the lis
 sorted by ``G / (H + smooth)``, or a single category where there are few.  The root determines
 the list and its allowed cuts (``min_group``, ``most``) once per tree, because the sums of a
 category over all nodes of a level are always the same.  The gain of a cut is summed over the
-nodes, as for numbers (:mod:`hedgerow.kernels.splits.symmetric_split`).
+nodes, as for numbers (:mod:`hedgerow.kernels.splits.symmetric_split`).  With several outputs the
+list is sorted, and its cuts are scored, as in :mod:`hedgerow.kernels.splits.vector_category`.
 
 ::
 
@@ -15,6 +16,7 @@ nodes, as for numbers (:mod:`hedgerow.kernels.splits.symmetric_split`).
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +34,7 @@ from hedgerow.kernels.splits.category_split import (
     CategoryRules,
     count_bins,
     gather_bins,
+    penalised,
     score_sides,
     sort_groups,
 )
@@ -39,6 +42,8 @@ from hedgerow.kernels.splits.constrained_gains import lost_on_side
 from hedgerow.kernels.splits.growth import draw_of
 from hedgerow.kernels.splits.monotone import Constraints, bounds_of
 from hedgerow.kernels.splits.split import NodeSums, SplitRules, Units, node_score
+from hedgerow.kernels.splits.vector_category import add_group, empty_side, sort_vectors, sum_groups
+from hedgerow.kernels.splits.vector_level import NodeSets, gain_of_side
 
 
 class SetSums(NamedTuple):
@@ -84,8 +89,12 @@ def order_groups(
     category: CategoryRules,
     scratch: IntArray,
     info: IntArray,
+    vectors: NodeSets | None,
 ) -> None:
-    """Write groups, order and cuts of a column from the root's sums; 0 groups: no cuts."""
+    """Write groups, order and cuts of a column from the root's sums; 0 groups: no cuts.
+
+    ``vectors`` is the root of several outputs; then ``histograms`` only count rows.
+    """
     at, filled, stride = column.at, column.filled, column.stride
     n_found = count_bins(histograms, at, filled, stride)
     info[N_GROUPS] = 0
@@ -100,7 +109,12 @@ def order_groups(
     else:
         least = category.smooth * category.n_copies
         n_groups = gather_bins(histograms, at, filled, stride, least, scratch)
-        n_groups = sort_groups(scratch, n_groups, category.smooth / units.h)
+        if vectors is None:
+            n_groups = sort_groups(scratch, n_groups, category.smooth / units.h)
+        else:
+            node, groups = vectors.node, vectors.groups
+            sum_groups(vectors.sums, at, stride, n_groups, node.filled, scratch, groups)
+            n_groups = sort_vectors(n_groups, node, category.smooth, scratch, groups)
         mark_cuts(n_groups, n_rows, category, scratch)
     info[N_GROUPS] = n_groups if n_groups > 1 else 0
 
@@ -117,11 +131,12 @@ def add_set_gains(
     info: IntArray,
     gains: FloatArray,
     bounds: tuple[Constraints, int],
+    vectors: NodeSets | None,
 ) -> None:
     """Add the gain of each cut of the order in a node to ``gains``.
 
     ``scratch`` holds the groups and the order of the root.  ``bounds`` are the constraints and
-    the number of the node.
+    the number of the node; ``vectors`` is the node of several outputs.
     """
     n_groups, one_hot = info[N_GROUPS], info[IS_ONE_HOT] == 1
     at, filled, stride = column.at, column.filled, column.stride
@@ -137,26 +152,33 @@ def add_set_gains(
             scratch[GROUP_H, group] += histograms.h[at + b]
             scratch[GROUP_N, group] += n
         b = stride - 1 if b == filled - 1 and filled < stride else b + 1
+    if vectors is not None:
+        filled_bins, groups = vectors.node.filled, vectors.groups
+        sum_groups(vectors.sums, at, stride, n_groups + 1, filled_bins, scratch, groups)
+        empty_side(groups)
     parent = node_score(float(node.g) * units.g, float(node.h) * units.h, rules)
     penalty = 0.0 if one_hot else category.penalty
-    harder = SplitRules(
-        rules.min_samples_leaf,
-        rules.min_child_weight,
-        rules.reg_lambda + penalty,
-        rules.reg_alpha,
-        rules.gamma,
-        rules.max_delta_step,
-    )
+    harder = penalised(rules, penalty)
     g, h, n_left = np.int64(0), np.int64(0), np.int64(0)
     for i in range(n_groups):
         group = scratch[ORDER, i]
         g = scratch[GROUP_G, group] + (np.int64(0) if one_hot else g)
         h = scratch[GROUP_H, group] + (np.int64(0) if one_hot else h)
         n_left = scratch[GROUP_N, group] + (np.int64(0) if one_hot else n_left)
+        if vectors is not None:
+            if one_hot:
+                empty_side(vectors.groups)
+            add_group(group, vectors.groups)
         if scratch[KEY, i] == 1:
-            score = score_sides(g, h, n_left, node, units, harder)
-            if score >= 0.0:
-                gains[i] += bounded_gain(score, parent, (g, h, n_left), node, units, rules, bounds)
+            if vectors is None:
+                score = score_sides(g, h, n_left, node, units, harder)
+                if score >= 0.0:
+                    left = (g, h, n_left)
+                    gains[i] += bounded_gain(score, parent, left, node, units, rules, bounds)
+            else:
+                gain = gain_of_side(n_left, penalty, rules, vectors)
+                if gain > -math.inf:
+                    gains[i] += gain
 
 
 @kernel(inner=True)

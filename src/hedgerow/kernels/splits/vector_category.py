@@ -24,7 +24,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.histogram import HistogramSums
-from hedgerow.kernels.histograms.vector_histogram import Sums, place_of_g
+from hedgerow.kernels.histograms.vector_histogram import Sums, list_filled, place_of_g
 from hedgerow.kernels.simd.lanes import N_LANES
 from hedgerow.kernels.splits.category_split import (
     GROUP_N,
@@ -35,6 +35,7 @@ from hedgerow.kernels.splits.category_split import (
     CategoryRules,
     gather_bins,
     key_of,
+    penalised,
 )
 from hedgerow.kernels.splits.split import SplitRules, node_score
 from hedgerow.kernels.splits.vector_split import VectorNode
@@ -62,21 +63,30 @@ class Groups(NamedTuple):
 
 @kernel(inner=True)
 def sum_groups(
-    sums: Sums, at: int, stride: int, n_groups: int, scratch: IntArray, groups: Groups
+    sums: Sums,
+    at: int,
+    stride: int,
+    n_groups: int,
+    filled: IntArray,
+    scratch: IntArray,
+    groups: Groups,
 ) -> None:
-    """Sum g and h of each output over the bins of each group."""
+    """Sum g and h of each output over the bins with rows of each group.
+
+    Each of these bins has a group.  ``filled`` is a scratch array for their list.
+    """
     group_of_bin, cells, constant = scratch[GROUP_OF_BIN], sums.cells, sums.constant == 1
+    n_filled = list_filled(sums.n, at, stride - 1, stride, filled)
     for output in range(groups.g.shape[0]):
         word = place_of_g(sums, output)
         for group in range(n_groups):
             groups.g[output, group] = 0
             groups.h[output, group] = scratch[GROUP_N, group] if constant else 0
-        for b in range(stride):
-            group, cell = group_of_bin[b], (at + b) * sums.width + word
-            if group >= 0:
-                groups.g[output, group] += np.int64(cells[cell])
-                if not constant:
-                    groups.h[output, group] += np.int64(cells[cell + N_LANES])
+        for e in range(n_filled):
+            group, cell = group_of_bin[filled[e]], (at + filled[e]) * sums.width + word
+            groups.g[output, group] += np.int64(cells[cell])
+            if not constant:
+                groups.h[output, group] += np.int64(cells[cell + N_LANES])
 
 
 @kernel(inner=True)
@@ -272,7 +282,7 @@ def find_vector_set(
     best, first, last = -1.0, np.int64(0), np.int64(0)
     if n_groups - 1 <= category.most_one_hot:
         # Group 0 is empty here.  Two groups make one division, not two.
-        sum_groups(sums, at, stride, n_groups, scratch, groups)
+        sum_groups(sums, at, stride, n_groups, node.filled, scratch, groups)
         stop = n_groups if n_groups > 3 else np.int64(2)
         only = 1 + draw % (stop - 1) if draw >= 0 else np.int64(-1)
         for i in range(1, stop):
@@ -287,16 +297,9 @@ def find_vector_set(
     else:
         least = category.smooth * category.n_copies
         n_groups = gather_bins(counts, at, stride, stride, least, scratch)
-        sum_groups(sums, at, stride, n_groups, scratch, groups)
+        sum_groups(sums, at, stride, n_groups, node.filled, scratch, groups)
         n_groups = sort_vectors(n_groups, node, category.smooth, scratch, groups)
-        harder = SplitRules(
-            rules.min_samples_leaf,
-            rules.min_child_weight,
-            rules.reg_lambda + category.penalty,
-            rules.reg_alpha,
-            rules.gamma,
-            rules.max_delta_step,
-        )
+        harder = penalised(rules, category.penalty)
         score, taken = scan_vectors(n_groups, 0, node, harder, category, scratch, groups, draw)
         if score > best:
             best, first, last = score, np.int64(0), taken

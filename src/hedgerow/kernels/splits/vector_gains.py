@@ -100,7 +100,7 @@ def gain_at(
     best, at = NO_SPLIT, node.start + feature * stride
     for side in range(2 if sums.n[at + stride - 1] > 0 else 1):
         way = cut, np.int64(side)
-        score = gain_of_cut(sums, at, n_bins, stride, node, limits, 0.0, way, sign)
+        score = gain_of_cut(sums, at, n_bins, stride, node, limits, 0.0, way, (sign, 0.0))
         gain = gain_of(score, factor, bounds)
         if gain > best.score:
             best = Split(gain, feature, cut, np.int64(side), 0, 0, 0)
@@ -209,6 +209,27 @@ def middle_of_sides(
 
 
 @kernel(inner=True)
+def restricted_score(
+    score: float, n_left: int, node: VectorNode, rules: SplitRules, side: IntArray
+) -> float:
+    """Return the score of a set of categories with leaf values smoothed and within bounds.
+
+    ``score`` is that of the best values; ``side`` are the sums on the left.
+    """
+    if node.smooth > 0.0 or node.ordered == 1:
+        for output in range(node.totals.shape[0]):
+            g_unit, h_unit = node.units[output, 0], node.units[output, 1]
+            g, h, n = float(side[output, 0]) * g_unit, float(side[output, 1]) * h_unit, n_left
+            for _ in range(2):
+                score -= lost_with(g, h, side_value(g, h, n, node, rules, output), rules)
+                # Once more with the right side.
+                g = float(node.totals[output, 0] - side[output, 0]) * g_unit
+                h = float(node.totals[output, 1] - side[output, 1]) * h_unit
+                n = node.n_rows - n_left
+    return score
+
+
+@kernel(inner=True)
 def gain_of_set(
     score: float,
     n_left: int,
@@ -225,16 +246,6 @@ def gain_of_set(
     """
     if constraints.scored == 0 or score < 0.0:
         return score
-    if node.smooth > 0.0 or node.ordered == 1:
-        for output in range(node.totals.shape[0]):
-            g_unit, h_unit = node.units[output, 0], node.units[output, 1]
-            g, h, n = float(side[output, 0]) * g_unit, float(side[output, 1]) * h_unit, n_left
-            for _ in range(2):
-                score -= lost_with(g, h, side_value(g, h, n, node, rules, output), rules)
-                # Once more with the right side.
-                g = float(node.totals[output, 0] - side[output, 0]) * g_unit
-                h = float(node.totals[output, 1] - side[output, 1]) * h_unit
-                n = node.n_rows - n_left
-    unit = score_unit(node)
+    score, unit = restricted_score(score, n_left, node, rules, side), score_unit(node)
     gain = gain_of(score / unit, factor_of(constraints, feature, bounds), bounds)
     return gain * unit if gain > 0.0 else -1.0

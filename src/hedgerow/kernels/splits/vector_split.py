@@ -107,13 +107,15 @@ class VectorNode(NamedTuple):
 class Order(NamedTuple):
     """How the sides of the cuts of a column are ordered.
 
-    sign  1: left values are not above right ones; -1: not below; 0: in any order
-    free  from the cut after this ``filled`` bin on only missing values are on the right, and the
-          sides have any order
+    sign   1: left values are not above right ones; -1: not below; 0: in any order
+    apart  the same from the cut after this ``filled`` bin on, if missing values are on the right:
+           nothing else is there
+    last   this bin
     """
 
     sign: np.float64
-    free: np.int64
+    apart: np.float64
+    last: np.int64
 
 
 @kernel(inner=True)
@@ -319,7 +321,7 @@ def score_outputs(
             g_right, d_left, d_right = g - g_left, h_left + penalty, h - h_left + penalty
             product = d_left * d_right
             if bounds:
-                sign = 0.0 if e >= order.free and missing < 0 else order.sign
+                sign = order.apart if e >= order.last and missing < 0 else order.sign
                 g_sides, d_sides = (g_left, g_right), (d_left, d_right)
                 rows = n_left, node.n_rows - n_left
                 score = bounded_scores(g_sides, d_sides, rows, (own, low, high), node, limits, sign)
@@ -360,7 +362,7 @@ def search_column(
     n_missing = np.int64(n[at + absent])
     n_filled = list_filled(n, at, n_bins, stride, filled) - np.int64(n_missing > 0)
     for side in range(2 if n_missing > 0 else 1):
-        order = Order(sign, n_filled - 1)
+        order = Order(sign, 0.0, n_filled - 1)
         score_cuts(sums, at, absent if side == 1 else -1, n_filled, node, limits, order)
         n_left = n_missing if side == 1 else np.int64(0)
         for e in range(n_filled):
@@ -391,50 +393,6 @@ def scored_gain(node: VectorNode, e: int, n_left: int, limits: Limits, parent: f
 
 
 @kernel(inner=True)
-def add_column_gains(
-    sums: Sums,
-    at: int,
-    n_bins: int,
-    stride: int,
-    node: VectorNode,
-    limits: Limits,
-    parent: float,
-    gains: FloatArray,
-    to: int,
-    also: int,
-) -> None:
-    """Add the gain of each cut of the column at ``at`` to every ``WIDTH``-th entry from ``to`` on.
-
-    These gains have missing values on the right.  If ``also`` is not 0, the gains with missing
-    values on the left are added ``also`` entries further on.  A cut that does not divide the
-    node adds nothing.
-    """
-    n, filled, absent = sums.n, node.filled, stride - 1
-    n_missing = np.int64(n[at + absent])
-    n_filled = list_filled(n, at, n_bins, stride, filled) - np.int64(n_missing > 0)
-    gain = 0.0
-    for side in range(2 if also != 0 else 1):
-        is_left = side == 1 and n_missing > 0
-        n_left = n_missing if is_left else np.int64(0)
-        if side == 0 or is_left:
-            order = Order(0.0, np.int64(0))
-            score_cuts(sums, at, absent if is_left else -1, n_filled, node, limits, order)
-        # Before the first bin with rows only missing values are on the left.  The cut after
-        # the last bin divides in the same way, with the sides swapped.
-        gain = gain if is_left else 0.0
-        first, place = np.int64(0), to + side * also
-        for e in range(n_filled):
-            for b in range(first, filled[e]):
-                gains[place + b * WIDTH] += gain
-            first = filled[e]
-            n_left += np.int64(n[at + first])
-            gain = scored_gain(node, e, n_left, limits, parent)
-            gain = gain if gain > -math.inf else 0.0
-        for b in range(first, n_bins):
-            gains[place + b * WIDTH] += gain
-
-
-@kernel(inner=True)
 def gain_of_cut(
     sums: Sums,
     at: int,
@@ -444,28 +402,29 @@ def gain_of_cut(
     limits: Limits,
     parent: float,
     cut: tuple[int, int],
-    sign: float,
+    signs: tuple[float, float],
 ) -> float:
-    """Return the gain of one cut of the column at ``at``, of this ``sign``.
+    """Return the gain of one cut of the column at ``at``.
 
-    ``cut`` holds the bin before the cut, and whether missing values go left.  The gain is minus
-    infinity if the cut does not divide the node, or not in order.
+    ``cut`` holds the bin before the cut, and whether missing values go left; ``signs`` how its
+    sides are ordered, and how if it only sets missing values apart.  The gain is minus infinity
+    if the cut does not divide the node, or not in order.
     """
     n, filled, absent = sums.n, node.filled, stride - 1
     n_missing = np.int64(n[at + absent])
     n_filled = list_filled(n, at, n_bins, stride, filled) - np.int64(n_missing > 0)
     is_left = cut[1] == 1 and n_missing > 0
-    last, n_left = np.int64(-1), np.int64(0)
+    last, n_left, apart = np.int64(-1), np.int64(0), signs[1]
     while last + 1 < n_filled and filled[last + 1] <= cut[0]:
         last += 1
         n_left += np.int64(n[at + filled[last]])
     if is_left and last < 0:  # only missing values on the left: swap the sides
-        is_left, last, n_left = False, n_filled - 1, node.n_rows - n_missing
+        is_left, last, n_left, apart = False, n_filled - 1, node.n_rows - n_missing, -apart
     elif is_left:
         n_left += n_missing
     if last < 0:
         return -math.inf
-    order = Order(sign, n_filled - 1)
+    order = Order(signs[0], apart, n_filled - 1)
     score_cuts(sums, at, absent if is_left else -1, last + 1, node, limits, order)
     return scored_gain(node, last, n_left, limits, parent)
 

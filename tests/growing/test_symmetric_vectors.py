@@ -1,0 +1,204 @@
+"""Symmetric trees with vector leaves: sets of categories and ordered columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from hedgerow import HedgerowRegressor
+from hedgerow.boosting.loop import rounds as rounds_module
+from hedgerow.growing.core import grower as grower_module
+from tests.growing.test_vector_options import RULES, SEED, drawn_cuts, naive_tree, problem
+from tests.helpers.examples import examples
+from tests.reference.naive_vector import Asked, Sets, Tied
+
+VECTORS = {"grow_policy": "symmetric", "multi_strategy": "multi_output_tree"}
+TOWN, FACTORS = 2, (0.2, 1.0, 0.7, 0.3)
+"""The column of categories, and factors on the gains of all."""
+
+
+def towns(n_rows: int, seed: int, missing: float, n_levels: int) -> tuple[Any, Any]:
+    """Return rows with a column of categories, and three targets that depend on them."""
+    X, Y = problem(n_rows, seed, missing)
+    rng = np.random.default_rng(seed + 1)
+    town = rng.integers(0, n_levels, n_rows)
+    X[:, TOWN] = np.where(rng.random(n_rows) < missing, np.nan, town)
+    return X, Y + rng.normal(size=(n_levels, 3))[town]
+
+
+def first_tree(X: Any, Y: Any, **options: Any) -> tuple[Any, Any]:
+    """Return a model of one tree of three levels, and the gradients behind it."""
+    model = HedgerowRegressor(
+        n_estimators=1, learning_rate=1.0, max_depth=3, early_stopping=False, subsample=1.0,
+        colsample_bynode=1.0, random_state=SEED, **VECTORS, **options,
+    ).fit(X, Y)  # fmt: skip
+    assert model.booster_.model.forest.vectors is not None
+    return model, (Y.mean(axis=0) - Y).T
+
+
+def check_tree(X: Any, Y: Any, asked: Asked, rules: Any = RULES, **options: Any) -> Any:
+    """The vectors of the first tree are those of trying every cut; return the model."""
+    model, g = first_tree(X, Y, **rules, **options)
+    expected = naive_tree(X, g, "symmetric", asked, rules) + Y.mean(axis=0)
+    np.testing.assert_allclose(model.predict(X), expected, rtol=1e-6, atol=1e-6)
+    return model
+
+
+def sets_of(n_levels: int, sorted_: bool, sets: Sets) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parameters, and what is asked of the tree that tries every cut."""
+    params = {
+        "categorical_features": [TOWN], "max_cat_to_onehot": 1 if sorted_ else n_levels + 1,
+        "cat_smooth": sets.smooth, "cat_l2": sets.penalty, "min_data_per_group": sets.least,
+        "max_cat_threshold": sets.most,
+    }  # fmt: skip
+    return params, {"categories": (TOWN,), "sets": sets if sorted_ else None}
+
+
+LOOSE = Sets(0.0, 0.0, 1, 254)
+STRICT = Sets(6.0, 3.0, 12, 3)
+
+
+@pytest.mark.parametrize("sets", [LOOSE, STRICT])
+@pytest.mark.parametrize("is_sorted", [True, False])
+@pytest.mark.parametrize("missing", [0.0, 0.15])
+@pytest.mark.parametrize("names", [(), ("smooth",), ("factors",), ("signs", "smooth")])
+def test_sets_of_categories_are_those_of_trying_all(sets, is_sorted, missing, names) -> None:
+    X, Y = towns(160, 1, missing, 7)
+    params, asked = sets_of(7, is_sorted, sets)
+    if "smooth" in names:
+        params["path_smooth"] = asked["smooth"] = 9.0
+    if "factors" in names:
+        params["feature_penalties"] = list(FACTORS)
+        asked["factors"] = FACTORS
+    if "signs" in names:
+        params["monotone_constraints"] = {"x0": 1, "x1": -1}
+        asked["signs"] = (1, -1, 0, 0)
+    model = check_tree(X, Y, Asked(**asked), **params)
+    assert TOWN in model.booster_.model.forest.feature
+
+
+@settings(max_examples=examples(30), deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n_levels=st.sampled_from([2, 3, 12]),
+    is_sorted=st.booleans(),
+    missing=st.sampled_from([0.0, 0.3]),
+    smooth=st.sampled_from([0.0, 5.0]),
+    sets=st.sampled_from([LOOSE, STRICT, Sets(2.0, 0.5, 5, 2)]),
+    signs=st.none() | st.tuples(*[st.sampled_from([-1, 0, 1])] * 2).filter(any),
+)
+def test_any_sets_and_signs_are_those_of_trying_all(
+    seed, n_levels, is_sorted, missing, smooth, sets, signs
+) -> None:
+    X, Y = towns(90, seed, missing, n_levels)
+    params, asked = sets_of(n_levels, is_sorted, sets)
+    params["path_smooth"] = asked["smooth"] = smooth
+    if signs is not None:
+        params["monotone_constraints"] = {"x0": signs[0], "x3": signs[1]}
+        asked["signs"] = (signs[0], 0, 0, signs[1])
+    try:
+        check_tree(X, Y, Asked(**asked), **params)
+    except Tied:
+        reject()
+
+
+@settings(max_examples=examples(30), deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    missing=st.sampled_from([0.0, 0.1, 0.5]),
+    smooth=st.sampled_from([0.0, 5.0]),
+    is_drawn=st.booleans(),
+    least=st.sampled_from([1, 5, 20]),
+    signs=st.tuples(*[st.sampled_from([-1, 0, 1])] * 4).filter(any),
+)
+def test_any_signs_are_those_of_trying_all(seed, missing, smooth, is_drawn, least, signs) -> None:
+    X, Y = problem(90, seed, missing)
+    asked = Asked(smooth=smooth, signs=signs, **(drawn_cuts("symmetric") if is_drawn else {}))
+    rules = RULES | {"min_samples_leaf": least}
+    constraints = {f"x{j}": sign for j, sign in enumerate(signs)}
+    options = {"monotone_constraints": constraints, "extra_trees": is_drawn, "path_smooth": smooth}
+    try:
+        model = check_tree(X, Y, asked, rules, **options)
+    except Tied:
+        reject()
+    assert model.verify_monotone().verdict == "proved"
+
+
+def test_a_column_of_gaps_is_ordered_where_it_has_values() -> None:
+    """The only values of a node may lie on one side of a cut: its sides must be in order."""
+    X = np.full((80, 2), np.nan)
+    X[:40, 0], X[40:, 0] = 0.0, 1.0
+    X[20:40, 1], X[40:50, 1], X[50:60, 1] = 0.0, 1.0, 2.0
+    # In the left node, values are above missing ones; in the right node, below.
+    y = np.where(X[:, 0] == 0.0, 100.0, 0.0) + np.select(
+        [X[:, 1] == 0.0, X[:, 1] == 1.0, X[:, 1] == 2.0], [4.0, -8.0, 6.0], 0.0
+    )
+    Y = np.column_stack([y, 2.0 * y, y])
+    for sign in (1, -1):
+        signs = (0, sign)
+        check_tree(X, Y, Asked(signs=signs), monotone_constraints={"x1": sign})
+
+
+EVERYTHING: dict[str, Any] = {
+    "plain": {},
+    "ordered": {"monotone_constraints": {"x0": 1, "x3": -1}},
+    "smooth": {"path_smooth": 4.0, "feature_penalties": {"x2": 0.5}},
+    "ordered, with all else": {
+        "monotone_constraints": {"x0": 1, "x3": -1}, "monotone_penalty": 0.5, "path_smooth": 4.0,
+        "extra_trees": True, "subsample": 0.7, "colsample_bynode": 0.7,
+    },
+}  # fmt: skip
+
+
+def tree_bytes(X: Any, Y: Any, n_jobs: int = 1, **options: Any) -> bytes:
+    asked: dict[str, Any] = {"n_estimators": 4, "early_stopping": False, "max_depth": 5, **VECTORS}
+    asked |= {"categorical_features": [TOWN], "min_data_per_group": 20, **options}
+    return HedgerowRegressor(n_jobs=n_jobs, **asked).fit(X, Y).predict(X).tobytes()
+
+
+@pytest.mark.parametrize("options", EVERYTHING.values(), ids=EVERYTHING)
+def test_threads_and_histograms_that_are_not_kept_leave_no_trace(monkeypatch, options) -> None:
+    X, Y = towns(9000, 3, 0.1, 30)
+    one = tree_bytes(X, Y, **options)
+    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    assert tree_bytes(X, Y, 3, **options) == one
+    monkeypatch.setattr(grower_module, "_SLOT_BYTES", 1)
+    assert tree_bytes(X, Y, 2, **options) == one
+
+
+@pytest.mark.parametrize("options", EVERYTHING.values(), ids=EVERYTHING)
+@pytest.mark.parametrize("most_one_hot", [1, 40])
+def test_one_output_twice_has_the_trees_of_one(options, most_one_hot) -> None:
+    X, Y = towns(3000, 5, 0.1, 25)
+    Y += np.where(np.isin(X[:, TOWN], [3, 7]), 5.0, 0.0)[:, None]
+    asked: dict[str, Any] = {"n_estimators": 5, "early_stopping": False, "max_depth": 4}
+    asked |= {"categorical_features": [TOWN], "max_cat_to_onehot": most_one_hot, "n_jobs": 1}
+    asked |= {"subsample": 1.0, "colsample_bynode": 1.0, **options, "grow_policy": "symmetric"}
+    one = HedgerowRegressor(**asked).fit(X, Y[:, 0]).booster_.model.forest
+    twice = HedgerowRegressor(**asked | VECTORS).fit(X, Y[:, [0, 0]]).booster_.model.forest
+    for name in ("feature", "threshold", "missing_left", "count"):
+        np.testing.assert_array_equal(getattr(twice, name), getattr(one, name), err_msg=name)
+    assert twice.has_sets.any()
+    # Bounds come from histograms, in which the gradients of several outputs have fewer bits.
+    np.testing.assert_allclose(twice.vectors, np.column_stack([one.value] * 2), rtol=1e-5)
+    np.testing.assert_allclose(twice.gain, 2.0 * one.gain, rtol=1e-3)
+
+
+def test_levels_that_training_has_not_and_lacking_ones_are_predicted() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"town": rng.choice(list("abcdefgh"), 400), "x": rng.normal(size=400)})
+    shift = frame.town.isin(["a", "d", "g"]).to_numpy()[:, None] * np.array([3.0, -2.0])
+    Y = shift + frame[["x"]].to_numpy()
+    model = HedgerowRegressor(n_estimators=20, early_stopping=False, **VECTORS).fit(frame, Y)
+    assert model.score(frame, Y) > 0.9
+    later = pd.DataFrame({"town": ["new", None, "a"], "x": [0.0, 0.0, 0.0]})
+    assert np.isfinite(model.predict(later)).all()
+    forest = model.booster_.model.forest
+    for first, stop in zip(forest.tree_start[:-1], forest.tree_start[1:], strict=True):
+        inner = forest.feature[first:stop] >= 0
+        assert len(np.unique(forest.feature[first:stop][inner])) <= 6
