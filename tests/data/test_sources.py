@@ -138,6 +138,7 @@ def test_csv_errors(tmp_path: Path) -> None:
     for text, match in (
         ("a,a\n1,2\n", "two columns are called 'a'"),
         ("a,\n1,2\n", "column 2 has no name"),
+        (",a\n0,2\n", "column 1 has no name .* index=False"),
         ("", r"a\.csv cannot be read as CSV"),
     ):
         path.write_text(text)

@@ -33,8 +33,8 @@ LARGE = 200_000
 """Rows times outputs from which on only symmetric trees are a useful candidate."""
 
 _VECTORS = 8
-"""From this number of classes on, all classes share trees with vector leaves, which cannot be
-symmetric or have linear leaves."""
+"""From this number of classes on, all classes share trees with vector leaves, for which the folds
+try no symmetric trees; linear leaves have one output."""
 
 _MANY_COLUMNS = 500
 """From this number of columns on, symmetric trees, which cannot use bundles, are too slow."""

@@ -183,9 +183,11 @@ def check_vector(values: Any, n_rows: int, name: str) -> FloatArray:
 def check_length(length: int, n_rows: int, name: str) -> None:
     """Raise ``DataError`` unless there is one value for each row."""
     if length != n_rows:
+        _, of, other = name.partition(" of X_val")
+        table = f"X_val{other}" if of or name.endswith("_val") else "X"
         raise DataError(
-            f"{name} has {length} values for {n_rows} rows of X: inconsistent numbers of samples. "
-            "Give one value for each row."
+            f"{name} has {length} values for {n_rows} rows of {table}: inconsistent numbers of "
+            "samples. Give one value for each row."
         )
 
 
@@ -214,7 +216,11 @@ def check_weight(weight: Any, n_rows: int, name: str = "sample_weight") -> Float
         return None
     array = numbers_of_rows(weight, name)
     if array.ndim != 1:
-        raise DataError(f"{name} must be 1D with one weight for each row, got {array.ndim}D.")
+        how = f" Pass its column, {name}[:, 0]." if array.shape[1:] == (1,) else ""
+        raise DataError(
+            f"{name} must be 1D with one weight for each row, got {array.ndim}D: an array of shape "
+            f"{array.shape}.{how}"
+        )
     check_length(len(array), n_rows, name)
     check_finite(array, name)
     if (array < 0.0).any():

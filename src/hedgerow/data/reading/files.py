@@ -30,6 +30,7 @@ import numpy as np
 
 from hedgerow.data.reading import csv_rows
 from hedgerow.data.sources.arrow_files import ArrowPart, partition_values
+from hedgerow.data.sources.base import check_names
 from hedgerow.data.sources.libsvm_files import LibsvmPart
 from hedgerow.data.sources.paths import DataFile, PathLike, find_files
 from hedgerow.data.sources.text_files import TextPart
@@ -172,19 +173,6 @@ def _open(file: DataFile, named: dict[str, str | int | None]) -> TableFile:
         names = csv_rows.header(file.path)
     check_names(file.path, names)
     return TableFile(file.path, names, True, None)
-
-
-def check_names(path: str, names: Sequence[str]) -> None:
-    """Raise for a table without columns, and for empty or repeated names."""
-    if not names:
-        raise DataError(f"{path} is empty: its first line must name the columns.")
-    seen: set[str] = set()
-    for position, name in enumerate(names, 1):
-        if not name.strip():
-            raise DataError(f"{path}: column {position} has no name in the first line.")
-        if name in seen:
-            raise DataError(f"{path}: two columns are called {name!r}; rename one of them.")
-        seen.add(name)
 
 
 @contextlib.contextmanager

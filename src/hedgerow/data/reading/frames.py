@@ -81,7 +81,7 @@ def as_frame(X: object) -> Frame | None:
     if isinstance(frame, nw.Series):
         raise DataError(
             "Expected a table of two dimensions, got a single column (Series) instead. "
-            "Reshape your data: use X.to_frame() for one feature."
+            "Reshape your data: use X.to_frame() for one feature, X.to_frame().T for one row."
         )
     if isinstance(frame, nw.LazyFrame):
         raise DataTypeError("X is a lazy frame: call its collect() (or compute()) first.")

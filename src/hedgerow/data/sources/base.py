@@ -228,6 +228,22 @@ class ReadRequest:
     feature_names: tuple[str, ...] | None = None
 
 
+def check_names(path: str, names: Sequence[str]) -> None:
+    """Raise for a table without columns, and for empty or repeated names."""
+    if not names:
+        raise DataError(f"{path} is empty: its first line must name the columns.")
+    seen: set[str] = set()
+    for position, name in enumerate(names, 1):
+        if not name.strip():
+            index = " (pandas writes its index so, unless index=False)" if position == 1 else ""
+            raise DataError(
+                f"{path}: column {position} has no name in the first line{index}. Give it a name."
+            )
+        if name in seen:
+            raise DataError(f"{path}: two columns are called {name!r}; rename one of them.")
+        seen.add(name)
+
+
 def make_roles(
     target: Any,
     weight: Any,

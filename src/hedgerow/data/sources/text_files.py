@@ -20,10 +20,10 @@ from typing import Any
 from hedgerow.data.reading.encodings import check_encoding
 from hedgerow.data.reading.texts import PLAIN, ZONED, microseconds
 from hedgerow.data.sources.arrow_files import arrow, open_native, storage_errors
-from hedgerow.data.sources.base import Batch
+from hedgerow.data.sources.base import Batch, check_names
 from hedgerow.data.sources.columns import read_columns
 from hedgerow.data.sources.paths import DataFile, check_unchanged, fingerprint
-from hedgerow.errors import DataError, HedgerowError
+from hedgerow.errors import HedgerowError
 
 MISSING_TEXT = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 """Texts that mean a missing value."""
@@ -150,11 +150,7 @@ class TextPart:
             _reader(self.name, 1 << 16, {}, None, grows=True) as reader,
         ):
             names = tuple(reader.schema.names)
-        for position, name in enumerate(names, 1):
-            if not name.strip():
-                raise DataError(f"{self.name}: column {position} has no name in the first line.")
-            if names.index(name) != position - 1:
-                raise DataError(f"{self.name}: two columns are called {name!r}; rename one.")
+        check_names(self.name, names)
         return names
 
     def column_names(self) -> tuple[str, ...]:
