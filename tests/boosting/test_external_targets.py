@@ -57,7 +57,7 @@ def of_files(paths: Any, target: Any = TARGETS, **more: Any) -> Dataset:
 
 
 def in_memory(rows: pd.DataFrame = ROWS, **more: Any) -> Dataset:
-    return Dataset(rows[COLUMNS], rows[TARGETS].to_numpy(), **more)
+    return Dataset(rows[COLUMNS], rows[TARGETS], **more)
 
 
 @KINDS
@@ -123,7 +123,7 @@ def test_evaluation_of_files(files: list[Path]) -> None:
 def test_targets_outside_the_domain_of_the_loss(files: list[Path]) -> None:
     ROWS[:300].assign(y=1.0).to_parquet(files[0])
     ROWS[300:].assign(y=1.0, z=-1.0).to_parquet(files[1])
-    message = r"target 'y1': objective 'poisson' needs targets in .*; row 300 holds -1.0"
+    message = r"target 'z': objective 'poisson' needs targets in .*; row 300 holds -1.0"
     with pytest.raises(DataError, match=message):
         train(APART | {"objective": "poisson"}, of_files(files))
     with pytest.raises(ParameterError, match="'softmax' has one target, but y has several"):
@@ -147,7 +147,7 @@ def test_rows_that_do_not_fit(strategy: str) -> None:
     rows = Dataset.from_batches(batches, TARGETS, memory_limit="32 MB")
     params = {"n_estimators": 2, "multi_strategy": strategy}
     whole = pd.concat(batches())
-    memory = Dataset(whole.drop(columns=TARGETS), whole[TARGETS].to_numpy())
+    memory = Dataset(whole.drop(columns=TARGETS), whole[TARGETS])
     assert train(params, rows).to_bytes() == train(params, memory).to_bytes()
 
 

@@ -555,15 +555,6 @@ def test_beside_xgboost_on_hires_of_bikes(bike) -> None:
         ({"multi_strategy": ALL, "tree_method": "exact"}, Y, "tree_method='exact'"),
         ({"multi_strategy": ALL, "bundle_features": True}, Y, "bundle_features=True"),
         ({"multi_strategy": ALL, "linear_leaves": True}, Y, "linear_leaves"),
-        (
-            {
-                "multi_strategy": ALL,
-                "monotone_constraints": {"x0": 1},
-                "grow_policy": "symmetric",
-            },
-            Y,
-            "monotone_constraints in symmetric trees",
-        ),
         ({"target_statistics": True, "categorical_features": ["x0"]}, Y, "means of one target"),
         ({"objective": "quantile", "quantile": [0.1, 0.9]}, Y, "several columns of y"),
         ({"objective": "poisson"}, Y, "target 'y0'.*row"),
@@ -600,8 +591,14 @@ def test_fits_of_several_targets_are_continued(strategy: str, labels: bool) -> N
     assert (more.booster_.raw_scores(X) == whole.raw_scores(X)).all()
     first.set_params(n_estimators=7, warm_start=True).fit(X, y)
     assert (first.booster_.raw_scores(X) == whole.raw_scores(X)).all()
+    table = L if labels else Y
+    for one, other in ((first, table), (kind(n_estimators=7, **asked).fit(X, table), y)):
+        again = kind(n_estimators=3, **asked).fit(X, other, init_model=one)
+        assert again.booster_.target_names == tuple(y)  # known from one of both
+        if labels:
+            assert again.classes_.tolist() == list(y)
     reordered = dict(reversed(y.items()))
-    for other in (reordered, {"y0": y["y0"]}, (L if labels else Y)[:, 0]):
+    for other in (reordered, {"y0": y["y0"]}, table[:, 0], table[:, :2]):
         with pytest.raises(ParameterError, match=r"was trained with .*output.*give the same"):
             kind(n_estimators=3, early_stopping=False).fit(X, other, init_model=more)
 

@@ -27,6 +27,7 @@ from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
 from hedgerow.estimators.multilabel import (
     Indicators,
+    classes_of_labels,
     label_classes,
     label_objective,
     read_indicators,
@@ -182,7 +183,10 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             train, validation, known.objective, params, stopping, kept, start,
             lambda found: offsets.noted(corrected(found, by_class)), classes_=known.classes,
         )  # fmt: skip
-        return self._adopt(model, classes_=known.classes)
+        classes = known.classes
+        if isinstance(known, Indicators):
+            classes = classes_of_labels(model)  # named by the model to continue, or by y
+        return self._adopt(model, classes_=classes)
 
     def _read_y(
         self, y: Any, n_rows: int, weight: FloatArray | None, before: AnyArray | None

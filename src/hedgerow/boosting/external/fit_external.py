@@ -155,7 +155,7 @@ def fit_external(
     def assemble(forest: Forest) -> Model:
         record = record_of(n_rows, params, watch)
         if start is not None:
-            start.add_rates(record, watch.n_kept)
+            start.complete(record, watch.n_kept)
         record |= record_of_loss(forest, objective, train, others, n_threads)
         return _model_of(forest, train, objective, record, watch)
 

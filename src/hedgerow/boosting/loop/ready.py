@@ -302,7 +302,7 @@ def _assemble(
     """Return the model of a forest, with its training record."""
     record = record_of(train.n_rows, params, watch)
     if start is not None:
-        start.add_rates(record, watch.n_kept)
+        start.complete(record, watch.n_kept)
     if chosen is not None:
         record["best_round"] = min(chosen.n_rounds, watch.n_kept)
         record["folds"] = chosen.record_with(record["parameters"]["learning_rate"])

@@ -147,10 +147,16 @@ class Start:
             for rate in (given if isinstance(given, list) else [given] * count)
         ]
 
-    def add_rates(self, record: dict[str, Any], n_rounds: int) -> None:
-        """Put the learning rates of all ``n_rounds`` rounds into the record of the added ones."""
+    def complete(self, record: dict[str, Any], n_rounds: int) -> None:
+        """Put what the model knows into the record of the added rounds, of ``n_rounds`` in all.
+
+        These are the learning rates of its rounds, and the names of its targets.
+        """
         parameters = record["parameters"]
         parameters["learning_rate"] = self.rates_and(parameters["learning_rate"], n_rounds)
+        targets = self.model.training.get("targets")
+        if targets is not None and targets["named"]:
+            record["targets"] = targets
 
     def check(self, objective: Objective, params: BoostParams, schema: Schema) -> None:
         """Raise ``ParameterError`` unless rounds with these parameters can be added."""
@@ -193,22 +199,33 @@ class Start:
                 f"{self.name} cannot be continued with feature_crosses, which change the inputs of "
                 "its trees: train a new model, or leave feature_crosses out."
             )
-        requested = (objective.name, objective.n_outputs, loss_record(objective))
+        self._check_loss(objective)
         model = self.model
-        kept = {key: model.training.get(key) for key in requested[2]}
-        if requested != (model.objective, model.forest.n_outputs, kept):
-            raise ParameterError(
-                f"{self.name} was trained with {_loss_text(model.objective, kept)} and "
-                f"{model.forest.n_outputs} output(s), but this fit has "
-                f"{_loss_text(objective.name, requested[2])} and {objective.n_outputs}: "
-                "give the same."
-            )
         if bool(params.zero_as_missing) != model.schema.zero_missing:
             raise ParameterError(
                 f"{self.name} was trained with zero_as_missing={model.schema.zero_missing}: give "
                 "the same."
             )
         assert schema.names == model.schema.names
+
+    def _check_loss(self, objective: Objective) -> None:
+        """Raise ``ParameterError`` unless the losses are equal, with the same targets in order.
+
+        Targets without names are those of the model.
+        """
+        model, requested = self.model, loss_record(objective)
+        kept = {key: model.training.get(key) for key in requested}
+        named = [bool((record.get("targets") or {}).get("named")) for record in (requested, kept)]
+        counts = objective.n_outputs, model.forest.n_outputs
+        ours, theirs = dict(requested), dict(kept)
+        if "targets" in model.training and counts[0] == counts[1] and not all(named):
+            ours.pop("targets", None), theirs.pop("targets", None)
+        if (objective.name, counts[0], ours) != (model.objective, counts[1], theirs):
+            raise ParameterError(
+                f"{self.name} was trained with {_loss_text(model.objective, kept)} and "
+                f"{counts[1]} output(s), but this fit has {_loss_text(objective.name, requested)} "
+                f"and {counts[0]}: give the same."
+            )
 
     def identified(self, fit: Fingerprint, params: BoostParams) -> Fingerprint:
         """Return the fingerprint of a fit that continues this model."""
