@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from hedgerow.boosting.external.continued import bins_to_continue, scores_before
+from hedgerow.boosting.external.encoded import statistics_of
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
@@ -83,6 +84,8 @@ class TableData(FileDataset):
         else:
             train, aside = with_known_levels(train, aside, plan.start.model.schema)
         params = resolve_constraints(plan.params, train.table.schema, plan.objective)
+        ours = replace(plan, params=params)
+        statistics_of(train.table.schema, train.n_rows, ours, self.communicator.size, 0)
         bins = params.max_bins_by_feature or params.max_bins
         forced = params.forced_bins
         spec = fit_bins(train.table, bins, train.weight, params.seed, plan.n_threads, forced)
