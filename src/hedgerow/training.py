@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -368,7 +368,7 @@ def _train_stored(
     with claiming(checkpoint):
         model = fit_data(
             dataset,
-            _loss_of_rows(settings, dataset),
+            loss_of(settings, dataset.has_queries).for_targets(dataset),
             trees,
             valid=sets,
             stopping=stopping,
@@ -389,15 +389,10 @@ def _with_offset_of(rows: Dataset, names: tuple[str, ...]) -> Dataset:
     return rows.with_offset(list(names))
 
 
-def _loss_of_rows(settings: Mapping[str, Any], rows: FileDataset) -> LossSpec:
-    loss = loss_of(settings, rows.has_queries, rows.n_targets)
-    return replace(loss, target_names=rows.target_names)
-
-
-def loss_of(settings: Mapping[str, Any], has_queries: bool = False, n_targets: int = 1) -> LossSpec:
+def loss_of(settings: Mapping[str, Any], has_queries: bool = False) -> LossSpec:
     """Return the loss among the parameters of :func:`train`, for rows in batches."""
     objective, values = settings.get("objective", "squared_error"), _loss_values(settings)
-    return LossSpec(objective, values, has_queries=has_queries, n_targets=n_targets)
+    return LossSpec(objective, values, has_queries=has_queries)
 
 
 def stopping_of(settings: Mapping[str, Any]) -> StoppingParams:

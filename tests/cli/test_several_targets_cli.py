@@ -48,7 +48,6 @@ def test_several_targets_are_trained_as_by_the_estimator(
     found = load("model.hedgerow")
     assert found.target_names == ("price", "sales")
     assert (found.predict(COLUMNS) == expected.predict(COLUMNS)).all()
-    monkeypatch.undo()
 
 
 def test_commands_know_the_targets(table: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +92,6 @@ def test_several_labels(
     assert "accuracy: " in capsys.readouterr().out
     assert train(table, *labels[:2], "--target", "price", "--task", "classification") != 0
     assert "label of 0 and 1" in (said := capsys.readouterr().err) or "no class" in said
-    monkeypatch.undo()
 
 
 def test_models_of_several_targets_are_continued(table: str) -> None:

@@ -36,6 +36,16 @@ def add_input_options(parser: Any) -> None:
     group.add_argument("--encoding", metavar="NAME", help="such as utf-8, cp1252, utf-16")
 
 
+def add_task_option(parser: Any) -> None:
+    """Add the option that says what the target is."""
+    parser.add_argument(
+        "--task",
+        choices=("auto", "classification", "regression"),
+        default="auto",
+        help="auto: classes if the target is text or at most 10 distinct whole numbers",
+    )
+
+
 @contextmanager
 def readable(options: argparse.Namespace, *names: str) -> Iterator[None]:
     """Replace the paths in these options with readable files, within the block.

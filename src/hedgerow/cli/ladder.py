@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hedgerow.cli.inputs import add_input_options, readable
+from hedgerow.cli.inputs import add_input_options, add_task_option, readable
 from hedgerow.cli.usage import UsageError, has_output, say, utf8
 from hedgerow.errors import printable
 
@@ -28,12 +28,7 @@ def add_command(commands: Any) -> None:
         help="table (.csv, .parquet, ...), or - for standard input",
     )
     parser.add_argument("--target", type=utf8, metavar="COL", help="column to predict")
-    parser.add_argument(
-        "--task",
-        choices=("auto", "classification", "regression"),
-        default="auto",
-        help="auto: classes if the target is text or at most 10 distinct whole numbers",
-    )
+    add_task_option(parser)
     parser.add_argument(
         "--test",
         type=float,

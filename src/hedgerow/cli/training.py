@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hedgerow.advanced import ADVANCED_NAMES, grouped
-from hedgerow.cli.inputs import add_input_options, readable
+from hedgerow.cli.inputs import add_input_options, add_task_option, readable
 from hedgerow.cli.usage import UsageError, say, shows_progress, utf8
 from hedgerow.errors import InterruptedFitWarning
 
@@ -76,12 +76,7 @@ def add_command(commands: Any) -> None:
 
 def _add_settings(parser: Any) -> None:
     """Add the options for the kind of model and its parameters."""
-    parser.add_argument(
-        "--task",
-        choices=("auto", "classification", "regression"),
-        default="auto",
-        help="auto: classes if the target is text or at most 10 distinct whole numbers",
-    )
+    add_task_option(parser)
     parser.add_argument(
         "--set",
         action="append",

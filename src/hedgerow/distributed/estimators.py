@@ -242,8 +242,7 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         resilience: Resilience | None,
     ) -> Self:
         """Train on several labels of each row."""
-        loss = loss_spec_of(self, None, tables.n_targets, tables.target_names)
-        work = self._work(loss, memory_limit)
+        work = self._work(loss_spec_of(self).for_targets(tables), memory_limit)
         model: Model = train_on_workers(client, work, tables, parallelism, resilience)
         return self._adopt(model, classes_=classes_of_labels(model))
 
@@ -347,8 +346,7 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
         )
 
         def fit() -> object:
-            loss = loss_spec_of(self, None, tables.n_targets, tables.target_names)
-            work = self._work(loss, memory_limit)
+            work = self._work(loss_spec_of(self).for_targets(tables), memory_limit)
             return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
 
         return self._fit_on(client, tables, fit, resilience)

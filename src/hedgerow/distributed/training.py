@@ -10,7 +10,6 @@ from typing import Any
 
 from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.external.file_checks import check_parts
-from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
@@ -128,7 +127,7 @@ def train(
         check_parts(None, trees)
         tables.check_can_be_divided()
         work = TrainWork(
-            loss=of_targets(loss_of(given, qid is not None), tables),
+            loss=loss_of(given, qid is not None).for_targets(tables),
             params=trees,
             stopping=stopping_of(given),
             eval_metric=given.get("eval_metric"),
@@ -143,11 +142,6 @@ def train(
         alone = TrainAlone(given, reading, start)
         found: Booster = run_alone(client, alone, tables, reason, resilience)
         return found
-
-
-def of_targets(loss: LossSpec, tables: Tables) -> LossSpec:
-    """Return the loss for all targets of the tables."""
-    return replace(loss, n_targets=tables.n_targets, target_names=tables.target_names)
 
 
 def train_on_workers(

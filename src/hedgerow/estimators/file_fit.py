@@ -161,7 +161,7 @@ def fit_files(
         if known is not None:
             indices_of(classes, known, "y", "the model to continue")
             classes = known
-    loss = loss_spec_of(estimator, classes, data.n_targets, data.target_names)
+    loss = loss_spec_of(estimator, classes).for_targets(data)
     for rows in (data, valid):
         if rows is not None:
             rows.requested = replace(
@@ -221,21 +221,14 @@ def _fit(
     return with_offset_columns(model, data.offset_names)
 
 
-def loss_spec_of(
-    estimator: FileEstimator,
-    classes: AnyArray | None = None,
-    n_targets: int = 1,
-    target_names: tuple[str, ...] | None = None,
-) -> LossSpec:
+def loss_spec_of(estimator: FileEstimator, classes: AnyArray | None = None) -> LossSpec:
     """Return the loss specification of an estimator, for rows that are not in memory.
 
     Parameters
     ----------
     estimator : HedgerowClassifier, HedgerowRegressor or HedgerowRanker
     classes : array, optional
-        Labels, for a classifier.
-    n_targets, target_names
-        As for :class:`LossSpec`.
+        Labels, for a classifier; None: each row has several labels of 0 and 1.
 
     Raises
     ------
@@ -244,11 +237,9 @@ def loss_spec_of(
     """
     estimator._check_objective()  # noqa: SLF001
     values = estimator._loss_values()  # noqa: SLF001
-    if isinstance(estimator, HedgerowClassifier) and n_targets > 1:
+    if isinstance(estimator, HedgerowClassifier) and classes is None:
         label = label_objective(estimator.objective, estimator.class_weight)
-        return LossSpec(
-            label, values, "two classes", n_targets=n_targets, target_names=target_names
-        )
+        return LossSpec(label, values, "two classes")
     if isinstance(estimator, HedgerowClassifier):
         assert classes is not None
         name, n_outputs = estimator._chosen_loss(classes)  # noqa: SLF001
@@ -257,9 +248,7 @@ def loss_spec_of(
     ranks = isinstance(estimator, HedgerowRanker)
     automatic = "lambdarank" if ranks else "squared_error"
     chosen = automatic if estimator.objective == "auto" else estimator.objective
-    return LossSpec(
-        chosen, values, has_queries=ranks, n_targets=n_targets, target_names=target_names
-    )
+    return LossSpec(chosen, values, has_queries=ranks)
 
 
 def _check_classes(estimator: HedgerowClassifier, facts: TargetFacts) -> AnyArray:

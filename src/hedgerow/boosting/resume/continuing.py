@@ -217,10 +217,10 @@ class Start:
         kept = {key: model.training.get(key) for key in requested}
         named = [bool((record.get("targets") or {}).get("named")) for record in (requested, kept)]
         counts = objective.n_outputs, model.forest.n_outputs
-        of_fit, of_model = dict(requested), dict(kept)
-        if "targets" in model.training and counts[0] == counts[1] and not all(named):
-            of_fit.pop("targets", None), of_model.pop("targets", None)
-        if (objective.name, counts[0], of_fit) != (model.objective, counts[1], of_model):
+        by_position = "targets" in model.training and not all(named)
+        compared = [key for key in requested if not (by_position and key == "targets")]
+        differs = any(requested[key] != kept[key] for key in compared)
+        if differs or objective.name != model.objective or counts[0] != counts[1]:
             raise ParameterError(
                 f"{self.name} was trained with {_loss_text(model.objective, kept)} and "
                 f"{counts[1]} output(s), but this fit has {_loss_text(objective.name, requested)} "
