@@ -763,6 +763,17 @@ def test_several_targets_of_files_are_matched_by_name(method: str, paths: list[P
             train({**params}, Dataset.from_files(paths[0], ["y", "y2"], features=without), wrong)
 
 
+def test_intervals_of_files_are_scored_as_one_target(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="files need pyarrow")
+    times = np.exp(ROWS.y.to_numpy() / 4)
+    rows = ROWS[["a", "b"]].assign(lower=times, upper=times + 1.0)
+    rows.to_parquet(tmp_path / "times.parquet")
+    memory = Dataset(rows[["a", "b"]], rows[["lower", "upper"]])
+    model = train({"objective": "aft", "n_estimators": 4}, memory)
+    files = Dataset.from_files(tmp_path / "times.parquet", ["lower", "upper"])
+    assert model.eval(files) == pytest.approx(model.eval(memory))
+
+
 def test_going_on_from_files_with_new_categories(paths: list[Path], tmp_path: Path) -> None:
     first = train({"n_estimators": 3}, Dataset(ROWS[COLUMNS], ROWS.y.to_numpy()))
     more = ROWS[COLUMNS].copy()

@@ -156,7 +156,7 @@ class StorePlan:
 
 def reads_batches(rows: object) -> TypeGuard[FileDataset]:
     """Return whether rows are read from files or batches, not held in memory."""
-    return isinstance(rows, Dataset) and hasattr(rows, "source")
+    return isinstance(rows, Dataset) and rows.reads_batches
 
 
 ValidRows: TypeAlias = "Dataset | Mapping[str, Dataset] | None"

@@ -16,7 +16,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -86,6 +86,8 @@ class FileDataset(Dataset):
     read_target : callable
     communicator : Communicator
     """
+
+    reads_batches: ClassVar[bool] = True
 
     def __init__(
         self,

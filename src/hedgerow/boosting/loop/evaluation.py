@@ -16,6 +16,7 @@ from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.known_targets import in_order
 from hedgerow.boosting.row_data.positions import bound_to_part
+from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.data import AnyTable, SparseTable, Table, numbers_of
 from hedgerow.data.schema import Schema
 from hedgerow.errors import DataTypeError
@@ -127,7 +128,8 @@ class Evaluation(ABC):
 
         if self._classes is not None:
             dataset.read_targets_by(class_reader(self._classes, is_strict=True))
-        dataset.match_targets(self._objective)
+        if self._objective.name not in SURVIVAL:  # both ends of intervals are one target
+            dataset.match_targets(self._objective)
         plan = StorePlan(BoostParams(), self._objective.n_outputs, n_threads=n_threads)
         dataset.survey(lambda target: None, plan.params, sets_aside=True)
         raws, targets, weights = [], [], []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.sample import Sample, check_weight
@@ -75,6 +75,8 @@ class Dataset:
     >>> Dataset(X, y=[0.0, 1.0, 2.0], feature_names=["height", "width"]).feature_names
     ('height', 'width')
     """
+
+    reads_batches: ClassVar[bool] = False
 
     def __init__(
         self,
