@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow import HedgerowClassifier
+from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.cuda.device import first_gpu
 from hedgerow.io import model_to_bytes
 
@@ -41,15 +41,19 @@ TABLES = {
     "10M x 28": (10_000_000, 28, 2),
     "100k x 500": (100_000, 500, 2),
     "1M x 28, 7 classes": (1_000_000, 28, 7),
+    "1M x 28, 4 targets": (1_000_000, 28, -4),
 }
+"""Rows, columns, and classes or, with a minus, targets, which share their trees."""
 
 
 def table(n_rows: int, n_columns: int, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Random numbers, and classes that a few of them explain."""
+    """Random numbers, and classes or targets that a few of them explain."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, n_columns), dtype=np.float32)
     score = X[:, :5].sum(axis=1) + X[:, 5] * X[:, 6]
     score += rng.standard_normal(n_rows, dtype=np.float32)
+    if n_classes < 0:
+        return X, score[:, None] + X[:, :-n_classes] * X[:, 7:8]
     cuts = np.quantile(score[:100_000], np.arange(1, n_classes) / n_classes)
     return X, np.digitize(score, cuts)
 
@@ -61,19 +65,22 @@ def fit_hedgerow(X: np.ndarray, y: np.ndarray, shape: str, device: str) -> Any:
         "min_samples_leaf": 20, "subsample": 1.0, "colsample_bynode": 1.0, "max_bins": 255,
         "grow_policy": "leafwise", "linear_leaves": False, "feature_crosses": None,
     }  # fmt: skip
-    return HedgerowClassifier(device=device, **(params | SHAPES[shape][0])).fit(X, y)
+    estimator = HedgerowClassifier if y.ndim == 1 else HedgerowRegressor
+    return estimator(device=device, **(params | SHAPES[shape][0])).fit(X, y)
 
 
 def fit_xgboost(X: np.ndarray, y: np.ndarray, shape: str) -> Any:
     """Train XGBoost's model."""
     import xgboost
 
-    n_classes = int(y.max()) + 1
+    n_classes = int(y.max()) + 1 if y.ndim == 1 else 0
     params: dict[str, Any] = {
         "device": "cuda", "tree_method": "hist", "max_bin": 255, "learning_rate": 0.1,
         "min_child_weight": 1e-3, "reg_lambda": 1.0, "objective": "binary:logistic",
     }  # fmt: skip
-    if n_classes > 2:
+    if n_classes == 0:
+        params |= {"objective": "reg:squarederror", "multi_strategy": "multi_output_tree"}
+    elif n_classes > 2:
         params |= {"objective": "multi:softprob", "num_class": n_classes}
     rows = xgboost.QuantileDMatrix(X, y, max_bin=255)
     return xgboost.train(params | SHAPES[shape][1], rows, TREES)

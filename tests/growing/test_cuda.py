@@ -29,6 +29,7 @@ from hedgerow import (
     cv,
     train,
 )
+from hedgerow.boosting.loop import devices
 from hedgerow.cuda import device
 from hedgerow.errors import DeviceError, ParameterError
 from hedgerow.growing.cuda import grower, memory
@@ -78,6 +79,10 @@ def targets(kind: str, y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The target as a model needs it."""
     if kind == "classes":
         return np.digitize(y, [0.5, 2.0])
+    if kind.endswith("targets"):
+        n_targets = 19 if kind == "many targets" else 3
+        steps = np.arange(n_targets)
+        return np.exp(y[:, None] / (3 + steps)) + np.roll(y, 1)[:, None] ** 2 * (steps % 2)
     return y > 1.0 if kind == "two classes" else np.exp(y / 3)
 
 
@@ -151,6 +156,49 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "schedule": ("numbers", {"learning_rate": [0.3, 0.2, 0.2, 0.1, 0.1]}),
     "heavy tail": ("numbers", {"objective": "squared_error", "max_leaves": 60}),
+    "several targets": ("several targets", {}),
+    "many targets": ("many targets", {"objective": "poisson"}),
+    "many targets of constant hessian": ("many targets", {"max_leaves": 9}),
+    "vectors with many leaves": ("several targets", {"max_leaves": 150, "min_samples_leaf": 1}),
+    "vectors depthwise": (
+        "several targets",
+        {"grow_policy": "depthwise", "max_depth": 5, "max_leaves": None, "subsample": 0.7},
+    ),
+    "vectors symmetric": (
+        "several targets",
+        {
+            "grow_policy": "symmetric",
+            "max_depth": 4,
+            "max_leaves": None,
+            "multi_strategy": "multi_output_tree",
+        },
+    ),
+    "vectors symmetric, classes": (
+        "classes",
+        {
+            "grow_policy": "symmetric",
+            "max_depth": 3,
+            "max_leaves": None,
+            "multi_strategy": "multi_output_tree",
+        },
+    ),
+    "vectors of classes": ("classes", {"multi_strategy": "multi_output_tree"}),
+    "vectors, few bins": ("several targets", {"max_bins": 12, "objective": "poisson"}),
+    "vectors, GOSS": ("several targets", {"sampling": "goss"}),
+    "vectors, MVS": ("several targets", {"sampling": "mvs", "subsample": 0.5}),
+    "vectors, monotone": (
+        "several targets",
+        {"monotone_constraints": {"a": 1}, "multi_strategy": "multi_output_tree"},
+    ),
+    "vectors, smoothing": ("several targets", {"path_smooth": 5.0, "extra_trees": True}),
+    "vectors, absolute error": ("several targets", {"objective": "absolute_error"}),
+    "vectors, line search": (
+        "several targets",
+        {"objective": "gamma", "leaf_estimation": "line_search"},
+    ),
+    "vectors, DART": ("several targets", {"boosting": "dart", "drop_rate": 0.5}),
+    "vectors, columns": ("several targets", {"colsample_bytree": 0.5, "colsample_bynode": 0.6}),
+    "vectors, no split": ("several targets", {"min_samples_leaf": N_ROWS}),
 }
 
 
@@ -159,7 +207,7 @@ def both_models(kind: str, n_rows: int = N_ROWS, **params: Any) -> tuple[bytes, 
     X, y = table(n_rows)
     chosen = {"n_estimators": 5, "early_stopping": False, "grow_policy": "leafwise"} | params
     target = targets(kind, y)
-    estimator = HedgerowRegressor if kind == "numbers" else HedgerowClassifier
+    estimator = HedgerowClassifier if "classes" in kind else HedgerowRegressor
     if params == CASES["heavy tail"][1]:
         target[::1000] *= 1e9
     found = [
@@ -176,7 +224,7 @@ def test_same_bytes(case: str, fake_gpu: FakeGpus) -> None:
     assert on_processor == on_gpu
     assert fake_gpu.streams
     launched = any("add_histogram" in stream.launched for stream in fake_gpu.streams)
-    assert launched == (case != "no split")
+    assert launched == ("no split" not in case)
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 40, 4095, 4097])
@@ -195,12 +243,13 @@ def test_few_rows(n_rows: int, fake_gpu: FakeGpus) -> None:
     weighted=st.booleans(),
     n_jobs=st.integers(1, 3),
     policy=st.sampled_from(["leafwise", "depthwise", "symmetric"]),
+    n_targets=st.sampled_from([1, 1, 2, 9]),
     kept_bytes=st.sampled_from([0, 30_000, 1 << 26]),
     seed=st.integers(0, 1000),
 )
 def test_random_tables(
     n_rows: int, n_columns: int, max_leaves: int, min_samples_leaf: int, max_bins: int,
-    weighted: bool, n_jobs: int, policy: str, kept_bytes: int, seed: int,
+    weighted: bool, n_jobs: int, policy: str, n_targets: int, kept_bytes: int, seed: int,
 ) -> None:  # fmt: skip
     """With room for few histograms, too, that the GPU hands over before they are needed."""
     rng = np.random.default_rng(seed)
@@ -214,6 +263,9 @@ def test_random_tables(
     }  # fmt: skip
     if policy == "symmetric":
         params |= {"max_leaves": None, "max_depth": 1 + max_leaves // 12}
+    if n_targets > 1:
+        y = y[:, None] * rng.normal(size=n_targets)
+        params["multi_strategy"] = "multi_output_tree"
     gpus, found = FakeGpus(), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory, "KEPT_BYTES", kept_bytes)
@@ -365,14 +417,36 @@ def test_what_a_gpu_does_not_do_is_refused_by_name(
         train(chosen, Dataset(X, y))
 
 
-def test_vectors_and_sparse_tables_are_refused(fake_gpu: FakeGpus) -> None:
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array])
+def test_sparse_tables(kind: Any, fake_gpu: FakeGpus) -> None:
+    """The bins are dense on the GPU; on the processor, bundles hold several columns."""
+    rng = np.random.default_rng(0)
+    X = kind(np.eye(30)[rng.integers(0, 30, 2_000)] * rng.normal(size=(2_000, 30)).round(1))
+    y = X.sum(axis=1) + rng.normal(size=2_000)
+    params = {"n_estimators": 8, "patience": 3}
+    found = [
+        model_to_bytes(
+            HedgerowRegressor(device=name, **params)
+            .fit(X, y, X_val=X[:300], y_val=y[:300])
+            .booster_.model
+        )
+        for name in ("cpu", "cuda")
+    ]
+    assert found[0] == found[1]
+    assert fake_gpu.streams
+
+
+def test_auto_leaves_sparse_tables_to_the_processor(
+    fake_gpu: FakeGpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "LEAST_ROWS", 100)
     X, y = table(300)
-    X = X.drop(columns="f").fillna(0.0)
-    model = HedgerowRegressor(device="cuda", early_stopping=False)
-    with pytest.raises(ParameterError, match="multi_strategy='multi_output_tree'"):
-        model.fit(X, np.column_stack((y, -y)))
-    with pytest.raises(ParameterError, match="a sparse X"):
-        model.fit(sparse.csr_array(X.to_numpy()), y)
+    X = X.drop(columns="f").fillna(0.0).to_numpy()
+    model = HedgerowRegressor(device="auto", n_estimators=2, early_stopping=False)
+    model.fit(sparse.csr_array(X), y)
+    assert not fake_gpu.streams
+    model.fit(X, y)
+    assert fake_gpu.streams
 
 
 def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,12 @@ import pytest
 
 from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.cuda.packing import pack_rows
+from hedgerow.growing.cuda.packing import pack_rows, pack_vectors
 from hedgerow.kernels.cuda import histogram, rows
 from hedgerow.kernels.cuda.commands import ROWS_PER_BLOCK
 from hedgerow.kernels.cuda.orders import ORDER_FIELDS, Order, Orders
 from hedgerow.kernels.histograms.histogram import HistogramSums, Packing
+from hedgerow.kernels.histograms.vector_histogram import place_of_g, width_of
 from tests.helpers.gpu_threads import simulate
 from tests.reference import cuda_kernels
 
@@ -86,8 +87,9 @@ def test_histograms(packing: Packing, n_columns: int, stride: int) -> None:
         given = [NOTHING._replace(first_row=f, n_rows=n, place=to) for f, n, to in places]
         orders, _, n_blocks = listed(given, per_block)
         for word in range(1 + packing.g_apart):
+            summed = histogram.Part(word, word * n_rows, 0, n_cells)
             both(
-                histogram.add_histogram, (n_blocks, n_tiles), n_words, orders, word,
+                histogram.add_histogram, (n_blocks, n_tiles), n_words, orders, summed,
                 packing, bins, packed.reshape(-1), ids, sums,
             )  # fmt: skip
         both(histogram.hand_over, (2, len(given)), 0, orders, n_cells, sums, kept)
@@ -126,7 +128,8 @@ def test_words_of_a_cell_carry() -> None:
     packed = np.concatenate((values, np.zeros(n_rows, dtype=np.int64)))
     ids = np.arange(n_rows, dtype=np.uint32)
     orders, _, _ = listed([NOTHING._replace(n_rows=n_rows)], n_rows)
-    given = orders, 0, PACKINGS["apart"], bins, packed, ids, sums
+    summed = histogram.Part(0, 0, 0, 8)
+    given = orders, summed, PACKINGS["apart"], bins, packed, ids, sums
     simulate(histogram.add_histogram, (1, 1), 64, 16, *given)
     assert sums.g.tolist() == [values.sum(), 0, 0, 0, 0, 0, 0, 0]
 
@@ -200,6 +203,42 @@ def test_packed_rows(packing: Packing) -> None:
     constant = int(packing.hessian_bits == 0)
     given = constant, np.uint64(5), scalars, ids, quantized.reshape(-1), packed
     both(pack_rows, (2, 1), 0, *given)
+
+
+@pytest.mark.parametrize("constant", [0, 1])
+@pytest.mark.parametrize("n_outputs", [2, 8, 9, 17])
+def test_sums_of_several_outputs(n_outputs: int, constant: int) -> None:
+    """Those of the words, whatever their signs; no output touches another."""
+    rng = np.random.default_rng(n_outputs)
+    n_rows, n_columns, stride = 150, 5, 16
+    width, n_cells = width_of(n_outputs, bool(constant)), n_columns * stride
+    g = rng.integers(-(2**30) // n_rows, 2**30 // n_rows, (n_outputs, n_rows))
+    h = np.ones_like(g) if constant == 1 else rng.integers(0, 2**30 // n_rows, g.shape)
+    words = np.full((n_rows, width), -7, dtype=np.int32)
+    for output in range(n_outputs):
+        place = place_of_g(constant, output)
+        words[:, place] = g[output]
+        if constant == 0:
+            words[:, place + 8] = h[output]
+    n_parts = n_outputs + 1 - constant
+    packed = np.zeros(n_parts * n_rows, dtype=np.int64)
+    given = n_outputs, n_rows, width, constant, words.reshape(-1), packed
+    both(pack_vectors, (2, 1), 0, *given)
+    tiles = tiled(binned(rng, n_rows, n_columns, stride), n_rows, stride)
+    n_tiles, per_tile, _ = tile_shape(n_columns)
+    orders, _, n_blocks = listed([NOTHING._replace(n_rows=n_rows, place=1)], 64)
+    ids, sums = np.arange(n_rows, dtype=np.uint32), sums_of(2 * n_parts * n_cells)
+    for part in range(n_parts):
+        summed = histogram.Part(0, part * n_rows, part * n_cells, n_parts * n_cells)
+        packing = Packing(32, 0, 0) if constant == 1 or part == n_outputs else Packing(0, 32, 0)
+        both(
+            histogram.add_histogram, (n_blocks, n_tiles), histogram.words_of_tile(per_tile, stride),
+            orders, summed, packing, tiles, packed, ids, sums,
+        )  # fmt: skip
+    found = [numbers.reshape(2, n_parts, n_columns, stride)[1].sum(axis=2) for numbers in sums]
+    assert np.array_equal(found[0][:n_outputs], np.repeat(g.sum(axis=1)[:, None], n_columns, 1))
+    assert np.array_equal(found[1][:n_outputs], np.repeat(h.sum(axis=1)[:, None], n_columns, 1))
+    assert (found[2][-1] == n_rows).all()
 
 
 def test_numbers_of_rows() -> None:

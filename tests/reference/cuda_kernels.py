@@ -14,7 +14,7 @@ from hedgerow.growing.core.state import (
     IS_HESSIAN_BITS,
     IS_TREE,
 )
-from hedgerow.kernels.cuda.histogram import TiledBins
+from hedgerow.kernels.cuda.histogram import Part, TiledBins
 from hedgerow.kernels.cuda.orders import ORDER_FIELDS, Order, Orders
 from hedgerow.kernels.cuda.rows import Columns
 from hedgerow.kernels.histograms.histogram import HistogramSums, Packing
@@ -32,26 +32,26 @@ def _listed(orders: Orders) -> list[Order]:
 
 
 def add_histogram(
-    orders: Orders, word: int, packing: Packing, bins: TiledBins, packed: Array, rows: Array,
+    orders: Orders, summed: Part, packing: Packing, bins: TiledBins, packed: Array, rows: Array,
     sums: HistogramSums,
 ) -> None:  # fmt: skip
     """Each number is taken apart before it is added."""
-    assert orders.per_block < 1 << packing.count_bits
-    value = packed.reshape(2, -1)[word]
+    assert packing.count_bits == 0 or orders.per_block < 1 << packing.count_bits
+    value = packed[summed.start :]
     below = (1 << packing.count_bits) - 1
     n, h = value & below, value >> packing.count_bits
     g = np.zeros_like(value)
     if packing.g_apart == 0:
         g = value >> (packing.count_bits + packing.hessian_bits)
         h = h & ((1 << packing.hessian_bits) - 1) if packing.hessian_bits > 0 else n
-    elif word == 0:
+    elif summed.word == 0:
         g, h, n = value, np.zeros_like(value), np.zeros_like(value)
     for order in _listed(orders):
         own = rows[order.first_row : order.first_row + order.n_rows]
         for j in range(bins.n_columns):
             tile, place = divmod(j, bins.features_per_tile)
             word = bins.by_row[tile * bins.tile_size + own * bins.tile_width + place // 4]
-            at = (order.place * bins.n_columns + j) * bins.stride
+            at = order.place * summed.n_cells + summed.to + j * bins.stride
             at = at + (word.astype(np.int64) >> 8 * (place % 4) & 0xFF)
             for total, numbers in zip(sums, (g, h, n), strict=True):
                 np.add.at(total, at, numbers[own].astype(total.dtype))
@@ -150,3 +150,17 @@ def pack_rows(
         upper_h = (h + ((noise >> 31) & mask)) >> dropped
         shifted = (upper_g << int(scalars[IS_HESSIAN_BITS])) + upper_h
         words[0] = (shifted << count_bits) + 1
+
+
+def pack_vectors(
+    n_outputs: int, n_rows: int, width: int, constant: int, words: Array, packed: Array
+) -> None:
+    """Output by output, from lines of eight g and eight h, or of sixteen g."""
+    lines = words.reshape(n_rows, -1).astype(np.int64)
+    assert lines.shape[1] == width
+    for output in range(n_outputs):
+        line, place = divmod(output, 16 if constant == 1 else 8)
+        h = 1 if constant == 1 else lines[:, 16 * line + 8 + place]
+        packed[output * n_rows : (output + 1) * n_rows] = lines[:, 16 * line + place] * 2**32 + h
+    if constant == 0:
+        packed[n_outputs * n_rows : (n_outputs + 1) * n_rows] = 1

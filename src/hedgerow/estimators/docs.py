@@ -265,7 +265,7 @@ warm_start : bool, default=False
 device : {"cpu", "cuda", "auto"}, default="cpu"
     Where trees are grown.  ``"cuda"`` is the first NVIDIA GPU; ``"auto"`` is the GPU for 200,000
     rows or more, if there is one and it can grow these trees.  The model does not depend on it.
-    A GPU takes dense rows in memory, and grows no vector leaves and no exact trees (docs/gpu.md).
+    A GPU keeps dense bins of all rows in its memory, and grows no exact trees (docs/gpu.md).
 n_jobs : int or None, default=None
     Number of threads in training and prediction.  None uses all available processors (or
     ``OMP_NUM_THREADS``), -1 all of them.  The model does not depend on it.

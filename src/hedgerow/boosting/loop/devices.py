@@ -10,21 +10,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hedgerow.boosting.loop.strategy import asks_for_bundles, holds_vectors
+from hedgerow.boosting.loop.strategy import asks_for_bundles
 from hedgerow.data.sparse import AnyTable, SparseTable
 from hedgerow.errors import DeviceError, ParameterError
-from hedgerow.params import BoostParams, Device
+from hedgerow.params import BoostParams
 
 LEAST_ROWS = 200_000
-"""Below this many rows, ``device="auto"`` is the processor."""
+"""Below this many rows, ``device="auto"`` is the processor, and for sparse tables, which a GPU
+keeps as dense bins."""
 
 _OF_GPU: Mapping[str, Any] = {"tree_method": "hist"}
 
 
 def obstacle_to_gpu(params: BoostParams) -> str | None:
     """Return the first setting whose trees a GPU does not grow, or None."""
-    if holds_vectors(params):
-        return "multi_strategy='multi_output_tree' (the default for several targets)"
     return params.first_unlike(_OF_GPU) or asks_for_bundles(params)
 
 
@@ -46,17 +45,17 @@ def resolve_device(params: BoostParams, table: AnyTable) -> BoostParams:
     Raises
     ------
     ParameterError
-        If ``device="cuda"`` does not go with another setting, or with a sparse table.
+        If ``device="cuda"`` does not go with another setting.
     DeviceError
         If ``device="cuda"`` and there is no GPU.
     """
     if params.device == "cpu":
         return params
     obstacle = obstacle_to_gpu(params)
-    if obstacle is None and isinstance(table, SparseTable):
-        obstacle = "a sparse X"
     if params.device == "auto":
-        return replace(params, device=_choice(obstacle, table.n_rows))
+        suits = obstacle is None and table.n_rows >= LEAST_ROWS
+        suits = suits and not isinstance(table, SparseTable) and _missing() is None
+        return replace(params, device="cuda" if suits else "cpu")
     if obstacle is not None:
         raise ParameterError(
             f"device='cuda' does not go with {obstacle}: use device='cpu', which gives the same "
@@ -66,12 +65,6 @@ def resolve_device(params: BoostParams, table: AnyTable) -> BoostParams:
     if why is not None:
         raise DeviceError(f"device='cuda': {why} Use device='cpu', which gives the same model.")
     return params
-
-
-def _choice(obstacle: str | None, n_rows: int) -> Device:
-    """Return the device of ``device="auto"``."""
-    fits = obstacle is None and n_rows >= LEAST_ROWS and _missing() is None
-    return "cuda" if fits else "cpu"
 
 
 def _missing() -> str | None:

@@ -343,28 +343,10 @@ def _make_grower(
 ) -> Grower:
     params = _for_copies(params, data.n_copies)
     shared = (data.target, data.weight, raw, objective, params, n_threads, adds_scores(params))
-    if is_symmetric(params):
-        # Imported here: other trees do not need these kernels.
-        from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
-
-        assert isinstance(data.matrix, BinnedMatrix)
-        if holds_vectors(params):
-            return SymmetricVectorGrower(data.matrix, *shared, n_copies=data.n_copies)
-        if on_gpu(params):
-            from hedgerow.growing.cuda.grower import SymmetricCudaGrower
-
-            return SymmetricCudaGrower(data.matrix, *shared, data.n_copies, data.numbers)
-        return SymmetricGrower(data.matrix, *shared, data.n_copies, data.numbers, data.sums)
-    if holds_vectors(params):
-        assert isinstance(data.matrix, BinnedMatrix)
-        return VectorGrower(data.matrix, *shared, n_copies=data.n_copies)
     if isinstance(data.matrix, BinnedMatrix):
-        if on_gpu(params):
-            # Imported here: few trainings use a GPU.
-            from hedgerow.growing.cuda.grower import CudaGrower
-
-            return CudaGrower(data.matrix, *shared, data.n_copies, data.numbers)
-        return TreeGrower(data.matrix, *shared, data.n_copies, data.numbers, data.sums)
+        kind = _kind_of_grower(params)
+        sums = data.sums if kind.shares_histograms else None
+        return kind(data.matrix, *shared, data.n_copies, data.numbers, sums)
     if isinstance(data.matrix, MappedTable):
         # Imported here: few trainings use columns on disk.
         from hedgerow.growing.exact.external import ExternalExactGrower
@@ -374,6 +356,20 @@ def _make_grower(
         return ExternalExactGrower(columns, *shared, memory_limit=limit)
     assert isinstance(data.matrix, ColumnBlocks)
     return ExactGrower(data.matrix, *shared)
+
+
+def _kind_of_grower(params: BoostParams) -> type[TreeGrower]:
+    """Return the grower of trees from bins; few fits need the modules that are imported here."""
+    symmetric, vectors = is_symmetric(params), holds_vectors(params)
+    if on_gpu(params):
+        from hedgerow.growing.cuda.grower import kind_on_gpu
+
+        return kind_on_gpu(symmetric, vectors)
+    if symmetric:
+        from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
+
+        return SymmetricVectorGrower if vectors else SymmetricGrower
+    return VectorGrower if vectors else TreeGrower
 
 
 def _for_copies(params: BoostParams, n_copies: int) -> BoostParams:

@@ -33,6 +33,7 @@ from hedgerow.growing.core.state import (
     Vectors,
 )
 from hedgerow.growing.cuda.ahead import fetch_histogram, take_histogram
+from hedgerow.growing.cuda.vectors import take_vectors
 from hedgerow.kernels.cuda.commands import GpuCommands
 from hedgerow.kernels.histograms.histogram import (
     Bins,
@@ -217,7 +218,10 @@ def build_rows(
         span = share(state.scalars[IS_N_COLUMNS], thread, team.n_threads)
         to = slot * state.settings.n_columns * state.bins.stride
         feature = state.columns.feature
-        take_histogram(span, state.bins, feature, node, to, state.histograms, gpu)
+        if vectors is None:
+            take_histogram(span, state.bins, feature, node, to, state.histograms, gpu)
+        else:
+            take_vectors(span, state.bins, feature, node, to, vectors.outputs.sums, gpu)
 
 
 @kernel(inline=True, inner=True)

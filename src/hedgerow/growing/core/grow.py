@@ -144,7 +144,9 @@ def draw_sample(
     else:
         draw_vectors(thread, team, settings, rows, threads, vectors.outputs, state.options)
     if gpu is not None:
-        start_rows(thread, state.scalars, settings.n_rows, gpu)
+        if vectors is not None:
+            barrier(team)  # all threads have written the words of their rows
+        start_rows(thread, state.scalars, settings.n_rows, vectors, gpu)
 
 
 @kernel(inline=True, inner=True)
@@ -159,7 +161,7 @@ def finish(
         finish_tree(thread, team, settings, rules, rows, raw, sums, tree, scalars, options, gpu)
     else:
         outputs = vectors.outputs
-        finish_vectors(thread, team, settings, rules, rows, raw, sums, tree, outputs, options)
+        finish_vectors(thread, team, settings, rules, rows, raw, sums, tree, outputs, options, gpu)
 
 
 @kernel(inline=True, inner=True)

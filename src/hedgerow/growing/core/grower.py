@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -76,7 +77,14 @@ class TreeGrower(CompiledGrower):
     sums : SumsPool, optional
         Where to take the memory of histograms from for each tree, if other growers of the same
         bins grow their trees in turn with this one.
+
+    Attributes
+    ----------
+    shares_histograms : bool
+        Whether growers of this class can take it from there.
     """
+
+    shares_histograms: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ from hedgerow.growing.core.state import (
     Settings,
     Tree,
 )
-from hedgerow.growing.cuda.stages import add_leaf_values, finish_leaves
+from hedgerow.growing.cuda.stages import add_leaf_values, finish_leaves, upload_output
 from hedgerow.growing.vectors.bounds import bounds_above
 from hedgerow.growing.vectors.gradients import rows_of
 from hedgerow.kernels.cuda.commands import GpuCommands
@@ -183,6 +183,7 @@ def finish_vectors(
     tree: Tree,
     outputs: Outputs,
     options: Options,
+    gpu: GpuCommands | None,
 ) -> None:
     """Values of the leaves and new raw scores, one output after the other."""
     n_outputs, n_nodes = outputs.scalars.shape[0], outputs.scalars[0, IS_N_NODES]
@@ -192,6 +193,8 @@ def finish_vectors(
     for output in range(n_outputs):
         if thread == 0:
             hand_down(options.constraints, tree.table, n_nodes, outputs, output)
+            if gpu is not None:
+                upload_output(output, gpu)
         finish_tree(
             thread,
             team,
@@ -203,7 +206,7 @@ def finish_vectors(
             tree,
             outputs.scalars[output],
             options,
-            None,
+            gpu,
         )
         if thread == 0:
             for node in range(n_nodes):

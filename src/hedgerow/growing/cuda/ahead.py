@@ -39,8 +39,7 @@ from hedgerow.growing.core.state import (
 )
 from hedgerow.growing.cuda.tables import (
     ADD,
-    ADD_PACKING,
-    ADD_WORD,
+    ADD_PART,
     COPY_BACK,
     COUNT_LEFT,
     DIVIDE,
@@ -55,6 +54,8 @@ from hedgerow.kernels.cuda.commands import (
     IS_PENDING,
     N_FREE,
     N_ORDERS,
+    PART_COUNT_BITS,
+    PART_FIELDS,
     ROWS_PER_BLOCK,
     SPARE,
     Ahead,
@@ -238,7 +239,7 @@ def rows_per_block(orders: IntArray, gpu: GpuCommands) -> int:
     n_rows = np.int64(0)
     for k in range(len(orders)):
         n_rows += orders[k, _N_ROWS]
-    most = (np.int64(1) << gpu.values[ADD, ADD_PACKING]) - 1
+    most = (np.int64(1) << gpu.parts[gpu.n_parts[0] - 1, PART_COUNT_BITS]) - 1
     wanted = max(1, _BLOCKS_PER_PROCESSOR * gpu.n_processors // gpu.n_tiles)
     return min(most, max(_LEAST_ROWS, n_parts(n_rows, wanted)))
 
@@ -253,7 +254,7 @@ def give_orders(first: int, gpu: GpuCommands) -> None:
     n_blocks, n_adding, most = place_blocks(orders, per_block)
     if n > 1:
         n_bytes = np.int64(8 * ORDER_FIELDS)
-        upload(gpu, ORDERS, first * n_bytes, n * n_bytes)
+        upload(gpu, ORDERS, first * n_bytes, first * n_bytes, n * n_bytes)
     write_orders(values[DIVIDE], ahead.listed, first, n, np.int64(ROWS_PER_BLOCK))
     if most > 1:
         write_orders(values[COUNT_LEFT], ahead.listed, first, n, np.int64(ROWS_PER_BLOCK))
@@ -263,8 +264,9 @@ def give_orders(first: int, gpu: GpuCommands) -> None:
     if most > 1:
         launch(gpu, COPY_BACK, n_blocks, one)
     write_orders(values[ADD], ahead.listed, first, n, per_block)
-    for word in range(1 + values[ADD, ADD_PACKING + 2]):
-        values[ADD, ADD_WORD] = word
+    for part in range(gpu.n_parts[0]):
+        for field in range(PART_FIELDS):
+            values[ADD, ADD_PART + field] = gpu.parts[part, field]
         launch(gpu, ADD, n_adding, gpu.n_tiles)
     if n_adding > 0:
         write_orders(values[HAND_OVER], ahead.listed, first, n, per_block)

@@ -27,7 +27,8 @@ from hedgerow.growing.core.joining import TreeJoiner
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.walked_rows import WalkedRows
 from hedgerow.growing.cuda.memory import RowsOnGpu
-from hedgerow.growing.symmetric.grower import SymmetricGrower
+from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
+from hedgerow.growing.vectors.grower import VectorGrower
 
 
 class CudaGrower(TreeGrower):
@@ -39,6 +40,8 @@ class CudaGrower(TreeGrower):
         If there is no GPU, if its memory does not suffice, or if it fails.
     """
 
+    shares_histograms = False
+
     def _make_state(self, fit: Fit) -> layout.State:
         state = super()._make_state(fit)
         sampler = state.options.sampler._replace(packs=np.int64(0))
@@ -49,6 +52,7 @@ class CudaGrower(TreeGrower):
             settings=state.settings._replace(packs_all=0),
             options=state.options._replace(sampler=sampler),
             rows=self._on_gpu.rows,
+            vectors=self._on_gpu.vectors,
             gpu=self._on_gpu.gpu,
         )
 
@@ -81,3 +85,18 @@ class CudaGrower(TreeGrower):
 
 class SymmetricCudaGrower(CudaGrower, SymmetricGrower):
     """The same for symmetric trees."""
+
+
+class VectorCudaGrower(CudaGrower, VectorGrower):
+    """The same for trees with vectors in their leaves."""
+
+
+class SymmetricVectorCudaGrower(CudaGrower, SymmetricVectorGrower):
+    """The same for symmetric trees with vectors in their leaves."""
+
+
+def kind_on_gpu(symmetric: bool, vectors: bool) -> type[CudaGrower]:
+    """Return the grower of these trees."""
+    if symmetric:
+        return SymmetricVectorCudaGrower if vectors else SymmetricCudaGrower
+    return VectorCudaGrower if vectors else CudaGrower

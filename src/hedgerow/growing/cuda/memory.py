@@ -4,6 +4,8 @@
 
     bins         by column, as they are uploaded; by row, in tiles, laid out on the GPU
     quantized    g and h of each row, uploaded for each tree; packed on the GPU
+    words        several outputs: the coarser g and h of all, uploaded and packed in their place;
+                 the quantized ones of each output follow when the leaves are summed
     rows         row ids, the rows of a node side by side
     sums         histograms of nodes, until the host has them
 """
@@ -14,15 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import RowArray, aligned_zeros
+from hedgerow.arrays import IntArray, RowArray, aligned_zeros
 from hedgerow.cuda.device import Stream
 from hedgerow.data.binning.matrix import BinnedMatrix, tile_shape
 from hedgerow.errors import DeviceError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.cuda import tables
-from hedgerow.growing.cuda.packing import pack_rows
+from hedgerow.growing.cuda.packing import H_BITS, pack_rows, pack_vectors
 from hedgerow.kernels.cuda import commands, rows
 from hedgerow.kernels.cuda.histogram import (
+    Part,
     TiledBins,
     add_histogram,
     hand_over,
@@ -61,13 +64,16 @@ class RowsOnGpu:
         Tables of commands.
     rows : Rows
         Arrays of the host, from which and to which the GPU copies.
+    vectors : Vectors or None
+        Those of the state, with such arrays.
     """
 
     def __init__(
         self, stream: Stream, matrix: BinnedMatrix, state: layout.State, keeps_order: bool
     ) -> None:
         self._stream, self._n_rows = stream, matrix.n_rows
-        self._n_cells = matrix.n_columns * matrix.stride
+        self._parts = _parts_of(state, matrix)
+        self._n_cells = int(self._parts[0, commands.PART_CELLS])
         most = max(1, int(state.settings.max_leaves) // 2)
         self._n_likely = 0
         if state.level is None and state.settings.depthwise == 0:
@@ -104,7 +110,8 @@ class RowsOnGpu:
         n_blocks = -(-n_rows // commands.ROWS_PER_BLOCK) + most_leaves
         self._counts = allocate(n_blocks, np.int64, "counts of rows")
         self._quantized = allocate(2 * n_rows, np.int32, "gradients")
-        self._packed = allocate(2 * n_rows, np.int64, "packed gradients")
+        n_words = len(self._parts)
+        self._packed = allocate(n_words * n_rows, np.int64, "packed gradients")
         n_cells = (self._n_places + _N_SPARE) * self._n_cells
         self._sums = _sums(lambda dtype: allocate(n_cells, dtype, "histograms"))
         self._kept = _sums(lambda dtype: pinned(n_cells, dtype))
@@ -121,9 +128,19 @@ class RowsOnGpu:
             tables.LEAF_OF: self._leaf_of,
             tables.ORDERS: self._orders,
         }
-        self.rows = state.rows._replace(
-            quantized=pinned(2 * n_rows, np.int32), packed=np.zeros(0, dtype=np.int64)
+        self.rows = state.rows._replace(packed=np.zeros(0, dtype=np.int64))
+        self.vectors = state.vectors
+        if state.vectors is None:
+            self.rows = self.rows._replace(quantized=pinned(2 * n_rows, np.int32))
+            return
+        outputs = state.vectors.outputs
+        n_outputs = len(outputs.scalars)
+        outputs = outputs._replace(
+            quantized=pinned(n_outputs * 2 * n_rows, np.int32).reshape(n_outputs, -1),
+            words=pinned(outputs.words.size, np.int32),
         )
+        self.vectors = layout.Vectors(outputs, state.vectors.trial)
+        self._on_gpu[tables.WORDS] = allocate(outputs.words.size, np.int32, "gradients")
 
     def _write_commands(self, matrix: BinnedMatrix, n_words: int, state: layout.State) -> None:
         stream, n_rows, most_leaves = self._stream, self._n_rows, len(state.tree.table)
@@ -141,6 +158,9 @@ class RowsOnGpu:
             tables.LEAF_OF: leaf_of,
             tables.ORDERS: ahead.listed,
         }
+        if self.vectors is not None:
+            outputs = self.vectors.outputs
+            on_host |= {tables.QUANTIZED: outputs.quantized, tables.WORDS: outputs.words}
         copies = aligned_zeros((tables.COPIES, commands.COPY_FIELDS), np.int64)
         for array, host in on_host.items():
             copies[array] = host.ctypes.data, self._on_gpu[array].address
@@ -156,6 +176,8 @@ class RowsOnGpu:
             kernels=kernels,
             values=values,
             copies=copies,
+            parts=self._parts,
+            n_parts=np.array([len(self._parts)]),
             status=np.zeros(1, dtype=np.int64),
             n_tiles=self._n_tiles,
             n_processors=stream.gpu.n_processors,
@@ -190,19 +212,19 @@ class RowsOnGpu:
         ids, scratch, columns, counts = self._ids, self._scratch, self._columns, self._counts
         settings, n_rows = state.settings, self._n_rows
         orders = Orders(Order(*[0] * ORDER_FIELDS), 0, 0, 0, self._orders)
-        to_pack = (int(settings.constant_hessian), int(settings.seed))
         arrays = self._on_gpu
         leaves = (arrays[tables.LEAF_STARTS], arrays[tables.LEAF_NODES])
         threads, to_divide = tables.THREADS, rows.MOST_WARPS
-        packed = (arrays[tables.SCALARS], ids, self._quantized, self._packed)
-        adding = (orders, 0, Packing(0, 0, 0), self._bins, self._packed, ids, self._sums)
+        adding = (
+            orders, Part(0, 0, 0, 0), Packing(0, 0, 0), self._bins, self._packed, ids, self._sums,
+        )  # fmt: skip
         handing = (orders, self._n_cells, self._sums, self._kept)
         finishing = (
             0, 0, *leaves, self._quantized, ids, arrays[tables.LEAF_SUMS], self._leaf_of,
         )  # fmt: skip
         return {
             tables.COUNT_ROWS: (rows.count_rows, threads, 0, (n_rows, ids)),
-            tables.PACK_ROWS: (pack_rows, threads, 0, (*to_pack, *packed)),
+            tables.PACK_ROWS: self._packing(settings),
             tables.COUNT_LEFT: (rows.count_left, threads, 1, (orders, columns, ids, counts)),
             tables.DIVIDE: (
                 rows.divide_rows, threads, to_divide, (orders, columns, ids, counts, scratch),
@@ -212,6 +234,16 @@ class RowsOnGpu:
             tables.HAND_OVER: (hand_over, threads, 0, handing),
             tables.FINISH: (rows.finish_rows, threads, 0, finishing),
         }  # fmt: skip
+
+    def _packing(self, settings: layout.Settings) -> tuple[Any, int, int, tuple[Any, ...]]:
+        """The kernel that packs the gradients of all rows, as for :meth:`_kernels`."""
+        constant, threads = int(settings.constant_hessian), tables.THREADS
+        if self.vectors is None:
+            of_rows = (self._on_gpu[tables.SCALARS], self._ids, self._quantized, self._packed)
+            return pack_rows, threads, 0, (constant, int(settings.seed), *of_rows)
+        outputs, words = self.vectors.outputs, self._on_gpu[tables.WORDS]
+        sizes = (len(outputs.scalars), self._n_rows, int(outputs.sums.width), constant)
+        return pack_vectors, threads, 0, (*sizes, words, self._packed)
 
     def check(self) -> None:
         """Raise ``DeviceError`` if a command has failed."""
@@ -234,6 +266,28 @@ class RowsOnGpu:
     def close(self) -> None:
         """Free the memory of the GPU."""
         self._stream.close()
+
+
+def _parts_of(state: layout.State, matrix: BinnedMatrix) -> IntArray:
+    """What is added up for a histogram (:class:`~hedgerow.kernels.cuda.histogram.Part`).
+
+    One output: one word of each row or two, in the same sums; each tree says how they are packed.
+    Several: each output has sums of its own, and behind them are the numbers of rows.
+    """
+    n_cells, n_rows = matrix.n_columns * matrix.stride, matrix.n_rows
+    if state.vectors is None:
+        return np.array([[word, word * n_rows, 0, n_cells, 0, 0, 0] for word in range(2)])
+    n_outputs = len(state.vectors.outputs.scalars)
+    constant = int(state.settings.constant_hessian)
+    n_parts = n_outputs + 1 - constant
+    parts = np.zeros((n_parts, commands.PART_FIELDS), dtype=np.int64)
+    parts[:, commands.PART_START] = np.arange(n_parts) * n_rows
+    parts[:, commands.PART_TO] = np.arange(n_parts) * n_cells
+    parts[:, commands.PART_CELLS] = n_parts * n_cells
+    counted = np.arange(n_parts) >= n_outputs * (1 - constant)
+    parts[:, commands.PART_COUNT_BITS] = np.where(counted, H_BITS, 0)
+    parts[:, commands.PART_HESSIAN_BITS] = np.where(counted, 0, H_BITS)
+    return parts
 
 
 def _sums(make: Any) -> Any:

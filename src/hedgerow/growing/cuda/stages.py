@@ -28,11 +28,10 @@ from hedgerow.growing.core.state import (
     NODE_RIGHT,
     NODE_START,
     NUMBER_VALUE,
+    Vectors,
 )
 from hedgerow.growing.cuda.ahead import n_parts, start_orders
 from hedgerow.growing.cuda.tables import (
-    ADD,
-    ADD_PACKING,
     COUNT_ROWS,
     FINISH,
     FINISH_N_LEAVES,
@@ -46,8 +45,12 @@ from hedgerow.growing.cuda.tables import (
     ROW_IDS,
     SCALARS,
     THREADS,
+    WORDS,
 )
 from hedgerow.kernels.cuda.commands import (
+    PART_COUNT_BITS,
+    PART_G_APART,
+    PART_HESSIAN_BITS,
     ROWS_PER_BLOCK,
     GpuCommands,
     download,
@@ -62,23 +65,48 @@ _NO_LEAF = 0xFF
 
 
 @kernel(inner=True)
-def start_rows(thread: int, scalars: IntArray, n_rows: int, gpu: GpuCommands) -> None:
+def upload_array(gpu: GpuCommands, which: int, n_bytes: int) -> None:
+    """Copy the first bytes of an array to the GPU."""
+    upload(gpu, which, np.int64(0), np.int64(0), n_bytes)
+
+
+@kernel(inner=True)
+def set_packing(scalars: IntArray, gpu: GpuCommands) -> None:
+    """How the rows of this tree are packed: g apart is added up in a launch of its own."""
+    gpu.n_parts[0] = 1 + scalars[IS_G_APART]
+    for part in range(2):
+        gpu.parts[part, PART_COUNT_BITS] = scalars[IS_COUNT_BITS]
+        gpu.parts[part, PART_HESSIAN_BITS] = scalars[IS_HESSIAN_BITS]
+        gpu.parts[part, PART_G_APART] = scalars[IS_G_APART]
+
+
+@kernel(inner=True)
+def start_rows(
+    thread: int, scalars: IntArray, n_rows: int, vectors: Vectors | None, gpu: GpuCommands
+) -> None:
     """Thread 0: gradients of all rows and the row ids of the sample, on the GPU."""
     if thread > 0:
         return
     start_orders(gpu.ahead)
-    upload(gpu, SCALARS, np.int64(0), np.int64(8 * N_SCALARS))
-    upload(gpu, QUANTIZED, np.int64(0), 8 * n_rows)
+    if vectors is None:
+        upload_array(gpu, SCALARS, np.int64(8 * N_SCALARS))
+        upload_array(gpu, QUANTIZED, 8 * n_rows)
+        set_packing(scalars, gpu)
+    else:
+        upload_array(gpu, WORDS, 4 * vectors.outputs.sums.width * n_rows)
     n_blocks = min(16 * gpu.n_processors, n_parts(n_rows, THREADS))
     if scalars[IS_N_ROWS] < n_rows:
-        upload(gpu, ROW_IDS, np.int64(0), 4 * scalars[IS_N_ROWS])
+        upload_array(gpu, ROW_IDS, 4 * scalars[IS_N_ROWS])
     else:
         launch(gpu, COUNT_ROWS, n_blocks, np.int64(1))
     launch(gpu, PACK_ROWS, n_blocks, np.int64(1))
-    words = gpu.values[ADD]
-    words[ADD_PACKING] = scalars[IS_COUNT_BITS]
-    words[ADD_PACKING + 1] = scalars[IS_HESSIAN_BITS]
-    words[ADD_PACKING + 2] = scalars[IS_G_APART]
+
+
+@kernel(inner=True)
+def upload_output(output: int, gpu: GpuCommands) -> None:
+    """Thread 0: the gradients of one output, of which its leaf values are computed."""
+    n_bytes = np.int64(8 * len(gpu.leaf_of))
+    upload(gpu, QUANTIZED, output * n_bytes, np.int64(0), n_bytes)
 
 
 @kernel(inner=True)
@@ -104,8 +132,8 @@ def finish_leaves(
     """Thread 0: exact sums of the leaves, int64 (2, nodes), and the leaf of each row."""
     n_inside, n_rows = scalars[IS_N_ROWS], np.int64(len(gpu.leaf_of))
     n_leaves = list_leaves(table, n_inside, gpu.leaves)
-    upload(gpu, LEAF_STARTS, np.int64(0), 8 * n_leaves)
-    upload(gpu, LEAF_NODES, np.int64(0), 8 * n_leaves)
+    upload_array(gpu, LEAF_STARTS, 8 * n_leaves)
+    upload_array(gpu, LEAF_NODES, 8 * n_leaves)
     fill(gpu, LEAF_SUMS, np.int64(0), 16 * n_leaves)
     if n_inside < n_rows:
         fill(gpu, LEAF_OF, np.int64(_NO_LEAF), 4 * n_rows)

@@ -5,13 +5,15 @@ from __future__ import annotations
 COUNT_ROWS, PACK_ROWS, COUNT_LEFT, DIVIDE, COPY_BACK, ADD, HAND_OVER, FINISH, KERNELS = range(9)
 """Kernels."""
 
-SCALARS, QUANTIZED, ROW_IDS, LEAF_STARTS, LEAF_NODES, LEAF_SUMS, LEAF_OF, ORDERS, COPIES = range(9)
+(
+    SCALARS, QUANTIZED, WORDS, ROW_IDS, LEAF_STARTS, LEAF_NODES, LEAF_SUMS, LEAF_OF, ORDERS, COPIES,
+) = range(10)  # fmt: skip
 """Arrays that are copied."""
 
 # Words of the arguments that change.  Orders come first: the only one, their number, the first
 # in the list, rows of a block, and two words for the list itself.
 WORD_N_ORDERS, WORD_FIRST_ORDER, WORD_PER_BLOCK = range(13, 16)
-ADD_WORD, ADD_PACKING = range(18, 20)
+ADD_PART = 18
 FINISH_N_LEAVES, FINISH_N_ROWS = range(2)
 
 THREADS = 512

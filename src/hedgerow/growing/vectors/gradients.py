@@ -103,7 +103,7 @@ def write_words(
             bits = hash64(seed, tree, before + np.uint64(i)) >> np.uint64(1)
             noise[i - first] = float_of_bits(np.int64(bits))
         for output in range(len(dropped)):
-            to, span = place_of_g(outputs.sums, output), quantized[output]
+            to, span = place_of_g(outputs.sums.constant, output), quantized[output]
             write_part(span, 0, dropped[output, 0], noise, 0, words, to, width, some)
             if settings.constant_hessian == 0:
                 to += N_LANES

@@ -35,6 +35,8 @@ class VectorGrower(TreeGrower):
     ``j``.
     """
 
+    shares_histograms = False
+
     def _make_state(self, fit: Fit) -> layout.State:
         refuse_layout(self._matrix, "a tree with vectors in its leaves")
         n_outputs, n_threads = len(fit.raw), fit.n_threads

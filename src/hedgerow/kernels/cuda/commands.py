@@ -39,6 +39,13 @@ N_ORDERS, N_FREE, SPARE, IS_PENDING, COUNTS = range(5)
 """Orders in the list, free places, which of the two spare places comes next, and whether the
 host has not waited for commands yet."""
 
+PART_WORD, PART_START, PART_TO, PART_CELLS, PART_COUNT_BITS, PART_HESSIAN_BITS, PART_G_APART = (
+    range(7)
+)
+PART_FIELDS = 7
+"""Of a launch that adds up histograms: :class:`hedgerow.kernels.cuda.histogram.Part`, and how the
+numbers are packed (:class:`hedgerow.kernels.histograms.histogram.Packing`)."""
+
 
 class Ahead(NamedTuple):
     """What the GPU is asked to do, some of it long before the host needs it.
@@ -50,7 +57,7 @@ class Ahead(NamedTuple):
              none, but its rows are divided; NOT_ORDERED
     of_node  int64 (nodes,): place of the histogram of a node that is taken from there
     kept     histograms, to which the GPU writes
-    n_cells  of a histogram
+    n_cells  of a place
     n_likely  nodes that are ordered with another because they will probably be split
     """
 
@@ -71,6 +78,8 @@ class GpuCommands(NamedTuple):
     kernels  int64 (kernels, KERNEL_FIELDS)
     values   int64 (kernels, MOST_VALUES): words of the arguments of each kernel
     copies   int64 (arrays, COPY_FIELDS)
+    parts    int64 (launches, PART_FIELDS): launches that add up a histogram
+    n_parts  int64 (1,): how many of them there are
     status   int64 (1,): the first error, 0 if there is none
     n_tiles  tiles of columns
     n_processors  multiprocessors of the GPU
@@ -84,6 +93,8 @@ class GpuCommands(NamedTuple):
     kernels: IntArray
     values: IntArray
     copies: IntArray
+    parts: IntArray
+    n_parts: IntArray
     status: IntArray
     n_tiles: np.int64
     n_processors: np.int64
@@ -108,11 +119,11 @@ def launch(gpu: GpuCommands, which: int, n_blocks: int, n_tiles: int) -> None:
 
 
 @kernel(inner=True)
-def upload(gpu: GpuCommands, which: int, first: int, n_bytes: int) -> None:
-    """Copy bytes of an array, from ``first`` on, to the GPU."""
+def upload(gpu: GpuCommands, which: int, first: int, to: int, n_bytes: int) -> None:
+    """Copy bytes of an array, from ``first`` on, to the GPU, from ``to`` on."""
     if gpu.status[0] == 0 and n_bytes > 0:
         row, stream = gpu.copies[which], gpu.calls[CALL_STREAM]
-        given = (row[COPY_DEVICE] + first, row[COPY_HOST] + first, n_bytes, stream)
+        given = (row[COPY_DEVICE] + to, row[COPY_HOST] + first, n_bytes, stream)
         gpu.status[0] = call_function(gpu.calls[CALL_UPLOAD], given)
 
 

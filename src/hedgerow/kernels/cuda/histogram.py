@@ -64,6 +64,21 @@ class TiledBins(NamedTuple):
     stride: np.int64
 
 
+class Part(NamedTuple):
+    """What one launch adds up.
+
+    word    which word of a row: of two, the first holds g alone
+    start   first number of that word among those of all rows
+    to      first cell of its sums in a place
+    n_cells  cells of a place
+    """
+
+    word: np.int64
+    start: np.int64
+    to: np.int64
+    n_cells: np.int64
+
+
 def words_of_tile(features_per_tile: int, stride: int) -> int:
     """Return the words of shared memory that a block needs."""
     return 2 * features_per_tile * stride
@@ -159,14 +174,14 @@ def empty_words(packing: Packing, word: int, value: int, sums: HistogramSums, to
 @kernel
 def add_histogram(
     orders: Orders,
-    word: int,
+    summed: Part,
     packing: Packing,
     bins: TiledBins,
     packed: IntArray,
     rows: RowArray,
     sums: HistogramSums,
 ) -> None:
-    """Add the rows of nodes to their sums; ``word``: of the two of a row, if there are two."""
+    """Add a part of the numbers of rows to the sums of their nodes."""
     thread, size, stride = thread_number(), block_size(), bins.stride
     block, tile = block_number(0), block_number(1)
     order = order_of(orders, ORDER_HISTOGRAM_BLOCK, block)
@@ -180,15 +195,14 @@ def add_histogram(
     sync_block()
     last_row = min(first_row + orders.per_block, order.n_rows)
     part = (order.first_row + first_row, order.first_row + last_row)
-    word_start = word * (len(packed) // 2)
-    add_block_rows(bins, packed, word_start, rows, part, (tile, n_here), words)
+    add_block_rows(bins, packed, summed.start, rows, part, (tile, n_here), words)
     sync_block()
-    to = (order.place * bins.n_columns + first) * stride
+    to = order.place * summed.n_cells + summed.to + first * stride
     for k in range(thread, n_here * stride, size):
         cell = cell_of(k // stride, k % stride, stride)
         value = np.int64(np.uint32(words[cell])) | (np.int64(words[cell + n_cells]) << 32)
         if value != 0:
-            empty_words(packing, word, value, sums, to + k)
+            empty_words(packing, summed.word, value, sums, to + k)
 
 
 @kernel

@@ -65,9 +65,9 @@ def width_of(n_outputs: int, constant: bool) -> int:
 
 
 @kernel(inline=True, inner=True)
-def place_of_g(sums: Sums, output: int) -> int:
+def place_of_g(constant: int, output: int) -> int:
     """Return the position of an output's g in a cell; its h follows ``N_LANES`` words later."""
-    return output if sums.constant == 1 else output + output // N_LANES * N_LANES
+    return output if constant == 1 else output + output // N_LANES * N_LANES
 
 
 @kernel(inner=True)

@@ -78,7 +78,7 @@ def sum_groups(
     group_of_bin, cells, constant = scratch[GROUP_OF_BIN], sums.cells, sums.constant == 1
     n_filled = list_filled(sums.n, at, stride - 1, stride, filled)
     for output in range(groups.g.shape[0]):
-        word = place_of_g(sums, output)
+        word = place_of_g(sums.constant, output)
         for group in range(n_groups):
             groups.g[output, group] = 0
             groups.h[output, group] = scratch[GROUP_N, group] if constant else 0

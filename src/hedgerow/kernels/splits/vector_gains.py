@@ -189,7 +189,7 @@ def middle_of_sides(
 
     ``at`` and ``absent`` are the first bin of the column and that of missing values.
     """
-    cells, word = sums.cells, place_of_g(sums, output)
+    cells, word = sums.cells, place_of_g(sums.constant, output)
     g, h = np.int64(0), np.int64(0)
     for b in range(split.bin + 2):
         is_missing = b == split.bin + 1

@@ -145,7 +145,7 @@ def fill_set(at: int, stride: int, words: IntArray, first_word: int, vectors: No
             n_left += np.int64(sums.n[at + b])
     empty_side(vectors.groups)
     for output in range(len(side)):
-        place = place_of_g(sums, output)
+        place = place_of_g(sums.constant, output)
         for e in range(chosen):
             cell = (at + filled[e]) * sums.width + place
             side[output, 0] += np.int64(sums.cells[cell])

@@ -124,7 +124,7 @@ def sum_totals(sums: Sums, at: int, n_bins: int, stride: int, node: VectorNode) 
     cells, totals = sums.cells, node.totals
     n_filled = list_filled(sums.n, at, n_bins, stride, node.filled)
     for output in range(len(totals)):
-        word = place_of_g(sums, output)
+        word = place_of_g(sums.constant, output)
         g, h = np.int64(0), np.int64(0)
         for e in range(n_filled):
             cell = (at + node.filled[e]) * sums.width + word
@@ -295,7 +295,7 @@ def score_outputs(
     scores, weights = node.cuts[0], node.cuts[1]
     constant = sums.constant == 1
     for k in range(0, size, WIDTH):
-        word, part = place_of_g(sums, k), k % N_LANES
+        word, part = place_of_g(sums.constant, k), k % N_LANES
         g_unit, h_unit = (
             load_floats(lanes, _G_UNIT * size + k),
             load_floats(lanes, _H_UNIT * size + k),
