@@ -8,6 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.growing.core import grower as grower_module
+from hedgerow.growing.core.grower import TreeGrower, has_all_bins
+from hedgerow.growing.core.sums_pool import SumsPool
+from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers import engine
@@ -451,3 +454,26 @@ def test_empty_row_sample_is_a_leaf_of_value_zero() -> None:
     assert trees[0].count.tolist() == [0]
     assert trees[0].value.tolist() == [0.0]
     np.testing.assert_array_equal(raw[0], base[0])
+
+
+@pytest.mark.parametrize("kind", [TreeGrower, SymmetricGrower])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_histograms_that_another_grower_has(kind: type[TreeGrower], n_threads: int) -> None:
+    """All threads of a grower use the same ones, whichever the pool lends to it."""
+    X, y = data(10_000, 6)
+    matrix, params = engine.binned(X[:, ::-1]), BoostParams(max_depth=4)
+    found = []
+    for pool in (None, SumsPool()):
+        raw = np.zeros((1, len(y)))
+        loss = make_objective("squared_error")
+        grower = kind(matrix, y, None, raw, loss, params, n_threads, sums=pool)
+        try:
+            trees = [grower.grow(0, 0)]
+            if pool is not None:
+                pool.take(len(grower._state.histograms.g), has_all_bins(matrix))
+            found.append([*trees, *(grower.grow(tree, 0) for tree in range(1, 4))])
+        finally:
+            grower.close()
+    for tree, expected in zip(*found, strict=True):
+        for name in ("feature", "bin", "value", "gain"):
+            assert np.array_equal(getattr(tree, name), getattr(expected, name))

@@ -76,7 +76,7 @@ class TreeGrower(CompiledGrower):
         Values of the rows, where leaves are to have slopes.
     sums : SumsPool, optional
         Where to take the memory of histograms from for each tree, if other growers of the same
-        bins grow their trees in turn with this one.
+        bins grow their trees in turn with this one.  With several threads it is not used.
 
     Attributes
     ----------
@@ -100,7 +100,9 @@ class TreeGrower(CompiledGrower):
         numbers: FloatArray | None = None,
         sums: SumsPool | None = None,
     ) -> None:
-        self._matrix, self._n_copies, self._sums = matrix, n_copies, sums
+        self._matrix, self._n_copies = matrix, n_copies
+        # Helpers stay in compiled code, with the arrays that they had at first.
+        self._sums = sums if n_threads == 1 else None
         self._filled, self._kept = has_all_bins(matrix), NodeStore()
         self._finish = partial(finish_nodes, matrix.spec.edges, n_copies)
         self._adds_lines = adds_scores
