@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import pkgutil
+import platform
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,8 @@ import pytest
 
 import hedgerow
 from hedgerow.compile import Kernel, library, ptx
-from hedgerow.compile.policy import target_levels
+from hedgerow.compile import manifest as manifest_file
+from hedgerow.compile.policy import target_levels, target_system
 from hedgerow.compile.variants import read_variants
 from tests.helpers.marking import mostly_slow
 
@@ -161,13 +163,15 @@ print("numba" in sys.modules)
 """
 
 
-def fit(folder: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+def fit(
+    folder: Path | None = None, before: str = "", **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Train some models in a process of its own, with the library in ``folder``."""
-    code = FIT
+    code = before + FIT
     if folder is not None:
         code = (
-            "import pathlib\nfrom hedgerow.compile import library\n"
-            f"library.FOLDER = pathlib.Path({str(folder)!r})\n{FIT}"
+            "import pathlib\nfrom hedgerow.compile import manifest\n"
+            f"manifest.FOLDER = pathlib.Path({str(folder)!r})\n{before}{FIT}"
         )
     environment = {**os.environ, "HEDGEROW_COMPILE": "auto", "HEDGEROW_QUIET": "1", **variables}
     return subprocess.run(
@@ -177,7 +181,7 @@ def fit(folder: Path | None = None, **variables: str) -> subprocess.CompletedPro
 
 @needs_library
 def test_same_bytes_from_every_library_and_just_in_time() -> None:
-    manifest = json.loads((library.FOLDER / library.MANIFEST).read_text())
+    manifest = json.loads((manifest_file.FOLDER / manifest_file.MANIFEST).read_text())
     levels = [level for level in target_levels() if level in manifest["libraries"]]
     assert levels
     answers = {}
@@ -285,10 +289,10 @@ def replace_by_text(folder: Path, manifest: dict) -> str:
 )
 def test_library_that_does_not_fit_is_one_warning(spoil, tmp_path) -> None:
     folder = tmp_path / "built"
-    shutil.copytree(library.FOLDER, folder)
-    manifest = json.loads((folder / library.MANIFEST).read_text())
+    shutil.copytree(manifest_file.FOLDER, folder)
+    manifest = json.loads((folder / manifest_file.MANIFEST).read_text())
     reason = spoil(folder, manifest)
-    (folder / library.MANIFEST).write_text(json.dumps(manifest))
+    (folder / manifest_file.MANIFEST).write_text(json.dumps(manifest))
     # Whether anything can be compiled afterwards is not asked here.
     done = fit(folder, HEDGEROW_COMPILE="never")
     assert done.returncode == 1
@@ -300,10 +304,68 @@ def test_library_that_does_not_fit_is_one_warning(spoil, tmp_path) -> None:
 @needs_library
 def test_manifest_of_no_json_is_one_warning(tmp_path) -> None:
     folder = tmp_path / "built"
-    shutil.copytree(library.FOLDER, folder)
-    (folder / library.MANIFEST).write_bytes(b"\xff{")
+    shutil.copytree(manifest_file.FOLDER, folder)
+    (folder / manifest_file.MANIFEST).write_bytes(b"\xff{")
     done = fit(folder, HEDGEROW_COMPILE="never")
     assert done.stderr.count("HedgerowWarning: the built kernels in") == 1, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("built", "processor", "lanes"),
+    [
+        (["x86-64-v3"], ["x86-64-v4", "x86-64-v3"], 4),
+        (["x86-64-v3", "x86-64-v4"], ["x86-64-v4", "x86-64-v3"], 8),
+        (["x86-64-v3", "x86-64-v4"], ["x86-64-v3"], 4),
+        ([], ["x86-64-v4", "x86-64-v3"], 8),
+        (["x86-64-v4"], ["x86-64-v3"], 4),
+    ],
+)
+def test_the_library_decides_on_the_width_of_vectors(
+    built: list[str],
+    processor: list[str],
+    lanes: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One for shorter vectors than those of the processor is used, with arrays for its own."""
+    written = {
+        "format": manifest_file.FORMAT,
+        "system": target_system(),
+        "machine": platform.machine().lower(),
+        "libraries": {level: {} for level in built},
+    }
+    (tmp_path / manifest_file.MANIFEST).write_text(json.dumps(written))
+    monkeypatch.setattr(manifest_file, "FOLDER", tmp_path)
+    monkeypatch.setattr(manifest_file, "target_levels", lambda: tuple(processor))
+    monkeypatch.setattr(manifest_file, "compile_policy", lambda: "auto")
+    monkeypatch.delenv("NUMBA_CPU_FEATURES", raising=False)
+    assert manifest_file.lanes_of_code.__wrapped__() == lanes
+    monkeypatch.setattr(manifest_file, "compile_policy", lambda: "always")
+    expected = 8 if processor[0] == "x86-64-v4" else 4
+    assert manifest_file.lanes_of_code.__wrapped__() == expected
+
+
+WIDER = """
+from hedgerow.compile import manifest
+levels = manifest.target_levels()
+manifest.target_levels = lambda: ("x86-64-v4", *levels)
+"""
+
+
+@needs_library
+def test_same_bytes_on_a_processor_with_longer_vectors(tmp_path: Path) -> None:
+    """As on one with AVX-512, where the package was built on one without."""
+    folder = tmp_path / "built"
+    shutil.copytree(manifest_file.FOLDER, folder)
+    found = json.loads((folder / manifest_file.MANIFEST).read_text())
+    found["libraries"].pop("x86-64-v4", None)
+    if not set(found["libraries"]) & set(target_levels()):
+        pytest.skip("no library for shorter vectors was built")
+    (folder / manifest_file.MANIFEST).write_text(json.dumps(found))
+    expected = fit(folder, HEDGEROW_COMPILE="never")
+    done = fit(folder, before=WIDER, HEDGEROW_COMPILE="never")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == expected.stdout
 
 
 def test_processor_that_is_not_there_is_an_error() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from hedgerow.compile import library, ptx
+from hedgerow.compile import manifest as manifest_file
+from hedgerow.compile import ptx
 from hedgerow.compile.policy import compile_policy
 from hedgerow.compile.variants import find_kernel, read_variants
 from hedgerow.errors import CompilationError
@@ -55,8 +56,8 @@ def test_the_file_of_the_package_is_used_if_it_is_whole(
 ) -> None:
     listed = ptx.write_ptx(tmp_path)
     manifest: dict[str, Any] = {"sources": "others", "cuda": listed}
-    (tmp_path / library.MANIFEST).write_text(json.dumps(manifest))
-    monkeypatch.setattr(library, "FOLDER", tmp_path)
+    (tmp_path / manifest_file.MANIFEST).write_text(json.dumps(manifest))
+    monkeypatch.setattr(manifest_file, "FOLDER", tmp_path)
     monkeypatch.setattr(ptx, "compile_policy", lambda: "never")
     ptx.load_ptx.cache_clear()
     try:
@@ -71,8 +72,10 @@ def test_the_file_of_the_package_is_used_if_it_is_whole(
 
 def test_code_of_other_sources_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = ptx.write_ptx(tmp_path) | {"sources": "others"}
-    (tmp_path / library.MANIFEST).write_text(json.dumps({"sources": "others", "cuda": listed}))
-    monkeypatch.setattr(library, "FOLDER", tmp_path)
+    (tmp_path / manifest_file.MANIFEST).write_text(
+        json.dumps({"sources": "others", "cuda": listed})
+    )
+    monkeypatch.setattr(manifest_file, "FOLDER", tmp_path)
     monkeypatch.setattr(ptx, "compile_policy", lambda: "never")
     ptx.load_ptx.cache_clear()
     try:

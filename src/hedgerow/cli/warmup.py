@@ -22,11 +22,11 @@ def add_command(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from hedgerow.compile import library
+    from hedgerow.compile.manifest import FOLDER
 
     missing = [variant for variant in _variants() if not _is_built(variant)]
     if not missing:
-        say(f"kernels are built into this installation ({library.FOLDER}): nothing to compile")
+        say(f"kernels are built into this installation ({FOLDER}): nothing to compile")
         return
     start = time.perf_counter()
     compile_all(missing)

@@ -12,7 +12,8 @@ just in time   Numba compiles the kernel when it is first called and keeps the c
 ==================  ==========================================================================
 ``kernels``         :class:`Kernel` and :class:`Intrinsic`, the objects that modules define
 ``policy``          ``HEDGEROW_COMPILE`` and the target processor
-``library``         finds, checks and loads the built library
+``manifest``        what was built, and the width of the vectors of the code in use
+``library``         checks and loads the built library
 ``digests``         digests of everything that a kernel depends on
 ``variants``        the argument types for which kernels are built: one list, ``variants.txt``
 ``just_in_time``    Numba: the only module that uses its private interfaces
@@ -23,6 +24,6 @@ just in time   Numba compiles the kernel when it is first called and keeps the c
 """
 
 from hedgerow.compile.kernels import Intrinsic, Kernel, entry_of, kernel
-from hedgerow.compile.policy import lanes_of_processor
+from hedgerow.compile.manifest import lanes_of_code
 
-__all__ = ["Intrinsic", "Kernel", "entry_of", "kernel", "lanes_of_processor"]
+__all__ = ["Intrinsic", "Kernel", "entry_of", "kernel", "lanes_of_code"]

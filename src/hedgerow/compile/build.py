@@ -42,6 +42,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hedgerow.compile import digests, library, ptx
+from hedgerow.compile.manifest import FOLDER, FORMAT, MANIFEST
 from hedgerow.compile.policy import target_levels, target_system
 from hedgerow.compile.variants import Variant, find_kernel, parse_types, read_variants
 
@@ -139,6 +140,7 @@ def _start_worker(level: str) -> None:
     if is_x86:
         os.environ["NUMBA_CPU_NAME"] = LEVELS[level].processor
     os.environ["NUMBA_CPU_FEATURES"] = LEVELS[level].features if is_x86 else ""
+    os.environ["HEDGEROW_COMPILE"] = "always"  # an older library does not decide on vectors
     os.environ["HEDGEROW_QUIET"] = "1"
 
 
@@ -184,8 +186,9 @@ def _object_folder(system: str, level: str) -> Path:
     from hedgerow.compile import just_in_time
 
     toolchain = hashlib.blake2b(digest_size=6)
-    toolchain.update(repr((SYSTEMS[system], LEVELS[level])).encode())
-    for name in ("entry_code.py", "read_arguments.py", "just_in_time.py", "library.py"):
+    interface = library.TABLE_FIELDS, library.DTYPES
+    toolchain.update(repr((SYSTEMS[system], LEVELS[level], interface)).encode())
+    for name in ("entry_code.py", "read_arguments.py", "just_in_time.py"):
         toolchain.update(Path(__file__).with_name(name).read_bytes())
     name = f"{just_in_time.VERSIONS}-{toolchain.hexdigest()}"
     return just_in_time.cache_root() / "objects" / name
@@ -232,7 +235,7 @@ def build(
     pools = {level: [_pool(level) for _ in range(share)] for level in levels}
     libraries: dict[str, dict[str, object]] = {}
     manifest = {
-        "format": library.FORMAT,
+        "format": FORMAT,
         "system": system.partition("-")[0],
         "machine": SYSTEMS[system].machine,
         "build": name,
@@ -259,7 +262,7 @@ def build(
             pool.shutdown(cancel_futures=True)
     if not system.startswith("macos"):  # which has no CUDA
         manifest["cuda"] = ptx.write_ptx(folder)
-    (folder / library.MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
     print(f"kernels built in {time.perf_counter() - began:.0f} s: {folder}", flush=True)
 
 
@@ -411,7 +414,7 @@ def _levels(chosen: str) -> Sequence[str]:
 def main() -> None:
     """Build for this machine, or for the machine that ``HEDGEROW_TARGET`` names."""
     parser = argparse.ArgumentParser(description="Build the kernels of Hedgerow.")
-    parser.add_argument("--folder", type=Path, default=library.FOLDER)
+    parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--levels", help="'native', or levels separated by commas")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()

@@ -4,7 +4,7 @@ The digest of a kernel covers its own code, the kernels and constants that it us
 recursively: an edit of one kernel changes the digests of the kernel and its callers, and no
 others.  Comments, docstrings and line numbers of kernels do not count, nor do Python's options
 ``-O`` and ``-OO``; of an intrinsic the complete file counts.  The digest of a kernel that
-depends on the number of SIMD lanes differs between processors with and without AVX-512.
+depends on the number of SIMD lanes differs between code with and without AVX-512.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.compile.policy import lanes_of_processor
+from hedgerow.compile.manifest import lanes_of_code
 
 _PACKAGE = Path(__file__).parents[1]
 _KERNEL_SOURCES = ("arrays.py", "compile", "kernels", "growing", "objectives")
@@ -125,7 +125,7 @@ def _value_parts(value: Any) -> Iterator[str]:
     elif isinstance(value, Intrinsic):
         yield f"{_file_digest(value.module)} {value.name}"
         if value.counts_lanes:
-            yield str(lanes_of_processor())
+            yield str(lanes_of_code())
     elif isinstance(value, types.FunctionType):
         yield _digest_of(value)
     elif isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):

@@ -130,7 +130,7 @@ class Intrinsic:
     module, name : str
         Module and name of the definition for Numba.
     counts_lanes : bool, default=False
-        Whether its code depends on ``lanes_of_processor()``.
+        Whether its code depends on ``lanes_of_code()``.
     """
 
     def __init__(self, module: str, name: str, counts_lanes: bool = False) -> None:

@@ -1,41 +1,25 @@
-"""Search, checks and loading of the built library, and its entries by kernel.
+"""Checks and loading of the built library that the manifest names, and its entries by kernel.
 
-``built/`` in the package holds one shared library for each level of processors and
-``manifest.json``, which lists their contents::
-
-    {"format": 1, "machine": "x86_64", "system": "linux", "sources": "<digest>",
-     "build": "<name>", "libraries": {"x86-64-v3": {
-        "file": "kernels-x86-64-v3.so", "size": 1234567,
-        "entries": {"hedgerow.growing.core.grow:work": [["hedgerow_17", "<digest>"], ...]}}}}
-
-An entry has a symbol and the digest of its sources.  A library that is truncated, of another
-version or for another processor is not used: it gives one warning, and kernels are compiled
-just in time.  In a checkout whose sources have changed, entries of unchanged kernels are used.
+A library that is truncated, of another version or for another processor is not used: it gives
+one warning, and kernels are compiled just in time.  In a checkout whose sources have changed,
+entries of unchanged kernels are used.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import json
-import platform
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.compile import digests
-from hedgerow.compile.policy import target_levels, target_system
+from hedgerow.compile import digests, manifest
 from hedgerow.errors import HedgerowWarning
 
 if TYPE_CHECKING:
     from hedgerow.compile.kernels import Kernel
-
-FOLDER = Path(__file__).parents[1] / "built"
-MANIFEST = "manifest.json"
-FORMAT = 1
 
 # Functions that the code of an entry (:mod:`hedgerow.compile.entry_code`) looks up, in order.
 FUNCTIONS = (
@@ -148,62 +132,40 @@ def is_usable() -> bool:
 
 def state() -> str:
     """Return one sentence on the built library, for errors."""
-    if not (FOLDER / MANIFEST).exists():
+    if not (manifest.FOLDER / manifest.MANIFEST).exists():
         return "This installation has no built kernels."
     loaded = _loaded()
     if loaded is None:
         return "The built kernels of this installation cannot be used here."
     if not loaded[2]:
         return "The sources have changed since the kernels were built."
-    return f"The built kernels in {FOLDER} do not include it."
+    return f"The built kernels in {manifest.FOLDER} do not include it."
 
 
 @functools.cache
 def _loaded() -> tuple[ctypes.PyDLL, dict[str, Any], bool] | None:
     """Return the library for this processor, its entries, and whether sources are unchanged."""
-    if not (FOLDER / MANIFEST).exists():
+    if not (manifest.FOLDER / manifest.MANIFEST).exists():
         return None
     try:
-        manifest = _read_manifest()
-        listed = _listed(manifest)
-        library = _load(listed, manifest["build"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        found = manifest.read_manifest()
+        listed = found["libraries"][manifest.level_of(found)]
+        library = _load(listed, found["build"])
+    except manifest.UNREADABLE as error:
         warnings.warn(
-            f"the built kernels in {FOLDER} are not used: {error}. Kernels are compiled when "
-            "they are first called, which takes up to a minute; install hedgerow again to "
+            f"the built kernels in {manifest.FOLDER} are not used: {error}. Kernels are compiled "
+            "when they are first called, which takes up to a minute; install hedgerow again to "
             "mend it.",
             HedgerowWarning,
             stacklevel=2,
         )
         return None
-    return library, listed["entries"], manifest["sources"] == digests.source_digest()
-
-
-def _read_manifest() -> dict[str, Any]:
-    manifest: dict[str, Any] = json.loads((FOLDER / MANIFEST).read_bytes())
-    if manifest["format"] != FORMAT:
-        raise ValueError(f"they have the format {manifest['format']!r}, not {FORMAT}")
-    built_for = manifest["system"], manifest["machine"]
-    here = target_system(), platform.machine().lower()
-    if built_for != here:
-        raise ValueError(f"they are for {' '.join(built_for)}, this is {' '.join(here)}")
-    return manifest
-
-
-def _listed(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return the manifest's entry of the best library that this processor can run."""
-    fitting = [level for level in target_levels() if level in manifest["libraries"]]
-    if not fitting:
-        raise ValueError(
-            f"they are for {', '.join(manifest['libraries'])}, which this processor is not"
-        )
-    listed: dict[str, Any] = manifest["libraries"][fitting[0]]
-    return listed
+    return library, listed["entries"], found["sources"] == digests.source_digest()
 
 
 def _load(listed: dict[str, Any], build: str) -> ctypes.PyDLL:
     """Load a library, and fill its table."""
-    path = FOLDER / listed["file"]
+    path = manifest.FOLDER / listed["file"]
     # The system ends a process that reads beyond the end of a mapped file.
     size = path.stat().st_size
     if size != listed["size"]:

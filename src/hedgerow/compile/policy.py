@@ -89,16 +89,3 @@ def target_levels() -> tuple[str, ...]:
 def target_system() -> str:
     """Return the name of the operating system in the file names of libraries."""
     return {"darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
-
-
-@functools.cache
-def lanes_of_processor() -> int:
-    """Return the number of int64 in a vector register of the target, at least four.
-
-    Kernels use this many lanes, and arrays are laid out for them: built code and
-    just-in-time code of one process must agree on the number.
-    """
-    chosen = os.environ.get("NUMBA_CPU_FEATURES")
-    if chosen is not None:
-        return 8 if "+avx512f" in chosen.split(",") else 4
-    return 8 if target_levels()[:1] == ("x86-64-v4",) else 4

@@ -19,7 +19,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hedgerow.compile import digests, library
+from hedgerow.compile import digests, manifest
 from hedgerow.compile.policy import compile_policy
 from hedgerow.compile.variants import find_kernel, parse_types, read_variants
 from hedgerow.errors import CompilationError
@@ -88,11 +88,11 @@ def load_ptx() -> bytes:
 def _built() -> bytes | None:
     """The file of the package, if it is whole and its sources are those that are here."""
     try:
-        manifest = json.loads((library.FOLDER / library.MANIFEST).read_bytes())
-        code = (library.FOLDER / FILE).read_bytes()
-        listed = manifest["cuda"]
+        found = json.loads((manifest.FOLDER / manifest.MANIFEST).read_bytes())
+        code = (manifest.FOLDER / FILE).read_bytes()
+        listed = found["cuda"]
         is_whole = listed["digest"] == _digest(code)
-        is_same = manifest["sources"] == digests.source_digest()
+        is_same = found["sources"] == digests.source_digest()
         is_same = is_same or listed["sources"] == _digest_of_list()
         return code if is_whole and is_same else None
     except (OSError, ValueError, KeyError, TypeError):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.compile import lanes_of_processor
+from hedgerow.compile import lanes_of_code
 from hedgerow.kernels.prediction.table_keys import Ranks
 from hedgerow.model.forest import Forest
 from hedgerow.model.layout import (
@@ -64,7 +64,7 @@ class EngineTables:
     @once
     def rank_gain(self) -> float:
         """Estimated nanoseconds per row that ranks save in comparisons."""
-        return RANK_GAIN[lanes_of_processor()] * len(self.mask64[1])
+        return RANK_GAIN[lanes_of_code()] * len(self.mask64[1])
 
     # Kernels take plain tuples: a named tuple costs a microsecond per call.
 

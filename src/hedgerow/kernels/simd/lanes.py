@@ -34,7 +34,7 @@ Division by zero follows IEEE 754.
 
 from __future__ import annotations
 
-from hedgerow.compile import Intrinsic, lanes_of_processor
+from hedgerow.compile import Intrinsic, lanes_of_code
 
 N_LANES = 8
 """Numbers that stand side by side in memory."""
@@ -42,7 +42,7 @@ N_LANES = 8
 LINE = 16
 """Numbers of a line: 64 bytes, as many as a processor fetches at once."""
 
-WIDTH = lanes_of_processor()
+WIDTH = lanes_of_code()
 """Lanes that are handled at once: eight with AVX-512, else four.
 
 There are four where a vector of the processor holds four or two numbers: the state that a search
