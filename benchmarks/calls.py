@@ -46,7 +46,7 @@ def main() -> None:
     print(f"entry, nothing to do   {microseconds(lambda: entry(0, state, ORDER_STOP)):6.1f}")
     print(f"kernel, a tree         {microseconds(lambda: work(0, state, ORDER_GROW)):6.1f}")
     print(f"entry, a tree          {microseconds(lambda: entry(0, state, ORDER_GROW)):6.1f}")
-    grower = TreeGrower(matrix, y, None, raw, objective, params, 1)
+    grower = TreeGrower(matrix, Fit(y, None, raw, objective, params, 1))
     print(f"a tree, and its copy   {microseconds(lambda: grower.grow(0, 0)):6.1f}")
     print(f"all fields of a tree   {microseconds(lambda: grower.grow(0, 0).gain):6.1f}")
     grower.close()

@@ -21,6 +21,7 @@ from hedgerow.data.external.memory_store import MemoryStore, rows_of
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.chunks.setup import work_of
 from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.core.setup import Fit
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 
@@ -40,7 +41,7 @@ def compare(matrix, target, params, n_threads, chunk_rows, n_trees, clock):
     objective = make_objective("logistic", 1)
     base = objective.initial_score(target, None)
     raw = np.repeat(base[:, None], len(target), axis=1)
-    memory = TreeGrower(matrix, target, None, raw, objective, params, n_threads)
+    memory = TreeGrower(matrix, Fit(target, None, raw, objective, params, n_threads))
     store = MemoryStore(matrix, target, chunk_rows=chunk_rows)
     store.begin(work_of(objective, params))
     chunks = ChunkGrower(store, objective, params, n_threads)

@@ -35,6 +35,7 @@ from hedgerow.growing.core import (
 )
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.sampling import draws as sampling
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
@@ -142,7 +143,7 @@ def main() -> None:
     objective = make_objective("logistic")
     raw = np.full((1, options.rows), objective.initial_score(y, None)[0])
     params = BoostParams(max_leaves=options.leaves, reg_lambda=0.0)
-    grower = TreeGrower(matrix, y, None, raw, objective, params, 1)
+    grower = TreeGrower(matrix, Fit(y, None, raw, objective, params, 1))
     grow_tree(grower._state, clock, 0)
     clock.seconds.clear()
     clock.rows_visited = 0

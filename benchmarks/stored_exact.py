@@ -52,6 +52,7 @@ def grow(side: str, n_rows: int, options: argparse.Namespace, folder: str) -> di
     from hedgerow.data import read_table
     from hedgerow.data.external.blocks import sort_columns
     from hedgerow.data.external.column_files import sort_to_files
+    from hedgerow.growing.core.setup import Fit
     from hedgerow.growing.exact.external import ExternalExactGrower
     from hedgerow.growing.exact.grower import ExactGrower
     from hedgerow.objectives import make_objective
@@ -69,7 +70,7 @@ def grow(side: str, n_rows: int, options: argparse.Namespace, folder: str) -> di
             start = time.perf_counter()
             columns: Any = sort_columns(read_table(X), threads)
             sorting = time.perf_counter() - start
-            grower = ExactGrower(columns, y, None, raw, loss, params, threads)
+            grower = ExactGrower(columns, Fit(y, None, raw, loss, params, threads))
         else:
             tables = (read_table(X) for X in batches(n_rows, options.features))
             columns = stack.enter_context(
@@ -77,7 +78,7 @@ def grow(side: str, n_rows: int, options: argparse.Namespace, folder: str) -> di
             )
             sorting, disk = time.perf_counter() - start, columns.n_bytes
             grower = ExternalExactGrower(
-                columns, y, None, raw, loss, params, threads, memory_limit=limit
+                columns, Fit(y, None, raw, loss, params, threads), memory_limit=limit
             )
         stack.enter_context(contextlib.closing(grower))
         digest, seconds = hashlib.sha256(), []

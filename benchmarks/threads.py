@@ -14,6 +14,7 @@ import numpy as np
 from hedgerow.data import fit_bins, read_table
 from hedgerow.data.binning.matrix import bin_table
 from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
@@ -39,7 +40,7 @@ def seconds_of_trees(kind: str, table: np.ndarray, n_threads: int) -> tuple[floa
     matrix = bin_table(whole, fit_bins(whole, 255, None, 0, 1), 1)
     make, params = KINDS[kind]
     raw, objective = np.zeros((1, len(y))), make_objective("squared_error")
-    grower = make(matrix, y, None, raw, objective, params, n_threads)
+    grower = make(matrix, Fit(y, None, raw, objective, params, n_threads))
     numbers = count()
     try:
         grower.grow(next(numbers), 0)

@@ -27,6 +27,7 @@ from hedgerow.data.binning.bundles import BundleRules
 from hedgerow.data.binning.matrix import bin_bundled
 from hedgerow.data.sparse import sparse_of
 from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
@@ -412,7 +413,7 @@ def test_trees_that_know_no_layout_refuse_one():
     matrix = bin_bundled(table, fit_bins(table, 255), BundleRules())
     raw = np.zeros((1, 50))
     with pytest.raises(ParameterError, match="a column for each feature"):
-        VectorGrower(matrix, y, None, raw, make_objective("squared_error"), BoostParams(), 1)
+        VectorGrower(matrix, Fit(y, None, raw, make_objective("squared_error"), BoostParams(), 1))
 
 
 def test_classes_validation_rows_and_datasets():

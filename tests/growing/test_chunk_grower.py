@@ -29,7 +29,7 @@ from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.chunks.setup import greet, work_of
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
-from hedgerow.growing.core.setup import tree_arrays
+from hedgerow.growing.core.setup import Fit, tree_arrays
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
 from hedgerow.growing.speculative.order import Order
@@ -128,10 +128,10 @@ def grow_in_memory(problem, n_rounds=3) -> Grown:
         problem.matrix, problem.target, problem.weight, problem.offset, numbers=numbers
     )
     scores = Scores(data, problem.base(), 1)
-    grower = problem.kind_of_grower()(
-        problem.matrix, problem.target, problem.weight, scores.raw, problem.objective,
-        problem.params, 1, numbers=numbers,
-    )  # fmt: skip
+    fit = Fit(
+        problem.target, problem.weight, scores.raw, problem.objective, problem.params, n_threads=1
+    )
+    grower = problem.kind_of_grower()(problem.matrix, fit, numbers=numbers)
     trees, n_trees = [], trees_of_round(problem.params, problem.objective.n_outputs)
     with contextlib.closing(grower):
         for number in range(n_rounds * n_trees):

@@ -428,6 +428,7 @@ def test_constraints_need_no_code_of_their_own() -> None:
     """Fits with and without them have arrays of the same types: one compiled variant."""
     from hedgerow.data import bin_table
     from hedgerow.growing.core.grower import TreeGrower
+    from hedgerow.growing.core.setup import Fit
 
     X, y = table_of()
     table = read_table(X)
@@ -442,7 +443,7 @@ def test_constraints_need_no_code_of_their_own() -> None:
         BoostParams(monotone_constraints=(1, 0, 0, -1)),
         BoostParams(interaction_constraints=((0, 1), (2, 3))),
     ):
-        grower = TreeGrower(matrix, y, None, np.zeros((1, len(y))), loss, params, 1)
+        grower = TreeGrower(matrix, Fit(y, None, np.zeros((1, len(y))), loss, params, 1))
         parts = grower._state.options.constraints
         flat = [*parts[:-1], *parts[-1]]  # the last is a record of its own
         kinds.append([(np.asarray(part).dtype, np.ndim(part)) for part in flat])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hedgerow.data import read_table
 from hedgerow.data.external.blocks import ROW_BITS, RUN_BIT, sort_columns
+from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.kernels.presorted import exact as kernels
 from hedgerow.kernels.splits.split import NodeSums, Units, limits_of
@@ -41,7 +42,7 @@ def grow(X, y, params, objective="squared_error", weight=None, n_threads=1, n_tr
     base = loss.initial_score(y, weight)
     raw = np.repeat(base[:, None], len(y), axis=1)
     blocks = sort_columns(table, n_threads)
-    grower = ExactGrower(blocks, y, weight, raw, loss, params, n_threads)
+    grower = ExactGrower(blocks, Fit(y, weight, raw, loss, params, n_threads))
     trees = []
     with contextlib.closing(grower):
         for number in range(n_trees * loss.n_outputs):

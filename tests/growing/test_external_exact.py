@@ -20,6 +20,7 @@ from hedgerow.data.external.block_files import BlockFile
 from hedgerow.data.external.blocks import ROW_BITS, sort_columns
 from hedgerow.data.external.column_files import ColumnFiles, sort_to_files
 from hedgerow.errors import DataError, ParameterError, StorageError
+from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.exact.external import ExternalExactGrower
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.kernels.presorted.entries import merge_runs, pack_entries, unpack_entries
@@ -201,13 +202,13 @@ def check_same(
     loss = make_objective(objective) if isinstance(objective, str) else objective
     blocks = sort_columns(read_table(X))
     expected, raw = grow(
-        lambda raw: ExactGrower(blocks, y, weight, raw, loss, params, 1), y, loss, weight, 2
+        lambda raw: ExactGrower(blocks, Fit(y, weight, raw, loss, params, 1)), y, loss, weight, 2
     )
     with stored(X, folders, limit) as columns:
         for n_threads in (1, 2):
             found, raw_found = grow(
                 lambda raw, n=n_threads: ExternalExactGrower(
-                    columns, y, weight, raw, loss, params, n, memory_limit=memory_limit
+                    columns, Fit(y, weight, raw, loss, params, n), memory_limit=memory_limit
                 ),
                 y,
                 loss,
@@ -419,7 +420,7 @@ def test_weights_of_sampled_rows(sampling: str, memory_limit: int | None, tmp_pa
     check_same(X, y, params, [tmp_path], memory_limit=memory_limit)
     loss, raw = make_objective("squared_error"), np.zeros((1, 300))
     with stored(X, [tmp_path], 3000) as columns:
-        grower = ExternalExactGrower(columns, y, None, raw, loss, params)
+        grower = ExternalExactGrower(columns, Fit(y, None, raw, loss, params, 1))
         with contextlib.closing(grower):
             grower.grow(0, 0)
             weights = grower.row_weights(grower.leaf_segments()[0])
@@ -497,6 +498,8 @@ def test_changed_pieces_are_noticed(tmp_path: Path) -> None:
         data = bytearray(path.read_bytes())
         data[columns_of.pieces[2][3].entries.offset + 5] ^= 1
         path.write_bytes(data)
-        grower = ExternalExactGrower(columns_of, X[:, 0], None, np.zeros((1, 400)), loss, params, 2)
+        grower = ExternalExactGrower(
+            columns_of, Fit(X[:, 0], None, np.zeros((1, 400)), loss, params, 2)
+        )
         with contextlib.closing(grower), pytest.raises(StorageError, match="wrong checksum"):
             grower.grow(0, 0)

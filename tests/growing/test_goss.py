@@ -22,7 +22,7 @@ from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
-from hedgerow.growing.core.setup import row_arrays, settings_of, start_scalars
+from hedgerow.growing.core.setup import Fit, row_arrays, settings_of, start_scalars
 from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.growing.sampling.goss import make_sampler, sample_by_gradient, unit_scale
 from hedgerow.io import model_to_bytes
@@ -331,7 +331,7 @@ def test_values_and_covers_come_from_weighted_sums(settings, loss) -> None:
     params = BoostParams(**settings, max_leaves=8)
     raw = np.full((1, len(y)), 0.1)
     exact = engine.gradients(matrix, y, raw, objective, weight)
-    grower = TreeGrower(matrix, y, weight, raw.copy(), objective, params, 1)
+    grower = TreeGrower(matrix, Fit(y, weight, raw.copy(), objective, params, 1))
     with contextlib.closing(grower):
         # Weights are kept for the line search only; the sample is the same.
         options = grower._state.options
@@ -411,7 +411,7 @@ def test_line_search_minimises_the_weighted_loss_of_the_sample(loss, settings) -
         forest = state.freeze()
     base = objective.initial_score(y, own)
     raw = np.full((1, len(y)), base[0])
-    grower = TreeGrower(matrix, y, own, raw, objective, params, 1, adds_scores=False)
+    grower = TreeGrower(matrix, Fit(y, own, raw, objective, params, 1), adds_scores=False)
     with contextlib.closing(grower):
         grower.grow(0, 0)
         rows, leaves, starts = grower.leaf_segments()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hedgerow.growing.core import grower as grower_module
 from hedgerow.growing.core.grower import TreeGrower, has_all_bins
+from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.sums_pool import SumsPool
 from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.objectives import make_objective
@@ -466,7 +467,7 @@ def test_histograms_that_another_grower_has(kind: type[TreeGrower], n_threads: i
     for pool in (None, SumsPool()):
         raw = np.zeros((1, len(y)))
         loss = make_objective("squared_error")
-        grower = kind(matrix, y, None, raw, loss, params, n_threads, sums=pool)
+        grower = kind(matrix, Fit(y, None, raw, loss, params, n_threads), sums=pool)
         try:
             trees = [grower.grow(0, 0)]
             if pool is not None:

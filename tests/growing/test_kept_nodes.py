@@ -10,6 +10,7 @@ import pytest
 
 from hedgerow.growing.core import kept_nodes, tree, walked_rows
 from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import (
     NO_ROWS,
     GrownTree,
@@ -36,7 +37,7 @@ def grown(n_trees: int, linear: bool = False, block_nodes: int = 40) -> tuple[li
     numbers = np.asfortranarray(X) if linear else None
     params = BoostParams(max_leaves=9, min_samples_leaf=5, gamma=8.0, linear_leaves=linear)
     squares = make_objective("squared_error")
-    grower = TreeGrower(matrix, y, None, raw, squares, params, 1, numbers=numbers)
+    grower = TreeGrower(matrix, Fit(y, None, raw, squares, params, 1), numbers=numbers)
     with contextlib.closing(grower), pytest.MonkeyPatch.context() as patch:
         patch.setattr(kept_nodes, "_BLOCK_NODES", block_nodes)
         trees = [grower.grow(number, 0) for number in range(n_trees)]

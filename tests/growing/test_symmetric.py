@@ -20,6 +20,7 @@ from hedgerow.cli.main import main
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import grower as grower_module
 from hedgerow.growing.core.branches import forced_cuts
+from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.sampling.draws import LEVEL_STREAM, NODE_STREAM
 from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
@@ -38,7 +39,7 @@ def grow(matrix, y, params, objective="squared_error", weight=None, n_threads=1,
     y = np.asarray(y, dtype=np.float64)
     base = loss.initial_score(y, weight)
     raw = np.repeat(base[:, None], len(y), axis=1)
-    grower = SymmetricGrower(matrix, y, weight, raw, loss, params, n_threads)
+    grower = SymmetricGrower(matrix, Fit(y, weight, raw, loss, params, n_threads))
     with contextlib.closing(grower):
         numbers = range(n_trees * loss.n_outputs)
         trees = [grower.grow(number, number % loss.n_outputs) for number in numbers]

@@ -14,6 +14,7 @@ from hedgerow.data import fit_bins, read_table
 from hedgerow.data.binning.matrix import bin_table
 from hedgerow.errors import ModelFormatError
 from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
@@ -131,9 +132,9 @@ def test_equal_outputs_give_the_tree_of_one(binned, loss, asked) -> None:
     if params.grow_policy == "symmetric":
         kinds = (SymmetricGrower, SymmetricVectorGrower)
     growers = [
-        kinds[0](matrix, target, weight, raws[0], objective, params, 1),
-        kinds[1](matrix, target, weight, raws[1], objective, params, 3),
-        kinds[1](matrix, np.column_stack([target] * 2), weight, raws[2], several, params, 2),
+        kinds[0](matrix, Fit(target, weight, raws[0], objective, params, 1)),
+        kinds[1](matrix, Fit(target, weight, raws[1], objective, params, 3)),
+        kinds[1](matrix, Fit(np.column_stack([target] * 2), weight, raws[2], several, params, 2)),
     ]
     for number in range(3):
         one, alone, twice = (grower.grow(number, 0) for grower in growers)

@@ -20,7 +20,7 @@ from hedgerow.data import Table, bin_table, fit_bins, read_table
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.gradients import SMALL_FIT, choose_packing, pack_block
 from hedgerow.growing.core.grower import TreeGrower, _bins, _tile_cells
-from hedgerow.growing.core.setup import list_columns
+from hedgerow.growing.core.setup import Fit, list_columns
 from hedgerow.kernels.histograms.histogram import (
     HistogramSums,
     Packing,
@@ -296,7 +296,7 @@ def gradients(matrix, y, raw, objective, weight=None, n_threads=1, tree=0, outpu
     """Run the gradient pass of one tree (in a tree that cannot be split)."""
     params = BoostParams(min_samples_leaf=2**31 - 1, seed=seed)
     raw = np.array(raw, dtype=np.float64)
-    grower = TreeGrower(matrix, y, weight, raw, objective, params, n_threads)
+    grower = TreeGrower(matrix, Fit(y, weight, raw, objective, params, n_threads))
     with contextlib.closing(grower):
         for k in range(output + 1):
             grower.grow(tree, k)
@@ -322,7 +322,7 @@ def grow(matrix, y, params, objective="squared_error", weight=None, n_threads=1,
     y = np.asarray(y, dtype=np.float64)
     base = loss.initial_score(y, weight)
     raw = np.repeat(base[:, None], len(y), axis=1)
-    grower = TreeGrower(matrix, y, weight, raw, loss, params, n_threads)
+    grower = TreeGrower(matrix, Fit(y, weight, raw, loss, params, n_threads))
     with contextlib.closing(grower):
         numbers = range(n_trees * loss.n_outputs)
         trees = [grower.grow(number, number % loss.n_outputs) for number in numbers]
@@ -345,7 +345,7 @@ def rounds(data, objective, params, validation=None, n_threads=1, earlier=None):
 
 
 @dataclass(frozen=True)
-class Fit:
+class Boosted:
     """A finished run of the boosting loop."""
 
     forest: object
@@ -382,7 +382,7 @@ def boost(
     with contextlib.closing(rounds(data, loss, params, validation, n_threads)) as states:
         *_, last = states
         unseen = None if last.rows.unseen is None else last.rows.unseen.raw
-        return Fit(last.freeze(), last.rows.train.raw, unseen, table.schema.kinds)
+        return Boosted(last.freeze(), last.rows.train.raw, unseen, table.schema.kinds)
 
 
 def leaf_rows(tree, matrix):

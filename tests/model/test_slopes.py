@@ -26,6 +26,7 @@ from hedgerow.data import read_table
 from hedgerow.data.reading.numbers import floats_of
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.kernels.prediction.slopes import TERMS, joined_slopes, no_slopes, part_of_slopes
@@ -65,7 +66,7 @@ def grower(X, y, weight=None, loss="squared_error", n_threads=1, kind=TreeGrower
     raw = np.repeat(base[:, None], len(y), axis=1)
     matrix = engine.binned(X, weight=weight)
     made = kind(
-        matrix, y, weight, raw, objective, params, n_threads,
+        matrix, Fit(y, weight, raw, objective, params, n_threads),
         numbers=np.asfortranarray(X, dtype=np.float64),
     )  # fmt: skip
     try:

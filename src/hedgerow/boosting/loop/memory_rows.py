@@ -36,6 +36,7 @@ from hedgerow.data.external.blocks import ColumnBlocks
 from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.data.schema import Schema
 from hedgerow.growing.core.grower import TreeGrower, rows_without_copies
+from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree, TreeOfTable
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.vectors.grower import VectorGrower
@@ -342,7 +343,8 @@ def _make_grower(
     n_threads: int,
 ) -> Grower:
     params = _for_copies(params, data.n_copies)
-    shared = (data.target, data.weight, raw, objective, params, n_threads, adds_scores(params))
+    fit = Fit(data.target, data.weight, raw, objective, params, n_threads)
+    shared = fit, adds_scores(params)
     if isinstance(data.matrix, BinnedMatrix):
         kind = _kind_of_grower(params)
         sums = data.sums if kind.shares_histograms else None

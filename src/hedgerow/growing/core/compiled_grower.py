@@ -16,8 +16,6 @@ from hedgerow.growing.core.grow import ORDER_GROW, ORDER_STOP, work
 from hedgerow.growing.core.setup import Fit, begin_tree, segments_of
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import weights_of
-from hedgerow.objectives.precomputed import RowDerivatives
-from hedgerow.params import FIRST_ORDER
 from hedgerow.threads import Team
 
 
@@ -31,19 +29,17 @@ class CompiledGrower(ABC):
     ----------
     fit : Fit
         ``fit.n_threads - 1`` helpers are started at once; :meth:`close` ends them.
-    adds_scores : bool
-        Whether the values of every grown tree are added to ``fit.raw`` in place.
+    adds_scores : bool, default=True
+        Whether the values of every grown tree are added to ``fit.raw`` in place; False: the
+        caller does.
     """
 
-    def __init__(self, fit: Fit, adds_scores: bool) -> None:
+    def __init__(self, fit: Fit, adds_scores: bool = True) -> None:
         self._params = fit.params
         state = self._make_state(fit)
         settings = state.settings._replace(adds_scores=int(adds_scores))
         self._state = state._replace(settings=settings)
-        newton = fit.params.leaf_estimation not in FIRST_ORDER
-        self._derivatives = RowDerivatives.of(
-            fit.objective, fit.target, fit.weight, fit.n_threads, newton
-        )
+        self._derivatives = fit.derivatives()
         self._compiled: Callable[..., Any] | None = None
         self._team = Team(
             fit.n_threads,

@@ -41,7 +41,6 @@ from hedgerow.kernels.splits.category_split import (
     SCRATCH_SIZE,
     CategoryRules,
 )
-from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams
 
 _PADDING = 64
@@ -60,17 +59,10 @@ class TreeGrower(CompiledGrower):
     ----------
     matrix : BinnedMatrix
         With both layouts.
-    target, weight : float64 (n_rows,), weight or None
-    raw : float64 (n_outputs, n_rows)
-        Raw scores; every grown tree is added to them in place.
-    objective : Objective
-    params : BoostParams
-    n_threads : int
-        Helpers are started at once; :meth:`close` ends them.
-    adds_scores : bool, default=True
-        False: leave the raw scores to the caller.
+    fit, adds_scores
+        As for :class:`hedgerow.growing.core.compiled_grower.CompiledGrower`.
     n_copies : int, default=1
-        How often each row is there, for ``cat_smooth``; the limits in ``params`` are
+        How often each row is there, for ``cat_smooth``; the limits in ``fit.params`` are
         taken as they are.
     numbers : float64 (n_rows, n_features), column by column, optional
         Values of the rows, where leaves are to have slopes.
@@ -89,12 +81,7 @@ class TreeGrower(CompiledGrower):
     def __init__(
         self,
         matrix: BinnedMatrix,
-        target: FloatArray,
-        weight: FloatArray | None,
-        raw: FloatArray,
-        objective: Objective,
-        params: BoostParams,
-        n_threads: int,
+        fit: Fit,
         adds_scores: bool = True,
         n_copies: int = 1,
         numbers: FloatArray | None = None,
@@ -102,15 +89,14 @@ class TreeGrower(CompiledGrower):
     ) -> None:
         self._matrix, self._n_copies = matrix, n_copies
         # Helpers stay in compiled code, with the arrays that they had at first.
-        self._sums = sums if n_threads == 1 else None
+        self._sums = sums if fit.n_threads == 1 else None
         self._filled, self._kept = has_all_bins(matrix), NodeStore()
         self._finish = partial(finish_nodes, matrix.spec.edges, n_copies)
         self._adds_lines = adds_scores
         self._slopes: SlopeFinder | None = None
         if numbers is not None:
-            limits = LineLimits.of(matrix.spec, params, objective)
-            self._slopes = SlopeFinder(numbers, limits, n_threads)
-        fit = Fit(target, weight, raw, objective, params, n_threads)
+            limits = LineLimits.of(matrix.spec, fit.params, fit.objective)
+            self._slopes = SlopeFinder(numbers, limits, fit.n_threads)
         # Values of leaves that have slopes are added with these.
         super().__init__(fit, adds_scores and numbers is None)
 

@@ -27,7 +27,7 @@ from hedgerow.kernels.primitives.hashing import hash_range
 from hedgerow.kernels.splits.split import SplitRules
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import LossData
-from hedgerow.objectives.precomputed import first_column, prepared_shape
+from hedgerow.objectives.precomputed import RowDerivatives, first_column, prepared_shape
 from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.schedules import is_number
 from hedgerow.threads import wait_addresses
@@ -57,6 +57,11 @@ class Fit(NamedTuple):
     def constant_hessian(self) -> bool:
         """See :func:`has_constant_hessian`."""
         return has_constant_hessian(self.objective, self.weight, self.params)
+
+    def derivatives(self) -> RowDerivatives:
+        """Gradients and hessians that are computed before each tree."""
+        newton = self.params.leaf_estimation not in FIRST_ORDER
+        return RowDerivatives.of(self.objective, self.target, self.weight, self.n_threads, newton)
 
 
 def start_state(

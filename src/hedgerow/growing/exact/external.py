@@ -36,9 +36,9 @@ from hedgerow.data.external.scratch import explained
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.batch import JOB_LARGE, JOB_SEARCH_LARGE, JOB_SEARCH_SMALL, JOB_SMALL
 from hedgerow.growing.core.setup import (
+    Fit,
     features_of,
     finished_tree,
-    has_constant_hessian,
     loss_data_of,
     most_leaves,
     settings_of,
@@ -59,9 +59,6 @@ from hedgerow.kernels.presorted.stream_cuts import ConstrainedNodes, SearchedNod
 from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.kernels.splits.split import Limits
 from hedgerow.kernels.tables.keys import floats_of_keys
-from hedgerow.objectives.base import Objective
-from hedgerow.objectives.precomputed import RowDerivatives
-from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.threads import run_blocks, wait_addresses
 
 _MOST_NODES = 4096
@@ -86,16 +83,8 @@ class ExternalExactGrower:
     ----------
     columns : ColumnFiles
         Stay open.
-    target, weight : float64 (n_rows,), weight or None
-        May be mapped files, like ``raw``.
-    raw : float64 (n_outputs, n_rows)
-        Raw scores; every grown tree is added to them in place.
-    objective : Objective
-    params : BoostParams
-        ``tree_method`` is ``"exact"`` or ``"approx"``.
-    n_threads : int, default=1
-    adds_scores : bool, default=True
-        False: leave the raw scores to the caller.
+    fit, adds_scores
+        As for :class:`hedgerow.growing.exact.grower.ExactGrower`; arrays may be mapped files.
     memory_limit : int, optional
         Bytes; where the arrays of rows take more than half of it, they are mapped
         from a file beside the columns.  Default: they are in memory.
@@ -104,25 +93,19 @@ class ExternalExactGrower:
     def __init__(
         self,
         columns: ColumnFiles,
-        target: FloatArray,
-        weight: FloatArray | None,
-        raw: FloatArray,
-        objective: Objective,
-        params: BoostParams,
-        n_threads: int = 1,
+        fit: Fit,
         adds_scores: bool = True,
         memory_limit: int | None = None,
     ) -> None:
+        params, objective, n_threads = fit.params, fit.objective, fit.n_threads
         self._columns, self._params, self._n_threads = columns, params, n_threads
-        self._raw, self._adds_scores = raw, adds_scores
+        self._raw, self._adds_scores = fit.raw, adds_scores
         n_rows, n_features = columns.n_rows, columns.n_features
-        constant = has_constant_hessian(objective, weight, params)
-        max_leaves = most_leaves(params, n_rows)
+        max_leaves, constant = most_leaves(params, n_rows), fit.constant_hessian
         settings = settings_of(params, objective, n_rows, n_features, max_leaves, constant, 0)
         settings = settings._replace(packs_all=0)
-        self._loss_data = loss_data_of(target, weight, raw, objective)
-        newton = params.leaf_estimation not in FIRST_ORDER
-        self._derivatives = RowDerivatives.of(objective, target, weight, n_threads, newton)
+        self._loss_data = loss_data_of(fit.target, fit.weight, fit.raw, objective)
+        self._derivatives = fit.derivatives()
         self._space: BlockFile | None = None
         quantized, node = self._row_arrays(n_rows, memory_limit)
         self._rows = StreamRows(node, quantized)

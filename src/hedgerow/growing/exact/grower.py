@@ -44,7 +44,6 @@ from hedgerow.growing.exact import stages
 from hedgerow.growing.sampling.goss import make_sampler
 from hedgerow.kernels.presorted.exact import CHUNK, CUTS, CutBuffer
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
-from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams
 
 _HIGHEST = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.int64).max}
@@ -59,31 +58,14 @@ class ExactGrower(CompiledGrower):
     Parameters
     ----------
     blocks : ColumnBlocks
-    target, weight : float64 (n_rows,), weight or None
-    raw : float64 (n_outputs, n_rows)
-        Raw scores; every grown tree is added to them in place.
-    objective : Objective
-    params : BoostParams
-        ``tree_method`` is ``"exact"`` or ``"approx"``.
-    n_threads : int
-        Helpers are started at once; :meth:`close` ends them.
-    adds_scores : bool, default=True
-        False: leave the raw scores to the caller.
+    fit, adds_scores
+        As for :class:`hedgerow.growing.core.compiled_grower.CompiledGrower`;
+        ``fit.params.tree_method`` is ``"exact"`` or ``"approx"``.
     """
 
-    def __init__(
-        self,
-        blocks: ColumnBlocks,
-        target: FloatArray,
-        weight: FloatArray | None,
-        raw: FloatArray,
-        objective: Objective,
-        params: BoostParams,
-        n_threads: int,
-        adds_scores: bool = True,
-    ) -> None:
+    def __init__(self, blocks: ColumnBlocks, fit: Fit, adds_scores: bool = True) -> None:
         self._blocks = blocks
-        super().__init__(Fit(target, weight, raw, objective, params, n_threads), adds_scores)
+        super().__init__(fit, adds_scores)
 
     def _make_state(self, fit: Fit) -> layout.State:
         params, n_threads, n_features = fit.params, fit.n_threads, self._blocks.n_features
