@@ -206,7 +206,7 @@ def _gradients(
     if sample.offset is not None:
         raw = raw + sample.offset
     output = tree % forest.n_outputs
-    objective, _ = with_queries(objective, (), sample, sample, params.seed, 1)
+    objective = with_queries(objective, sample, params.seed, 1)
     g, h = gradients_at(objective, sample.target, sample.weight, raw, output, number)
     if params.leaf_estimation in FIRST_ORDER:
         h = np.ones(len(g)) if sample.weight is None else sample.weight

@@ -15,7 +15,6 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.known_targets import in_order
-from hedgerow.boosting.row_data.positions import bound_to_part
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.data import AnyTable, SparseTable, Table, numbers_of
 from hedgerow.data.schema import Schema
@@ -91,7 +90,7 @@ class Evaluation(ABC):
                 f"eval takes a Dataset, which holds rows and their targets; got a "
                 f"{type(dataset).__name__}: make one, Dataset(X, y)."
             )
-        from hedgerow.boosting.row_data.metric_groups import read_groups
+        from hedgerow.boosting.row_data.metric_groups import bound_metrics, read_groups
         from hedgerow.metrics import evaluate, make_metrics
 
         threads = resolve_threads(n_jobs)
@@ -105,7 +104,7 @@ class Evaluation(ABC):
             raw = np.ascontiguousarray(raw[:, sample.weight > 0.0])
             sample = sample.without_zero_weights()
         self._objective.check_target(sample.target)
-        bound = bound_to_part(metrics, sample, self._objective)
+        bound = bound_metrics(metrics, sample, self._objective)
         linked = cast(Objective, _Linked(self.link))
         return evaluate(bound, linked, sample.target, raw, sample.weight)
 

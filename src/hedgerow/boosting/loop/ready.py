@@ -26,9 +26,14 @@ from hedgerow.boosting.loop.strategy import resolve_strategy
 from hedgerow.boosting.loop.training_matrix import prepare_rows
 from hedgerow.boosting.loop.watch import Watch, best_round_of, found_by_loss, record_of
 from hedgerow.boosting.resume.continuing import Start, with_known_levels
-from hedgerow.boosting.row_data.metric_groups import check_watched, read_groups
-from hedgerow.boosting.row_data.positions import bias_record, bound, bound_to_part, check_positions
-from hedgerow.boosting.row_data.queries import check_queries, split_sample, stops_early
+from hedgerow.boosting.row_data.metric_groups import bound_metrics, check_watched, read_groups
+from hedgerow.boosting.row_data.positions import bias_record, check_positions, with_positions
+from hedgerow.boosting.row_data.queries import (
+    check_queries,
+    split_sample,
+    stops_early,
+    with_queries,
+)
 from hedgerow.boosting.row_data.statistics import (
     Encoded,
     constraints_of_inputs,
@@ -204,24 +209,16 @@ def _watch_of(
 ) -> tuple[Watch, tuple[ScoredRows, ...]]:
     """Return the watch of the rounds and the scored rows, with metrics bound to them."""
     stopping, start = plan.stopping, plan.start
-    parts = parts_of(train if validation is None else validation)
-    objective, metrics = bound(
-        plan.objective, plan.metrics, encoded.train, parts[0][2], params, plan.n_threads, start
-    )
-    scored = scored or stopping.train_scores or validation is not None
-    n_first = 0 if start is None else start.forest.n_rounds
-    found: tuple[ScoredRows, ...] = ()
-    if scored:
-        name, place, part = parts[0]
-        name = TRAINING if validation is None else name
-        own = ScoredRows(name, metrics, part.target, part.weight, place, validation is None)
-        found = (own,)
-    if validation is not None:
-        found += _further(parts, plan.metrics, train, plan.of_train, objective)
+    objective = with_queries(plan.objective, encoded.train, params.seed, plan.n_threads)
+    objective = with_positions(objective, encoded.train, params, start)
+    found = _scored_rows(plan, train, validation, objective)
+    first, n_first = found[0].metrics[0], 0 if start is None else start.forest.n_rounds
+    if not (scored or stopping.train_scores or validation is not None):
+        found = ()
     watch = Watch(
         objective=objective,
         scored={part.name: part.metrics for part in found},
-        best=best_round_of(metrics[0], stopping, stops),
+        best=best_round_of(first, stopping, stops),
         by_out_of_bag=stopping.by_out_of_bag,
         callbacks=plan.callbacks,
         n_rounds=params.n_estimators + n_first,
@@ -232,20 +229,18 @@ def _watch_of(
     return watch, found
 
 
-def _further(
-    parts: Sequence[tuple[str, slice, Sample]],
-    metrics: Sequence[Metric],
-    train: Sample,
-    of_train: Sequence[Metric],
-    objective: Objective,
+def _scored_rows(
+    plan: FitPlan, train: Sample, validation: Sample | None, objective: Objective
 ) -> tuple[ScoredRows, ...]:
-    """Return the scored rows besides the first validation set: other sets, training rows."""
-    found = [
-        ScoredRows(name, bound_to_part(metrics, part, objective), part.target, part.weight, place)
-        for name, place, part in parts[1:]
-    ]
+    """Return the rows for metrics: validation sets and, without them or if asked, training rows."""
+    found, of_train = list[ScoredRows](), plan.metrics
+    if validation is not None:
+        of_train = plan.of_train
+        for name, place, part in parts_of(validation):
+            own = bound_metrics(plan.metrics, part, objective)
+            found.append(ScoredRows(name, own, part.target, part.weight, place))
     if of_train:
-        own = bound_to_part(of_train, train, objective)
+        own = bound_metrics(of_train, train, objective)
         rows = slice(0, train.n_rows)  # the first of its copies
         found.append(ScoredRows(TRAINING, own, train.target, train.weight, rows, True))
     return tuple(found)

@@ -91,7 +91,7 @@ def refit(
     model = uncorrected(model)
     if scored_as(objective) == "ranking" and sample.query is None:
         raise DataError(f"objective {objective.name!r} needs the query of each row: give qid.")
-    objective, _ = with_queries(objective, (), sample, sample, params.seed, n_threads)
+    objective = with_queries(objective, sample, params.seed, n_threads)
     start = start_of(objective, sample.target, sample.weight, sample.offset)
     base = decay * model.forest.base_score + (1.0 - decay) * start
     values, slopes, raw = _values(model, objective, sample, params, float(decay), base, n_threads)

@@ -1,4 +1,4 @@
-"""Groups of rows for metrics: from the user's specification to the scored rows.
+"""Metrics of the scored rows: their groups and queries.
 
 Groups are read for all input rows, before rows of weight 0 are dropped and rows are held
 out; :attr:`Sample.origin` then maps each remaining row to its input row.
@@ -20,8 +20,10 @@ from hedgerow.data import AnyTable, SparseTable
 from hedgerow.data.schema import position_of
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.kernels.tables.keys import floats_of_keys
-from hedgerow.metrics import Metric
-from hedgerow.metrics.groups import GroupScores, codes_of
+from hedgerow.metrics import Metric, metrics_of_queries
+from hedgerow.metrics.groups import GroupScores, bound_to_rows, codes_of
+from hedgerow.metrics.queries import query_rows
+from hedgerow.objectives import Objective
 
 
 def read_groups(metrics: Sequence[Metric], given: Sample) -> tuple[Metric, ...]:
@@ -47,6 +49,18 @@ def read_groups(metrics: Sequence[Metric], given: Sample) -> tuple[Metric, ...]:
             metric = replace(metric, function=replace(metric.function, codes=codes, labels=labels))
         found.append(metric)
     return tuple(found)
+
+
+def bound_metrics(
+    metrics: Sequence[Metric], scored: Sample, objective: Objective
+) -> tuple[Metric, ...]:
+    """Bind the metrics to the groups and queries of the scored rows."""
+    from hedgerow.objectives.ranking.losses import RankingLoss
+
+    found = bound_to_rows(metrics, scored.origin)
+    if not isinstance(objective, RankingLoss):
+        return found
+    return metrics_of_queries(found, objective, query_rows(scored.query, scored.n_rows))
 
 
 def check_watched(metrics: Sequence[Metric], stopping: StoppingParams, stops: bool) -> None:

@@ -11,11 +11,9 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import Positions, Sample, check_length
 from hedgerow.boosting.row_data.factorize import refuse_missing
-from hedgerow.boosting.row_data.queries import with_queries
 from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataError, DataTypeError, ParameterError
-from hedgerow.metrics import Metric, scored_as
-from hedgerow.metrics.queries import query_rows
+from hedgerow.metrics import scored_as
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
@@ -143,54 +141,6 @@ def _biases_of(model: Model, labels: Sequence[Any]) -> FloatArray | None:
     mean = math.fsum(record["bias"]) / len(record["bias"])
     known = dict(zip(record["positions"], record["bias"], strict=True))
     return np.array([known.get(label, mean) - mean for label in labels])
-
-
-def bound(
-    objective: Objective,
-    metrics: Sequence[Metric],
-    train: Sample,
-    watched: Sample,
-    params: BoostParams,
-    n_threads: int,
-    start: Start | None = None,
-) -> tuple[Objective, tuple[Metric, ...]]:
-    """Bind objective and metrics to the queries, positions and groups of these rows.
-
-    Parameters
-    ----------
-    objective : Objective
-    metrics : sequence of Metric
-    train : Sample
-        Rows on which trees are grown.
-    watched : Sample
-        Rows on which the metrics are computed.
-    params : BoostParams
-    n_threads : int
-    start : Start, optional
-        The model that the fit continues.
-    """
-    from hedgerow.metrics.groups import bound_to_rows
-
-    scored = bound_to_rows(metrics, watched.origin)
-    objective, scored = with_queries(objective, scored, train, watched, params.seed, n_threads)
-    return with_positions(objective, train, params, start), scored
-
-
-def bound_to_part(
-    metrics: Sequence[Metric], part: Sample, objective: Objective
-) -> tuple[Metric, ...]:
-    """Bind the metrics to the groups and queries of additional scored rows.
-
-    ``objective`` is bound to the training rows.
-    """
-    from hedgerow.metrics.groups import bound_to_rows
-    from hedgerow.metrics.making import metrics_of_queries
-    from hedgerow.objectives.ranking.losses import RankingLoss
-
-    scored = bound_to_rows(metrics, part.origin)
-    if not isinstance(objective, RankingLoss):
-        return scored
-    return metrics_of_queries(scored, objective, query_rows(part.query, part.n_rows))
 
 
 def bias_record(objective: Objective, n_rounds: int) -> dict[str, Any]:

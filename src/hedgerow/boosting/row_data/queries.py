@@ -7,7 +7,7 @@ model.  Rows of a query need not be adjacent.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -21,7 +21,7 @@ from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone
 from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataError, DataTypeError, HedgerowWarning, ParameterError
-from hedgerow.metrics import Metric, scored_as, task_of
+from hedgerow.metrics import scored_as, task_of
 from hedgerow.metrics.queries import first_seen, query_rows
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
@@ -227,31 +227,10 @@ def split_sample(
     return np.flatnonzero(~aside), np.flatnonzero(aside)
 
 
-def with_queries(
-    objective: Objective,
-    metrics: Sequence[Metric],
-    train: Sample,
-    watched: Sample,
-    seed: int,
-    n_threads: int,
-) -> tuple[Objective, tuple[Metric, ...]]:
-    """Bind objective and metrics to the queries of these rows; leave others unchanged.
-
-    Parameters
-    ----------
-    objective : Objective
-    metrics : sequence of Metric
-    train : Sample
-        Rows on which trees are grown.
-    watched : Sample
-        Rows on which the metrics are computed.
-    seed, n_threads : int
-    """
-    from hedgerow.metrics.making import metrics_of_queries
+def with_queries(objective: Objective, train: Sample, seed: int, n_threads: int) -> Objective:
+    """Return a ranking loss for the queries of the training rows; other losses unchanged."""
     from hedgerow.objectives.ranking.losses import RankingLoss
 
     if not isinstance(objective, RankingLoss):
-        return objective, tuple(metrics)
-    seen = query_rows(watched.query, watched.n_rows)
-    bound = objective.of_queries(query_rows(train.query, train.n_rows), seed, n_threads)
-    return bound, metrics_of_queries(metrics, bound, seen)
+        return objective
+    return objective.of_queries(query_rows(train.query, train.n_rows), seed, n_threads)

@@ -33,7 +33,9 @@ from hedgerow.boosting.loop.memory_rows import MemoryRows, ScoredRows
 from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.scores import MeanScores, Scores
 from hedgerow.boosting.loop.watch import Watch, best_round_of
-from hedgerow.boosting.row_data.positions import bound, bound_to_part
+from hedgerow.boosting.row_data.metric_groups import bound_metrics
+from hedgerow.boosting.row_data.positions import with_positions
+from hedgerow.boosting.row_data.queries import with_queries
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.fold_rows import FoldData, FoldRows, Weigh
 from hedgerow.boosting.validation.folds import Fold
@@ -316,29 +318,28 @@ class _FoldFit:
     def _begin(self) -> Generator[BoostState, None, None]:
         shared, stopping = self._shared, self._shared.stopping
         data = self._data = shared.rows.fold(self._fold, shared.weigh, shared.n_threads)
-        objective, metrics = bound(
-            shared.objective, shared.metrics, data.encoded, data.test, data.params,
-            shared.n_threads,
-        )  # fmt: skip
+        seen, test, params = data.encoded, data.test, data.params
+        objective = with_queries(shared.objective, seen, params.seed, shared.n_threads)
+        objective = with_positions(objective, seen, params)
+        metrics = bound_metrics(shared.metrics, test, objective)
         requested = StoppingParams("oob") if stopping.by_out_of_bag else StoppingParams()
         limits = None if stopping.pooled else stopping.limits
-        test = data.test
         scored = [ScoredRows(ONLY, metrics, test.target, test.weight, slice(0, test.n_rows))]
         if shared.of_train:
-            seen, place = data.train, slice(0, data.train.n_rows)
-            own = bound_to_part(shared.of_train, seen, objective)
-            scored.append(ScoredRows(TRAINING, own, seen.target, seen.weight, place, True))
+            train, place = data.train, slice(0, data.train.n_rows)
+            own = bound_metrics(shared.of_train, train, objective)
+            scored.append(ScoredRows(TRAINING, own, train.target, train.weight, place, True))
         self._watch = Watch(
             objective=objective,
             scored={part.name: part.metrics for part in scored},
             best=best_round_of(metrics[0], requested, limits),
             by_out_of_bag=stopping.by_out_of_bag,
             callbacks=(),
-            n_rounds=data.params.n_estimators,
+            n_rounds=params.n_estimators,
         )
         self.mass = _mass(data)
         self._rows = MemoryRows(
-            data.seen, objective, data.params, data.unseen, shared.n_threads, scored=scored,
+            data.seen, objective, params, data.unseen, shared.n_threads, scored=scored,
             may_run_ahead=True,
         )  # fmt: skip
         return rounds(self._rows)
