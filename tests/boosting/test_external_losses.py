@@ -429,15 +429,15 @@ def test_a_survey_waits_for_the_rows_with_which_a_loss_is_tried() -> None:
         def check_target(self, target, first_row=0, origin=None):
             seen.append((len(target), first_row, origin))
 
-    survey = TargetSurvey(LossSpec(Watched()), StoppingParams(early_stopping=False), 0, True)
+    survey = TargetSurvey(LossSpec(Watched()))
     for size in (1, 0, 1):
         survey.note(np.ones(size))
     assert seen == []
     survey.note(np.ones(5))
     assert seen == [(1, 0, 1.0), (1, 1, 1.0), (5, 2, 1.0)]
     survey.note(np.ones(4))
-    objective, set_aside = survey.finish()
-    assert (seen[-1], objective.label, set_aside) == ((4, 7, 1.0), "Watched", None)
+    objective = survey.finish()
+    assert (seen[-1], objective.label) == ((4, 7, 1.0), "Watched")
 
 
 def test_text_as_target() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import DaskHedgerowRanker, Dataset, train
-from hedgerow.boosting.external.queries import number_queries
+from hedgerow.boosting.external.queries import QueryNumbers
 from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.comm.base import Alone
@@ -102,11 +102,9 @@ def test_validation_rows_that_are_given(tmp_path: Path) -> None:
     assert found == expected
 
 
-def test_rows_without_queries_are_refused(tmp_path: Path) -> None:
+def test_rows_without_queries_are_refused() -> None:
     X, y, _, _ = table(n_rows=120)
     with pytest.raises(DataError, match=r"the queries are missing: fit\(..., qid=...\)"):
-        train_ranks(2, cut([40], X, y, None, None), tmp_path)
-    with pytest.raises(DataError, match="the queries are missing"):
         DaskHedgerowRanker().fit(X, y)
 
 
@@ -141,6 +139,13 @@ def test_partitions_with_other_queries_are_refused(tmp_path: Path) -> None:
 # ---- numbers of queries ------------------------------------------------------------------
 
 
+def numbers_of(parts: list[Any], ranks: Any) -> Any:
+    queries = QueryNumbers()
+    for number, part in enumerate(parts):
+        queries.add(part, f"part {number}")
+    return queries.of_rows(ranks)
+
+
 @settings(max_examples=examples(40), deadline=None)
 @given(
     values=st.lists(st.integers(-3, 3), min_size=1, max_size=30),
@@ -162,7 +167,7 @@ def test_numbers_of_queries(values: list[int], borders: list[int], kind: str) ->
     n_ranks = len(parts)
 
     def number(ranks: Any) -> Any:
-        return number_queries([parts[ranks.rank]], ["here"], ranks)
+        return numbers_of([parts[ranks.rank]], ranks)
 
     found = np.concatenate(run_ranks(n_ranks, number))
     np.testing.assert_array_equal(found, read_qid(whole, len(values)))
@@ -170,6 +175,6 @@ def test_numbers_of_queries(values: list[int], borders: list[int], kind: str) ->
 
 def test_queries_are_the_same_if_values_are() -> None:
     parts = [np.array([1, 2]), np.array([2.0, 1.5]), np.array([True, 2], dtype=object)]
-    assert number_queries(parts, ["a", "b", "c"], Alone()).tolist() == [0, 1, 1, 2, 0, 1]
-    with pytest.raises(DataTypeError, match="a: qid must hold numbers, text or dates"):
-        number_queries([np.array([(1, 2), 3], dtype=object)], ["a"], Alone())
+    assert numbers_of(parts, Alone()).tolist() == [0, 1, 1, 2, 0, 1]
+    with pytest.raises(DataTypeError, match="part 0: qid must hold numbers, text or dates"):
+        numbers_of([np.array([(1, 2), 3], dtype=object)], Alone())

@@ -10,6 +10,7 @@ from typing import Any
 from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.threads import run_ranks
+from hedgerow.data.sources import Roles
 from hedgerow.distributed.cluster import contiguous
 from hedgerow.distributed.partition import Partition, checksum_of
 from hedgerow.distributed.ranks import Shard
@@ -56,6 +57,7 @@ def train_ranks(
         memory_limit=10**8,
         checkpoint_every=0.0,
         checksums=([checksum_of(part) for part in partitions], []),
+        roles=Roles(qid="query" if has_queries else None),
     )
 
     def ranges(parts: list[Partition]) -> list[range]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.data.sources import Roles
 from hedgerow.data.sources.batches import not_one_axis
 from hedgerow.distributed.alignment import aligned
 from hedgerow.distributed.cluster import Parts, present_workers, ready
@@ -16,8 +17,7 @@ from hedgerow.distributed.partition import (
     check_descriptions,
     describe,
     make_partition,
-    names_of_offsets,
-    names_of_targets,
+    roles_of,
     rows_agree,
 )
 from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError
@@ -45,8 +45,8 @@ class Tables:
     n_features : int
     checksums : two tuples of int
         Checksums of the partitions of the training and validation rows.
-    offsets, targets : tuple of str
-        Names of the offset columns, and of the columns of several targets.
+    roles : Roles
+        Of the columns that are not features.
     target_names : tuple of str, or None
         The user's names of several targets.
     needs_all_rows : tuple of str
@@ -57,15 +57,14 @@ class Tables:
     validation: Parts | None
     n_features: int
     checksums: tuple[tuple[int, ...], tuple[int, ...]]
-    offsets: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ()
+    roles: Roles
     target_names: tuple[str, ...] | None = None
     needs_all_rows: tuple[str, ...] = ()
 
     @property
     def n_targets(self) -> int:
         """Number of targets of a row."""
-        return max(1, len(self.targets))
+        return max(1, len(self.roles.targets))
 
     def check_can_be_divided(self) -> None:
         """Raise ``AllRowsNeededError`` if one worker must hold all rows."""
@@ -101,8 +100,7 @@ def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[st
         more,
         found[0].n_features,
         (tuple(one.checksum for one in found), tuple(one.checksum for one in others)),
-        names_of_offsets(found[0]),
-        names_of_targets(found[0]),
+        roles_of(found[0], "query" in train),
         found[0].target_names,
         tuple(_needs_all_rows(train, found[0], others)),
     )

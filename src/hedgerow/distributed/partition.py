@@ -16,10 +16,9 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.row_data.classes import indices_of
-from hedgerow.boosting.row_data.queries import require_queries
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.schema import default_names
-from hedgerow.data.sources.base import Batch
+from hedgerow.data.sources.base import Batch, Roles
 from hedgerow.data.sources.batches import one_axis
 from hedgerow.data.sources.columns import ReadColumn, read_columns
 from hedgerow.data.sparse import is_sparse
@@ -127,14 +126,17 @@ def rows_agree(one: Description) -> bool:
     return set(one.n_values) <= {one.n_rows}
 
 
-def names_of_offsets(first: Description) -> tuple[str, ...]:
-    """Return names for the offset columns that differ from all names of features."""
-    return _names_aside(first, "offset", first.n_offsets)
-
-
-def names_of_targets(first: Description) -> tuple[str, ...]:
-    """Return names for several target columns that differ from all names of features."""
-    return _names_aside(first, "target", first.n_targets) if first.n_targets > 1 else ()
+def roles_of(first: Description, has_queries: bool) -> Roles:
+    """Return the roles of the parts beside X, by names that differ from all names of features."""
+    targets = _names_aside(first, "target", first.n_targets) if first.n_targets > 1 else ()
+    queries = _names_aside(first, "query", int(has_queries))
+    return Roles(
+        target=next(iter(targets), None),
+        offset=_names_aside(first, "offset", first.n_offsets),
+        further=targets[1:],
+        qid=next(iter(queries), None),
+        named=False,
+    )
 
 
 def _names_aside(first: Description, role: str, n_columns: int) -> tuple[str, ...]:
@@ -229,10 +231,10 @@ class PartitionPart:
     ----------
     partition : Partition
     number : int
-    labels : Labels, optional
+    labels : Labels or None
         Conversion of labels, for classification.
-    offsets, targets : sequence of str
-        Names of the offset columns, and of the columns of several targets.
+    roles : Roles
+        Of the columns that are not features.
     """
 
     types_known = False
@@ -241,14 +243,12 @@ class PartitionPart:
         self,
         partition: Partition,
         number: int,
-        labels: Labels | None = None,
-        offsets: Sequence[str] = (),
-        targets: Sequence[str] = (),
+        labels: Labels | None,
+        roles: Roles,
     ) -> None:
         self.name = f"partition {number}"
         self._partition = partition
-        self._labels = labels
-        self._offsets, self._targets = tuple(offsets), tuple(targets)
+        self._labels, self._roles = labels, roles
         self._aside: tuple[ReadColumn | None, ReadColumn | None] | None = None
 
     def column_names(self) -> tuple[str, ...] | None:
@@ -257,7 +257,7 @@ class PartitionPart:
         if is_sparse(X):
             return None
         names = tuple(map(str, X.columns)) if hasattr(X, "columns") else default_names(X.shape[1])
-        return (*names, *self._offsets, *self._targets)
+        return (*names, *self._roles.aside())
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
         """Yield the only batch, which is in memory."""
@@ -270,8 +270,11 @@ class PartitionPart:
                 self._aside = self._read_aside()
             except HedgerowError as error:
                 raise type(error)(f"{self.name}: {error}") from error
-        aside = _columns_of(self._partition.offset, self._offsets)
-        aside |= _columns_of(self._partition.y, self._targets)
+        aside = _columns_of(self._partition.offset, self._roles.offset)
+        aside |= _columns_of(self._partition.y, self._roles.targets)
+        if self._roles.qid is not None:
+            values = np.asarray(one_axis(self._partition.query, "qid"))
+            aside[self._roles.qid] = ReadColumn(values, None, "any", False, str(values.dtype))
         if is_sparse(X):
             yield Batch(n_rows, aside, False, X.tocsr(), *self._aside)
             return
@@ -282,7 +285,7 @@ class PartitionPart:
 
     def _read_aside(self) -> tuple[ReadColumn | None, ReadColumn | None]:
         """Return the target, unless there are several, and the weight as numbers."""
-        y = None if self._targets else one_axis(self._partition.y, "y")
+        y = None if self._roles.targets else one_axis(self._partition.y, "y")
         weight = None
         if self._partition.weight is not None:
             weight = one_axis(self._partition.weight, "sample_weight")
@@ -350,14 +353,6 @@ def weight_array(partition: Partition) -> FloatArray | None:
     if partition.weight is None:
         return None
     return np.ascontiguousarray(one_axis(partition.weight, "sample_weight"), dtype=np.float64)
-
-
-def counted_queries(partition: Partition) -> AnyArray:
-    """Return the queries of the rows with positive weight."""
-    require_queries(partition.query)
-    values = np.asarray(one_axis(partition.query, "qid"))
-    weight = weight_array(partition)
-    return values if weight is None else values[weight > 0.0]
 
 
 def unique_labels(partition: Partition, number: int) -> AnyArray:

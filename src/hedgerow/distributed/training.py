@@ -126,8 +126,9 @@ def train(
     try:
         check_parts(None, trees)
         tables.check_can_be_divided()
+        loss = loss_of(given, qid is not None).for_targets(tables)
         work = TrainWork(
-            loss=loss_of(given, qid is not None).for_targets(tables),
+            loss=replace(loss, labelled="DaskHedgerowClassifier"),
             params=trees,
             stopping=stopping_of(given),
             eval_metric=given.get("eval_metric"),
@@ -173,8 +174,7 @@ def train_on_workers(
             has_validation=validation is not None,
             checkpoint_every=resilience.checkpoint_every,
             checksums=tables.checksums,
-            offsets=tables.offsets,
-            targets=tables.targets,
+            roles=tables.roles,
         ),
         replace(tables.train, everywhere=everywhere),
         more=None if validation is None else replace(validation, everywhere=everywhere),

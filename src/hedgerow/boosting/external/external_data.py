@@ -43,71 +43,52 @@ from hedgerow.boosting.row_data.targets import targets_like
 from hedgerow.boosting.validation.hold_out import HoldOut
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.comm.base import Alone
+from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data import BinnedMatrix, Table
 from hedgerow.data.binning.matrix import bin_unseen
 from hedgerow.data.external.memory_store import MemoryStore
 from hedgerow.data.external.row_store import TARGETS_ONLY
 from hedgerow.errors import AllRowsNeededError, DataError
+from hedgerow.growing.chunks.exchange import GrowMode
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.metrics import MetricChoice, make_metrics
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.objectives.custom.losses import TRIED
+from hedgerow.objectives.global_sums import gather_targets
 from hedgerow.objectives.targets import check_part
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
 
 class TargetSurvey:
-    """Collects what training needs to know about the targets before rows are binned.
+    """Checks targets, and makes the loss for them, before rows are binned.
 
     Parameters
     ----------
     loss : LossSpec
-    stopping : StoppingParams
-    seed : int
-    sets_aside : bool
-        Whether validation rows may be held out.
-    by_row : bool, default=True
-        Whether single rows are held out, not complete queries or groups.
+    others : Communicator, optional
+        Ranks of a cluster with the other rows.  The fit then checks the targets of single rows.
 
     Attributes
     ----------
     n_rows : int
         Number of rows of positive weight.
-    largest : float
-        Largest target, ``-inf`` before the first row.
-    may_set_aside : bool
-        Whether some of the rows may be held out.
     """
 
-    def __init__(
-        self,
-        loss: LossSpec,
-        stopping: StoppingParams,
-        seed: int,
-        sets_aside: bool,
-        by_row: bool = True,
-    ) -> None:
-        stopping.check_without_table("read in batches")
+    def __init__(self, loss: LossSpec, others: Communicator | None = None) -> None:
         self.n_rows = 0
-        self.largest = -np.inf
-        self._stopping = stopping
-        self._loss = loss
+        self._loss, self._largest = loss, -np.inf
+        self._others, self._checks_rows = others or Alone(), others is None
         self._first: FloatArray = np.zeros((0, loss.n_targets) if loss.n_targets > 1 else 0)
         self._objective: Objective | None = None
         if isinstance(loss.objective, str) and not loss.counts_classes:
             self._objective = loss.make(self._first)
         compares = self._objective is not None and needs_all_rows(self._objective)
-        self._all: list[FloatArray] | None = [] if compares else None
+        self._all: list[FloatArray] | None = [] if compares or others is not None else None
         self._unchecked: list[tuple[int, FloatArray]] = []
         self._origin: FloatArray = np.zeros(0)
         self._strange: tuple[int, FloatArray] | None = None
-        may_stop = sets_aside and not stopping.by_out_of_bag
-        self.may_set_aside = may_stop and bool(stopping.early_stopping)
-        self._hold_out: HoldOut | None = None
-        if self.may_set_aside and by_row:
-            self._hold_out = HoldOut(stopping.validation_fraction, loss.stratifies, seed)
 
     def note(self, target: FloatArray) -> None:
         """Add the targets of the next rows of positive weight.
@@ -121,24 +102,23 @@ class TargetSurvey:
             return
         if self.n_rows == 0:
             self._origin = target[0].reshape(-1).copy()
-        if not self._loss.counts_classes:
+        if len(self._first) < TRIED:
+            self._first = np.concatenate([self._first, target])[:TRIED]
+        if self._checks_rows:
             self._check(target)
-        elif self._strange is None:
-            strange = (target < 0.0) | (target != np.floor(target))
-            if strange.any():
-                row = int(np.argmax(strange))
-                self._strange = self.n_rows + row, target[row : row + 1].copy()
-        self.largest = max(self.largest, float(target.max()))
+        self._largest = max(self._largest, float(target.max()))
         if self._all is not None:
             self._all.append(target.copy())
-        if self._hold_out is not None and self._strange is None:
-            self._hold_out.add(target)
         self.n_rows += len(target)
 
     def _check(self, target: FloatArray) -> None:
         """Check targets, once there are enough of them to make the loss."""
-        if len(self._first) < TRIED:
-            self._first = np.concatenate([self._first, target])[:TRIED]
+        if self._loss.counts_classes:
+            strange = (target < 0.0) | (target != np.floor(target))
+            if self._strange is None and strange.any():
+                row = int(np.argmax(strange))
+                self._strange = self.n_rows + row, target[row : row + 1].copy()
+            return
         self._unchecked.append((self.n_rows, target))
         if self._objective is None and len(self._first) < TRIED:
             self._unchecked[-1] = self.n_rows, target.copy()  # too few rows to make the loss
@@ -147,33 +127,35 @@ class TargetSurvey:
 
     def _check_all(self) -> Objective:
         if self._objective is None:
-            self._objective = self._loss.make(self._first, self.largest, self.n_rows)
+            self._objective = self._make()
         for first_row, target in self._unchecked:
             check_part(self._objective, target, first_row, self._origin)
         self._unchecked = []
         return self._objective
 
-    def finish(self) -> tuple[Objective, Choose | None]:
-        """Return the objective, and a function that chooses held-out rows (None for none).
+    def _make(self) -> Objective:
+        """Return the loss for the targets of all ranks."""
+        first = gather_targets([self._first], self._others)[:TRIED]
+        largest = self._others.allreduce(keys_of_floats(np.array([self._largest])), "max")
+        n_rows = count_rows(self.n_rows, self._others)[1]
+        return self._loss.make(first, float(floats_of_keys(largest)[0]), n_rows)
 
-        Complete queries and groups are chosen elsewhere
-        (:mod:`hedgerow.boosting.external.queries`).
+    def finish(self) -> Objective:
+        """Return the objective.
 
         Raises
         ------
         DataError
-            If a target is outside the domain, or no row can be held out.
+            If a target is outside the domain.
         """
         objective = self._check_all()
-        if self._all:
-            objective.check_target(np.concatenate(self._all))
-            self._all = None
+        if self._all is not None and needs_all_rows(objective):
+            objective.check_target(gather_targets(self._all, self._others))
+        self._all = None
         if self._strange is not None:
             row, target = self._strange
             check_part(objective, target, row, self._origin)
-        if self._hold_out is None or not self._stopping.is_on(self.n_rows, False):
-            return objective, None
-        return objective, self._hold_out.finish()
+        return objective
 
 
 def fit_data(
@@ -189,6 +171,8 @@ def fit_data(
     n_jobs: int | None = None,
     checkpoint: Checkpoint | None = None,
     start: Start | None = None,
+    ranks: Communicator | None = None,
+    mode: GrowMode = "data",
 ) -> Model:
     """Train a model on data that are read in batches.
 
@@ -205,10 +189,15 @@ def fit_data(
         Records the rounds; the fit continues from rounds that an earlier run recorded.
     start : Start, optional
         A model to continue; the rows are read with its columns.
+    ranks, mode
+        The ranks that train together, and what they divide, as for ``fit_external``;
+        ``data.communicator`` has those with the other rows.
     """
     requested, sets = stopping or StoppingParams(), named_valid(valid)
     n_threads = resolve_threads(n_jobs)
-    plan, divided, requested = _plan_of(data, loss, params, requested, bool(sets), n_threads, start)
+    plan, divided, requested = _plan_of(
+        data, loss, params, requested, bool(sets), n_threads, start, ranks is not None
+    )
     objective = plan.objective
     assert objective is not None
     if params.tree_method != "hist":
@@ -223,7 +212,7 @@ def fit_data(
                 checkpoint=checkpoint,
             )  # fmt: skip
     with ExitStack() as stack:
-        train, validation = binned(data, sets, plan, stack)
+        train, validation = _binned(data, sets, plan, stack)
         if divided is not None:
             train, held_out = divided.added_to(train, None if sets else validation.get(ONLY))
             validation |= {} if held_out is None else {ONLY: held_out}
@@ -231,8 +220,10 @@ def fit_data(
         def describe() -> Fingerprint:
             metrics = () if eval_metric is None else make_metrics(eval_metric, objective)
             named = resolve_external(params, objective, train, start)
-            contents = external_contents(train, validation)
-            found = fingerprint(contents, train.n_rows, objective, named, requested, metrics)
+            # A cluster verifies its partitions, and may divide them in another way.
+            contents = external_contents(train, validation) if ranks is None else {}
+            n_rows = count_rows(train.n_rows, data.communicator)[1]
+            found = fingerprint(contents, n_rows, objective, named, requested, metrics)
             return found if start is None else start.identified(found, named)
 
         with recording(checkpoint, describe) as recorder:
@@ -246,6 +237,8 @@ def fit_data(
                 callbacks=callbacks,
                 progress=progress,
                 n_jobs=n_jobs,
+                communicator=ranks,
+                mode=mode,
                 recorder=recorder,
                 start=start,
             )
@@ -259,33 +252,32 @@ def _plan_of(
     has_validation: bool,
     n_threads: int,
     start: Start | None,
+    on_cluster: bool,
 ) -> tuple[StorePlan, DividedQueries | None, StoppingParams]:
     """Survey the targets; return the plan of the rows, the queries of a ranking, and stopping."""
-    by_row = not (data.has_queries or data.has_groups)
-    survey = TargetSurvey(loss, stopping, params.seed, not has_validation, by_row)
-    targets: list[FloatArray] = []
-
-    def note(target: FloatArray) -> None:
-        survey.note(target)
-        if data.has_groups:
-            targets.append(target.copy())
-
-    data.survey(note, params, survey.may_set_aside)
-    objective, set_aside = survey.finish()
+    stopping.check_without_table("read in batches")
+    may_stop = bool(stopping.early_stopping) and not has_validation and not stopping.by_out_of_bag
+    others = data.communicator
+    survey = TargetSurvey(loss, others if on_cluster else None)
+    data.survey(survey.note, params, may_stop)
+    objective = survey.finish()
+    divided, set_aside = None, None
     if data.group is not None:
         check_groups(
             data.group, has_validation=has_validation, is_ranking=data.has_queries,
             stopping=stopping,
         )  # fmt: skip
-        target = np.concatenate(targets)
+        target = np.concatenate([*data.surveyed_targets()])
         set_aside = groups_aside(data.group, target, stopping, loss.stratifies, params.seed)
         if set_aside is None and stopping.early_stopping == "auto":
             stopping = replace(stopping, early_stopping=False)  # a group cannot be divided
-    divided = None
-    if data.query is not None:
-        warn_of_single_rows(data.query)
-        divided = DividedQueries.of(data.query, stopping, params.seed, has_validation, Alone())
+    elif data.query is not None:
+        if not on_cluster:
+            warn_of_single_rows(data.query)
+        divided = DividedQueries.of(data.query, stopping, params.seed, has_validation, others)
         set_aside, stopping = divided.set_aside, divided.stopping
+    elif may_stop:
+        set_aside = _rows_aside(data, loss, stopping, params.seed)
     plan = StorePlan(
         params,
         objective.n_outputs,
@@ -297,7 +289,20 @@ def _plan_of(
     return plan, divided, stopping
 
 
-def binned(
+def _rows_aside(
+    data: FileDataset, loss: LossSpec, stopping: StoppingParams, seed: int
+) -> Choose | None:
+    """Return a function that chooses the rows to hold out; None if the fit does not stop early."""
+    before, n_rows = count_rows(data.n_counted, data.communicator)
+    if not stopping.is_on(n_rows, False):
+        return None
+    hold_out = HoldOut(stopping.validation_fraction, loss.stratifies, seed, before)
+    for target in data.surveyed_targets():
+        hold_out.add(target)
+    return hold_out.finish(data.communicator)
+
+
+def _binned(
     data: FileDataset,
     valid: Mapping[str, Dataset],
     plan: StorePlan,
@@ -353,4 +358,4 @@ def _of_table(valid: Dataset, trained: ExternalSample, plan: StorePlan) -> Exter
     return ExternalSample(store, has_offset, sample.query, trained.first, trained.encoding)
 
 
-__all__ = ["TargetSurvey", "binned", "fit_data"]
+__all__ = ["TargetSurvey", "fit_data"]

@@ -386,6 +386,11 @@ class FileDataset(Dataset):
                 check_backoff(table)
             yield table, rows, held_out
 
+    def surveyed_targets(self) -> Iterator[FloatArray]:
+        """Yield the first target of each row of positive weight, after the survey."""
+        assert self._counted is not None
+        yield from self._counted.targets.read()
+
     @property
     def n_counted(self) -> int:
         """Number of rows of positive weight, after the survey."""

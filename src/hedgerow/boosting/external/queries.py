@@ -232,7 +232,7 @@ def groups_aside(
 class QueryNumbers:
     """Numbers the queries of rows that arrive in parts: 0 for the first, 1 for the next new one.
 
-    Queries are equal if their values are, in any part: numbers, text or dates.
+    Queries are equal if their values are, in any part and on any rank: numbers, text or dates.
     """
 
     def __init__(self) -> None:
@@ -251,40 +251,25 @@ class QueryNumbers:
         ]
         self._parts.append(np.array(numbers, dtype=np.int64)[codes])
 
-    def of_rows(self) -> IntArray:
-        """Return the number of the query of each row."""
-        return np.concatenate([*self._parts, np.zeros(0, dtype=np.int64)])
+    def of_rows(self, others: Communicator) -> IntArray:
+        """Return the number of the query of each row, the same on all ranks.
 
-
-def number_queries(parts: Sequence[Any], names: Sequence[str], others: Communicator) -> IntArray:
-    """Number the queries of all rows of this rank: 0 for the first of all ranks, 1, ...
-
-    Queries are equal if their values are, on any rank: numbers, text or dates.
-
-    Parameters
-    ----------
-    parts : sequence of array-like
-        One value for each row.
-    names : sequence of str
-        Names of the parts, for messages.
-    others : Communicator
-
-    Examples
-    --------
-    >>> from hedgerow.comm.base import Alone
-    >>> number_queries([["b", "a", "b"], ["c", "a"]], ["one", "two"], Alone()).tolist()
-    [0, 1, 0, 2, 1]
-    """
-    queries = QueryNumbers()
-    for part, name in zip(parts, names, strict=True):
-        queries.add(part, name)
-    own, everyone = queries.of_rows(), dict[str, int]()
-    for message in others.allgather(json.dumps(list(queries.known)).encode()):
-        for text in json.loads(message):
-            everyone.setdefault(text, len(everyone))
-    if len(own) == 0:
-        return own
-    return np.array([everyone[text] for text in queries.known], dtype=np.int64)[own]
+        Examples
+        --------
+        >>> from hedgerow.comm.base import Alone
+        >>> queries = QueryNumbers()
+        >>> queries.add(["b", "a", "b"], "one")
+        >>> queries.add(["c", "a"], "two")
+        >>> queries.of_rows(Alone()).tolist()
+        [0, 1, 0, 2, 1]
+        """
+        own = np.concatenate([*self._parts, np.zeros(0, dtype=np.int64)])
+        everyone: dict[str, int] = {}
+        for message in others.allgather(json.dumps(list(self.known)).encode()):
+            for text in json.loads(message):
+                everyone.setdefault(text, len(everyone))
+        numbers = np.array([everyone[text] for text in self.known], dtype=np.int64)
+        return numbers[own]
 
 
 def _name_of(value: Any, where: str) -> str:
@@ -331,5 +316,4 @@ __all__ = [
     "QueryNumbers",
     "groups_aside",
     "metrics_of_all",
-    "number_queries",
 ]

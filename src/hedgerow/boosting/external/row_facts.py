@@ -26,11 +26,14 @@ class RowFacts:
     weights : Spool or None
         None if all weights of all ranks are 1.
     roles : Roles
+    query : int64 (n_rows,), or None
+        Query of each row, numbered on all ranks in the same way; None without queries.
     """
 
     targets: Spool
     weights: Spool | None
     roles: Roles
+    query: IntArray | None = None
     _queries: QueryNumbers = field(default_factory=QueryNumbers)
     _groups: list[GroupKeys] = field(default_factory=lambda: [np.zeros(0, np.uint64)])
     _all_ones: bool = True
@@ -44,11 +47,6 @@ class RowFacts:
     def n_rows(self) -> int:
         """Number of rows."""
         return self.targets.n_rows
-
-    @property
-    def query(self) -> IntArray | None:
-        """Query of each row; None without queries."""
-        return None if self.roles.qid is None else self._queries.of_rows()
 
     @property
     def group(self) -> GroupKeys | None:
@@ -68,7 +66,9 @@ class RowFacts:
             self._groups.append(rows.groups())
 
     def finish(self, communicator: Communicator) -> int:
-        """Drop weights that are all 1; return the number of rows of all ranks."""
+        """Number queries, and drop weights that are all 1; return the rows of all ranks."""
+        if self.roles.qid is not None:
+            self.query = self._queries.of_rows(communicator)
         facts = np.array([self.n_rows, int(not self._all_ones)], dtype=np.int64)
         n_rows, n_weighted = communicator.allreduce(facts).tolist()
         if n_weighted == 0 and self.weights is not None:

@@ -69,6 +69,8 @@ class LossSpec:
     n_targets : int
     target_names : tuple of str, or None
         The user's names of several targets.
+    labelled : str
+        Name of the estimator that accepts labels other than 0, 1, ..., for messages.
 
     Raises
     ------
@@ -87,6 +89,7 @@ class LossSpec:
     has_queries: bool = False
     n_targets: int = 1
     target_names: tuple[str, ...] | None = None
+    labelled: str = "HedgerowClassifier"
 
     def __post_init__(self) -> None:
         if self.n_targets > 1 and self.objective in SURVIVAL:
@@ -121,13 +124,7 @@ class LossSpec:
         task = getattr(OBJECTIVES[self.objective], "task", "regression")
         return self.objective in _STRATIFIED or task != "regression"
 
-    def make(
-        self,
-        first: FloatArray,
-        largest: float = -np.inf,
-        n_rows: int = 0,
-        labelled: str = "HedgerowClassifier",
-    ) -> Objective:
+    def make(self, first: FloatArray, largest: float = -np.inf, n_rows: int = 0) -> Objective:
         """Return the objective.
 
         Parameters
@@ -137,8 +134,6 @@ class LossSpec:
         largest : float
             Largest target.
         n_rows : int
-        labelled : str
-            Name of the estimator that accepts labels other than 0, 1, ..., for messages.
 
         Raises
         ------
@@ -159,7 +154,7 @@ class LossSpec:
             if classes is None:
                 classes = 1
                 if self.counts_classes:
-                    classes = count_classes(self.objective, largest, n_rows, labelled)
+                    classes = count_classes(self.objective, largest, n_rows, self.labelled)
             return self._named(classes)
         return objective_for(
             self.objective, first[:TRIED], parameters=self.parameters, task=self.task
