@@ -23,8 +23,8 @@ from hedgerow.growing.chunks.vectors import OF_TREE, fields_found, finish_vector
 from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.gradients import choose_packing
-from hedgerow.growing.core.grower import options_of, thresholds_of
-from hedgerow.growing.core.setup import features_of, finished_tree
+from hedgerow.growing.core.grower import finish_nodes, options_of
+from hedgerow.growing.core.kept_nodes import copy_nodes, empty_block
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import uniform_sampler
 from hedgerow.growing.speculative.tree import SpeculativeTree
@@ -322,8 +322,6 @@ class ChunkTree:
 
     def _finished(self, tree: layout.Tree) -> GrownTree:
         self.table = tree.table
-        n_nodes = len(tree.table)
-        feature = features_of(tree, n_nodes)
-        bins = np.where(feature >= 0, tree.table[:, layout.NODE_BIN], 0)
-        threshold = thresholds_of(feature, bins, self._spec.edges)
-        return finished_tree(tree, n_nodes, threshold, bins.astype(np.uint8))
+        nodes = empty_block(len(tree.table))
+        copy_nodes(tree.table, tree.numbers, len(tree.table), nodes, 0)
+        return finish_nodes(self._spec.edges, 1, nodes)

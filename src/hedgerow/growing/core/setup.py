@@ -300,17 +300,15 @@ def begin_tree(scalars: IntArray, tree: int, output: int, n_outputs: int) -> int
     return tree // n_outputs
 
 
-def finished_tree(
-    arrays: layout.Tree, n_nodes: int, threshold: IntArray, bins: npt.NDArray[np.uint8]
-) -> GrownTree:
-    """The tree in the table of nodes; ``bins`` is empty where it was not grown on bins."""
+def tree_without_bins(arrays: layout.Tree, n_nodes: int, threshold: IntArray) -> GrownTree:
+    """The tree in the table of nodes, which was not grown on bins."""
     table, numbers = arrays.table[:n_nodes], arrays.numbers[:n_nodes]
     left = table[:, layout.NODE_LEFT].astype(np.int32)
     inner = left != 0
     return GrownTree(
         feature=features_of(arrays, n_nodes),
         threshold=threshold,
-        bin=bins,
+        bin=np.zeros(0, dtype=np.uint8),
         missing_left=(inner & (table[:, layout.NODE_MISSING_LEFT] == 1)).astype(np.uint8),
         left=left,
         right=table[:, layout.NODE_RIGHT].astype(np.int32),
@@ -318,16 +316,9 @@ def finished_tree(
         gain=np.where(inner, numbers[:, layout.NUMBER_GAIN], 0.0),
         cover=numbers[:, layout.NUMBER_COVER].copy(),
         count=table[:, layout.NODE_COUNT].copy(),
-        column=np.where(inner, table[:, layout.NODE_COLUMN], -1).astype(np.int32)[: len(bins)],
-        left_bins=_sets_of(arrays, n_nodes)[: len(bins)],
+        column=np.zeros(0, dtype=np.int32),
+        left_bins=np.zeros((0, layout.SET_WORDS), dtype=np.uint64),
     )
-
-
-def _sets_of(arrays: layout.Tree, n_nodes: int) -> npt.NDArray[np.uint64]:
-    """Bins that go left at each node, four words; none in leaves, where a split may be known."""
-    table = arrays.table[:n_nodes]
-    sets = table[:, layout.NODE_SET : layout.NODE_SET + layout.SET_WORDS]
-    return np.where(table[:, layout.NODE_LEFT, None] != 0, sets, 0).view(np.uint64)
 
 
 def features_of(arrays: layout.Tree, n_nodes: int) -> npt.NDArray[np.int32]:

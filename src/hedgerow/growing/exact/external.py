@@ -38,12 +38,12 @@ from hedgerow.growing.core.batch import JOB_LARGE, JOB_SEARCH_LARGE, JOB_SEARCH_
 from hedgerow.growing.core.setup import (
     Fit,
     features_of,
-    finished_tree,
     loss_data_of,
     most_leaves,
     settings_of,
     thread_arrays,
     tree_arrays,
+    tree_without_bins,
 )
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.exact import external_stages as stages
@@ -289,7 +289,7 @@ class ExternalExactGrower:
             self._add_values(final.numbers[:, layout.NUMBER_VALUE], output)
         feature = features_of(final, n_nodes)
         threshold = self._thresholds(feature, self._cuts[found])
-        return finished_tree(final, n_nodes, threshold, np.zeros(0, dtype=np.uint8))
+        return tree_without_bins(final, n_nodes, threshold)
 
     def _leaves_of_found(self, found: IntArray) -> IntArray:
         """For each found number + 1 the leaf that its rows are in; for 0, rows outside, none."""

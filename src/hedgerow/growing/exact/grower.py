@@ -35,9 +35,9 @@ from hedgerow.growing.core.setup import (
     Fit,
     draw_columns,
     features_of,
-    finished_tree,
     most_leaves,
     start_state,
+    tree_without_bins,
 )
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.exact import stages
@@ -84,7 +84,7 @@ class ExactGrower(CompiledGrower):
         arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
         edges = self._columns.lists.edges[:n_nodes]
         threshold = thresholds(self._blocks.table, features_of(arrays, n_nodes), edges)
-        return finished_tree(arrays, n_nodes, threshold, np.zeros(0, dtype=np.uint8))
+        return tree_without_bins(arrays, n_nodes, threshold)
 
 
 def thresholds(table: Table, feature: npt.NDArray[np.int32], edges: RowArray) -> IntArray:
