@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from hedgerow.booster import Booster
 from hedgerow.boosting.external.external_sample import ValidRows, reads_batches
+from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.ready import FitPlan, make_ready, plan_of
 from hedgerow.boosting.loop.rounds import BoostState, resolved, rounds
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -127,17 +128,16 @@ class Training:
 
     def _plan_of(self, settings: Mapping[str, Any]) -> FitPlan:
         spec = self._spec
-        return plan_of(
-            spec.train,
-            spec.objective,
-            spec.params,
-            validation=spec.validation,
-            stopping=StoppingParams(False, train_scores=settings.get("train_scores", False)),
-            eval_metric=settings.get("eval_metric"),
+        options = FitOptions(
+            StoppingParams(False, train_scores=settings.get("train_scores", False)),
+            settings.get("eval_metric"),
             n_jobs=settings.get("n_jobs"),
             start=spec.start,
-            finish=spec.finish,
         )
+        return plan_of(
+            spec.train, spec.objective, spec.params, options,
+            validation=spec.validation, finish=spec.finish,
+        )  # fmt: skip
 
     def __enter__(self) -> Self:
         return self

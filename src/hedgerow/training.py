@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from hedgerow.boosting.external.external_sample import ValidRows, named_valid, r
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.loss_spec import LossSpec, count_classes, not_for_several
+from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.resume.continuing import Start, check_reading
@@ -127,16 +128,20 @@ def train(
     settings = read_settings(params)
     valid, settings = without_training(dataset, valid, settings)
     check_datasets(dataset, valid)
-    stopping = stopping_of(settings)  # starts the clock of the time budget
+    options = FitOptions(
+        stopping_of(settings),  # starts the clock of the time budget
+        settings.get("eval_metric"),
+        callbacks,
+        progress,
+        settings.get("n_jobs"),
+    )
     kept = checkpoint_at(checkpoint, checkpoint_every)
     if reads_batches(dataset):
         trees = trees_of(settings)
         try:
             _check_parts(dataset, trees)
-            start = start_from(init_model)
-            return _train_stored(
-                settings, trees, stopping, dataset, valid, callbacks, progress, kept, start
-            )
+            continuing = replace(options, start=start_from(init_model))
+            return _train_stored(settings, trees, continuing, dataset, valid, kept)
         except AllRowsNeededError as reason:
             dataset, valid = _in_memory(dataset, valid, trees, reason)
     spec = fit_spec(settings, dataset, valid, init_model)
@@ -144,14 +149,9 @@ def train(
         spec.train,
         spec.objective,
         spec.params,
+        replace(options, start=spec.start),
         validation=spec.validation,
-        stopping=stopping,
-        eval_metric=settings.get("eval_metric"),
-        callbacks=callbacks,
-        progress=progress,
-        n_jobs=settings.get("n_jobs"),
         checkpoint=kept,
-        start=spec.start,
         finish=spec.finish,
     )
     return Booster(model)
@@ -351,13 +351,10 @@ def _in_memory(
 def _train_stored(
     settings: Mapping[str, Any],
     trees: BoostParams,
-    stopping: StoppingParams,
+    options: FitOptions,
     dataset: FileDataset,
     valid: ValidRows,
-    callbacks: Callback | Sequence[Callback] | None,
-    progress: bool,
     checkpoint: Checkpoint | None,
-    start: Start | None,
 ) -> Booster:
     """Train on rows read in batches; the model has the same bytes as with a table in memory."""
     # Training on a table in memory does not need this import.
@@ -370,14 +367,9 @@ def _train_stored(
             dataset,
             loss_of(settings, dataset.has_queries).for_targets(dataset),
             trees,
+            options,
             valid=sets,
-            stopping=stopping,
-            eval_metric=settings.get("eval_metric"),
-            callbacks=callbacks,
-            progress=progress,
-            n_jobs=settings.get("n_jobs"),
             checkpoint=checkpoint,
-            start=start,
         )
     return Booster(with_offset_columns(model, names))
 

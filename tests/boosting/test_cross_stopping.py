@@ -26,6 +26,7 @@ from hedgerow.boosting.automatic import model_selection as selection_module
 from hedgerow.boosting.automatic.repeats import find_repeats
 from hedgerow.boosting.loop.ensemble import Additive
 from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.loop.watch import Watch
@@ -214,7 +215,7 @@ def test_the_fit_on_all_rows_may_take_more_rounds() -> None:
 
     def fitted(factor: float) -> Any:
         asked = StoppingParams("cv", rounds_factor=factor)
-        return fit(sample, make_objective("squared_error"), params, stopping=asked)
+        return fit(sample, make_objective("squared_error"), params, FitOptions(stopping=asked))
 
     plain, more = fitted(1.0), fitted(1.5)
     n_rounds = plain.forest.n_rounds

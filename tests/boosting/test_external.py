@@ -12,8 +12,10 @@ from hedgerow.boosting.external import scores
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.fit_external import fit_external
 from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.dataset import Dataset as InMemory
+from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.threads import run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
@@ -210,7 +212,7 @@ def test_chunks_on_disk(tmp_path, name, sampling, limit) -> None:
     sample, seen = make(name, N, 0, True, False), make(name, 120, 1, True, False)
     params = BoostParams(n_estimators=4, max_leaves=6, min_samples_leaf=8, max_bins=15,
                          sampling=sampling)  # fmt: skip
-    expected = fit(sample, objective, params, validation=seen, n_jobs=1)
+    expected = fit(sample, objective, params, FitOptions(n_jobs=1), validation=seen)
     spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
     stores = []
     for part in (sample, seen):
@@ -218,8 +220,10 @@ def test_chunks_on_disk(tmp_path, name, sampling, limit) -> None:
             sink.append(bin_table(part.table, spec), part.target, part.weight)
             stores.append(sink.finish())
     with stores[0] as train_store, stores[1] as valid_store:
-        found = fit_external(ExternalSample(train_store), objective, params, n_jobs=1,
-                           validation=ExternalSample(valid_store))  # fmt: skip
+        found = fit_external(
+            ExternalSample(train_store), objective, params, FitOptions(n_jobs=1),
+            validation={ONLY: ExternalSample(valid_store)},
+        )  # fmt: skip
         assert (len(train_store.chunk_sizes) == 1) == (limit > 5_000_000)
     assert model_to_bytes(found) == model_to_bytes(expected)
 
@@ -271,8 +275,8 @@ def test_ranks_make_the_same_model(name, params, more, has) -> None:
     params = BoostParams(n_estimators=4, max_leaves=6, min_samples_leaf=8, max_bins=15, **params)
     sample = make(name, N, 0, "w" in has, "o" in has)
     seen = make(name, 120, 1, "w" in has, "o" in has) if "v" in has else None
-    expected = model_to_bytes(fit(sample, objective, params, validation=seen, n_jobs=1,
-                                  stopping=None if seen else NO_STOP, **more))  # fmt: skip
+    options = FitOptions(StoppingParams() if seen else NO_STOP, n_jobs=1, **more)
+    expected = model_to_bytes(fit(sample, objective, params, options, validation=seen))
     spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
     whole = in_chunks(bin_table(sample.table, spec), sample, 10_000)
     aside = seen and in_chunks(bin_table(seen.table, spec, columns=False), seen, 10_000)
@@ -282,14 +286,15 @@ def test_ranks_make_the_same_model(name, params, more, has) -> None:
         def one(ranks, cuts=cuts, shares=shares):
             ends = [round(c * sample.n_rows) for c in cuts]
             own = part_of(whole, sample, ends, ranks.rank, 41)
-            validation = None
+            validation = {}
             if seen is not None:
                 ends = [round(c * seen.n_rows) for c in shares]
-                validation = part_of(aside, seen, ends, ranks.rank, 29)
+                validation = {ONLY: part_of(aside, seen, ends, ranks.rank, 29)}
             return model_to_bytes(
-                fit_external(own, objective, params, validation=validation, communicator=ranks,
-                           n_jobs=1, stopping=None if seen else NO_STOP, **more)
-            )  # fmt: skip
+                fit_external(
+                    own, objective, params, options, validation=validation, communicator=ranks
+                )
+            )
 
         assert run_ranks(len(cuts) - 1, one) == [expected] * (len(cuts) - 1)
 
@@ -300,16 +305,17 @@ def test_ranks_that_divide_the_features_have_all_rows(name) -> None:
     params = BoostParams(n_estimators=3, max_leaves=6, min_samples_leaf=8, max_bins=15,
                          subsample=0.7)  # fmt: skip
     sample, seen = make(name, N, 0, True, False), make(name, 120, 1, True, False)
-    expected = model_to_bytes(fit(sample, objective, params, validation=seen, n_jobs=1))
+    expected = model_to_bytes(fit(sample, objective, params, FitOptions(n_jobs=1), validation=seen))
     spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
 
     def one(ranks):
         own = in_chunks(bin_table(sample.table, spec), sample, 100 + ranks.rank)
         aside = in_chunks(bin_table(seen.table, spec, columns=False), seen, 30)
-        return model_to_bytes(
-            fit_external(own, objective, params, validation=aside, communicator=ranks,
-                       mode="features", n_jobs=1)
+        found = fit_external(
+            own, objective, params, FitOptions(n_jobs=1), validation={ONLY: aside},
+            communicator=ranks, mode="features",
         )  # fmt: skip
+        return model_to_bytes(found)
 
     assert run_ranks(2, one) == [expected] * 2
 
@@ -320,8 +326,9 @@ def test_a_callback_on_one_rank_ends_the_fit_on_all() -> None:
     def one(ranks):
         own = part_of(whole, sample, [0, 200, N], ranks.rank, 50)
         stop = (lambda state: state.round == 2) if ranks.rank == 1 else None
-        model = fit_external(own, make_objective("squared_error"), params, communicator=ranks,
-                           callbacks=stop, n_jobs=1, stopping=NO_STOP)  # fmt: skip
+        options = FitOptions(NO_STOP, callbacks=stop, n_jobs=1)
+        squares = make_objective("squared_error")
+        model = fit_external(own, squares, params, options, communicator=ranks)
         return model.forest.n_rounds
 
     assert run_ranks(2, one) == [2, 2]
@@ -335,8 +342,9 @@ def test_all_ranks_tell_of_the_first_wrong_target() -> None:
     def one(ranks):
         own = part_of(whole, sample, [0, 100, 320, N], ranks.rank, 60)
         with pytest.raises(DataError, match=r"row 310 holds 5\.0"):
-            fit_external(own, make_objective("logistic"), params, communicator=ranks,
-                       stopping=NO_STOP)  # fmt: skip
+            fit_external(
+                own, make_objective("logistic"), params, FitOptions(NO_STOP), communicator=ranks
+            )
         return True
 
     assert all(run_ranks(3, one))
@@ -356,8 +364,8 @@ def attempt(
     params: dict | None = None, objective: str = "squared_error", chunk_rows: int = 100, **more
 ):
     _, whole, base = whole_sample(chunk_rows)
-    given = {"stopping": NO_STOP} | more
-    return fit_external(whole, make_objective(objective), replace(base, **(params or {})), **given)
+    options = FitOptions(**({"stopping": NO_STOP} | more))
+    return fit_external(whole, make_objective(objective), replace(base, **(params or {})), options)
 
 
 def test_validation_rows_cannot_be_taken_from_chunks() -> None:
@@ -411,8 +419,10 @@ def test_mixed_chunks_are_refused() -> None:
             own = replace(sample.take(np.arange(200, N)), weight=np.full(N - 200, 2.0))
             part = in_chunks(chunk.matrix, own, 300, 200)
         with pytest.raises(DataError, match="have weights and others not"):
-            fit_external(part, make_objective("squared_error"), params, communicator=ranks,
-                       stopping=NO_STOP)  # fmt: skip
+            fit_external(
+                part, make_objective("squared_error"), params, FitOptions(NO_STOP),
+                communicator=ranks,
+            )  # fmt: skip
         return True
 
     assert all(run_ranks(2, one))

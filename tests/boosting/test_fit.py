@@ -9,6 +9,7 @@ import pytest
 
 from hedgerow.boosting.loop.callbacks import Curve, ProgressBar, Round
 from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.sample import Sample, check_offset, check_vector, check_weight
 from hedgerow.boosting.validation.hold_out import split_rows
 from hedgerow.boosting.validation.stopping import (
@@ -71,8 +72,8 @@ def test_without_early_stopping_all_rounds_are_kept() -> None:
         sample(),
         OBJECTIVE,
         PARAMS,
+        FitOptions(StoppingParams(early_stopping=False)),
         validation=sample(seed=1, signal=-3.0),
-        stopping=StoppingParams(early_stopping=False),
     )
     assert model.forest.n_rounds == PARAMS.n_estimators
     assert model.training["best_round"] is None
@@ -81,7 +82,13 @@ def test_without_early_stopping_all_rounds_are_kept() -> None:
 
 def test_first_metric_decides() -> None:
     params = BoostParams(n_estimators=40, learning_rate=0.5, min_samples_leaf=2)
-    model = fit(sample(), OBJECTIVE, params, validation=sample(seed=1), eval_metric=["r2", "rmse"])
+    model = fit(
+        sample(),
+        OBJECTIVE,
+        params,
+        FitOptions(eval_metric=["r2", "rmse"]),
+        validation=sample(seed=1),
+    )
     curves = model.training["history"]["validation"]
     assert list(curves) == ["r2", "rmse"]
     assert model.training["best_round"] == 1 + int(np.argmax(curves["r2"]))
@@ -182,7 +189,7 @@ def test_rows_are_set_aside_by_seed() -> None:
     params = BoostParams(n_estimators=3, min_samples_leaf=5, seed=5)
     stopping = StoppingParams(early_stopping=True, validation_fraction=0.25)
     train = sample()
-    model = fit(train, OBJECTIVE, params, stopping=stopping)
+    model = fit(train, OBJECTIVE, params, FitOptions(stopping))
     kept, aside = split_rows(train.target, 0.25, stratify=False, seed=5)
     assert model.training["n_rows"] == len(kept) == 150
     by_hand = fit(train.take(kept), OBJECTIVE, params, validation=train.take(aside))
@@ -195,7 +202,7 @@ def test_weight_zero_is_row_absent(stops) -> None:
     weight = np.random.default_rng(0).integers(0, 3, 200).astype(float)
     weighted = sample(weight=weight)
     absent = weighted.take(np.flatnonzero(weight))
-    models = [fit(rows, OBJECTIVE, PARAMS, stopping=stopping) for rows in (weighted, absent)]
+    models = [fit(rows, OBJECTIVE, PARAMS, FitOptions(stopping)) for rows in (weighted, absent)]
     assert model_to_bytes(models[0]) == model_to_bytes(models[1])
 
 
@@ -215,7 +222,9 @@ def test_few_rows_give_the_base_value_only() -> None:
 def test_threads_do_not_change_the_model() -> None:
     rows = sample(n_rows=40_000)  # enough to pay for five threads
     params = BoostParams(n_estimators=8, subsample=0.7)
-    models = [fit(rows, OBJECTIVE, params, validation=rows, n_jobs=n) for n in (1, 2, 3, 5)]
+    models = [
+        fit(rows, OBJECTIVE, params, FitOptions(n_jobs=n), validation=rows) for n in (1, 2, 3, 5)
+    ]
     assert len({model_to_bytes(model) for model in models}) == 1
 
 
@@ -227,7 +236,7 @@ def test_nothing_is_evaluated_unless_asked_for() -> None:
 
 
 def test_training_rows_are_evaluated_where_there_are_no_others() -> None:
-    model = fit(sample(), OBJECTIVE, PARAMS, eval_metric="rmse")
+    model = fit(sample(), OBJECTIVE, PARAMS, FitOptions(eval_metric="rmse"))
     curve = model.training["history"]["train"]["rmse"]
     assert len(curve) == PARAMS.n_estimators
     assert curve == sorted(curve, reverse=True)
@@ -242,7 +251,9 @@ def test_callback_sees_each_round_and_can_stop() -> None:
         seen.append(state)
         return state.round == 3
 
-    model = fit(sample(), OBJECTIVE, PARAMS, eval_metric="loss", callbacks=stop_after_three)
+    model = fit(
+        sample(), OBJECTIVE, PARAMS, FitOptions(eval_metric="loss", callbacks=stop_after_three)
+    )
     assert model.forest.n_rounds == 3
     assert [state.round for state in seen] == [1, 2, 3]
     assert {state.n_rounds for state in seen} == {PARAMS.n_estimators}
@@ -259,12 +270,14 @@ def test_callback_cannot_change_what_it_sees() -> None:
         with pytest.raises(TypeError):
             state.history["other"] = {}
 
-    fit(sample(), OBJECTIVE, PARAMS, eval_metric="loss", callbacks=[meddle])
+    fit(sample(), OBJECTIVE, PARAMS, FitOptions(eval_metric="loss", callbacks=[meddle]))
 
 
 def test_who_watches_has_no_part_in_the_model() -> None:
     plain = fit(sample(), OBJECTIVE, PARAMS)
-    watched = fit(sample(), OBJECTIVE, PARAMS, callbacks=lambda state: None, progress=True)
+    watched = fit(
+        sample(), OBJECTIVE, PARAMS, FitOptions(callbacks=lambda state: None, progress=True)
+    )
     assert model_to_bytes(plain) == model_to_bytes(watched)
 
 
@@ -282,7 +295,7 @@ def test_curve_is_a_sequence_as_it_was() -> None:
 @pytest.mark.parametrize("wrong", [3, "print", [print, 3]])
 def test_callbacks_must_be_callable(wrong) -> None:
     with pytest.raises(ParameterError, match="callbacks must be"):
-        fit(sample(), OBJECTIVE, PARAMS, callbacks=wrong)
+        fit(sample(), OBJECTIVE, PARAMS, FitOptions(callbacks=wrong))
 
 
 def test_callback_must_answer_true_or_none() -> None:
@@ -290,7 +303,7 @@ def test_callback_must_answer_true_or_none() -> None:
         return "go"
 
     with pytest.raises(ParameterError, match="'noisy' returned 'go'"):
-        fit(sample(), OBJECTIVE, PARAMS, callbacks=noisy)
+        fit(sample(), OBJECTIVE, PARAMS, FitOptions(callbacks=noisy))
 
 
 def test_metric_error_names_the_round() -> None:
@@ -300,7 +313,7 @@ def test_metric_error_names_the_round() -> None:
 
     fails_later.calls = 0
     with pytest.raises(LossError, match=r"round 3: eval_metric 'fails_later' returned nan"):
-        fit(sample(), OBJECTIVE, PARAMS, eval_metric=fails_later)
+        fit(sample(), OBJECTIVE, PARAMS, FitOptions(eval_metric=fails_later))
 
 
 def state(done: int) -> Round:
@@ -335,7 +348,7 @@ def test_progress_bar_says_why_a_fit_ended(how, monkeypatch) -> None:
     n_rounds = 3 if how == "rounds" else 500
     stop = (lambda state: state.round == 4) if how == "callback" else None
     params = BoostParams(n_estimators=n_rounds, learning_rate=0.5)
-    model = fit(sample(), OBJECTIVE, params, stopping=stopping, progress=True, callbacks=stop)
+    model = fit(sample(), OBJECTIVE, params, FitOptions(stopping, progress=True, callbacks=stop))
     assert model.training["stopped_by"] == how
     last = stream.getvalue().rpartition("\r")[2]
     best, done = model.training["best_round"], len(model.training["history"]["validation"]["loss"])
@@ -348,7 +361,7 @@ def test_progress_bar_says_why_a_fit_ended(how, monkeypatch) -> None:
 
 
 def test_progress_bar_is_quiet_in_a_pipe(capsys) -> None:
-    fit(sample(), OBJECTIVE, PARAMS, progress=True)
+    fit(sample(), OBJECTIVE, PARAMS, FitOptions(progress=True))
     captured = capsys.readouterr()
     assert captured.out == captured.err == ""
 

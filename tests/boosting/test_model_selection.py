@@ -28,6 +28,7 @@ from hedgerow.boosting.automatic.defaults import DataSize, choose, plain_values
 from hedgerow.boosting.automatic.evidence import Difference, warn_of_doubts
 from hedgerow.boosting.automatic.model_selection import CandidateBest, ModelSelection, of_folds
 from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.strategy import resolve_strategy
@@ -65,7 +66,7 @@ def sample() -> Sample:
 
 
 def fitted(sample: Sample, params: BoostParams, **asked: Any) -> Model:
-    return fit(sample, SQUARES, params, stopping=StoppingParams("cv", patience=12, **asked))
+    return fit(sample, SQUARES, params, FitOptions(StoppingParams("cv", patience=12, **asked)))
 
 
 def scores(model: Model) -> list[float]:
@@ -99,7 +100,7 @@ def test_of_equal_settings_the_first_wins(sample: Sample) -> None:
 
 def test_a_metric_of_the_user_decides(sample: Sample) -> None:
     asked = StoppingParams("cv", patience=12, candidates=(LARGER, LEVELS))
-    model = fit(sample, SQUARES, STUMPS, stopping=asked, eval_metric="r2")
+    model = fit(sample, SQUARES, STUMPS, FitOptions(asked, eval_metric="r2"))
     tried = scores(model)
     assert tried[0] < max(tried)  # a greater one is better
     best = model.training["folds"]["tried"][int(np.argmax(tried))]
@@ -112,7 +113,7 @@ def test_a_stride_is_a_larger_rate_of_the_folds(sample: Sample, stride: float) -
     model = fitted(sample, LARGER, stride=stride)
     large = replace(LARGER, learning_rate=0.1 * stride, n_estimators=math.ceil(60 / stride))
     asked = StoppingParams("cv", patience=math.ceil(12 / stride))
-    by_hand = fit(sample, SQUARES, large, stopping=asked)
+    by_hand = fit(sample, SQUARES, large, FitOptions(asked))
     assert model.training["history"] == by_hand.training["history"]
     n_rounds = by_hand.forest.n_rounds
     assert model.forest.n_rounds == min(60, round(n_rounds * stride))
@@ -133,7 +134,7 @@ def test_a_long_way_is_gone_in_larger_steps(sample: Sample, easy: int, times: fl
     assert model.training["folds"]["stride"] == round(3.0 / times, 3)
     assert model.training["history"] == plain.training["history"]
     by_hand = replace(LARGER, learning_rate=rate, n_estimators=model.forest.n_rounds)
-    alone = fit(sample, SQUARES, by_hand, stopping=StoppingParams(False))
+    alone = fit(sample, SQUARES, by_hand, FitOptions(StoppingParams(False)))
     assert np.array_equal(alone.forest.value, model.forest.value)
 
 
@@ -718,5 +719,5 @@ def test_folds_of_few_values_are_grown_by_one_thread(
     monkeypatch.setattr(cross_module, "take_turns", turns)
     for fewest in (901, 900):  # the sample has 300 x 3
         monkeypatch.setattr(cross_module, "_CELLS_SIDE_BY_SIDE", fewest)
-        fit(sample, SQUARES, STUMPS, stopping=StoppingParams("cv"), n_jobs=2)
+        fit(sample, SQUARES, STUMPS, FitOptions(StoppingParams("cv"), n_jobs=2))
     assert at_once == [1, 2]

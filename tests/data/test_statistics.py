@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.booster import Booster
 from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.statistics import (
     MOST_PAIRS,
@@ -322,7 +323,7 @@ def test_validation_rows_have_no_part_in_the_statistics():
     models = []
     for target in (y[:50], -5.0 * y[50:100]):
         validation = Sample(Table(rows.table.values[:50], rows.table.schema), target)
-        models.append(fit(rows, SQUARED, PARAMS, validation=validation, stopping=NO_STOPPING))
+        models.append(fit(rows, SQUARED, PARAMS, FitOptions(NO_STOPPING), validation=validation))
     one, two = (replace(model, training={}) for model in models)
     assert model_to_bytes(one) == model_to_bytes(two)
 
@@ -332,7 +333,7 @@ def test_rows_set_aside_have_no_part_in_the_statistics():
     codes = rng.integers(30, size=(400, 1))
     y = rng.normal(size=400) + codes[:, 0] % 3
     rows = Sample(table_of(codes, (30,)), y)
-    model = fit(rows, SQUARED, PARAMS, stopping=StoppingParams(early_stopping=True))
+    model = fit(rows, SQUARED, PARAMS, FitOptions(StoppingParams(early_stopping=True)))
     statistic = model.inputs.statistics[0]
     assert model.training["n_rows"] == 360
     assert statistic.prior[0] != pytest.approx(y.mean(), abs=1e-9)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hedgerow.booster import Booster
 from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.data import bin_table, fit_bins
 from hedgerow.data.categories.recode import drop_unused_levels
@@ -139,7 +140,7 @@ def train(table, y, n_jobs=1, objective="squared_error", **more):
     params = BoostParams(**{"n_estimators": 12, "min_samples_leaf": 3, "cat_smooth": 2.0,
                             "min_data_per_group": 5, "target_statistics": False,
                             **more})  # fmt: skip
-    return fit(Sample(table, y), make_objective(objective), params, n_jobs=n_jobs)
+    return fit(Sample(table, y), make_objective(objective), params, FitOptions(n_jobs=n_jobs))
 
 
 def same(a, b):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.validation.stopping import StoppingParams, hash_rows
@@ -461,8 +462,10 @@ def test_category_columns(monkeypatch, sampling) -> None:
     params = BoostParams(n_estimators=20, **sampling)
     off = StoppingParams(early_stopping=False)
     models = [
-        fit(Sample(table, y, None, None), make_objective("squared_error"), params,
-            stopping=off, n_jobs=n)
+        fit(
+            Sample(table, y, None, None), make_objective("squared_error"), params,
+            FitOptions(off, n_jobs=n),
+        )
         for n in (1, 2)
     ]  # fmt: skip
     forest = models[0].forest

@@ -11,6 +11,7 @@ from typing import Any
 from hedgerow.boosting.external.external_data import fit_data
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.class_weights import rescaled
@@ -106,12 +107,14 @@ class TrainWork:
                 dataset(shard.partitions, shard.numbers),
                 self.loss,
                 self.params,
+                FitOptions(
+                    stopping,
+                    self.eval_metric,
+                    n_jobs=self.n_jobs or shard.n_threads,
+                    start=self._model_to_continue(),
+                ),
                 valid=dataset(shard.more, shard.more_numbers) if self.has_validation else None,
-                stopping=stopping,
-                eval_metric=self.eval_metric,
-                n_jobs=self.n_jobs or shard.n_threads,
                 checkpoint=Checkpoint(store, self.checkpoint_every),
-                start=self._model_to_continue(),
                 ranks=ranks,
                 mode=self.mode,
             )

@@ -305,6 +305,7 @@ class HedgerowEstimator(
         """Train a model; ``known`` holds fitted attributes that the model does not have."""
         from hedgerow.boosting.automatic.defaults import DataSize, choose
         from hedgerow.boosting.loop.fit import fit
+        from hedgerow.boosting.loop.options import FitOptions
 
         if not isinstance(self.progress, bool | np.bool_):
             raise ParameterError(f"progress must be True or False; got {self.progress!r}.")
@@ -321,14 +322,16 @@ class HedgerowEstimator(
             train,
             objective,
             chosen_params,
+            FitOptions(
+                chosen_stopping,
+                self.eval_metric,
+                self._round_callbacks(lambda model: self._fitted(model, **known)),
+                bool(self.progress),
+                self.n_jobs,
+                start,
+            ),
             validation=validation,
-            stopping=chosen_stopping,
-            eval_metric=self.eval_metric,
-            callbacks=self._round_callbacks(lambda model: self._fitted(model, **known)),
-            progress=bool(self.progress),
-            n_jobs=self.n_jobs,
             checkpoint=checkpoint,
-            start=start,
             finish=finish,
         )
 

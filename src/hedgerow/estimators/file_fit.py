@@ -16,6 +16,7 @@ from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.file_rows import numeric_target
 from hedgerow.boosting.loop.class_targets import class_reader, distinct_targets
 from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.class_weights import rescaled
@@ -209,14 +210,16 @@ def _fit(
         data,
         loss,
         estimator._params(),  # noqa: SLF001
+        FitOptions(
+            estimator._stopping(),  # noqa: SLF001
+            estimator.eval_metric,
+            estimator.callbacks,
+            bool(estimator.progress),
+            estimator.n_jobs,
+            start,
+        ),
         valid=valid,
-        stopping=estimator._stopping(),  # noqa: SLF001
-        eval_metric=estimator.eval_metric,
-        callbacks=estimator.callbacks,
-        progress=bool(estimator.progress),
-        n_jobs=estimator.n_jobs,
         checkpoint=checkpoint,
-        start=start,
     )
     return with_offset_columns(model, data.offset_names)
 

@@ -5,7 +5,7 @@ See :mod:`hedgerow.boosting.external.external_sample` for the protocol.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import cast
@@ -28,12 +28,11 @@ from hedgerow.boosting.external.fingerprint import external_contents
 from hedgerow.boosting.external.fit_external import fit_external, resolve_external
 from hedgerow.boosting.external.queries import DividedQueries, groups_aside
 from hedgerow.boosting.external.sorted_data import sorted_rows
-from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.loss_spec import LossSpec, needs_all_rows
+from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.slopes import numbers_for
 from hedgerow.boosting.resume.checkpoint import Checkpoint, recording
-from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.resume.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.groups import check_groups
@@ -51,7 +50,7 @@ from hedgerow.data.external.row_store import TARGETS_ONLY
 from hedgerow.errors import AllRowsNeededError, DataError
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
-from hedgerow.metrics import MetricChoice, make_metrics
+from hedgerow.metrics import make_metrics
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.objectives.custom.losses import TRIED
@@ -162,15 +161,10 @@ def fit_data(
     data: FileDataset,
     loss: LossSpec,
     params: BoostParams,
+    options: FitOptions,
     *,
     valid: ValidRows = None,
-    stopping: StoppingParams | None = None,
-    eval_metric: MetricChoice = None,
-    callbacks: Callback | Sequence[Callback] | None = None,
-    progress: bool = False,
-    n_jobs: int | None = None,
     checkpoint: Checkpoint | None = None,
-    start: Start | None = None,
     ranks: Communicator | None = None,
     mode: GrowMode = "data",
 ) -> Model:
@@ -181,23 +175,18 @@ def fit_data(
     data : FileDataset
     loss : LossSpec
     params : BoostParams
+    options : FitOptions
     valid : Dataset, or mapping from str to Dataset, optional
         Validation rows.
-    stopping, eval_metric, callbacks, progress, n_jobs
-        As for :func:`hedgerow.boosting.external.fit_external.fit_external`.
     checkpoint : Checkpoint, optional
         Records the rounds; the fit continues from rounds that an earlier run recorded.
-    start : Start, optional
-        A model to continue; the rows are read with its columns.
     ranks, mode
         The ranks that train together, and what they divide, as for ``fit_external``;
         ``data.communicator`` has those with the other rows.
     """
-    requested, sets = stopping or StoppingParams(), named_valid(valid)
-    n_threads = resolve_threads(n_jobs)
-    plan, divided, requested = _plan_of(
-        data, loss, params, requested, bool(sets), n_threads, start, ranks is not None
-    )
+    sets, start, eval_metric = named_valid(valid), options.start, options.eval_metric
+    plan, divided, stopping = _plan_of(data, loss, params, options, bool(sets), ranks is not None)
+    options = replace(options, stopping=stopping)
     objective = plan.objective
     assert objective is not None
     if params.tree_method != "hist":
@@ -206,11 +195,7 @@ def fit_data(
                 f"{start.name} with tree_method={params.tree_method!r} needs all rows in memory."
             )
         with sorted_rows(data, objective, plan, sets) as (seen, unseen):
-            return fit(
-                seen, objective, params, validation=unseen, stopping=requested,
-                eval_metric=eval_metric, callbacks=callbacks, progress=progress, n_jobs=n_jobs,
-                checkpoint=checkpoint,
-            )  # fmt: skip
+            return fit(seen, objective, params, options, validation=unseen, checkpoint=checkpoint)
     with ExitStack() as stack:
         train, validation = _binned(data, sets, plan, stack)
         if divided is not None:
@@ -223,7 +208,7 @@ def fit_data(
             # A cluster verifies its partitions, and may divide them in another way.
             contents = external_contents(train, validation) if ranks is None else {}
             n_rows = count_rows(train.n_rows, data.communicator)[1]
-            found = fingerprint(contents, n_rows, objective, named, requested, metrics)
+            found = fingerprint(contents, n_rows, objective, named, stopping, metrics)
             return found if start is None else start.identified(found, named)
 
         with recording(checkpoint, describe) as recorder:
@@ -231,16 +216,11 @@ def fit_data(
                 train,
                 objective,
                 params,
-                validation=validation or None,
-                stopping=requested,
-                eval_metric=eval_metric,
-                callbacks=callbacks,
-                progress=progress,
-                n_jobs=n_jobs,
+                options,
+                validation=validation,
                 communicator=ranks,
                 mode=mode,
                 recorder=recorder,
-                start=start,
             )
 
 
@@ -248,13 +228,12 @@ def _plan_of(
     data: FileDataset,
     loss: LossSpec,
     params: BoostParams,
-    stopping: StoppingParams,
+    options: FitOptions,
     has_validation: bool,
-    n_threads: int,
-    start: Start | None,
     on_cluster: bool,
 ) -> tuple[StorePlan, DividedQueries | None, StoppingParams]:
     """Survey the targets; return the plan of the rows, the queries of a ranking, and stopping."""
+    stopping, n_threads = options.stopping, resolve_threads(options.n_jobs)
     stopping.check_without_table("read in batches")
     may_stop = bool(stopping.early_stopping) and not has_validation and not stopping.by_out_of_bag
     others = data.communicator
@@ -284,7 +263,7 @@ def _plan_of(
         set_aside,
         n_threads=n_threads,
         objective=objective,
-        start=start,
+        start=options.start,
     )
     return plan, divided, stopping
 

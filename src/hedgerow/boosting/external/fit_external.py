@@ -17,9 +17,8 @@ integers (:mod:`hedgerow.growing.chunks.grower`), and all other sums over rows a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -32,11 +31,11 @@ from hedgerow.boosting.external.one_chunk import OneChunkRows, is_one_chunk
 from hedgerow.boosting.external.queries import metrics_of_all
 from hedgerow.boosting.loop.callbacks import (
     Callback,
-    ProgressBar,
-    check_callbacks,
+    with_bar,
     with_final_report,
 )
 from hedgerow.boosting.loop.loss_spec import check_queries_given
+from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.ready import check_out_of_bag
 from hedgerow.boosting.loop.strategy import outputs_of_tree
 from hedgerow.boosting.loop.training_loop import grow_forest
@@ -44,9 +43,9 @@ from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
 from hedgerow.boosting.resume.checkpoint import Recorder
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.metric_groups import refuse_groups
-from hedgerow.boosting.row_data.statistics import constraints_of_inputs, without_unused
+from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
 from hedgerow.boosting.validation.budget import budget_of
-from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
+from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.external.row_store import TARGETS_ONLY, WorkShape
@@ -66,17 +65,12 @@ def fit_external(
     train: ExternalSample,
     objective: Objective,
     params: BoostParams,
+    options: FitOptions | None = None,
     *,
-    validation: ExternalSample | Mapping[str, ExternalSample] | None = None,
-    stopping: StoppingParams | None = None,
-    eval_metric: MetricChoice = None,
-    callbacks: Callback | Sequence[Callback] | None = None,
-    progress: bool = False,
-    n_jobs: int | None = None,
+    validation: Mapping[str, ExternalSample] | None = None,
     communicator: Communicator | None = None,
     mode: GrowMode = "data",
     recorder: Recorder | None = None,
-    start: Start | None = None,
 ) -> Model:
     """Train a model on rows in chunks.
 
@@ -88,21 +82,14 @@ def fit_external(
         Training rows of this rank.
     objective : Objective
     params : BoostParams
-    validation : ExternalSample, or mapping from str to ExternalSample, optional
-        Validation rows of this rank, passed by the user or held out
+    options : FitOptions, optional
+        Metrics that are not sums over rows need the scores of all validation rows on every rank.
+        The fit ends if a callback ends it on one rank.  All samples have the trees of
+        ``options.start`` as ``first``.
+    validation : mapping from str to ExternalSample, optional
+        Validation rows of this rank by name, passed by the user or held out
         (:class:`hedgerow.boosting.validation.hold_out.HoldOut`), with the bins of the training
-        rows.  Several sets have names; the first set decides early stopping.
-    stopping : StoppingParams, optional
-        Without validation rows, only ``"oob"`` can stop a fit early.
-    eval_metric : str, callable or sequence of these, optional
-        See :func:`hedgerow.metrics.make_metrics`.  Metrics that are not sums over rows
-        need the scores of all validation rows on every rank.
-    callbacks : callable or sequence of callables, optional
-        Called on every rank; the fit ends if one callback ends it on one rank.
-    progress : bool, default=False
-        Draw a progress bar, on rank 0.
-    n_jobs : int, optional
-        Threads of this rank.
+        rows.  The first set decides early stopping.
     communicator : Communicator, optional
         The other ranks; default: no other ranks.
     mode : {"data", "features"}, default="data"
@@ -110,8 +97,6 @@ def fit_external(
     recorder : Recorder, optional
         Records each round.  The fit resumes after the recorded rounds, which must be the same on
         all ranks.
-    start : Start, optional
-        The model to continue, whose trees all samples have as ``first``.
 
     Returns
     -------
@@ -128,11 +113,12 @@ def fit_external(
         See the message.
     """
     check_queries_given(objective, train.query is not None)
-    ranks, stopping = communicator or Alone(), stopping or StoppingParams()
+    options, ranks, sets = options or FitOptions(), communicator or Alone(), validation or {}
+    stopping, start, eval_metric = options.stopping, options.start, options.eval_metric
     others: Communicator = ranks if mode == "data" else Alone()
     params = resolve_external(params, objective, train, start)
-    metrics, listed = _row_metrics(eval_metric, objective), check_callbacks(callbacks)
-    sets = _by_name(validation)
+    metrics = _row_metrics(eval_metric, objective)
+    listed, bar = with_bar(options.callbacks, options.progress and ranks.rank == 0)
     scored = bool(sets) or eval_metric is not None or stopping.train_scores
     watched = _watched(train, sets, scored and (stopping.train_scores or not sets))
     _begin_stores(train, sets.values(), objective, params, TRAINING in watched)
@@ -146,18 +132,16 @@ def fit_external(
     }
     if not (single := is_one_chunk(train, ranks)):
         check_chunks(params, objective)
-    bar = ProgressBar() if progress and ranks.rank == 0 else None
-    listed = listed if bar is None else (*listed, bar)
     watch = _watch_of(known, scored, objective, stops, stopping, listed, params, start)
     counts = dict(zip(sets, n_validation, strict=True)) | {TRAINING: n_rows}
-    n_threads = resolve_threads(n_jobs)
+    n_threads = resolve_threads(options.n_jobs)
 
     def assemble(forest: Forest) -> Model:
         record = record_of(n_rows, params, watch)
         if start is not None:
             start.complete(record, watch.n_kept)
         record |= record_of_loss(forest, objective, train, others, n_threads)
-        return _model_of(forest, train, objective, record, watch)
+        return assembled(forest, train.schema, objective, record, train.inputs, 1, watch.seconds)
 
     try:
         with budget_of(stopping) as watch.budget, watch.assembling(assemble):
@@ -170,22 +154,6 @@ def fit_external(
     finally:
         if bar is not None:
             bar.close()
-
-
-def _model_of(
-    forest: Forest,
-    train: ExternalSample,
-    objective: Objective,
-    record: dict[str, Any],
-    watch: Watch,
-) -> Model:
-    """Return the model with its record, and with the computed inputs that its trees use."""
-    inputs = train.inputs
-    if inputs is not None:
-        if inputs.statistics:
-            record["copies"] = 1
-        inputs, forest = without_unused(inputs, forest, train.schema.n_features)
-    return Model(forest, train.schema, objective.name, record, inputs, tuple(watch.seconds))
 
 
 def _begin_stores(
@@ -255,14 +223,6 @@ def _row_metrics(requested: MetricChoice, objective: Objective) -> tuple[Metric,
     metrics = make_metrics(requested, objective)
     refuse_groups(metrics)
     return metrics_of_loss(metrics, objective)
-
-
-def _by_name(
-    validation: ExternalSample | Mapping[str, ExternalSample] | None,
-) -> Mapping[str, ExternalSample]:
-    if validation is None:
-        return {}
-    return {ONLY: validation} if isinstance(validation, ExternalSample) else validation
 
 
 def _watched(

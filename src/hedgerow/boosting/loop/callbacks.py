@@ -212,6 +212,17 @@ class ProgressBar:
         display.show(state.round, state.n_rounds, parts)
 
 
+def with_bar(
+    callbacks: Callback | Sequence[Callback] | None, progress: bool
+) -> tuple[tuple[Callback, ...], ProgressBar | None]:
+    """Return checked callbacks with a progress bar, if there is to be one, and the bar."""
+    listed = check_callbacks(callbacks)
+    if not progress:
+        return listed, None
+    bar = ProgressBar()
+    return (*listed, bar), bar
+
+
 def with_final_report(bar: ProgressBar | None, model: Model) -> Model:
     """Return the model of a finished fit, after its progress bar, if any, shows the reason."""
     if bar is not None:

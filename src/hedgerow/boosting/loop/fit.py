@@ -15,23 +15,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from hedgerow.boosting.loop.callbacks import (
-    Callback,
-    ProgressBar,
-    check_callbacks,
     with_final_report,
 )
+from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.ready import FitPlan, check_plan, make_ready, plan_of
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder, recording
-from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.resume.fingerprint import Fingerprint, contents_of, fingerprint
 from hedgerow.boosting.validation.budget import Budget, budget_of
-from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
@@ -41,15 +36,10 @@ def fit(
     train: Sample,
     objective: Objective,
     params: BoostParams,
+    options: FitOptions | None = None,
     *,
     validation: Sample | None = None,
-    stopping: StoppingParams | None = None,
-    eval_metric: MetricChoice = None,
-    callbacks: Callback | Sequence[Callback] | None = None,
-    progress: bool = False,
-    n_jobs: int | None = None,
     checkpoint: Checkpoint | None = None,
-    start: Start | None = None,
     finish: Callable[[Model], Model] = lambda model: model,
 ) -> Model:
     """Train a model.
@@ -66,21 +56,11 @@ def fit(
     train : Sample
     objective : Objective
     params : BoostParams
+    options : FitOptions, optional
     validation : Sample, optional
         Read with the schema of the training table.
-    stopping : StoppingParams, optional
-    eval_metric : str, callable, GroupedMetric or sequence of these, optional
-        See :func:`hedgerow.metrics.make_metrics`.
-    callbacks : callable or sequence of callables, optional
-        See :mod:`hedgerow.boosting.loop.callbacks`.
-    progress : bool, default=False
-        Draw a progress bar on standard error if that is a terminal.
-    n_jobs : int, optional
-        Threads; see :func:`hedgerow.threads.resolve_threads`.
     checkpoint : Checkpoint, optional
         Records the rounds; the fit continues from rounds that an earlier run recorded.
-    start : Start, optional
-        A model to continue; the rows are read with its columns.
     finish : callable, optional
         Converts a trained model to the model that is returned and that callbacks see.
 
@@ -90,7 +70,7 @@ def fit(
         Its ``training`` record holds ``parameters``, ``history``,
         ``best_round`` (None without early stopping) and ``n_rows``; with target
         statistics also ``copies``, the number of copies of each row; with
-        ``start`` also ``init_rounds``, the number of rounds of that model, and
+        a model to continue also ``init_rounds``, the number of rounds of that model, and
         ``init_scores``, the scores after them.
 
     Raises
@@ -100,20 +80,9 @@ def fit(
     StorageError
         If the checkpoint cannot be read, or cannot be written when the fit begins.
     """
-    bar = ProgressBar() if progress else None
-    listed = check_callbacks(callbacks)
-    plan = plan_of(
-        train,
-        objective,
-        params,
-        validation=validation,
-        stopping=stopping,
-        eval_metric=eval_metric,
-        callbacks=listed if bar is None else (*listed, bar),
-        n_jobs=n_jobs,
-        start=start,
-        finish=finish,
-    )
+    options = options or FitOptions()
+    plan = plan_of(train, objective, params, options, validation=validation, finish=finish)
+    bar = plan.bar
 
     def describe() -> Fingerprint:
         named = plan.metrics if plan.is_scored else ()
@@ -122,7 +91,7 @@ def fit(
         found = fingerprint(
             contents, train.n_rows, objective, plan.params, plan.stopping, named, sets
         )
-        return found if start is None else start.identified(found, plan.params)
+        return found if plan.start is None else plan.start.identified(found, plan.params)
 
     try:
         with budget_of(plan.stopping) as budget, recording(checkpoint, describe) as recorder:

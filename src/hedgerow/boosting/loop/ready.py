@@ -11,14 +11,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.automatic.model_selection import with_resolved
-from hedgerow.boosting.loop.callbacks import Callback, check_callbacks
+from hedgerow.boosting.loop.callbacks import Callback, ProgressBar, with_bar
 from hedgerow.boosting.loop.devices import resolve_device
 from hedgerow.boosting.loop.memory_rows import MemoryRows, ScoredRows
+from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.loop.scores import TrainingData
@@ -36,9 +37,9 @@ from hedgerow.boosting.row_data.queries import (
 )
 from hedgerow.boosting.row_data.statistics import (
     Encoded,
+    assembled,
     constraints_of_inputs,
     encode,
-    without_unused,
 )
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross_stopping import ChosenRounds, check_folds, choose_rounds
@@ -47,7 +48,7 @@ from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.inputs import Inputs
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.limits.constraints import resolve_constraints
-from hedgerow.metrics import Metric, MetricChoice, make_metrics
+from hedgerow.metrics import Metric, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
@@ -74,6 +75,8 @@ class FitPlan:
     is_scored : bool
         Whether training rows are scored if there are no validation rows.
     callbacks : tuple of callable
+    bar : ProgressBar or None
+        The one among the callbacks; the caller closes it.
     n_threads : int
     start : Start or None
     finish : callable
@@ -88,6 +91,7 @@ class FitPlan:
     of_train: tuple[Metric, ...]
     is_scored: bool
     callbacks: tuple[Callback, ...]
+    bar: ProgressBar | None
     n_threads: int
     start: Start | None
     finish: Callable[[Model], Model]
@@ -102,23 +106,20 @@ def plan_of(
     train: Sample,
     objective: Objective,
     params: BoostParams,
+    options: FitOptions,
     *,
     validation: Sample | None = None,
-    stopping: StoppingParams | None = None,
-    eval_metric: MetricChoice = None,
-    callbacks: Callback | Sequence[Callback] | None = None,
-    n_jobs: int | None = None,
-    start: Start | None = None,
     finish: Callable[[Model], Model] = lambda model: model,
 ) -> FitPlan:
     """Return the resolved plan of a fit; arguments as :func:`hedgerow.boosting.loop.fit.fit`."""
-    n_threads = resolve_threads(n_jobs)
+    start, n_threads = options.start, resolve_threads(options.n_jobs)
     params = resolve_constraints(resolve(params, objective), train.table.schema, objective)
     if start is not None:
         params = start.with_strategy(params, objective)
     params = resolve_device(resolve_strategy(params, objective), train.table)
-    stopping = with_resolved(stopping or StoppingParams(), train.table.schema, objective)
-    requested = make_metrics(eval_metric, objective)
+    stopping = with_resolved(options.stopping, train.table.schema, objective)
+    requested = make_metrics(options.eval_metric, objective)
+    listed, bar = with_bar(options.callbacks, options.progress)
     return FitPlan(
         train,
         validation,
@@ -127,8 +128,9 @@ def plan_of(
         stopping,
         read_groups(requested, validation or train),
         read_groups(requested, train) if stopping.train_scores else (),
-        eval_metric is not None,
-        check_callbacks(callbacks),
+        options.eval_metric is not None,
+        listed,
+        bar,
         n_threads,
         start,
         finish,
@@ -303,12 +305,10 @@ def _assemble(
         record["folds"] = chosen.record_with(record["parameters"]["learning_rate"])
     record |= found_by_loss(train, encoded.inputs, watch.objective, forest, n_threads)
     record |= bias_record(watch.objective, forest.n_rounds - watch.n_first)
-    inputs, schema = encoded.inputs, train.table.schema
-    if inputs is not None:
-        if inputs.statistics:
-            record["copies"] = encoded.n_copies
-        inputs, forest = without_unused(inputs, forest, schema.n_features)
-    return Model(forest, schema, watch.objective.name, record, inputs, tuple(watch.seconds))
+    return assembled(
+        forest, train.table.schema, watch.objective, record, encoded.inputs, encoded.n_copies,
+        watch.seconds,
+    )  # fmt: skip
 
 
 def _with_out_of_bag(params: BoostParams, stopping: StoppingParams, n_rows: int) -> BoostParams:

@@ -35,7 +35,7 @@ each other; a common factor on all weights changes nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -59,6 +59,7 @@ from hedgerow.data.inputs import Inputs, with_kept
 from hedgerow.errors import ParameterError
 from hedgerow.growing.limits.constraints import NO_INTERACTIONS, PAIRWISE
 from hedgerow.model.forest import Forest, renumbered, used_columns
+from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 
@@ -358,6 +359,27 @@ def _repeated_queries(query: IntArray, n_copies: int) -> IntArray:
     """Return query numbers of the copies; each copy's queries are separate."""
     n_queries = int(query.max()) + 1
     return np.concatenate([query + copy * n_queries for copy in range(n_copies)])
+
+
+def assembled(
+    forest: Forest,
+    schema: Schema,
+    objective: Objective,
+    record: Mapping[str, Any],
+    inputs: Inputs | None,
+    n_copies: int,
+    seconds: Sequence[float] = (),
+) -> Model:
+    """Return the model of a forest, with the computed inputs that its trees use.
+
+    ``n_copies``: number of copies of each row, for the record of a fit with statistics.
+    ``seconds``: time of each round.
+    """
+    if inputs is not None:
+        if inputs.statistics:
+            record = {**record, "copies": n_copies}
+        inputs, forest = without_unused(inputs, forest, schema.n_features)
+    return Model(forest, schema, objective.name, dict(record), inputs, tuple(seconds))
 
 
 def without_unused(inputs: Inputs, forest: Forest, n_columns: int) -> tuple[Inputs | None, Forest]:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.watch import StoppedBy, found_by_loss, record_of
-from hedgerow.boosting.row_data.statistics import without_unused
+from hedgerow.boosting.row_data.statistics import assembled
 from hedgerow.boosting.validation.cross import GrownFold, GrownFolds
 from hedgerow.boosting.validation.fold_rows import FoldRows, Weigh
 from hedgerow.boosting.validation.folds import Fold
@@ -25,12 +26,8 @@ def fold_model(
     """Return the model of one fold, as a fit on its rows would; ``params`` are for all rows."""
     record = record_of(grown.n_rows, params, grown.watch)
     record |= _of_loss(rows, fold, grown, n_threads)
-    forest, inputs = grown.forest, grown.inputs
-    if inputs is not None:
-        if inputs.statistics:
-            record["copies"] = grown.n_copies
-        inputs, forest = without_unused(inputs, forest, rows.sample.table.schema.n_features)
-    return Model(forest, rows.sample.table.schema, grown.watch.objective.name, record, inputs)
+    schema, objective = rows.sample.table.schema, grown.watch.objective
+    return assembled(grown.forest, schema, objective, record, grown.inputs, grown.n_copies)
 
 
 def _of_loss(rows: FoldRows, fold: Fold, grown: GrownFold, n_threads: int) -> dict[str, Any]:
@@ -55,11 +52,8 @@ def average_model(rows: FoldRows, folds: GrownFolds, params: BoostParams, n_thre
     record["stopped_by"] = _stopped_by(grown)
     record.pop("out_of_bag", None)
     record |= found_by_loss(rows.sample, joined, watch.objective, forest, n_threads)
-    if joined is not None:
-        if joined.statistics:
-            record["copies"] = grown[0].n_copies
-        joined, forest = without_unused(joined, forest, rows.sample.table.schema.n_features)
-    return Model(forest, rows.sample.table.schema, watch.objective.name, record, joined)
+    schema = rows.sample.table.schema
+    return assembled(forest, schema, watch.objective, record, joined, grown[0].n_copies)
 
 
 def refit_model(
@@ -78,7 +72,7 @@ def refit_model(
         sample, _ = weigh(sample, sample)
     requested = params.with_rounds(n_rounds)
     stopping = StoppingParams(False, time_budget=clock.time_budget, began=clock.began)
-    model = fit(sample, objective, requested, stopping=stopping, n_jobs=n_jobs)
+    model = fit(sample, objective, requested, FitOptions(stopping, n_jobs=n_jobs))
     by_budget = model.training["stopped_by"] == "time_budget"
     parameters = {**model.training["parameters"], "n_estimators": params.n_estimators}
     record = {
