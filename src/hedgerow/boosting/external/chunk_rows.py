@@ -29,12 +29,17 @@ from hedgerow.boosting.external.leaf_sums import LeafSums
 from hedgerow.boosting.external.leaves import LeafQuantiles
 from hedgerow.boosting.external.left_out import GatheredLeftOut, LeftOut
 from hedgerow.boosting.external.queries import CompleteQueries
-from hedgerow.boosting.external.scores import WatchedRows, base_beside, offset_rows_of, rows_of
+from hedgerow.boosting.external.scores import (
+    ScoredSample,
+    WatchedRows,
+    base_beside,
+    offset_rows_of,
+    rows_of,
+)
 from hedgerow.boosting.loop.loss_spec import needs_all_rows
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, threads_for
 from hedgerow.boosting.loop.strategy import holds_vectors, outputs_of_tree
 from hedgerow.boosting.loop.vector_leaves import with_searched
-from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk
 from hedgerow.growing.chunks.exchange import GrowMode
@@ -60,15 +65,13 @@ class ChunkRows(FitRows):
     objective : Objective
     params : BoostParams
         Resolved parameters.
-    watched : mapping from str to ExternalSample
-        The rows of this rank that are scored after each round, by name.  Training rows have the
-        name ``TRAINING``.
-    metrics : mapping from str to tuple of Metric
-        Metrics of these rows, by the same names.
-    n_rows : mapping from str to int
-        Number of rows of all ranks, by the same names; always with ``TRAINING``.
+    watched : mapping from str to ScoredSample
+        The rows that are scored after each round, by name.  Training rows have the name
+        ``TRAINING``.
     n_threads : int
         Largest number of threads.
+    n_rows : int
+        Number of training rows of all ranks.
     ranks : Communicator
     mode : {"data", "features"}
         See :class:`hedgerow.growing.chunks.grower.ChunkGrower`.
@@ -79,17 +82,16 @@ class ChunkRows(FitRows):
         data: ExternalSample,
         objective: Objective,
         params: BoostParams,
-        watched: Mapping[str, ExternalSample],
-        metrics: Mapping[str, tuple[Metric, ...]],
-        n_rows: Mapping[str, int],
+        watched: Mapping[str, ScoredSample],
         n_threads: int,
+        n_rows: int,
         ranks: Communicator,
         mode: GrowMode,
     ) -> None:
         self.objective, self.params, self.first = objective, params, data.first
         self.spec = data.store.spec
         self.n_features = self.n_columns = self.spec.n_features
-        self.n_rows = n_rows[TRAINING]
+        self.n_rows = n_rows
         self._data, self._ranks, self._mode = data, ranks, mode
         self._others: Communicator = ranks if mode == "data" else Alone()
         n_vectors = outputs_of_tree(params, objective.n_outputs)
@@ -108,8 +110,8 @@ class ChunkRows(FitRows):
             self.base = objective.start_of(self.all_rows)
         averages = params.boosting == "rf"
         self._watched = WatchedRows(
-            watched, metrics, n_rows, objective, self._others, base_beside(data, self.base),
-            self._n_threads, averages, sums_training=averages,
+            watched, objective, self._others, base_beside(data, self.base), self._n_threads,
+            averages, sums_training=averages,
         )  # fmt: skip
         self.validation = self._watched.validation
         self.train = TrainScores(stay=averages)

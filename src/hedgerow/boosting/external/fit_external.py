@@ -29,6 +29,7 @@ from hedgerow.boosting.external.continued import resolved_to_continue
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.one_chunk import OneChunkRows, is_one_chunk
 from hedgerow.boosting.external.queries import metrics_of_all
+from hedgerow.boosting.external.scores import ScoredSample
 from hedgerow.boosting.loop.callbacks import (
     Callback,
     with_bar,
@@ -120,8 +121,9 @@ def fit_external(
     metrics = _row_metrics(eval_metric, objective)
     listed, bar = with_bar(options.callbacks, options.progress and ranks.rank == 0)
     scored = bool(sets) or eval_metric is not None or stopping.train_scores
-    watched = _watched(train, sets, scored and (stopping.train_scores or not sets))
-    _begin_stores(train, sets.values(), objective, params, TRAINING in watched)
+    scores_train = scored and (stopping.train_scores or not sets)
+    watched = {**sets, TRAINING: train} if scores_train else dict(sets)
+    _begin_stores(train, sets.values(), objective, params, scores_train)
     n_rows = check_targets(train, objective, others, learned=True)
     n_validation = [check_targets(sample, objective, others) for sample in sets.values()]
     stops = stopping.is_on(n_rows + sum(n_validation), bool(sets))
@@ -134,6 +136,9 @@ def fit_external(
         check_chunks(params, objective)
     watch = _watch_of(known, scored, objective, stops, stopping, listed, params, start)
     counts = dict(zip(sets, n_validation, strict=True)) | {TRAINING: n_rows}
+    samples = {
+        name: ScoredSample(sample, known[name], counts[name]) for name, sample in watched.items()
+    }
     n_threads = resolve_threads(options.n_jobs)
 
     def assemble(forest: Forest) -> Model:
@@ -146,8 +151,8 @@ def fit_external(
     try:
         with budget_of(stopping) as watch.budget, watch.assembling(assemble):
             own = constraints_of_inputs(params, train.inputs)
-            known_rows = (train, objective, own, watched, watch.scored, counts, n_threads)
-            rows = OneChunkRows(*known_rows) if single else ChunkRows(*known_rows, ranks, mode)
+            given = (train, objective, own, samples, n_threads)
+            rows = OneChunkRows(*given) if single else ChunkRows(*given, n_rows, ranks, mode)
             if start is not None:
                 watch.note_start(rows.scores())
             return with_final_report(bar, assemble(grow_forest(rows, watch, recorder, ranks)))
@@ -223,13 +228,6 @@ def _row_metrics(requested: MetricChoice, objective: Objective) -> tuple[Metric,
     metrics = make_metrics(requested, objective)
     refuse_groups(metrics)
     return metrics_of_loss(metrics, objective)
-
-
-def _watched(
-    train: ExternalSample, sets: Mapping[str, ExternalSample], with_train: bool
-) -> dict[str, ExternalSample]:
-    """Return the rows that are scored, by their names in the history."""
-    return {**sets, TRAINING: train} if with_train else dict(sets)
 
 
 def check_targets(

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hedgerow.boosting.external.external_sample import ExternalSample
-from hedgerow.boosting.external.scores import WatchedRows, base_beside
+from hedgerow.boosting.external.scores import ScoredSample, WatchedRows, base_beside
 from hedgerow.boosting.loop.memory_rows import MemoryRows
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.metrics import Metric
 from hedgerow.metrics.queries import query_rows
 from hedgerow.objectives import Objective
 from hedgerow.objectives.ranking.losses import RankingLoss
@@ -38,9 +37,7 @@ class OneChunkRows(MemoryRows):
         data: ExternalSample,
         objective: Objective,
         params: BoostParams,
-        watched: Mapping[str, ExternalSample],
-        metrics: Mapping[str, tuple[Metric, ...]],
-        n_rows: Mapping[str, int],
+        watched: Mapping[str, ScoredSample],
         n_threads: int,
     ) -> None:
         (chunk,) = data.store.chunks()
@@ -55,8 +52,7 @@ class OneChunkRows(MemoryRows):
             bound = objective.of_queries(queries, params.seed, n_threads)
         super().__init__(rows, bound, params, None, n_threads, data.first)
         self._watched = WatchedRows(
-            watched, metrics, n_rows, objective, Alone(), base_beside(data, self.base),
-            self._n_threads,
+            watched, objective, Alone(), base_beside(data, self.base), self._n_threads,
             self.params.boosting == "rf",
         )  # fmt: skip
         self.validation = self._watched.validation

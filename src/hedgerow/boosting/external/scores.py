@@ -14,6 +14,7 @@ is not a sum (the area under the ROC curve, a user's function) gets all rows on 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -186,17 +187,22 @@ class Tally:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredSample:
+    """Rows of this rank that are scored after each round; ``n_rows`` is that of all ranks."""
+
+    sample: ExternalSample
+    metrics: tuple[Metric, ...]
+    n_rows: int
+
+
 class WatchedRows:
     """The rows that are scored after each round.
 
     Parameters
     ----------
-    watched : mapping from str to ExternalSample
-        The rows of this rank by name; those of training under theirs.
-    metrics : mapping from str to tuple of Metric
-        What they are scored by.
-    n_rows : mapping from str to int
-        Rows of all ranks.
+    watched : mapping from str to ScoredSample
+        By name; training rows have the name ``TRAINING``.
     objective : Objective
     others : Communicator
         Those that have other rows.
@@ -218,9 +224,7 @@ class WatchedRows:
 
     def __init__(
         self,
-        watched: Mapping[str, ExternalSample],
-        metrics: Mapping[str, tuple[Metric, ...]],
-        n_rows: Mapping[str, int],
+        watched: Mapping[str, ScoredSample],
         objective: Objective,
         others: Communicator,
         base: FloatArray,
@@ -229,15 +233,15 @@ class WatchedRows:
         sums_training: bool = False,
     ) -> None:
         self._tallies = {
-            name: Tally(metrics[name], objective, rows_of(sample, others), n_rows[name])
-            for name, sample in watched.items()
+            name: Tally(rows.metrics, objective, rows_of(rows.sample, others), rows.n_rows)
+            for name, rows in watched.items()
         }
         self.training = None if sums_training else self._tallies.get(TRAINING)
         self._sets = {
             name: ExternalScores(
-                sample, base, n_threads, averages=averages, of_training=name == TRAINING
+                rows.sample, base, n_threads, averages=averages, of_training=name == TRAINING
             )
-            for name, sample in watched.items()
+            for name, rows in watched.items()
             if name != TRAINING or sums_training
         }
         self.validation = tuple(self._sets.values())
