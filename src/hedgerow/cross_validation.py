@@ -19,7 +19,7 @@ from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
 from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.boosting.row_data.positions import check_positions
 from hedgerow.boosting.row_data.queries import check_queries, read_qid
-from hedgerow.boosting.validation.cross import FoldStopping, GrownFold, grow_folds
+from hedgerow.boosting.validation.cross import FoldPlan, FoldStopping, GrownFold, grow_folds
 from hedgerow.boosting.validation.cross_models import fold_model
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
@@ -181,12 +181,13 @@ def cv(
     of_test, of_train = _measures(metrics, kept, stopping.train_scores)
     threads = resolve_threads(settings.get("n_jobs"))
     rows = FoldRows(kept, objective, trees, threads)
-    grown = grow_folds(
-        rows, inner, objective, trees, _limits(stopping), of_test, threads,
+    plan = FoldPlan(
+        rows, objective, trees, _limits(stopping), of_test, threads,
         keep_trees=keep_models, of_train=of_train,
     )  # fmt: skip
+    grown = grow_folds(plan, inner)
     models = [
-        with_offset_columns(fold_model(rows, fold, one, trees, threads), dataset.offset_names)
+        with_offset_columns(fold_model(plan, fold, one), dataset.offset_names)
         for fold, one in zip(inner, grown.folds, strict=True)
         if keep_models
     ]

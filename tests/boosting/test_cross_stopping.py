@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -460,7 +461,11 @@ def test_an_interrupted_round_is_not_in_the_scores_of_cautious_folds(
 
     monkeypatch.setattr(cross_stopping_module, "TestedRows", Looked)
     grow = selection_module.grow_folds
-    monkeypatch.setattr(selection_module, "grow_folds", lambda *args, keep_trees: grow(*args))
+    monkeypatch.setattr(
+        selection_module,
+        "grow_folds",
+        lambda plan, folds: grow(replace(plan, keep_trees=True), folds),
+    )
     Interrupts(monkeypatch, Additive, "add", 53, after=True)
     with pytest.warns(InterruptedFitWarning):
         model = HedgerowRegressor(n_jobs=1).fit(X, y)

@@ -33,7 +33,13 @@ from hedgerow.boosting.row_data.queries import check_queries, read_qid
 from hedgerow.boosting.row_data.targets import has_columns
 from hedgerow.boosting.validation import cross_models
 from hedgerow.boosting.validation.budget import budget_of
-from hedgerow.boosting.validation.cross import FoldStopping, GrownFolds, grow_folds, in_time
+from hedgerow.boosting.validation.cross import (
+    FoldPlan,
+    FoldStopping,
+    GrownFolds,
+    grow_folds,
+    in_time,
+)
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.row_sets import ValidationRows
@@ -215,11 +221,10 @@ def cross_fit(
     with budget_of(requested) as budget:
         n_refit = kept.n_rows if model == "refit" else 0
         limits = limits if budget is None else in_time(limits, budget, inner, n_refit, threads)
-        grown = grow_folds(
-            rows, inner, problem.objective, params, limits, metrics, threads, problem.weigh
-        )
+        plan = FoldPlan(rows, problem.objective, params, limits, metrics, threads, problem.weigh)
+        grown = grow_folds(plan, inner)
     models = [
-        given.noted(corrected(cross_models.fold_model(rows, fold, one, params, threads), by_class))
+        given.noted(corrected(cross_models.fold_model(plan, fold, one), by_class))
         for fold, one, by_class in zip(inner, grown.folds, weights, strict=True)
     ]
     raw, prediction = _out_of_fold(folds, inner, grown, models, rows, problem, threads)
@@ -231,9 +236,7 @@ def cross_fit(
         boosters=tuple(Booster(one, problem.classes) for one in models),
         best_rounds=np.array(cross_models.rounds_of(grown.folds), dtype=np.int64),
         splits=tuple((fold.train, fold.test) for fold in folds),
-        model=_merged(
-            estimator, model, rows, grown, params, problem, weights, given, threads, requested
-        ),
+        model=_merged(estimator, model, plan, grown, problem, weights, given, requested),
     )
 
 
@@ -473,28 +476,24 @@ def _curves(grown: GrownFolds) -> dict[str, FloatArray]:
 def _merged(
     estimator: Any,
     how: str | None,
-    rows: FoldRows,
+    plan: FoldPlan,
     grown: GrownFolds,
-    params: BoostParams,
     problem: _Problem,
     weights: Sequence[FloatArray | None],
     given: Offsets,
-    n_threads: int,
     clock: StoppingParams,
 ) -> Any:
     """Return the averaged or refitted model as a fitted estimator."""
     if how is None:
         return None
     if how == "average":
-        found = cross_models.average_model(rows, grown, params, n_threads)
+        found = cross_models.average_model(plan, grown)
         by_class = _mean_weights(weights)
     else:
         rounds = np.mean(cross_models.rounds_of(grown.folds))
         n_rounds = max(1, round(float(rounds)))
-        found = cross_models.refit_model(
-            rows, grown, problem.objective, params, n_rounds, problem.weigh, n_threads, clock
-        )
-        by_class = None if problem.weigh is None else problem.weigh.of(rows.sample)
+        found = cross_models.refit_model(plan, grown, n_rounds, clock)
+        by_class = None if problem.weigh is None else problem.weigh.of(plan.rows.sample)
     found = given.noted(corrected(found, by_class))
     more = {} if problem.classes is None else {"classes_": problem.classes}
     return clone(estimator)._adopt(found, **more)

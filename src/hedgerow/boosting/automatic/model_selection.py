@@ -35,7 +35,7 @@ from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows
 from hedgerow.boosting.loop.rounds import resolved
 from hedgerow.boosting.loop.training_loop import is_second
 from hedgerow.boosting.validation.budget import Budget
-from hedgerow.boosting.validation.cross import FoldStopping, GrownFolds, grow_folds
+from hedgerow.boosting.validation.cross import FoldPlan, FoldStopping, GrownFolds, grow_folds
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
@@ -335,10 +335,11 @@ class ModelSelection:
             best.rival, best.judged_from = (to_beat,), _ROUNDS_TO_SIEVE
             best.ends_ahead = True  # that is all that was asked
         limits = replace(self._limits, best=best)
-        grown = grow_folds(
-            rows, folds or self._folds, self._objective, requested, limits, self._metrics,
-            self._n_threads, keep_trees=False,
+        plan = FoldPlan(
+            rows, self._objective, requested, limits, self._metrics, self._n_threads,
+            keep_trees=False,
         )  # fmt: skip
+        grown = grow_folds(plan, folds or self._folds)
         return Entry(params, rows, grown, time.monotonic() - began)
 
     def _judge(self, params: BoostParams) -> BestRound:

@@ -179,32 +179,20 @@ class GrownFolds:
     late: bool = False
 
 
-def grow_folds(
-    rows: FoldRows,
-    folds: Sequence[Fold],
-    objective: Objective,
-    params: BoostParams,
-    stopping: FoldStopping,
-    metrics: Sequence[Metric],
-    n_threads: int = 1,
-    weigh: Weigh | None = None,
-    keep_trees: bool = True,
-    of_train: Sequence[Metric] = (),
-) -> GrownFolds:
-    """Grow the trees of all folds.
+@dataclass(frozen=True, slots=True, eq=False)
+class FoldPlan:
+    """Plan of the folds, which they share.
 
-    Parameters
+    Attributes
     ----------
     rows : FoldRows
-    folds : sequence of Fold
-        Each with training and test rows.
     objective : Objective
     params : BoostParams
         Resolved.
     stopping : FoldStopping
     metrics : sequence of Metric
         The first one decides.
-    n_threads : int, default=1
+    n_threads : int
         Largest number of folds grown at the same time; spare threads are shared among them.
         Small folds are grown one after another, by one thread.
     weigh : callable, optional
@@ -213,21 +201,34 @@ def grow_folds(
         False: forests keep no trees, only the base score.
     of_train : sequence of Metric, optional
         Metrics for the training rows of each fold, in addition to its test rows.
+    """
+
+    rows: FoldRows
+    objective: Objective
+    params: BoostParams
+    stopping: FoldStopping
+    metrics: Sequence[Metric]
+    n_threads: int
+    weigh: Weigh | None = None
+    keep_trees: bool = True
+    of_train: Sequence[Metric] = ()
+
+
+def grow_folds(plan: FoldPlan, folds: Sequence[Fold]) -> GrownFolds:
+    """Grow the trees of all folds, each with training and test rows.
 
     Raises
     ------
     LossError
         With the number of the fold.
     """
-    if rows.sample.n_rows * rows.sample.table.schema.n_features < _CELLS_SIDE_BY_SIDE:
+    sample, stopping, n_threads = plan.rows.sample, plan.stopping, plan.n_threads
+    if sample.n_rows * sample.table.schema.n_features < _CELLS_SIDE_BY_SIDE:
         n_threads = 1
     at_once = min(n_threads, len(folds))
-    shared = _Shared(
-        rows, objective, params, stopping, tuple(metrics), weigh, n_threads // at_once,
-        keep_trees, tuple(of_train),
-    )  # fmt: skip
+    shared = replace(plan, n_threads=n_threads // at_once)
     fits = [_FoldFit(shared, number, fold) for number, fold in enumerate(folds)]
-    pool = _Pool(fits, metrics[0], stopping)
+    pool = _Pool(fits, plan.metrics[0], stopping)
     interrupted = False
     try:
         try:
@@ -262,28 +263,13 @@ def pooled(scores: Sequence[float], masses: Sequence[float]) -> float:
     return weighted / math.fsum(masses)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Shared:
-    """Arguments that all folds share."""
-
-    rows: FoldRows
-    objective: Objective
-    params: BoostParams
-    stopping: FoldStopping
-    metrics: tuple[Metric, ...]
-    weigh: Weigh | None
-    n_threads: int
-    keep_trees: bool
-    of_train: tuple[Metric, ...]
-
-
 class _FoldFit:
     """The fit of one fold, one round at a time; it holds the fold's rows while it lasts.
 
     The owner sets ``best_round``, the best round of all folds so far.
     """
 
-    def __init__(self, shared: _Shared, number: int, fold: Fold) -> None:
+    def __init__(self, shared: FoldPlan, number: int, fold: Fold) -> None:
         self._shared, self._number, self._fold = shared, number, fold
         self._recent, self.best_round = RecentScores(), 0
         self._states: Generator[BoostState, None, None] | None = None
