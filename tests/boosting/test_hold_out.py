@@ -32,8 +32,7 @@ def chosen_rows(target, fraction, stratify, seed, size, cuts=()):
             hold_out.add(target[start : min(start + size, stop)])
         chosen = hold_out.finish(communicator)
         parts = [chosen(start, target[start : min(start + size, stop)]) for start in starts]
-        assert chosen.n_rows == len(target)
-        return chosen.n_validation, np.concatenate([np.zeros(0, dtype=bool), *parts])
+        return int(chosen.counts.sum()), np.concatenate([np.zeros(0, dtype=bool), *parts])
 
     found = run_ranks(len(ends) - 1, one)
     mask = np.concatenate([part for _, part in found])
@@ -78,7 +77,7 @@ def test_many_rows_and_few_hashes_kept(stratify) -> None:
     chosen = hold_out.finish()
     expected = expected_rows(target, 0.1, stratify, 3)
     assert np.array_equal(np.flatnonzero(chosen(0, target)), expected)
-    assert chosen.n_validation == len(expected)
+    assert chosen.counts.sum() == len(expected)
 
 
 def test_a_class_that_one_rank_does_not_have() -> None:

@@ -54,10 +54,6 @@ class TableData(FileDataset):
         pass
 
     @property
-    def has_groups(self) -> bool:
-        return self.data.groups is not None
-
-    @property
     def group(self) -> np.ndarray | None:
         return self._sample().group
 

@@ -167,7 +167,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         n_outputs, by_class = known.objective.n_outputs, known.by_class
 
         def validation_sample(rows: ValidationRows) -> Sample:
-            own = offsets.of_rows(rows)
+            own = offsets.of_rows(rows.X, rows.offset)
             own_table = rows.read(own.X, table.schema, reader)
             values = known.read(rows.y, own_table.n_rows, rows.called("y"))
             mass = check_weight(rows.weight, own_table.n_rows, rows.called("sample_weight"))

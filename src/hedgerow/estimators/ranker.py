@@ -183,7 +183,7 @@ class HedgerowRanker(HedgerowEstimator):
         train = replace(train, position=read_position(position, table.n_rows))
 
         def validation_sample(rows: ValidationRows) -> Sample:
-            own = offsets.of_rows(rows)
+            own = offsets.of_rows(rows.X, rows.offset)
             own_table = rows.read(own.X, table.schema, type(self).__name__)
             return own.on(self._sample(own_table, rows), 1, rows.called("offset"))
 

@@ -194,7 +194,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         validation = stacked(
             {
                 rows.name: self._validation_sample(
-                    rows, offsets.of_rows(rows), table.schema, targets, objective
+                    rows, offsets.of_rows(rows.X, rows.offset), table.schema, targets, objective
                 )
                 for rows in sets
             }

@@ -21,7 +21,7 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.categories.levels import Level
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.data.schema import ColumnKind
-from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.errors import ParameterError, did_you_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,9 +274,3 @@ class JointEffect:
     def present(self) -> FloatArray:
         """Effects of pairs of present values."""
         return self.values[: len(self.first.positions), : len(self.second.positions)]
-
-
-def check_rows(n_rows: int, what: str) -> None:
-    """Raise if there are no rows to average over."""
-    if n_rows == 0:
-        raise DataError(f"{what} has no rows: pass at least one.")

@@ -58,9 +58,6 @@ FORMAT = "hedgerow"
 FORMAT_OF_TREES = "hedgerow cart"
 """Format name of :mod:`hedgerow.io.cart_file`."""
 
-SCHEMA_VERSION = 7
-"""Newest version.  A model is written in the oldest version that can hold it."""
-
 Record: TypeAlias = dict[str, Any]
 Source: TypeAlias = Callable[[int, int], memoryview]
 """Function from offset and size to bytes, fewer at the end of the file."""

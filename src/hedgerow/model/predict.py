@@ -94,8 +94,6 @@ KEY_MEMORY = 1 << 18
 THREAD_WORK = 250_000.0
 """Nanoseconds of work that justify another thread; waking one costs about 64,000."""
 
-_FLOAT32 = np.dtype(np.float32)
-
 
 class Predictor:
     """Compute raw scores and leaves of a forest.

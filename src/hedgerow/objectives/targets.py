@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -214,11 +214,6 @@ def check_part(
         objective.check_target(target, first_row, float(origin[0]))
 
 
-class _WithRule(Protocol):
-    def leaf_rule(self, output: int) -> LeafRule:
-        """Return the rule of the leaves of an output's trees."""
-
-
 def leaf_rule_of(objective: Objective, output: int) -> LeafRule | None:
     """Return the rule of the leaves of an output's trees, by which rows in chunks are searched.
 
@@ -232,7 +227,8 @@ def leaf_rule_of(objective: Objective, output: int) -> LeafRule | None:
         return None
     for kind in type(loss).__mro__:
         if "leaf_rule" in vars(kind):
-            return cast(_WithRule, loss).leaf_rule(output)
+            rule: LeafRule = cast(Any, loss).leaf_rule(output)
+            return rule
         if "leaf_steps" in vars(kind):  # of the user, instead of a rule
             return None
     return None

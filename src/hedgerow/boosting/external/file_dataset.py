@@ -412,11 +412,6 @@ class FileDataset(Dataset):
         return self.source.roles.qid is not None
 
     @property
-    def has_groups(self) -> bool:
-        """Whether the rows have groups, which stay together when rows are held out."""
-        return self.source.roles.groups is not None
-
-    @property
     def n_targets(self) -> int:
         """Number of targets of a row."""
         return max(1, len(self.source.roles.targets))

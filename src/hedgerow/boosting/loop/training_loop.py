@@ -24,7 +24,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Protocol
 
 import numpy as np
 
@@ -43,19 +42,13 @@ ORDER: tuple[StoppedBy, ...] = ("rounds", "time_budget", "callback", "early_stop
 """Precedence of reasons: if ranks end for different reasons, the last of these wins."""
 
 
-class InterruptMemory(Protocol):
-    """Protocol of the time when an interrupt last ended a fit."""
-
-    last: float
-
-
-class _ProcessInterrupts:
-    """Memory of this process: interrupts are sent to processes, not to fits."""
+class _Interrupts:
+    """The time when an interrupt last ended a fit of this process, to which interrupts are sent."""
 
     last: float = -math.inf
 
 
-INTERRUPTS: InterruptMemory = _ProcessInterrupts()
+INTERRUPTS = _Interrupts()
 
 
 def grow_forest(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -104,18 +104,6 @@ def features_of_rows(model: Model, X: Any) -> Any:
     return without_columns(X, names) if names else X
 
 
-class RowsWithOffset(Protocol):
-    """Protocol of a table with the offset of its rows."""
-
-    @property
-    def X(self) -> Any:
-        """The table."""
-
-    @property
-    def offset(self) -> Any:
-        """The offset as numbers, or None."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Offsets:
     """A table for a fit with the offsets of its rows.
@@ -146,7 +134,7 @@ class Offsets:
             return Offsets(*take_offset(X, names), names)
         return Offsets(X, offset)
 
-    def of_rows(self, rows: RowsWithOffset) -> Offsets:
+    def of_rows(self, X: Any, offset: Any) -> Offsets:
         """Return the offsets of validation rows, from the same columns if training used columns.
 
         Raises
@@ -155,14 +143,14 @@ class Offsets:
             If only one of training and validation rows has an offset.
         """
         if self.names:
-            if rows.offset is not None and names_of_offset(rows.offset) != self.names:
+            if offset is not None and names_of_offset(offset) != self.names:
                 raise ParameterError(
                     f"the offset is column {self.names[0]!r}, also for the validation rows: leave "
                     "offset_val out."
                 )
-            return Offsets(*take_offset(rows.X, self.names), self.names)
-        check_both_offset(self.values is not None, rows.offset is not None)
-        return Offsets(rows.X, rows.offset)
+            return Offsets(*take_offset(X, self.names), self.names)
+        check_both_offset(self.values is not None, offset is not None)
+        return Offsets(X, offset)
 
     def on(self, sample: Sample, n_outputs: int, name: str = "offset") -> Sample:
         """Return the sample with these offsets; messages call them ``name``."""

@@ -125,7 +125,6 @@ class HoldOut:
             np.array(counts, dtype=np.int64),
             self._stratify,
             self._seed,
-            int(n_rows.sum()),
         )
 
     def _values_of_all(self, communicator: Communicator) -> list[float]:
@@ -165,8 +164,6 @@ class Chosen:
         Number of held-out rows.
     stratify : bool
     seed : int
-    n_rows : int
-        Number of rows of all ranks.
     """
 
     values: FloatArray
@@ -174,12 +171,6 @@ class Chosen:
     counts: IntArray
     stratify: bool
     seed: int
-    n_rows: int
-
-    @property
-    def n_validation(self) -> int:
-        """Number of held-out rows of all ranks."""
-        return int(self.counts.sum())
 
     def __call__(self, first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which of the rows, numbered from ``first_row``, are held out."""

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 MaxFeatures: TypeAlias = "int | float | Literal['sqrt', 'log2'] | None"
 
-_POSITIVE = Interval(1, UNLIMITED, integer=True)
 _NOT_NEGATIVE = Interval(0.0, math.inf, high_open=True)
 _RANGES = {
     "min_weight_fraction_leaf": Interval(0.0, 0.5),
