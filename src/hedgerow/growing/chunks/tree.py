@@ -63,7 +63,6 @@ class ChunkTree:
         sizes: Sizes,
         exchange: Exchange,
         team: ChunkTeam,
-        n_copies: int,
         n_vectors: int = 1,
     ) -> None:
         self._spec, self._exchange, self._team = spec, exchange, team
@@ -72,7 +71,7 @@ class ChunkTree:
         self._n_columns, self._stride = n_columns, spec.stride
         max_nodes = 2 * max_leaves + min(6 * max_leaves, _SPARE_NODES)
         sampler = uniform_sampler()
-        options = options_of(spec, params, team.n_threads, max_nodes, n_copies, sampler)
+        options = options_of(spec, params, team.n_threads, max_nodes, 1, sampler)
         self.nodes = SpeculativeTree(params, settings, options, max_nodes, _CHILD_SHARE)
         self.columns = columns_of(self.nodes.features, n_columns)
         self.vectors: layout.Vectors | None = None
