@@ -10,8 +10,9 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import check_finite, check_length, check_weight
 from hedgerow.boosting.row_data.classes import indices_of, labels_from_record
-from hedgerow.boosting.row_data.targets import one_column, target_column
+from hedgerow.boosting.row_data.targets import one_column, require_target, target_column
 from hedgerow.cuda.arrays import host_array
+from hedgerow.data.reading.objects import MISSING_TYPES
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.params import Interval
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 _CLASS_WEIGHT = Interval(0.0, np.inf, low_open=True, high_open=True)
 MOST_LABELS = 1 << 16
 """Integer labels that are closer than this are counted, not sorted."""
-
-_MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 
 
 def read_labels(y: Any, n_rows: int, name: str, reader: str) -> AnyArray:
@@ -41,10 +40,7 @@ def read_labels(y: Any, n_rows: int, name: str, reader: str) -> AnyArray:
     DataError, DataTypeError
         For missing or continuous labels, a wrong number of them, or a wrong shape.
     """
-    if y is None:
-        raise DataError(
-            f"This {reader} estimator requires {name} to be passed, but the target {name} is None."
-        )
+    require_target(y, reader, name)
     labels = target_column(plain_labels(y), name)
     check_length(len(labels), n_rows, name)
     if labels.dtype.kind == "f":
@@ -125,7 +121,7 @@ def plain_labels(y: Any) -> Any:
 
 def _refuse_missing(labels: AnyArray, name: str) -> None:
     for row, label in enumerate(labels.tolist()):
-        if type(label).__name__ in _MISSING_TYPES or label != label:
+        if type(label).__name__ in MISSING_TYPES or label != label:
             raise DataError(
                 f"{name} has no label in row {row} ({label!r}): remove the rows without a label, "
                 "or give them a separate label."

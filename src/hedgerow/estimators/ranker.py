@@ -14,10 +14,9 @@ from hedgerow.boosting.loop.sample import Sample, check_vector, check_weight
 from hedgerow.boosting.row_data.offsets import Offsets
 from hedgerow.boosting.row_data.positions import read_position
 from hedgerow.boosting.row_data.queries import read_qid, require_queries, weight_of_rows
-from hedgerow.boosting.row_data.targets import target_column
+from hedgerow.boosting.row_data.targets import require_target, target_column
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
 from hedgerow.data import AnyTable
-from hedgerow.errors import DataError
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
@@ -199,11 +198,7 @@ class HedgerowRanker(HedgerowEstimator):
         def called(argument: str) -> str:
             return rows.called(argument) if rows.name else argument
 
-        if rows.y is None:
-            raise DataError(
-                f"This {type(self).__name__} estimator requires {called('y')} to be passed, but "
-                f"the target {called('y')} is None."
-            )
+        require_target(rows.y, type(self).__name__, called("y"))
         n_rows, weight = table.n_rows, called("sample_weight")
         return Sample(
             table,

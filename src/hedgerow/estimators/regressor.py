@@ -19,13 +19,13 @@ from hedgerow.boosting.row_data.targets import (
     Targets,
     has_columns,
     read_targets,
+    require_target,
     same_targets,
     target_column,
 )
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data import Schema
-from hedgerow.errors import DataError
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
@@ -222,11 +222,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
 
     def _targets(self, y: Any, n_rows: int, name: str, like: Targets | None = None) -> Targets:
         """Read targets; ``like`` holds the training targets."""
-        if y is None:
-            raise DataError(
-                f"This {type(self).__name__} estimator requires {name} to be passed, but the "
-                f"target {name} is None."
-            )
+        require_target(y, type(self).__name__, name)
         if self.objective in SURVIVAL:
             intervals = like is not None and like.several
             times = read_times(y, n_rows, name, self.objective, intervals=intervals)

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, SparseTable, Table, UnknownPolicy, drop_unused_levels, recode
+from hedgerow.data.reading.objects import MISSING_TYPES
 from hedgerow.errors import DataError, DataTypeError
 
-_MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 _COMPLEX = (complex, np.complexfloating)
 
 
@@ -170,13 +170,18 @@ def check_vector(values: Any, n_rows: int, name: str) -> FloatArray:
     DataError
         If the length differs from ``n_rows``, or values are NaN or infinite.
     """
-    array = numbers_of_rows(values, name)
+    array = one_axis(numbers_of_rows(values, name), name)
+    check_length(len(array), n_rows, name)
+    check_finite(array, name)
+    return array
+
+
+def one_axis(array: AnyArray, name: str) -> AnyArray:
+    """Return a single column without its second axis; raise ``DataError`` for several columns."""
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise DataError(f"{name} should be a 1d array, got an array of shape {array.shape}.")
-    check_length(len(array), n_rows, name)
-    check_finite(array, name)
     return array
 
 
@@ -338,7 +343,7 @@ def numbers_of_rows(values: Any, name: str) -> FloatArray:
     width = len(items) // max(len(array), 1)
     for k, item in enumerate(items):
         try:
-            found[k] = np.nan if type(item).__name__ in _MISSING_TYPES else _number(item)
+            found[k] = np.nan if type(item).__name__ in MISSING_TYPES else _number(item)
         except (TypeError, ValueError, OverflowError):
             raise DataTypeError(
                 f"{name} must hold numbers, but row {k // width} has {_brief(item)}: convert it."

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.loop.sample import one_axis
 from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError
 from hedgerow.metrics import task_of
@@ -51,12 +52,7 @@ def indices_of(labels: AnyArray, classes: AnyArray, name: str, owner: str = "y")
 
 def column_of(labels: Any, name: str) -> AnyArray:
     """Return labels as a 1-d array."""
-    found: AnyArray = host_array(labels)
-    if found.ndim == 2 and found.shape[1] == 1:
-        found = found[:, 0]
-    if found.ndim != 1:
-        raise DataError(f"{name} should be a 1d array, got an array of shape {found.shape}.")
-    return found
+    return one_axis(host_array(labels), name)
 
 
 def n_classes_of(objective: Objective) -> int | None:

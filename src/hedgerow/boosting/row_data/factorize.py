@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, IntArray
-from hedgerow.boosting.loop.sample import check_length
+from hedgerow.boosting.loop.sample import check_length, one_axis
 from hedgerow.cuda.arrays import host_array
+from hedgerow.data.reading.objects import MISSING_TYPES
 from hedgerow.errors import DataError, DataTypeError
-
-_MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 
 
 def number_values(given: Any, n_rows: int, name: str, what: str) -> tuple[IntArray, list[Any]]:
@@ -35,11 +34,7 @@ def number_values(given: Any, n_rows: int, name: str, what: str) -> tuple[IntArr
     DataError, DataTypeError
         If the length differs from ``n_rows``, or values are missing.
     """
-    values: AnyArray = host_array(given)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1:
-        raise DataError(f"{name} should be a 1d array, got an array of shape {values.shape}.")
+    values = one_axis(host_array(given), name)
     if len(values) != n_rows and values.dtype.kind in "iu" and int(values.sum()) == n_rows:
         thing = what.removeprefix("its ")
         raise DataError(
@@ -65,7 +60,7 @@ def refuse_missing(values: AnyArray, name: str, what: str = "one") -> None:
     """Raise ``DataError`` if one of the values is missing."""
     if values.dtype.kind == "O":
         items = values.tolist()
-        missing = np.array([type(v).__name__ in _MISSING_TYPES or v != v for v in items], bool)
+        missing = np.array([type(v).__name__ in MISSING_TYPES or v != v for v in items], bool)
     elif values.dtype.kind in "fcmM":
         missing = values != values  # NaN and NaT
     else:

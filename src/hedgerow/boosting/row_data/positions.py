@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.loop.sample import Positions, Sample, check_length
+from hedgerow.arrays import FloatArray
+from hedgerow.boosting.loop.sample import Positions, Sample, check_length, one_axis
 from hedgerow.boosting.row_data.factorize import refuse_missing
 from hedgerow.cuda.arrays import host_array
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import DataTypeError, ParameterError
 from hedgerow.metrics import scored_as
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
@@ -45,11 +45,7 @@ def read_position(position: Any, n_rows: int) -> Positions | None:
     """
     if position is None:
         return None
-    values: AnyArray = host_array(position)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1:
-        raise DataError(f"position should be a 1d array, got an array of shape {values.shape}.")
+    values = one_axis(host_array(position), "position")
     check_length(len(values), n_rows, "position")
     refuse_missing(values, "position")
     if values.dtype.kind == "O":

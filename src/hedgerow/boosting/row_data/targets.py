@@ -34,6 +34,14 @@ class Targets(NamedTuple):
         return self.values.ndim == 2
 
 
+def require_target(y: Any, reader: str, name: str = "y") -> None:
+    """Raise ``DataError``, worded as in scikit-learn, if an estimator gets no target."""
+    if y is None:
+        raise DataError(
+            f"This {reader} estimator requires {name} to be passed, but the target {name} is None."
+        )
+
+
 def has_columns(y: Any) -> bool:
     """Return whether y is a table of two or more columns."""
     if isinstance(y, Mapping):

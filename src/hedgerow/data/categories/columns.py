@@ -152,15 +152,20 @@ def levels_of(column: PlainOrEncoded, name: str) -> tuple[Sequence[Level], IntAr
     return number_levels(found), column.spread(codes) if isinstance(column, Encoded) else codes
 
 
+def check_unicode(values: Sequence[Level], name: str) -> None:
+    """Raise ``DataError`` if the text of a column has no UTF-8 encoding."""
+    try:
+        "".join(map(str, values)).encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"column {name!r} holds text that is not valid Unicode ({error.reason}): it cannot be "
+            "written to a model file. Repair or drop it."
+        ) from None
+
+
 def _text_levels(texts: Texts, codes: IntArray, name: str) -> tuple[Sequence[Level], IntArray]:
     if isinstance(texts, list):
-        try:
-            "".join(texts).encode()
-        except UnicodeEncodeError as error:
-            raise DataError(
-                f"column {name!r} holds text that is not valid Unicode ({error.reason}): it "
-                "cannot be written to a model file. Repair or drop it."
-            ) from None
+        check_unicode(texts, name)
     order = sort_texts(texts)
     occurs = np.bincount(codes[codes >= 0], minlength=len(texts)) > 0
     kept = order if occurs.all() else order[occurs[order]]

@@ -26,7 +26,7 @@ from hedgerow.data.reading.columns import (
 )
 from hedgerow.errors import DataError, DataTypeError
 
-_MISSING_TYPES = ("NoneType", "NAType", "NaTType")  # None, pandas.NA, pandas.NaT
+MISSING_TYPES = ("NoneType", "NAType", "NaTType")  # None, pandas.NA, pandas.NaT
 _TEXT_TYPES = ("Interval", "Period")
 """Types of pandas whose values are read as their text form."""
 
@@ -80,7 +80,7 @@ def _present(items: Sequence[Any], missing: BoolArray) -> list[Any]:
 def _missing(items: Sequence[Any]) -> BoolArray | None:
     """Return the mask of missing items; None if no item has a type that can be missing."""
     types = set(map(type, items))
-    always = {kind for kind in types if kind.__name__ in _MISSING_TYPES}
+    always = {kind for kind in types if kind.__name__ in MISSING_TYPES}
     perhaps = {
         kind
         for kind in types

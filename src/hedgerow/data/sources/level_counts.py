@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.data.categories.columns import Encoded, PlainOrEncoded
+from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, check_unicode
 from hedgerow.data.categories.levels import (
     MISSING_CODE,
     MOST_LEVELS,
@@ -137,7 +137,7 @@ class LevelCounts:
         """
         values = self.values()
         if values and isinstance(values[0], str):
-            self._check_unicode(values)
+            check_unicode(values, self._name)
             order = sorted(range(len(values)), key=values.__getitem__)
             ordered: Sequence[Level] = tuple(values[place] for place in order)
         else:
@@ -156,15 +156,6 @@ class LevelCounts:
         codes = np.full(len(values) + 1, MISSING_CODE, dtype=np.int64)
         codes[order] = np.arange(len(order))
         return ordered, codes
-
-    def _check_unicode(self, values: Sequence[Level]) -> None:
-        try:
-            "".join(str(value) for value in values).encode()
-        except UnicodeEncodeError as error:
-            raise DataError(
-                f"column {self._name!r} holds text that is not valid Unicode ({error.reason}): it "
-                "cannot be written to a model file. Repair or drop it."
-            ) from None
 
 
 def _sorted_numbers(values: list[Level]) -> tuple[list[int], tuple[Level, ...]]:

@@ -12,7 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_vector, check_weight
 from hedgerow.boosting.row_data.classes import indices_of
-from hedgerow.boosting.row_data.targets import has_columns, read_targets, target_column
+from hedgerow.boosting.row_data.targets import (
+    has_columns,
+    read_targets,
+    require_target,
+    target_column,
+)
 from hedgerow.data import Table, read_any
 from hedgerow.errors import DataError, ParameterError, shown_name
 from hedgerow.estimators import labels
@@ -394,11 +399,7 @@ class CARTRegressor(HostScores, RegressorMixin, CartEstimator):
         return self.tree_.value[leaf, 0] if self.n_outputs_ == 1 else self.tree_.value[leaf]
 
     def _target(self, y: Any, n_rows: int) -> tuple[FloatArray, int]:
-        if y is None:
-            raise DataError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target "
-                "y is None."
-            )
+        require_target(y, type(self).__name__)
         if has_columns(y):
             target = read_targets(y, n_rows, "y").values
             return np.stack([self._checked(target[:, t]) for t in range(target.shape[1])], 1), 0

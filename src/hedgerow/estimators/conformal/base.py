@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_para
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_length, check_weight
-from hedgerow.boosting.row_data.targets import has_columns, target_column
+from hedgerow.boosting.row_data.targets import has_columns, require_target, target_column
 from hedgerow.cuda.arrays import on_host
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.estimators.common import seed_of
@@ -106,11 +106,7 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
 
     def _target(self, y: Any, n_rows: int) -> AnyArray:
         """Read the targets as a one-dimensional array."""
-        if y is None:
-            raise DataError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
-                "is None."
-            )
+        require_target(y, type(self).__name__)
         if has_columns(y):
             raise DataError(
                 f"{type(self).__name__} takes one target, but y has several columns: fit one for "
