@@ -114,15 +114,15 @@ def bytes_of(model: Any) -> bytes:
 
 def check_fit(configuration: Configuration) -> str:
     """The laws of a fit of an estimator."""
-    model, other = fitted(configuration, 1), fitted(configuration, 2)
+    model, other = fitted(configuration, 1), fitted(configuration, configuration.n_threads)
     if isinstance(model, Exception):
-        refused = same_error(model, other, "one thread and two")
+        refused = same_error(model, other, "one thread and several")
         _check_refusal(configuration, refused)
         return refused
     if isinstance(other, Exception):
-        raise Finding(f"one thread fits, two do not: {other!r}")
+        raise Finding(f"one thread fits, several do not: {other!r}")
     if bytes_of(model) != bytes_of(other):
-        raise Finding("one thread and two give different bytes")
+        raise Finding("one thread and several give different bytes")
     if configuration.is_settled:
         _check_twins(configuration, model)
     _check_predictions(configuration, model)
@@ -307,11 +307,11 @@ def _check_file(configuration: Configuration, model: Any) -> None:
 
 
 def check_cross_fit(configuration: Configuration) -> str:
-    """Folds with one thread and with two."""
+    """Folds with one thread and with several."""
     if configuration.estimator == "Ranker" or "X_val" in configuration.fit:
         return check_fit(configuration)
     found = []
-    for n_jobs in (1, 2):
+    for n_jobs in (1, configuration.n_threads):
         try:
             done = cross_fit(
                 make(configuration, n_jobs), configuration.table.make(), configuration.target, 3,
@@ -322,11 +322,11 @@ def check_cross_fit(configuration: Configuration) -> str:
             found.append(error)
     first, second = found
     if isinstance(first, Exception):
-        return same_error(first, second, "folds by one thread and two")
+        return same_error(first, second, "folds by one thread and several")
     if isinstance(second, Exception):
-        raise Finding(f"folds by one thread are fitted, by two not: {second!r}")
+        raise Finding(f"folds by one thread are fitted, by several not: {second!r}")
     if not _equal(first[0], second[0]) or first[1] != second[1]:
-        raise Finding("folds by one thread and two differ")
+        raise Finding("folds by one thread and several differ")
     return "fitted"
 
 
@@ -339,7 +339,7 @@ def check_continue(configuration: Configuration) -> str:
     rows = np.random.default_rng(configuration.index).permutation(table.n_rows)
     arguments_ = {k: v[rows] for k, v in configuration.fit.items() if k not in ("X_val", "y_val")}
     found: list[Any] = []
-    for n_jobs in (1, 2):
+    for n_jobs in (1, configuration.n_threads):
         try:
             model = make(configuration, n_jobs)
             model.fit(
@@ -349,9 +349,9 @@ def check_continue(configuration: Configuration) -> str:
         except HedgerowError as error:
             found.append(error)
     if isinstance(found[0], Exception):
-        return same_error(found[0], found[1], "going on by one thread and two")
+        return same_error(found[0], found[1], "going on by one thread and several")
     if isinstance(found[1], Exception) or bytes_of(found[0]) != bytes_of(found[1]):
-        raise Finding("going on by one thread and two differ")
+        raise Finding("going on by one thread and several differ")
     _check_predictions(configuration, found[0])
     return "fitted"
 
@@ -372,18 +372,18 @@ def check_train(configuration: Configuration) -> str:
         params["objective"] = "softmax" if np.ndim(y) == 1 and len(np.unique(y)) > 2 else "logistic"
     found: list[Any] = []
     weight = configuration.fit.get("sample_weight")
-    for n_jobs in (1, 2):
+    for n_jobs in (1, configuration.n_threads):
         try:
             found.append(train({**params, "n_jobs": n_jobs}, Dataset(X, y, weight=weight)))
         except HedgerowError as error:
             found.append(error)
     if isinstance(found[0], Exception):
-        return same_error(found[0], found[1], "train by one thread and two")
+        return same_error(found[0], found[1], "train by one thread and several")
     if isinstance(found[1], Exception):
-        raise Finding(f"train by two threads: {found[1]!r}")
+        raise Finding(f"train by several threads: {found[1]!r}")
     data = model_to_bytes(found[0].model)
     if data != model_to_bytes(found[1].model):
-        raise Finding("train by one thread and two differ")
+        raise Finding("train by one thread and several differ")
     if (
         np.ndim(y) == 1
         and np.asarray(y).dtype.names is None
@@ -410,18 +410,18 @@ def _check_from_file(
             rows = Dataset.from_files(
                 path, target="target", weight=None if weight is None else "weight"
             )
-            train({**params, "n_jobs": 2}, rows)
+            train({**params, "n_jobs": configuration.n_threads}, rows)
         except HedgerowError:
             return
 
 
 def check_cart(configuration: Configuration) -> str:
     """Single trees: no columns of bins, but the same laws."""
-    model, other = fitted(configuration, 1), fitted(configuration, 2)
+    model, other = fitted(configuration, 1), fitted(configuration, configuration.n_threads)
     if isinstance(model, Exception):
-        return same_error(model, other, "one thread and two")
+        return same_error(model, other, "one thread and several")
     X = configuration.table.make()
-    same(outputs(model, X), outputs(other, X), "between one thread and two")
+    same(outputs(model, X), outputs(other, X), "between one thread and several")
     if sparse.issparse(X):
         form = configuration.table.dense_form()
         dense = fitted(configuration, 1, form)
@@ -448,15 +448,15 @@ def check_refit(configuration: Configuration) -> str:
         y = np.unique(y, return_inverse=True)[1]
     found: list[Any] = []
     given = {k: v for k, v in configuration.fit.items() if k in ("sample_weight", "offset", "qid")}
-    for n_jobs in (1, 2):
+    for n_jobs in (1, configuration.n_threads):
         try:
             found.append(model.booster_.refit(table.make(), y, decay=0.5, n_jobs=n_jobs, **given))
         except HedgerowError as error:
             found.append(error)
     if isinstance(found[0], Exception):
-        return same_error(found[0], found[1], "refit by one thread and two")
+        return same_error(found[0], found[1], "refit by one thread and several")
     if model_to_bytes(found[0].model) != model_to_bytes(found[1].model):
-        raise Finding("refit by one thread and two differ")
+        raise Finding("refit by one thread and several differ")
     if np.isnan(found[0].predict(table.make(), kind="raw")).any():
         raise Finding("a refitted model predicts NaN")
     return "fitted"
@@ -473,7 +473,7 @@ def check_conformal(configuration: Configuration) -> str:
     if table.form in ("list", "csc"):
         X = table.make("float64")
     found: list[Any] = []
-    for n_jobs in (1, 2):
+    for n_jobs in (1, configuration.n_threads):
         try:
             model = kind(make(configuration, n_jobs), level=0.5, random_state=0)
             model.fit(X, configuration.target, weight)
@@ -482,9 +482,9 @@ def check_conformal(configuration: Configuration) -> str:
         except HedgerowError as error:
             found.append(error)
     if isinstance(found[0], Exception):
-        return same_error(found[0], found[1], "conformal by one thread and two")
+        return same_error(found[0], found[1], "conformal by one thread and several")
     if isinstance(found[1], Exception) or not _equal(found[0], found[1]):
-        raise Finding("conformal by one thread and two differ")
+        raise Finding("conformal by one thread and several differ")
     if found[0].dtype.kind == "f" and np.isnan(found[0]).any():
         raise Finding("an interval is NaN")
     return "fitted"
