@@ -420,7 +420,8 @@ FEATURES: dict[str, dict[str, Any]] = {
         "params": {
             "objective": "softmax",
             "leaf_estimation": "line_search",
-            "max_leaves": 8,
+            "max_leaves": 4,
+            "n_estimators": 2,
         },
         "target": "class",
     },
@@ -430,6 +431,8 @@ FEATURES: dict[str, dict[str, Any]] = {
             "leaf_estimation": "line_search",
             "multi_strategy": "multi_output_tree",
             "subsample": 0.7,
+            "max_leaves": 4,
+            "n_estimators": 2,
         },
         "target": "class",
     },
@@ -439,7 +442,7 @@ FEATURES: dict[str, dict[str, Any]] = {
             "leaf_estimation": "line_search",
             "boosting": "dart",
             "drop_rate": 0.5,
-            "n_estimators": 6,
+            "max_leaves": 4,
         },
         "target": "class",
     },
@@ -675,13 +678,13 @@ def test_files_give_the_bytes_of_memory(name: str, paths: list[Path]) -> None:
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make chunks of 64 rows that are never joined, and tables of them an error."""
+    """Make chunks of 128 rows that are never joined, and tables of them an error."""
 
     def refused(rows: Any, params: Any, reason: AllRowsNeededError) -> Dataset:
         raise reason
 
-    monkeypatch.setattr(memory_plan, "FEWEST_ROWS", 64)
-    monkeypatch.setattr(memory_plan, "MOST_ROWS", 64)
+    monkeypatch.setattr(memory_plan, "FEWEST_ROWS", 128)
+    monkeypatch.setattr(memory_plan, "MOST_ROWS", 128)
     monkeypatch.setattr(disk_store, "fits_in_one_chunk", lambda limit, shape, sizes: False)
     monkeypatch.setattr(resident, "in_memory", refused)
 

@@ -173,9 +173,15 @@ def outcome(case: Case, rows: list[Any], model: Any) -> bytes | str:
         return str(error)
 
 
-def compare(seed: int) -> bool:
+def draw_with_copies(seed: int, monkeypatch: pytest.MonkeyPatch) -> Case:
+    """One random fit; target statistics copy the rows in every other one."""
+    monkeypatch.setattr(statistics, "COPIED_ROWS", (1, 400_000)[seed % 2])
+    return draw(seed)
+
+
+def compare(seed: int, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Compare one fit; return whether it trains."""
-    case = draw(seed)
+    case = draw_with_copies(seed, monkeypatch)
     model, stop = case.init_model(), len(case.table)
     parts = [(0, case.n_train)] + ([(case.n_train, stop)] if case.n_train < stop else [])
     expected = outcome(case, [case.memory(*part) for part in parts], model)
@@ -186,9 +192,9 @@ def compare(seed: int) -> bool:
     return True
 
 
-def compare_chunks(seed: int) -> None:
+def compare_chunks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several chunks in memory either have the bytes, or need all rows."""
-    case = draw(seed)
+    case = draw_with_copies(seed, monkeypatch)
     if "offset" in case.roles or case.params.get("tree_method", "hist") != "hist":
         return
     model, rows = case.init_model(), case.memory(0, case.n_train)
@@ -198,22 +204,16 @@ def compare_chunks(seed: int) -> None:
         assert found == expected, (seed, case.params, list(case.roles))
 
 
-@pytest.fixture(params=[1, 400_000], autouse=True)
-def copied_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With and without copies of the rows for target statistics."""
-    monkeypatch.setattr(statistics, "COPIED_ROWS", request.param)
-
-
 @pytest.mark.filterwarnings("ignore")
-def test_some_random_fits() -> None:
-    assert sum(compare(seed) for seed in range(40)) > 20
+def test_some_random_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sum(compare(seed, monkeypatch) for seed in range(40)) > 20
     for seed in range(120, 145):
-        compare_chunks(seed)
+        compare_chunks(seed, monkeypatch)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_many_random_fits() -> None:
-    assert sum(compare(seed) for seed in range(1000, 2500)) > 800
+def test_many_random_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sum(compare(seed, monkeypatch) for seed in range(1000, 2500)) > 800
     for seed in range(2500, 3500):
-        compare_chunks(seed)
+        compare_chunks(seed, monkeypatch)
