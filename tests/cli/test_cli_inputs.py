@@ -303,7 +303,7 @@ def test_evaluate_classes_rankings_and_libsvm(
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_ladder_takes_text(tmp_path: Path, task: str, capsys: pytest.CaptureFixture[str]) -> None:
-    columns = make_columns(300)
+    columns = make_columns(80)
     if task == "classification":
         columns["price"] = np.where(columns["price"] > 0, "dear", "cheap")
     file = tmp_path / "rows.csv"
@@ -312,5 +312,14 @@ def test_ladder_takes_text(tmp_path: Path, task: str, capsys: pytest.CaptureFixt
     out = capsys.readouterr().out
     assert "1 text column(s)" in out
     assert "leaf-wise" in out
+
+
+def test_ladder_without_text_says_nothing_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_bytes(written(make_columns(80)))
     assert main(["ladder", str(file), "--target", "price", "--drop", "city"]) == 0
-    assert "column(s) of text" not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "text column(s)" not in out
+    assert "leaf-wise" in out
