@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -106,6 +107,22 @@ def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the module, and a cache that holds its kernels."""
+    folder = tmp_path_factory.mktemp("compiled")
+    lines(run(folder, folder / "cache"))
+    copied = shutil.copytree(folder / "cache", folder / "copy")
+    assert lines(run(folder, copied))[2] == ""
+    return folder
+
+
+@pytest.fixture
+def cache(compiled: Path, tmp_path: Path) -> Path:
+    """A copy of that cache, which a test may change."""
+    return shutil.copytree(compiled / "cache", tmp_path / "cache")
+
+
 @pytest.mark.parametrize("opened", ["", "1"])
 def test_second_process_compiles_nothing(tmp_path, opened) -> None:
     first = lines(run(tmp_path, tmp_path / "cache", HEDGEROW_OPEN_KERNELS=opened))
@@ -158,14 +175,15 @@ def test_digests_do_not_depend_on_the_options_of_python(tmp_path) -> None:
 
 
 def test_an_edit_compiles_what_depends_on_it(tmp_path) -> None:
-    lines(run(tmp_path, tmp_path / "cache"))
+    cache = tmp_path / "cache"
+    lines(run(tmp_path, cache))
     commented = MODULE.replace("return a + b", "return a + b  # a comment\n\n")
-    assert lines(run(tmp_path, tmp_path / "cache", module=commented))[2] == ""
+    assert lines(run(tmp_path, cache, module=commented))[2] == ""
     edited = MODULE.replace("return row[0]", "return row[1] + 1.0")
-    after = lines(run(tmp_path, tmp_path / "cache", module=edited))
+    after = lines(run(tmp_path, cache, module=edited))
     assert after == ["20 20.0 20", "6.0", "first_of sum_of_rows"]
     edited = MODULE.replace("return a + b", "return a + b + 1")
-    after = lines(run(tmp_path, tmp_path / "cache", module=edited))
+    after = lines(run(tmp_path, cache, module=edited))
     assert after[0] == "30 30.0 30"
     assert "sum_of_rows" not in after[2]
 
@@ -173,14 +191,13 @@ def test_an_edit_compiles_what_depends_on_it(tmp_path) -> None:
 @pytest.mark.parametrize(
     "index", [b"chedgerow.old\nSlopes\n.", b"not a pickle", b""], ids=["moved", "text", "none"]
 )
-def test_an_index_that_cannot_be_read_is_written_anew(tmp_path, index) -> None:
-    lines(run(tmp_path, tmp_path / "cache"))
-    for kept in (tmp_path / "cache").rglob("*.nbi"):
+def test_an_index_that_cannot_be_read_is_written_anew(compiled, cache, index) -> None:
+    for kept in cache.rglob("*.nbi"):
         kept.write_bytes(pickle.dumps(numba.__version__) + index)
-    out = lines(run(tmp_path, tmp_path / "cache"))
+    out = lines(run(compiled, cache))
     assert out[0] == "20 20.0 20"
     assert out[2].split() == NAMES
-    assert lines(run(tmp_path, tmp_path / "cache"))[2] == ""
+    assert lines(run(compiled, cache))[2] == ""
 
 
 def test_cache_that_cannot_be_written_only_costs_time(tmp_path) -> None:
@@ -193,12 +210,11 @@ def test_cache_that_cannot_be_written_only_costs_time(tmp_path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
-def test_cache_that_can_only_be_read_is_used(tmp_path) -> None:
-    lines(run(tmp_path, tmp_path / "cache"))
-    folder = next((tmp_path / "cache" / "hedgerow").iterdir())
+def test_cache_that_can_only_be_read_is_used(compiled, cache) -> None:
+    folder = next((cache / "hedgerow").iterdir())
     folder.chmod(0o500)
     try:
-        assert lines(run(tmp_path, tmp_path / "cache"))[2] == ""
+        assert lines(run(compiled, cache))[2] == ""
     finally:
         folder.chmod(0o700)
 

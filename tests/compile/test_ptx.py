@@ -52,8 +52,9 @@ def test_compiling_again_gives_the_same(code: str) -> None:
 
 
 def test_the_file_of_the_package_is_used_if_it_is_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(ptx, "compile_ptx", lambda: code.encode())
     listed = ptx.write_ptx(tmp_path)
     manifest: dict[str, Any] = {"sources": "others", "cuda": listed}
     (tmp_path / manifest_file.MANIFEST).write_text(json.dumps(manifest))
@@ -70,7 +71,10 @@ def test_the_file_of_the_package_is_used_if_it_is_whole(
         ptx.load_ptx.cache_clear()
 
 
-def test_code_of_other_sources_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_other_sources_is_not_used(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ptx, "compile_ptx", lambda: code.encode())
     listed = ptx.write_ptx(tmp_path) | {"sources": "others"}
     (tmp_path / manifest_file.MANIFEST).write_text(
         json.dumps({"sources": "others", "cuda": listed})

@@ -12,7 +12,7 @@ BEGIN = """
 import atexit, sys, threading, time
 import numpy as np
 from hedgerow import HedgerowClassifier, HedgerowRegressor
-X = np.random.default_rng(0).normal(size=(20_000, 20))
+X = np.random.default_rng(0).normal(size=(5_000, 10))
 """
 AT_EXIT = """
 def fit():
