@@ -337,7 +337,7 @@ def test_command_line_errors(
 @pytest.mark.parametrize(
     ("times", "share", "params"),
     [
-        (10, 1.0, {}),
+        (5, 1.0, {}),
         # One chunk, just so: the chunks may take 0.6 of the limit.
         (0.28, 0.6, {"train_scores": True, "eval_metric": ["mae", "r2"]}),
         # The weights of the sample take 8 bytes a row more.
