@@ -82,7 +82,7 @@ def test_rankings_and_times_of_events_have_a_recipe() -> None:
 def test_defaults_put_lists_in_a_better_order_than_plain_trees() -> None:
     better = 0
     for seed in range(4):
-        X, y, qid = _lists(150, 10, seed)
+        X, y, qid = _lists(80, 10, seed)
         new = _lists(300, 10, seed + 100)
         chosen, plain = (
             HedgerowRanker(**k).fit(X, y, qid=qid) for k in ({}, {"n_estimators": 100})

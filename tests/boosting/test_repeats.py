@@ -206,14 +206,14 @@ def test_few_different_rows_are_learned(counted: bool) -> None:
 @pytest.mark.parametrize("sharp", [True, False])
 def test_one_column_of_twelve_values_is_learned(sharp: bool) -> None:
     rng = np.random.default_rng(0)
-    x = rng.integers(0, 12, 1600)
+    x = rng.integers(0, 12, 800)
     likely = np.where(x * 7 % 12 < 6, 0.0, 1.0) if sharp else np.where(x * 7 % 12 < 6, 0.03, 0.96)
-    y = (rng.random(1600) < likely).astype(int)
+    y = (rng.random(800) < likely).astype(int)
     X = x[:, None].astype(float)
     model = HedgerowClassifier(random_state=0, n_jobs=1).fit(X, y)
     plain = HedgerowClassifier(**PLAIN).fit(X, y)
     assert log_losses(model, X, y).mean() < log_losses(plain, X, y).mean() + 0.003
-    numbers = HedgerowRegressor(random_state=0, n_jobs=1).fit(X, y + rng.normal(size=1600))
+    numbers = HedgerowRegressor(random_state=0, n_jobs=1).fit(X, y + rng.normal(size=800))
     assert np.mean((numbers.predict(X) - likely) ** 2) < 0.03
 
 

@@ -58,7 +58,7 @@ def test_damaged_files(models) -> None:
 
 @pytest.mark.slow
 def test_many_damaged_files_in_processes_of_their_own(models) -> None:
-    assert damaged_files.main(["--n", "5000", "--seed", "1"]) == 0
+    assert damaged_files.main(["--n", "2000", "--seed", "1"]) == 0
 
 
 def test_files_in_a_process_of_its_own(capsys) -> None:
