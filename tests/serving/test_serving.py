@@ -26,6 +26,7 @@ pytest.importorskip("prometheus_client", reason="needs hedgerow[serve]")
 
 import hedgerow
 from hedgerow import Dataset, HedgerowClassifier, train
+from hedgerow.cli.main import main
 from tests.helpers.clocks import wait_until
 from tests.helpers.servers import Server, ask, serving
 
@@ -435,17 +436,20 @@ def run_serve(*arguments: str, **environment: str) -> subprocess.CompletedProces
     )  # fmt: skip
 
 
-def test_what_cannot_be_served(path, tmp_path) -> None:
+def test_what_cannot_be_served(path, tmp_path, capsys) -> None:
     (tmp_path / "bad").write_bytes(b"no model")
     for arguments, words in (
         ((str(tmp_path / "absent"),), "absent"),
         ((str(tmp_path / "bad"),), "bad"),
         ((str(path), "--port", "99999"), "port"),
-        ((str(path), "--max-rows", "0"), "rows"),
     ):
-        found = run_serve(*arguments)
-        assert found.returncode == 2, found
-        assert words in found.stderr
+        assert main(["serve", *arguments]) == 2
+        assert words in capsys.readouterr().err
+
+
+def test_what_is_refused_before_a_server_listens(path) -> None:
+    found = run_serve(str(path), "--max-rows", "0")
+    assert (found.returncode, "rows" in found.stderr) == (2, True), found
     found = run_serve(str(path), HEDGEROW_TOKEN="short")
     assert (found.returncode, "16 characters" in found.stderr) == (2, True)
     with socket.create_server(("127.0.0.1", 0)) as taken:
