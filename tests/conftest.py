@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from hedgerow.compile.policy import compile_policy
 from hedgerow.errors import CompilationError
 from hedgerow.threads import available_threads
+from tests.helpers.clusters import client_of_two_workers
 from tests.helpers.examples import FAST, THOROUGH
 
 # No deadlines: the first example of a law may have to compile its kernels.
@@ -102,14 +103,8 @@ def compiler() -> None:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    """A Dask client of two worker processes; starting them takes seconds."""
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    """A Dask client of two worker processes."""
+    with client_of_two_workers() as client:
         yield client
 
 

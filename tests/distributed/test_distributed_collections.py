@@ -53,6 +53,11 @@ def whole_table() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
+def client(shared_client: Any) -> Any:
+    return shared_client
+
+
+@pytest.fixture(scope="module")
 def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rows")
     rows, ends = whole_table(), [0, 50, 170, 171, N_ROWS]

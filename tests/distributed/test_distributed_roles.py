@@ -62,6 +62,11 @@ TABLES: dict[str, tuple[Any, Any]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def client(shared_client: Any) -> Any:
+    return shared_client
+
+
 def same_models(found: Any, expected: Any) -> None:
     assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
 
