@@ -119,7 +119,7 @@ def heavy(kind, seed):
     return X, signal, signal + NOISE[kind](rng, len(X)), rng
 
 
-def both_losses(X, signal, y, objective, weight, n_rounds=20):
+def both_losses(X, signal, y, objective, weight, n_rounds=12):
     """Test losses of the engine and of its float64 twin on the same bins.
 
     The first is the loss on noisy test targets, the second on what can be
