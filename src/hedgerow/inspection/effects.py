@@ -20,7 +20,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.categories.levels import Level
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
-from hedgerow.data.schema import ColumnKind
+from hedgerow.data.schema import Column, ColumnKind
 from hedgerow.errors import ParameterError, did_you_mean
 
 
@@ -68,6 +68,34 @@ class Effect:
     quantiles: FloatArray
     is_exact: bool
 
+    @staticmethod
+    def of_curve(
+        column: Column,
+        positions: AnyArray,
+        levels: tuple[Level, ...],
+        curve: FloatArray,
+        rows: FloatArray,
+        quantiles: FloatArray,
+        is_exact: bool,
+    ) -> Effect:
+        """Make an effect from its values; ``curve`` and ``rows`` end with missing and unknown."""
+        n = len(positions)
+        knows_unknown = len(curve) > n + 1
+        return Effect(
+            name=column.name,
+            kind=column.kind,
+            positions=positions,
+            levels=levels,
+            values=curve[:n],
+            missing=np.asarray(curve[n]),
+            unknown=np.asarray(curve[n + 1]) if knows_unknown else None,
+            rows=rows[:n],
+            missing_rows=float(rows[n]),
+            unknown_rows=float(rows[n + 1]) if knows_unknown else 0.0,
+            quantiles=quantiles,
+            is_exact=is_exact,
+        )
+
     @property
     def n_outputs(self) -> int:
         """Number of predicted numbers per row."""
@@ -76,9 +104,7 @@ class Effect:
     @property
     def mean(self) -> FloatArray:
         """Mean of the effect over the background's values; unweighted over cells without rows."""
-        every, rows = self._with_others()
-        total = rows.sum()
-        weights = rows / total if total > 0.0 else np.full(len(rows), 1.0 / len(rows))
+        every, weights = self._with_others()
         return np.asarray(np.tensordot(weights, every, axes=1))
 
     @property
@@ -88,19 +114,20 @@ class Effect:
         A measure of importance (Greenwell, Boehmke and McCarthy 2018) that ignores
         interactions.
         """
-        every, rows = self._with_others()
-        total = rows.sum()
-        weights = rows / total if total > 0.0 else np.full(len(rows), 1.0 / len(rows))
+        every, weights = self._with_others()
         squares = np.tensordot(weights, (every - self.mean) ** 2, axes=1)
         return np.sqrt(squares)
 
     def _with_others(self) -> tuple[FloatArray, FloatArray]:
-        """Return effects and rows of all cells, with missing and unknown values last."""
+        """Return effects and shares of rows of all cells, with missing and unknown values last."""
         values, rows = [self.values, self.missing[None]], [*self.rows, self.missing_rows]
         if self.unknown is not None:
             values.append(self.unknown[None])
             rows.append(self.unknown_rows)
-        return np.concatenate(values), np.array(rows, dtype=np.float64)
+        counted = np.array(rows, dtype=np.float64)
+        total = counted.sum()
+        shares = counted / total if total > 0.0 else np.full(len(rows), 1.0 / len(rows))
+        return np.concatenate(values), shares
 
     def at(self, values: Any) -> FloatArray:
         """Return the effect at some values.

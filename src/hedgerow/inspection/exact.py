@@ -225,29 +225,10 @@ class ExactEffects:
         if self._background is not None:
             own = self._background.inputs[:, column]
             rows, quantiles = cells.describe(own, self._background.weight)
-        return effect_of_cells(cells, curve, rows, quantiles)
-
-
-def effect_of_cells(
-    cells: ColumnCells, curve: FloatArray, rows: FloatArray, quantiles: FloatArray
-) -> Effect:
-    """Return an effect from its values in all cells."""
-    n = cells.n_present
-    knows_unknown = cells.n_cells > n + 1
-    return Effect(
-        name=cells.column.name,
-        kind=cells.column.kind,
-        positions=cells.positions,
-        levels=tuple(cells.column.levels),
-        values=curve[:n],
-        missing=np.asarray(curve[n]),
-        unknown=np.asarray(curve[n + 1]) if knows_unknown else None,
-        rows=rows[:n],
-        missing_rows=float(rows[n]),
-        unknown_rows=float(rows[n + 1]) if knows_unknown else 0.0,
-        quantiles=quantiles,
-        is_exact=True,
-    )
+        levels = tuple(cells.column.levels)
+        return Effect.of_curve(
+            cells.column, cells.positions, levels, curve, rows, quantiles, is_exact=True
+        )
 
 
 def steps_of_entries(

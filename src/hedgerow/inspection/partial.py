@@ -351,27 +351,14 @@ def _mean_curve(background: Background, column: int, grid: Grid, kind: Kind) -> 
 
 def effect_of_grid(background: Background, column: int, grid: Grid, curve: FloatArray) -> Effect:
     """Return an effect from its values on a grid, with missing and unknown values last."""
-    n, described = len(grid.positions), grid.cells.column
+    described = grid.cells.column
     values = background.values[:, column]
     rows, levels, positions = _rows_on_grid(background, values, grid), (), grid.positions
     if described.kind == "category":
         levels = tuple(described.levels[k] for k in positions)
-        positions = np.arange(n)
-    knows_unknown = len(curve) > n + 1
-    return Effect(
-        name=described.name,
-        kind=described.kind,
-        positions=positions,
-        levels=levels,
-        values=curve[:n],
-        missing=np.asarray(curve[n]),
-        unknown=np.asarray(curve[n + 1]) if knows_unknown else None,
-        rows=rows[:n],
-        missing_rows=float(rows[n]),
-        unknown_rows=float(rows[n + 1]) if knows_unknown else 0.0,
-        quantiles=quantiles_of(values, described),
-        is_exact=grid.is_exact,
-    )
+        positions = np.arange(len(positions))
+    quantiles = quantiles_of(values, described)
+    return Effect.of_curve(described, positions, levels, curve, rows, quantiles, grid.is_exact)
 
 
 def _rows_on_grid(background: Background, values: AnyArray, grid: Grid) -> FloatArray:
