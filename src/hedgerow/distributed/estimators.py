@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from hedgerow.boosting.external.file_checks import check_parts
 from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.row_data.class_weights import corrected
 from hedgerow.boosting.row_data.survival import SURVIVAL
+from hedgerow.boosting.row_data.targets import require_target
 from hedgerow.distributed.cluster import Parts, Resilience
 from hedgerow.distributed.collections import Tables, is_collection, persist_tables
 from hedgerow.distributed.one_worker import FitAlone, run_alone
@@ -22,7 +24,7 @@ from hedgerow.distributed.partition import Labels, add_masses, unique_labels
 from hedgerow.distributed.prediction import predict_lazily
 from hedgerow.distributed.training import train_on_workers
 from hedgerow.distributed.work import TrainWork
-from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
+from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor, labels
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.file_fit import loss_spec_of
@@ -32,6 +34,10 @@ from hedgerow.model.model import Model
 _MOST_CELLS = 20_000_000
 """Most values of a table for which ``"auto"`` means the same as in memory: one worker then
 chooses, which takes minutes.  Larger tables get the plain defaults of :func:`hedgerow.train`."""
+
+
+Train: TypeAlias = Callable[[LossSpec, Labels | None], Model]
+"""Trains on all workers, with this loss and conversion of labels."""
 
 
 class OnCluster(HedgerowEstimator):
@@ -60,11 +66,7 @@ class OnCluster(HedgerowEstimator):
                 "a worker of the cluster: remove them by set_callbacks()."
             )
         client = client or _default_client()
-        if train["y"] is None:
-            raise DataError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
-                "is None."
-            )
+        require_target(train["y"], type(self).__name__)
         return client, persist_tables(client, train, validation)
 
     def _fit_on(
@@ -141,32 +143,10 @@ class OnCluster(HedgerowEstimator):
         return estimator
 
 
-class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
-    """Gradient-boosted decision trees for classification, trained on a Dask cluster.
+class OnClusterByRows(OnCluster):
+    """Base class of those whose rows have no queries."""
 
-    Parameters and attributes are those of :class:`hedgerow.HedgerowClassifier`; ``n_jobs``
-    is the number of threads of each worker (None: all of them).  The model, and the file that
-    :meth:`save` writes, have the same bytes as those of the local estimator trained on the
-    same rows in memory.  Features that need all rows at once train on one worker, which receives
-    the partitions (docs/distributed.md).  With more than 20 million values ``"auto"`` means the
-    plain values of :func:`hedgerow.train` instead.
-
-    Examples
-    --------
-    >>> import dask.dataframe as dd
-    >>> from distributed import Client
-    >>> from hedgerow import DaskHedgerowClassifier
-    >>> client = Client("tcp://scheduler:8786")                           # doctest: +SKIP
-    >>> table = dd.read_parquet("s3://bucket/rows/")                      # doctest: +SKIP
-    >>> X, y = table.drop(columns="clicked"), table["clicked"]            # doctest: +SKIP
-    >>> model = DaskHedgerowClassifier(n_estimators=300).fit(X, y)        # doctest: +SKIP
-    >>> probabilities = model.predict_proba(X).rename(columns=str)        # doctest: +SKIP
-    >>> probabilities.to_parquet("s3://bucket/predictions/")              # doctest: +SKIP
-    """
-
-    _local_class = HedgerowClassifier
-
-    def fit(  # type: ignore[override]  # checkpoints are kept by the scheduler
+    def fit(
         self,
         X: Any,
         y: Any,
@@ -191,8 +171,8 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         ----------
         X : dask.dataframe.DataFrame or dask.array.Array, shape (n_rows, n_features)
         y : dask.dataframe.Series or dask.array.Array, shape (n_rows,)
-            Labels (text, integers, booleans, or integral floats), one per row of X in the same
-            order; or several columns of 0 and 1.
+            Labels (text, integers, booleans, or integral floats) or finite numbers, one per row of
+            X in the same order; or several columns, of 0 and 1 or of numbers.
         sample_weight : like y, optional
         X_val, y_val, sample_weight_val : like X, y and sample_weight, optional
             Rows for learning curves and early stopping.
@@ -222,29 +202,54 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
             {"X": X_val, "y": y_val, "weight": sample_weight_val, "offset": offset_val},
         )
 
-        def fit() -> object:
-            if tables.n_targets > 1:
-                return self._fit_labels(client, tables, parallelism, memory_limit, resilience)
-            classes = find_classes(client, tables.train)
-            known = Labels(classes, self._class_weights(client, tables.train, classes))
-            work = self._work(loss_spec_of(self, classes), memory_limit, known)
-            model: Model = train_on_workers(client, work, tables, parallelism, resilience)
-            return self._adopt(corrected(model, known.weights), classes_=classes)
+        def train(loss: LossSpec, known: Labels | None) -> Model:
+            work = self._work(loss, memory_limit, known)
+            return train_on_workers(client, work, tables, parallelism, resilience)
 
-        return self._fit_on(client, tables, fit, resilience)
+        return self._fit_on(
+            client, tables, lambda: self._fit_divided(client, tables, train), resilience
+        )
 
-    def _fit_labels(
-        self,
-        client: Any,
-        tables: Tables,
-        parallelism: Parallelism,
-        memory_limit: int | None,
-        resilience: Resilience | None,
-    ) -> Self:
-        """Train on several labels of each row."""
-        work = self._work(loss_spec_of(self).for_targets(tables), memory_limit)
-        model: Model = train_on_workers(client, work, tables, parallelism, resilience)
-        return self._adopt(model, classes_=classes_of_labels(model))
+    @abstractmethod
+    def _fit_divided(self, client: Any, tables: Tables, train: Train) -> Self:
+        """Choose the loss for the targets, and adopt the model of ``train``."""
+
+
+class DaskHedgerowClassifier(  # type: ignore[misc]  # checkpoints are kept by the scheduler
+    OnClusterByRows, HedgerowClassifier
+):
+    """Gradient-boosted decision trees for classification, trained on a Dask cluster.
+
+    Parameters and attributes are those of :class:`hedgerow.HedgerowClassifier`; ``n_jobs``
+    is the number of threads of each worker (None: all of them).  The model, and the file that
+    :meth:`save` writes, have the same bytes as those of the local estimator trained on the
+    same rows in memory.  Features that need all rows at once train on one worker, which receives
+    the partitions (docs/distributed.md).  With more than 20 million values ``"auto"`` means the
+    plain values of :func:`hedgerow.train` instead.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> from distributed import Client
+    >>> from hedgerow import DaskHedgerowClassifier
+    >>> client = Client("tcp://scheduler:8786")                           # doctest: +SKIP
+    >>> table = dd.read_parquet("s3://bucket/rows/")                      # doctest: +SKIP
+    >>> X, y = table.drop(columns="clicked"), table["clicked"]            # doctest: +SKIP
+    >>> model = DaskHedgerowClassifier(n_estimators=300).fit(X, y)        # doctest: +SKIP
+    >>> probabilities = model.predict_proba(X).rename(columns=str)        # doctest: +SKIP
+    >>> probabilities.to_parquet("s3://bucket/predictions/")              # doctest: +SKIP
+    """
+
+    _local_class = HedgerowClassifier
+
+    def _fit_divided(self, client: Any, tables: Tables, train: Train) -> Self:
+        if tables.n_targets > 1:
+            model = train(loss_spec_of(self).for_targets(tables), None)
+            return self._adopt(model, classes_=classes_of_labels(model))
+        classes = find_classes(client, tables.train)
+        known = Labels(classes, self._class_weights(client, tables.train, classes))
+        model = train(loss_spec_of(self, classes), known)
+        return self._adopt(corrected(model, known.weights), classes_=classes)
 
     def _class_weights(self, client: Any, parts: Parts, classes: AnyArray) -> FloatArray | None:
         codes = np.arange(len(classes), dtype=np.float64)
@@ -296,7 +301,9 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
 
-class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
+class DaskHedgerowRegressor(  # type: ignore[misc]  # checkpoints are kept by the scheduler
+    OnClusterByRows, HedgerowRegressor
+):
     """Gradient-boosted decision trees for regression, trained on a Dask cluster.
 
     Parameters and attributes are those of :class:`hedgerow.HedgerowRegressor`; ``n_jobs``
@@ -319,37 +326,8 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
 
     _local_class = HedgerowRegressor
 
-    def fit(  # type: ignore[override]  # checkpoints are kept by the scheduler
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        X_val: Any = None,
-        y_val: Any = None,
-        sample_weight_val: Any = None,
-        offset: Any = None,
-        offset_val: Any = None,
-        groups: Any = None,
-        client: Any = None,
-        parallelism: Parallelism = "auto",
-        memory_limit: int | None = None,
-        resilience: Resilience | None = None,
-    ) -> Self:
-        """Train on X and finite numbers y; see :meth:`DaskHedgerowClassifier.fit`."""
-        self._params(), self._stopping(), self._check_objective()
-        client, tables = self._prepare(
-            client,
-            parallelism,
-            {"X": X, "y": y, "weight": sample_weight, "offset": offset, "groups": groups},
-            {"X": X_val, "y": y_val, "weight": sample_weight_val, "offset": offset_val},
-        )
-
-        def fit() -> object:
-            work = self._work(loss_spec_of(self).for_targets(tables), memory_limit)
-            return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
-
-        return self._fit_on(client, tables, fit, resilience)
+    def _fit_divided(self, client: Any, tables: Tables, train: Train) -> Self:
+        return self._adopt(train(loss_spec_of(self).for_targets(tables), None))
 
     def predict(self, X: Any, offset: Any = None) -> Any:
         """Predict the target of each row: lazily for a Dask collection.
