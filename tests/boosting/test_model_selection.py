@@ -295,6 +295,28 @@ def test_a_contender_is_a_best_round_that_may_end_earlier(
     assert candidate.again().round == 0
 
 
+@given(
+    st.lists(st.floats(0.0, 1.0), min_size=1, max_size=100),
+    st.integers(1, 40),
+    st.integers(1, 20),
+    st.sampled_from([(), (0.3,)]),
+)
+def test_no_round_before_the_next_end_ends_the_fit(
+    curve: list[float], patience: int, judged_from: int, rival: tuple[float, ...]
+) -> None:
+    judged = {"least": 5, "rival": rival, "judged_from": judged_from}
+    candidate = CandidateBest(LOSS, patience, 0.0, **judged)
+    for best in (BestRound(LOSS, patience, 0.0), candidate):
+        for n, score in enumerate(curve, 1):
+            next_end = best.next_end(n - 1)
+            assert next_end >= n
+            # Later comparisons with a rival may end the fit in any round.
+            compared = best is candidate and rival and n > judged_from
+            if best.observe(n, score):
+                assert compared or next_end == n
+                break
+
+
 def rounds_followed(curve: Callable[[int], float], **judged: Any) -> int:
     candidate = CandidateBest(LOSS, 60, 0.0, least=10, **judged).again()
     return next((n for n in range(1, 1_000) if candidate.observe(n, curve(n))), 1_000)

@@ -182,10 +182,10 @@ def test_scores_of_training_rows_are_those_of_their_round(batches: list[int]) ->
 
 
 def test_many_rows_have_no_batches() -> None:
-    assert rounds_at_once(n_cells=400_001, n_scores=0, n_nodes=8) == 0
+    assert rounds_at_once(n_cells=1_600_001, n_scores=0, n_nodes=8) == 0
     assert rounds_at_once(n_cells=1, n_scores=125_001, n_nodes=8) == 0
     assert rounds_at_once(n_cells=1, n_scores=0, n_nodes=4_097) == 0
-    assert rounds_at_once(n_cells=100_000, n_scores=1_000, n_nodes=8) == 4
+    assert rounds_at_once(n_cells=400_000, n_scores=1_000, n_nodes=8) == 4
     assert rounds_at_once(n_cells=1, n_scores=0, n_nodes=1) == 16
 
 
@@ -194,11 +194,11 @@ def test_an_interrupt_within_a_batch_keeps_the_rounds_before(
 ) -> None:
     grow, n_batches = RoundsAhead._grow, []
 
-    def interrupted(self: RoundsAhead, first: int) -> None:
+    def interrupted(self: RoundsAhead, first: int, next_end: int) -> None:
         n_batches.append(first)
         if len(n_batches) == 3:
             raise KeyboardInterrupt
-        grow(self, first)
+        grow(self, first, next_end)
 
     monkeypatch.setattr(RoundsAhead, "_grow", interrupted)
     plain = {"max_leaves": 5, "early_stopping": False, "n_jobs": 1}
@@ -235,6 +235,20 @@ def test_folds_do_all_ready_rounds_in_a_turn(monkeypatch: pytest.MonkeyPatch) ->
     HedgerowRegressor(n_estimators=60, early_stopping="cv", n_jobs=1).fit(X, SIGNAL)
     assert rounds[0] == 4
     assert max(rounds) > 8
+
+
+def test_no_batch_passes_the_round_in_which_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    finish, done = cross._FoldFit.finish, []
+
+    def noted(self: Any, best: Any, *args: Any) -> Any:
+        done.append(len(self.curve) - best.round)
+        return finish(self, best, *args)
+
+    monkeypatch.setattr(cross._FoldFit, "finish", noted)
+    asked = {"n_estimators": 400, "early_stopping": "cv", "patience": 7, "max_leaves": 31}
+    model = HedgerowRegressor(**asked, learning_rate=0.3, n_jobs=1).fit(X, SIGNAL)
+    assert model.n_iter_ < 300
+    assert done == [7] * 5
 
 
 @pytest.mark.parametrize(

@@ -121,8 +121,21 @@ class CandidateBest(BestRound):
         out_of_patience = BestRound.observe(self, n_rounds, score)
         self.bests.append(self.score)
         waited = n_rounds - self._reference_round
-        grown = self.least + _PATIENCE_SHARE * self._reference_round
-        return out_of_patience or waited >= grown or self._is_hopeless() or self._is_ahead()
+        out_of_patience = out_of_patience or waited >= self._grown_patience()
+        return out_of_patience or self._is_hopeless() or self._is_ahead()
+
+    def next_end(self, n_rounds: int) -> int:
+        """Return the round in which patience may end, or the first comparison with the rival.
+
+        Later comparisons may end the fit before.
+        """
+        end = self._reference_round + math.ceil(self._grown_patience())
+        if self.rival and n_rounds < self.judged_from:
+            end = min(end, self.judged_from)
+        return max(n_rounds + 1, min(end, BestRound.next_end(self, n_rounds)))
+
+    def _grown_patience(self) -> float:
+        return self.least + _PATIENCE_SHARE * self._reference_round
 
     def _is_ahead(self) -> bool:
         return self.ends_ahead and self.metric.improves(self.score, self.rival[-1])

@@ -19,7 +19,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.loop.devices import on_gpu
 from hedgerow.boosting.loop.leaf_steps import with_steps
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, resolved, threads_for
-from hedgerow.boosting.loop.rounds_ahead import RoundsAhead
+from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RoundsAhead
 from hedgerow.boosting.loop.scores import (
     AddedScores,
     MeanScores,
@@ -137,6 +137,8 @@ class MemoryRows(FitRows):
     train : Scores or MeanScores
     unseen : Scores or MeanScores, or None
         Scores of the validation rows.
+    next_end : int
+        The next round that may end the fit: trees of later rounds do not grow ahead.
     """
 
     def __init__(
@@ -177,6 +179,7 @@ class MemoryRows(FitRows):
         self.all_rows = AllRows.of(data.target, data.weight)
         self._grower: Grower | None = None
         self._may_run_ahead = may_run_ahead
+        self.next_end = NOT_KNOWN
         self._ahead: RoundsAhead | None = None
         self._outside: RowArray = NO_ROWS
         self._searched_at, self._loss_before = self._grown_at, 0.0
@@ -214,7 +217,7 @@ class MemoryRows(FitRows):
     def grow(self, tree: int, output: int, params: BoostParams) -> GrownTree:
         assert self._grower is not None
         if self._ahead is not None:
-            return self._ahead.tree(tree, len(self.base))
+            return self._ahead.tree(tree, len(self.base), self.next_end)
         found = self._grower.grow(tree, output)
         if self.data.n_copies > 1 and not isinstance(found, TreeOfTable):  # others know of copies
             found = found.with_counts(rows_without_copies(found.count, self.data.n_copies))

@@ -31,6 +31,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.memory_rows import MemoryRows, ScoredRows
 from hedgerow.boosting.loop.rounds import BoostState, rounds
+from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
 from hedgerow.boosting.loop.scores import MeanScores, Scores
 from hedgerow.boosting.loop.watch import Watch, best_round_of
 from hedgerow.boosting.row_data.metric_groups import bound_metrics
@@ -266,12 +267,14 @@ def pooled(scores: Sequence[float], masses: Sequence[float]) -> float:
 class _FoldFit:
     """The fit of one fold, one round at a time; it holds the fold's rows while it lasts.
 
-    The owner sets ``best_round``, the best round of all folds so far.
+    The owner sets ``best_round``, the best round of all folds so far, and ``next_end``, the next
+    round that may end them.
     """
 
     def __init__(self, shared: FoldPlan, number: int, fold: Fold) -> None:
         self._shared, self._number, self._fold = shared, number, fold
         self._recent, self.best_round = RecentScores(), 0
+        self.next_end = NOT_KNOWN
         self._states: Generator[BoostState, None, None] | None = None
         self._state: BoostState | None = None
         self._data: FoldData | None = None
@@ -281,6 +284,8 @@ class _FoldFit:
 
     def advance(self) -> bool:
         """Run a round, and others that are ready; return True if the last one was among them."""
+        if self._rows is not None:
+            self._rows.next_end = self.next_end
         ended = self._advance()
         while not ended and self._rows is not None and self._rows.n_ready > 0:
             ended = self._advance()
@@ -328,6 +333,7 @@ class _FoldFit:
             data.seen, objective, params, data.unseen, shared.n_threads, scored=scored,
             may_run_ahead=True,
         )  # fmt: skip
+        self._rows.next_end = self.next_end
         return rounds(self._rows)
 
     @property
@@ -424,6 +430,8 @@ class _Pool:
         self.best = requested.best
         if self.best is None and requested.pooled and requested.limits is not None:
             self.best = BestRound(self.metric, *requested.limits)
+        if self.best is not None:
+            self._tell_fits(self.best)
 
     @property
     def n_common(self) -> int | None:
@@ -442,15 +450,18 @@ class _Pool:
 
     def _observe(self, best: BestRound) -> bool:
         """Observe newly completed rounds of all folds; return True if patience is exhausted."""
-        while all(len(fit.curve) > self.n_rounds for fit in self.fits):
+        ended, masses = False, [fit.mass for fit in self.fits]
+        while not ended and all(len(fit.curve) > self.n_rounds for fit in self.fits):
             scores = [fit.curve[self.n_rounds] for fit in self.fits]
             self.n_rounds += 1
-            ended = best.observe(self.n_rounds, pooled(scores, [f.mass for f in self.fits]))
-            for fit in self.fits:
-                fit.best_round = best.round
-            if ended:
-                return True
-        return False
+            ended = best.observe(self.n_rounds, pooled(scores, masses))
+        self._tell_fits(best)
+        return ended
+
+    def _tell_fits(self, best: BestRound) -> None:
+        next_end = best.next_end(self.n_rounds)
+        for fit in self.fits:
+            fit.best_round, fit.next_end = best.round, next_end
 
     def end_complete_rounds(self) -> bool:
         """Observe all rounds that all folds completed again; return False if there are none.

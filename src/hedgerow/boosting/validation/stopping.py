@@ -216,6 +216,13 @@ class BestRound:
             self._reference, self._reference_round = score, n_rounds
         return n_rounds - self._reference_round >= self.patience
 
+    def next_end(self, n_rounds: int) -> int:
+        """Return the first round that may end the fit, after ``n_rounds`` rounds.
+
+        A round before it never ends the fit, whatever its score.
+        """
+        return max(n_rounds + 1, self._reference_round + self.patience)
+
 
 def hash_rows(seed: int, stream: int, n_rows: int, first_row: int = 0) -> npt.NDArray[np.uint64]:
     """Return :func:`~hedgerow.kernels.primitives.hashing.hash64` of successive row numbers."""
