@@ -223,6 +223,20 @@ def test_a_score_that_is_nan_is_an_error_of_its_own_round(monkeypatch: pytest.Mo
         HedgerowRegressor(**asked).fit(X[SEEN], SIGNAL[SEEN], X_val=X[UNSEEN], y_val=SIGNAL[UNSEEN])
 
 
+def test_a_score_that_is_nan_is_an_error_of_its_own_round_in_folds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    grow = RoundsAhead._grow
+
+    def spoiled(self: RoundsAhead, first: int, next_end: int) -> None:
+        grow(self, first, next_end)
+        self._scores[0]["loss"][-1] = np.nan  # the last round of the batch
+
+    monkeypatch.setattr(RoundsAhead, "_grow", spoiled)
+    with pytest.raises(LossError, match=r"fold 0, round 4: .* is NaN"):
+        HedgerowRegressor(n_estimators=60, early_stopping="cv", n_jobs=1).fit(X, SIGNAL)
+
+
 def test_folds_do_all_ready_rounds_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     advance, rounds = cross._FoldFit.advance, []
 

@@ -19,7 +19,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.loop.devices import on_gpu
 from hedgerow.boosting.loop.leaf_steps import with_steps
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, resolved, threads_for
-from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RoundsAhead
+from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
 from hedgerow.boosting.loop.scores import (
     AddedScores,
     MeanScores,
@@ -197,6 +197,10 @@ class MemoryRows(FitRows):
     def n_ready(self) -> int:
         """Number of rounds whose trees have grown ahead."""
         return 0 if self._ahead is None else self._ahead.n_ready
+
+    def take_ready(self) -> RestOfBatch | None:
+        """Take all rounds that are ready; None if they have to be taken one after the other."""
+        return None if self._ahead is None else self._ahead.rest()
 
     def set_params(self, params: BoostParams) -> None:
         """Use other (resolved) parameters for the next rounds."""

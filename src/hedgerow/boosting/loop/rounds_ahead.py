@@ -15,12 +15,14 @@ patience may end the fit.  Which fits can have batches: :meth:`RoundsAhead.of`.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hedgerow.arrays import FloatArray
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.joining import TreeJoiner
 from hedgerow.growing.core.tree import GrownTree
@@ -79,6 +81,19 @@ def rounds_at_once(n_cells: int, n_scores: int, n_nodes: int) -> int:
         _MOST_SCORES // max(1, n_scores),
         _MOST_NODES // max(1, n_nodes),
     )
+
+
+class RestOfBatch(NamedTuple):
+    """Rounds of a batch that are taken together.
+
+    trees    of all these rounds
+    raw      float64 (n_outputs, n_unseen): raw scores of the validation rows after each round
+    scores   of each round, by name of the rows and metric
+    """
+
+    trees: list[GrownTree]
+    raw: list[FloatArray]
+    scores: dict[str, dict[str, list[float]]]
 
 
 class RoundsAhead:
@@ -185,6 +200,24 @@ class RoundsAhead:
         if self._unseen is not None:
             self._unseen.raw = self._joiner.after[:, self._n_taken]
         self._n_taken += 1
+
+    def rest(self) -> RestOfBatch | None:
+        """Take all rounds that are ready; None if they have to be taken one after the other.
+
+        They have to if a score is NaN, which is an error of its round, or is computed one by one.
+        """
+        k, n_trees = self._n_taken, len(self._trees) // (self._stop - self._first)
+        scores: dict[str, dict[str, list[float]]] = {}
+        for part, found in zip(self._scored, self._scores, strict=True):
+            if found is None or any(math.isnan(sum(rounds)) for rounds in found.values()):
+                return None
+            scores[part.name] = {name: rounds[k:] for name, rounds in found.items()}
+        after = self._joiner.after
+        raw = [after[:, number] for number in range(k, self._stop - self._first)]
+        if self._unseen is not None:
+            self._unseen.raw = raw[-1]
+        self._n_taken = self._stop - self._first
+        return RestOfBatch(self._trees[k * n_trees :], raw, scores)
 
     def scores(self) -> Mapping[str, Mapping[str, float]]:
         """Return the scores after the last round taken, by name of the rows and metric."""

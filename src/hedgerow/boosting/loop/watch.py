@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
@@ -45,6 +45,9 @@ from hedgerow.params import BoostParams
 from hedgerow.schedules import rate_record
 
 StoppedBy: TypeAlias = Literal["rounds", "early_stopping", "callback", "time_budget", "interrupt"]
+
+ScoresOfRounds: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
+"""Scores after each of several rounds, by name of the rows and metric."""
 
 _OUT_OF_BAG_SCORES = {"regression": "r2", "two classes": "accuracy", "classes": "accuracy"}
 
@@ -170,6 +173,14 @@ class Watch:
             if stop:
                 self.stopped_by = "time_budget"
         return stop
+
+    def note_scores(self, found: ScoresOfRounds, n_rounds: int) -> None:
+        """Record the scores of several rounds, none of which may end the fit."""
+        for rows, scores in found.items():
+            curves = self.history.setdefault(rows, {name: [] for name in scores})
+            for name, of_rounds in scores.items():
+                curves[name] += of_rounds
+        self.seconds += [time.monotonic() - self.started] * n_rounds
 
     @property
     def watched(self) -> str | None:

@@ -30,7 +30,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.memory_rows import MemoryRows, ScoredRows
-from hedgerow.boosting.loop.rounds import BoostState, rounds
+from hedgerow.boosting.loop.rounds import BoostState, rounds, take_rounds
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
 from hedgerow.boosting.loop.scores import MeanScores, Scores
 from hedgerow.boosting.loop.watch import Watch, best_round_of
@@ -288,8 +288,24 @@ class _FoldFit:
             self._rows.next_end = self.next_end
         ended = self._advance()
         while not ended and self._rows is not None and self._rows.n_ready > 0:
-            ended = self._advance()
+            ended = self._advance_all()
         return ended
+
+    def _advance_all(self) -> bool:
+        """Do the rounds that are ready: together if no other than the owner may end the fit."""
+        state, rows, rest = self._state, self._rows, None
+        assert state is not None
+        assert rows is not None
+        if self._watch.best is None:
+            rest = rows.take_ready()
+        if rest is None:
+            return self._advance()
+        take_rounds(rest.trees, state)
+        self._watch.note_scores(rest.scores, len(rest.raw))
+        for raw in rest.raw:
+            self._recent.note(raw, self.best_round)
+        self.curve += rest.scores[self._watch.rows][self._watch.metrics[0].name]
+        return state.n_rounds == self._shared.params.n_estimators
 
     def _advance(self) -> bool:
         try:
@@ -303,7 +319,8 @@ class _FoldFit:
         self.curve.append(self._watch.history[self._watch.rows][name][-1])
         if state.adds_up:
             best = self._watch.best
-            self._recent.note(self._unseen.raw, self.best_round if best is None else best.round)
+            best_round = self.best_round if best is None else best.round
+            self._recent.note(self._unseen.raw.copy(), best_round)
         return ended or state.n_rounds == self._shared.params.n_estimators
 
     def _begin(self) -> Generator[BoostState, None, None]:
@@ -333,7 +350,6 @@ class _FoldFit:
             data.seen, objective, params, data.unseen, shared.n_threads, scored=scored,
             may_run_ahead=True,
         )  # fmt: skip
-        self._rows.next_end = self.next_end
         return rounds(self._rows)
 
     @property
@@ -430,8 +446,6 @@ class _Pool:
         self.best = requested.best
         if self.best is None and requested.pooled and requested.limits is not None:
             self.best = BestRound(self.metric, *requested.limits)
-        if self.best is not None:
-            self._tell_fits(self.best)
 
     @property
     def n_common(self) -> int | None:
@@ -455,13 +469,10 @@ class _Pool:
             scores = [fit.curve[self.n_rounds] for fit in self.fits]
             self.n_rounds += 1
             ended = best.observe(self.n_rounds, pooled(scores, masses))
-        self._tell_fits(best)
-        return ended
-
-    def _tell_fits(self, best: BestRound) -> None:
         next_end = best.next_end(self.n_rounds)
         for fit in self.fits:
             fit.best_round, fit.next_end = best.round, next_end
+        return ended
 
     def end_complete_rounds(self) -> bool:
         """Observe all rounds that all folds completed again; return False if there are none.

@@ -22,8 +22,8 @@ class RecentScores:
         self._first, self._raw = 1, deque[FloatArray]()
 
     def note(self, raw: FloatArray, best: int) -> None:
-        """Copy the scores after the next round; drop those before round ``best``."""
-        self._raw.append(raw.copy())
+        """Keep the scores after the next round, which do not change; drop those before ``best``."""
+        self._raw.append(raw)
         while self._first < best or len(self._raw) * raw.nbytes > _RECENT_BYTES:
             self._raw.popleft()
             self._first += 1
