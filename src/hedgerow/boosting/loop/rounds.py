@@ -31,7 +31,7 @@ from hedgerow.boosting.resume.continuing import joined
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.schema import Schema
 from hedgerow.errors import LossError, ParameterError
-from hedgerow.growing.core.tree import NO_ROWS, GrownTree
+from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.metrics import Metric
 from hedgerow.model.forest import Forest
@@ -247,14 +247,6 @@ def _grow_round(number: int, state: BoostState) -> None:
     improvement = rows.end_round()
     if improvement is not None:
         state.oob_improvement.append(improvement)
-
-
-def take_rounds(trees: Sequence[GrownTree], state: BoostState) -> None:
-    """Add the trees of whole rounds of gradient boosting, which all scores include."""
-    n_outputs = len(state.base_score)
-    for place, tree in enumerate(trees):
-        state.mode.add(tree, place % n_outputs, NO_ROWS)
-    state.n_rounds += len(trees) // n_outputs
 
 
 def _at_round(number: int, state: BoostState) -> BoostParams:

@@ -25,7 +25,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.joining import TreeJoiner
-from hedgerow.growing.core.tree import GrownTree
+from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.metrics import not_nan
 from hedgerow.objectives import Objective
 from hedgerow.objectives.derivatives import PRECOMPUTED
@@ -34,6 +34,7 @@ from hedgerow.schedules import is_number
 
 if TYPE_CHECKING:
     from hedgerow.boosting.loop.memory_rows import ScoredRows
+    from hedgerow.boosting.loop.rounds import BoostState
     from hedgerow.boosting.loop.scores import Scores
 
 _MOST_ROUNDS = 16
@@ -72,7 +73,7 @@ def rounds_at_once(n_cells: int, n_scores: int, n_nodes: int) -> int:
     --------
     >>> rounds_at_once(n_cells=4_000, n_scores=100, n_nodes=8)
     16
-    >>> rounds_at_once(n_cells=1_000_000, n_scores=100_000, n_nodes=500)
+    >>> rounds_at_once(n_cells=2_000_000, n_scores=100_000, n_nodes=500)
     0
     """
     return min(
@@ -230,3 +231,11 @@ class RoundsAhead:
                 own = {name: rounds[self._n_taken - 1] for name, rounds in scores.items()}
                 found[part.name] = {name: not_nan(name, score) for name, score in own.items()}
         return found
+
+
+def take_rounds(trees: Sequence[GrownTree], state: BoostState) -> None:
+    """Add the trees of whole rounds of gradient boosting, which all scores include."""
+    n_outputs = len(state.base_score)
+    for place, tree in enumerate(trees):
+        state.mode.add(tree, place % n_outputs, NO_ROWS)
+    state.n_rounds += len(trees) // n_outputs

@@ -30,8 +30,8 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.memory_rows import MemoryRows, ScoredRows
-from hedgerow.boosting.loop.rounds import BoostState, rounds, take_rounds
-from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
+from hedgerow.boosting.loop.rounds import BoostState, rounds
+from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, take_rounds
 from hedgerow.boosting.loop.scores import MeanScores, Scores
 from hedgerow.boosting.loop.watch import Watch, best_round_of
 from hedgerow.boosting.row_data.metric_groups import bound_metrics
