@@ -155,12 +155,12 @@ def test_the_latest_scores_are_kept_from_the_best_round_on(
     recent, raw = recent_scores.RecentScores(), np.zeros((1, 10))
     for _, best in ((1, 0), (2, 0), (3, 2), (4, 2)):
         raw += 1.0
-        recent.note(raw, best)
+        recent.note(raw.copy(), best)
     assert recent.after(1) is None
     assert [recent.after(n)[0, 0] for n in (2, 3, 4)] == [2.0, 3.0, 4.0]
     assert recent.after(5) is None
     monkeypatch.setattr(recent_scores, "_RECENT_BYTES", 2 * raw.nbytes)
-    recent.note(raw, 2)
+    recent.note(raw.copy(), 2)
     assert recent.after(3) is None
     assert recent.after(5) is not None
 
