@@ -23,6 +23,7 @@ from hedgerow.boosting.external import resident
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.errors import AllRowsNeededError, DataError
+from tests.helpers.clusters import client_of_two_workers
 
 N_ROWS = 600
 RNG = np.random.default_rng(0)
@@ -884,14 +885,8 @@ ON_CLUSTERS = [
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    distributed = pytest.importorskip("distributed", reason="clusters need Dask")
     pytest.importorskip("dask.dataframe")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as found,
-    ):
+    with client_of_two_workers(processes=False) as found:
         yield found
 
 

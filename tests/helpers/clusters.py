@@ -10,12 +10,12 @@ import pytest
 
 
 @contextmanager
-def client_of_two_workers() -> Iterator[Any]:
-    """A client of a new cluster of two processes; starting them takes seconds."""
-    distributed = pytest.importorskip("distributed")
+def client_of_two_workers(processes: bool = True) -> Iterator[Any]:
+    """A client of a new cluster of two processes, which take seconds to start, or of threads."""
+    distributed = pytest.importorskip("distributed", reason="clusters need Dask")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=processes, dashboard_address=None
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

@@ -84,7 +84,9 @@ class TargetSurvey:
         if isinstance(loss.objective, str) and not loss.counts_classes:
             self._objective = loss.make(self._first)
         compares = self._objective is not None and needs_all_rows(self._objective)
-        self._all: list[FloatArray] | None = [] if compares or others is not None else None
+        # Ranks make losses that are not known by name at the end, together.
+        is_unknown = others is not None and self._objective is None and not loss.counts_classes
+        self._all: list[FloatArray] | None = [] if compares or is_unknown else None
         self._unchecked: list[tuple[int, FloatArray]] = []
         self._origin: FloatArray = np.zeros(0)
         self._strange: tuple[int, FloatArray] | None = None
