@@ -516,6 +516,7 @@ def test_faults_at_any_call_never_give_another_model(lasting, tmp_path, monkeypa
     assert warned > 5
 
 
+@pytest.mark.slow
 @forks
 def test_kills_at_any_call(tmp_path, monkeypatch) -> None:
     fit = binary(n_estimators=3)

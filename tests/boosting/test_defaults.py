@@ -37,12 +37,6 @@ RNG = np.random.default_rng(0)
 ESTIMATORS = (HedgerowClassifier, HedgerowRegressor)
 
 
-# Folds choose the rounds; with larger steps, and less patience than by themselves, there are fewer.
-@parametrize_with_checks([kind(n_jobs=1, patience=3, learning_rate=0.3) for kind in ESTIMATORS])
-def test_scikit_learn_conventions_hold_for_what_is_chosen(estimator: Any, check: Any) -> None:
-    check(estimator)
-
-
 @pytest.mark.slow
 @parametrize_with_checks([kind(n_jobs=1) for kind in ESTIMATORS])
 def test_scikit_learn_conventions_hold_without_any_parameter(estimator: Any, check: Any) -> None:
@@ -71,6 +65,7 @@ def test_defaults_are_automatic_and_told() -> None:
     assert n_rounds * told["rounds_factor"] >= model.n_iter_
 
 
+@pytest.mark.slow
 def test_many_classes_have_rounds_enough() -> None:
     rng = np.random.default_rng(0)
     centers = 1.5 * rng.normal(size=(20, 16))
@@ -97,7 +92,7 @@ def test_explicit_values_win(name: str) -> None:
         "feature_crosses": [["x1", "x2", "product"]],
     }[name]  # fmt: skip
     X, y = load_diabetes(return_X_y=True)
-    model = HedgerowRegressor(random_state=0, **{name: value}).fit(X, y)
+    model = HedgerowRegressor(random_state=0, **{"patience": 3, name: value}).fit(X, y)
     told = model.booster_.model.training
     assert {**told["parameters"], **told.get("folds", {})}[name] == value
     assert name not in model.chosen_params_
@@ -471,6 +466,7 @@ def test_several_targets_share_their_trees(n_rows: int) -> None:
 def test_lines_of_squares(n_rows: int, asked: dict[str, Any], lines: bool) -> None:
     X = np.random.default_rng(0).normal(size=(n_rows, 2))
     y = np.abs(X[:, 0])
+    asked = {"patience": 3, **asked}
     model = HedgerowRegressor(n_jobs=1, **asked).fit(X, y)
     assert (model.booster_.model.forest.slopes is not None) == lines
     if not lines:

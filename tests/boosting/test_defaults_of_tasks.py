@@ -79,6 +79,7 @@ def test_rankings_and_times_of_events_have_a_recipe() -> None:
     assert told["patience"] == recipe(DataSize(400))["patience"]
 
 
+@pytest.mark.slow
 def test_defaults_put_lists_in_a_better_order_than_plain_trees() -> None:
     better = 0
     for seed in range(4):

@@ -26,6 +26,7 @@ from hedgerow.io import model_to_bytes
 from hedgerow.objectives import RowLoss, make_objective
 from hedgerow.params import BoostParams
 from tests.helpers.chunked import TableData, in_chunks, part_of
+from tests.helpers.marking import half_slow
 
 N = 403
 CLASSES = {"logistic": 2, "exponential": 2, "softmax": 3}
@@ -128,7 +129,7 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("params", "given"), SETTINGS, ids=range(len(SETTINGS)))
+@pytest.mark.parametrize(("params", "given"), half_slow(SETTINGS), ids=range(len(SETTINGS)))
 def test_bytes_are_those_of_the_table_in_memory(params, given) -> None:
     objective = params.get("objective", "squared_error")
     data = rows(objective, **given)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.marking import mostly_slow
+
 numba = pytest.importorskip("numba")
 
 MODULE = """
@@ -189,7 +191,9 @@ def test_an_edit_compiles_what_depends_on_it(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "index", [b"chedgerow.old\nSlopes\n.", b"not a pickle", b""], ids=["moved", "text", "none"]
+    "index",
+    mostly_slow([b"chedgerow.old\nSlopes\n.", b"not a pickle", b""]),
+    ids=["moved", "text", "none"],
 )
 def test_an_index_that_cannot_be_read_is_written_anew(compiled, cache, index) -> None:
     for kept in cache.rglob("*.nbi"):

@@ -16,7 +16,10 @@ from hedgerow.compile.variants import find_kernel, read_variants
 from hedgerow.errors import CompilationError
 
 pytest.importorskip("numba")
-pytestmark = pytest.mark.skipif(compile_policy() == "never", reason="needs the compiler")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(compile_policy() == "never", reason="needs the compiler"),
+]
 
 
 @pytest.fixture(scope="module")

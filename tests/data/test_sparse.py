@@ -502,6 +502,7 @@ def test_a9a_is_as_good_as_with_lightgbm(shared_data):
     assert loss < log_loss(y_test, peer.predict_proba(X_test)) + 0.003
 
 
+@pytest.mark.slow
 def test_santander_is_as_good_as_with_lightgbm(shared_data):
     import pandas as pd
     from sklearn.metrics import roc_auc_score

@@ -24,6 +24,7 @@ from hedgerow.comm.threads import run_ranks
 from hedgerow.distributed.cluster import Parts, Resilience, contiguous, run_on_workers
 from hedgerow.distributed.ranks import Shard
 from hedgerow.errors import CommunicationError, DataError
+from tests.helpers.marking import mostly_slow
 
 distributed = pytest.importorskip(
     "distributed", reason="distributed is not installed (hedgerow[dask])"
@@ -167,7 +168,7 @@ def test_data_that_cannot_be_made_again_are_an_error(client: Any, marker: str) -
         within(LIMIT, lambda: run_on_workers(client, failing, scattered, resilience=PATIENT))
 
 
-@pytest.mark.parametrize("n_workers", [1, 2, 3])
+@pytest.mark.parametrize("n_workers", mostly_slow([3, 2, 1]))
 def test_the_result_is_the_same_on_any_number_of_workers(client: Any, n_workers: int) -> None:
     addresses = sorted(client.nthreads())[:n_workers]
     found = within(LIMIT, lambda: run_on_workers(client, work, parts(client), workers=addresses))

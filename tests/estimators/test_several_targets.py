@@ -678,6 +678,7 @@ def test_search_over_strategies() -> None:
 # ------------------------------------------------------------------ defaults and scores
 
 
+@pytest.mark.slow
 def test_rounds_of_defaults_are_chosen_by_folds() -> None:
     model = HedgerowRegressor(n_jobs=1).fit(X[:200], Y[:200, :2])
     told = model.chosen_params_

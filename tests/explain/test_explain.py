@@ -159,7 +159,7 @@ def background_for(booster: Booster) -> Any:
     return table()[["size", "age"]].to_numpy(np.float64)[20:30, : booster.num_features]
 
 
-@pytest.mark.parametrize("name", BY_DEFINITION)
+@pytest.mark.parametrize("name", mostly_slow(BY_DEFINITION, 9))
 def test_values_are_those_of_the_definition(name: str) -> None:
     booster = model(name)
     rows = rows_for(booster)
@@ -523,7 +523,7 @@ def test_batches_name_the_table_that_does_not_fit() -> None:
 # ---- pairs -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", mostly_slow(BY_DEFINITION, 6))
+@pytest.mark.parametrize("name", mostly_slow(BY_DEFINITION, 3))
 def test_pairs_are_those_of_the_definition(name: str) -> None:
     booster = model(name)
     rows = rows_for(booster)

@@ -352,6 +352,7 @@ MANY_ROWS = {
 }
 
 
+@pytest.mark.slow
 @crossed(case=MANY_ROWS, mode={"data": "data", "features": "features"})
 def test_many_rows(case, mode) -> None:
     loss, values = case

@@ -36,6 +36,7 @@ from hedgerow.growing.cuda import grower, memory
 from hedgerow.io import model_to_bytes
 from tests.helpers.examples import examples
 from tests.helpers.fake_gpu import FakeStream
+from tests.helpers.marking import half_slow
 
 N_ROWS = 6_000
 
@@ -217,7 +218,7 @@ def both_models(kind: str, n_rows: int = N_ROWS, **params: Any) -> tuple[bytes, 
     return found[0], found[1]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", half_slow(CASES))
 def test_same_bytes(case: str, fake_gpu: FakeGpus) -> None:
     kind, params = CASES[case]
     on_processor, on_gpu = both_models(kind, **params)

@@ -17,6 +17,20 @@ def mostly_slow(cases: Iterable[Any], n_fast: int = 1) -> list[Any]:
     ]
 
 
+def half_slow(cases: Iterable[Any]) -> list[Any]:
+    """Cases of a parametrized test; every second one runs with ``-m slow``.
+
+    A tuple is one case of several arguments.
+    """
+    return [
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)),
+            marks=pytest.mark.slow if k % 2 else (),
+        )
+        for k, case in enumerate(cases)
+    ]
+
+
 def crossed(**columns: Mapping[str, Any]) -> pytest.MarkDecorator:
     """All combinations of the values of some arguments, each given as {id: value}.
 
