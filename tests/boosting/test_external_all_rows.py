@@ -100,6 +100,7 @@ LOSSES: dict[str, tuple[dict[str, Any], np.ndarray]] = {
     "cox, GOSS": ({"objective": "cox", "sampling": "goss"}, TIME),
     "cox, DART": ({"objective": "cox", "boosting": "dart"}, TIME),
     "cox, forest": ({"objective": "cox", "boosting": "rf", "subsample": 0.6}, TIME),
+    "cox, out of bag": ({"objective": "cox", "subsample": 0.6, "oob_score": True}, TIME),
     "cox, symmetric": ({"objective": "cox", "grow_policy": "symmetric"}, TIME),
     "own gradient": ({"objective": squared}, SCORE),
     "own gradient of classes": ({"objective": softmax, "eval_metric": "logloss"}, LABEL),

@@ -27,7 +27,7 @@ from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.forest_scores import ForestLeftOut
 from hedgerow.boosting.external.leaf_sums import LeafSums
 from hedgerow.boosting.external.leaves import LeafQuantiles
-from hedgerow.boosting.external.left_out import GatheredLeftOut, LeftOut
+from hedgerow.boosting.external.left_out import LeftOut
 from hedgerow.boosting.external.queries import CompleteQueries
 from hedgerow.boosting.external.scores import (
     ScoredSample,
@@ -116,7 +116,7 @@ class ChunkRows(FitRows):
         self.validation = self._watched.validation
         self.train = TrainScores(stay=averages)
         self._leaves: LeafQuantiles | LeafSums | None = None
-        self._left_out: LeftOut | GatheredLeftOut | None = None
+        self._left_out: LeftOut | None = None
 
     def begin(self) -> None:
         data, params, n_threads = self._data, self.params, self._n_threads
@@ -168,8 +168,7 @@ class ChunkRows(FitRows):
         if self._leaves is not None:
             found = self._searched(self._leaves, found, output, params)
         if params.oob_score and params.boosting == "gbdt" and output == 0:
-            kind = LeftOut if self._gathered is None else GatheredLeftOut
-            self._left_out = kind(self.train.grower, self.objective, self._others)
+            self._left_out = LeftOut(self.train.grower, self.objective, self._others)
             if len(self.base) > 1:  # before the next tree adds this one
                 self.train.grower.update_scores(before=self._left_out.before)
         return found

@@ -6,12 +6,11 @@ round are added.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.external.scores import gather_scores
+from hedgerow.boosting.loop.loss_spec import needs_all_rows
 from hedgerow.comm.base import Communicator
 from hedgerow.data.external.row_store import Chunk
 from hedgerow.growing.chunks.grower import ChunkGrower
@@ -25,70 +24,58 @@ class LeftOut:
     """Loss of the rows left out of a round, before and after the round."""
 
     def __init__(self, grower: ChunkGrower, objective: Objective, others: Communicator) -> None:
-        self._grower, self._others = grower, others
-        sums = loss_metric(objective).sums
-        assert sums is not None
-        self._loss = sums
-        self._before = [ExactSum()] * sums.n_sums
-        self._after = [ExactSum()] * sums.n_sums
+        self._grower = grower
+        self._before = _Loss(objective, others)
+        self._after = _Loss(objective, others)
 
     def before(self, chunk: Chunk) -> None:
-        """Add the losses of a chunk before the trees are added to its scores."""
-        self._before = self._with(chunk, self._before)
+        """Add the rows of a chunk before the trees are added to its scores."""
+        self._before.add(chunk, self._grower.rows_outside(chunk))
 
     def after(self, chunk: Chunk) -> None:
-        """Add the losses of a chunk after the trees are added to its scores."""
-        self._after = self._with(chunk, self._after)
+        """Add the rows of a chunk after the trees are added to its scores."""
+        self._after.add(chunk, self._grower.rows_outside(chunk))
 
     def improvement(self) -> float:
         """Return the loss before minus the loss after; 0 if no row was left out."""
-        n_sums, sums = self._loss.n_sums, merged([*self._before, *self._after], self._others)
-        if all(total == ExactSum() for total in sums):
-            return 0.0
-        return self._loss.finish(*sums[:n_sums]) - self._loss.finish(*sums[n_sums:])
+        return self._before.finish() - self._after.finish()
 
-    def _with(self, chunk: Chunk, totals: list[ExactSum]) -> list[ExactSum]:
-        """Return the totals with the losses of the rows of a chunk that were left out."""
-        rows: Any = self._grower.rows_outside(chunk)
+
+class _Loss:
+    """Loss of rows in parts.
+
+    It comes from sums over rows, or from the rows of all ranks if the loss must see them at once.
+    """
+
+    def __init__(self, objective: Objective, others: Communicator) -> None:
+        self._objective, self._others = objective, others
+        self._sums = None if needs_all_rows(objective) else loss_metric(objective).sums
+        self._totals = [] if self._sums is None else [ExactSum()] * self._sums.n_sums
+        self._rows: list[Batch] = []
+        self._raw: list[FloatArray] = [np.zeros((objective.n_outputs, 0))]
+
+    def add(self, chunk: Chunk, rows: RowArray) -> None:
+        """Add some rows of a chunk at its scores."""
         if len(rows) == 0:
-            return totals
+            return
         weight = None if chunk.weight is None else chunk.weight[rows]
-        more = self._loss.sums(chunk.target[rows], chunk.work.raw[:, rows], weight, 0.0)
-        return [total + part for total, part in zip(totals, more, strict=True)]
+        target, raw = chunk.target[rows], chunk.work.raw[:, rows]
+        if self._sums is None:
+            self._rows.append((target, weight))
+            self._raw.append(raw)
+            return
+        more = self._sums.sums(target, raw, weight, 0.0)
+        self._totals = [total + part for total, part in zip(self._totals, more, strict=True)]
+
+    def finish(self) -> float:
+        """Return the loss of the rows of all ranks; 0 without rows."""
+        if self._sums is None:
+            target, weight = AllRows(lambda: self._rows, self._others).gathered()
+            raw = gather_scores(np.concatenate(self._raw, axis=1), self._others)
+            return self._objective.loss(target, raw, weight) if len(target) > 0 else 0.0
+        totals = merged(self._totals, self._others)
+        has_rows = any(total != ExactSum() for total in totals)
+        return self._sums.finish(*totals) if has_rows else 0.0
 
 
-class GatheredLeftOut:
-    """The same for a loss that must see all rows at once: every rank has those left out."""
-
-    def __init__(self, grower: ChunkGrower, objective: Objective, others: Communicator) -> None:
-        self._grower, self._objective, self._others = grower, objective, others
-        self._known: list[Batch] = []
-        self._before: list[FloatArray] = []
-        self._after: list[FloatArray] = []
-
-    def before(self, chunk: Chunk) -> None:
-        """Note targets, weights and scores of a chunk before the trees are added."""
-        rows = self._grower.rows_outside(chunk)
-        weight = None if chunk.weight is None else chunk.weight[rows]
-        self._known.append((chunk.target[rows], weight))
-        self._before.append(chunk.work.raw[:, rows])
-
-    def after(self, chunk: Chunk) -> None:
-        """Note the scores of a chunk after the trees are added."""
-        self._after.append(chunk.work.raw[:, self._grower.rows_outside(chunk)])
-
-    def improvement(self) -> float:
-        """Return the loss before minus the loss after; 0 if no row was left out."""
-        target, weight = AllRows(lambda: self._known, self._others).gathered()
-        before, after = (self._gathered(parts) for parts in (self._before, self._after))
-        if len(target) == 0:
-            return 0.0
-        loss = self._objective.loss
-        return loss(target, before, weight) - loss(target, after, weight)
-
-    def _gathered(self, parts: list[FloatArray]) -> FloatArray:
-        empty = np.zeros((self._objective.n_outputs, 0))
-        return gather_scores(np.concatenate([empty, *parts], axis=1), self._others)
-
-
-__all__ = ["GatheredLeftOut", "LeftOut"]
+__all__ = ["LeftOut"]
