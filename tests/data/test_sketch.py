@@ -2,8 +2,6 @@
 
 import copy
 import pickle
-import struct
-import zlib
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from fractions import Fraction
@@ -16,8 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hedgerow.arrays import MISSING_KEY
-from hedgerow.data.binning.sketch import MOST_WEIGHT, QuantileSketch, SketchBuilder
-from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
+from hedgerow.data.binning.sketch import MOST_WEIGHT, QuantileSketch
+from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.kernels.tables.sketch import add_down, add_up, prefix_bounds
 
@@ -304,128 +302,6 @@ def test_cuts_refuse_eps_out_of_range(eps):
         QuantileSketch.of([1, 2, 3]).cuts(eps)
 
 
-# --- Streams in little memory.
-
-N_ROWS = 40_000
-
-
-def long_stream(kind):
-    rng = np.random.default_rng(5)
-    up = np.arange(N_ROWS)
-    keys = {
-        "ascending": up,
-        "descending": up[::-1],
-        "constant": np.full(N_ROWS, 3),
-        "ties": rng.zipf(1.5, N_ROWS).clip(max=10**6),
-        "alternating": np.where(up % 2, up, -up),
-        "random": rng.integers(-(2**62), 2**62, N_ROWS),
-        "outlier weights": rng.integers(0, 10**6, N_ROWS),
-    }[kind]
-    weights = rng.integers(1, 100, N_ROWS)
-    if kind == "outlier weights":
-        weights = np.where(rng.random(N_ROWS) < 0.001, 2**30, 1)
-    return keys.astype(np.int64), weights.astype(np.float64)
-
-
-KINDS = ["ascending", "descending", "constant", "ties", "alternating", "random", "outlier weights"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [16, 100])
-def test_builder_keeps_its_bounds_in_bounded_memory(kind, size):
-    keys, weights = long_stream(kind)
-    builder, most, at = SketchBuilder(size), 0, 0
-    rng = np.random.default_rng(1)
-    while at < N_ROWS:
-        step = int(rng.integers(0, 3000))
-        builder.add(keys[at : at + step], weights[at : at + step])
-        at += step
-        most = max(most, builder.n_held)
-    sketch = builder.finish()
-    block = max(1024, 8 * size)
-    levels = int(np.log2(N_ROWS / block)) + 1
-    assert most <= block + levels * (size + 1)
-    assert len(sketch) <= size + 1
-    assert sketch.error <= (1 + levels) / size + ROUNDING
-    assert sketch.total == weights.sum()
-    assert (sketch.min, sketch.max) == (keys.min(), keys.max())
-    assert_many_bounds_hold(sketch, keys, weights)
-
-
-def assert_many_bounds_hold(sketch, keys, weights):
-    order = np.argsort(keys)
-    ordered, sums = keys[order], np.append(0.0, np.cumsum(weights[order]))  # whole: exact
-    probes = np.unique(np.concatenate([keys - 1, keys, keys + 1]))
-    below, up_to = (
-        sums[np.searchsorted(ordered, probes)],
-        sums[np.searchsorted(ordered, probes, "right")],
-    )
-    low, high, weight = sketch.bounds(probes)
-    assert (low <= below).all()
-    assert (up_to <= high).all()
-    assert (weight <= up_to - below).all()
-    assert (high - low - weight).max() <= sketch.error * sketch.total
-
-
-@given(st.lists(st.integers(0, 4000), max_size=10), st.sampled_from([1, 7, 200]))
-def test_chunks_do_not_change_a_byte(ends, size):
-    keys, weights = long_stream("random")
-    keys, weights = keys[:5000], np.random.default_rng(3).random(5000)
-    whole, parts = SketchBuilder(size), SketchBuilder(size)
-    whole.add(keys, weights)
-    ends = sorted(ends)
-    for some, masses in zip(np.split(keys, ends), np.split(weights, ends), strict=True):
-        parts.add(some, masses)
-        parts.finish()  # looking does not change it
-    assert parts.finish().to_bytes() == whole.finish().to_bytes()
-    assert parts.n_held == whole.n_held
-
-
-def test_rows_that_do_not_count_do_not_change_a_byte():
-    keys, weights = long_stream("random")
-    plain, padded = SketchBuilder(50), SketchBuilder(50)
-    plain.add(keys, weights)
-    rng = np.random.default_rng(2)
-    places = np.sort(rng.integers(0, N_ROWS, 5000))
-    absent = rng.random(5000) < 0.5
-    padded.add(
-        np.insert(keys, places, np.where(absent, MISSING_KEY, 12345)),
-        np.insert(weights, places, np.where(absent, 1.0, 0.0)),
-    )
-    assert padded.finish() == plain.finish()
-
-
-def test_builder_is_exact_while_there_are_few_values():
-    keys = np.random.default_rng(0).integers(0, 17, 30_000)
-    builder = SketchBuilder(16)
-    for some in np.array_split(keys, 11):
-        builder.add(some)
-    assert builder.size == 16
-    assert builder.finish() == QuantileSketch.of(keys)
-
-
-def test_builder_refuses_a_bad_chunk_and_stays_as_it_was():
-    builder = SketchBuilder(8)
-    builder.add(np.arange(5000))
-    before = builder.finish()
-    weights = np.ones(5000)
-    weights[4321] = -1
-    with pytest.raises(DataError, match=r"got -1\.0 in row 4321"):
-        builder.add(np.arange(5000), weights)
-    assert builder.finish() == before
-
-
-def test_bytes_are_the_same_on_every_machine():
-    row = np.arange(30_000)
-    builder = SketchBuilder(100)
-    builder.add(row * 7919 % 1009, 1.0 / (1 + row * 31 % 997))
-    assert zlib.crc32(builder.finish().to_bytes()) == 0xFE29A604
-
-
-def test_builder_without_rows_gives_the_empty_sketch():
-    assert SketchBuilder(3).finish() == QuantileSketch.of([])
-
-
 # --- Values and weights of every kind.
 
 
@@ -544,14 +420,11 @@ BAD = [
 
 
 @pytest.mark.parametrize(("place", "array", "words"), BAD)
-def test_contradictory_arrays_are_refused_from_code_and_from_bytes(place, array, words):
+def test_contradictory_arrays_are_refused(place, array, words):
     arrays = [np.array(part) for part in GOOD]
     arrays[place] = np.array(array)
     with pytest.raises(DataError, match=words):
         QuantileSketch(*arrays)
-    if len(array) == 3:
-        with pytest.raises(ModelFormatError, match=words):
-            QuantileSketch.from_bytes(packed(arrays))
 
 
 def test_bounds_that_cross_or_a_total_of_nothing_are_refused():
@@ -562,106 +435,6 @@ def test_bounds_that_cross_or_a_total_of_nothing_are_refused():
             QuantileSketch(*(np.array(part) for part in arrays))
     with pytest.raises(TypeError, match="safe"):
         QuantileSketch(np.array([1.5]), np.zeros(1), np.ones(1), np.ones(1))
-
-
-# --- Bytes.
-
-
-def packed(arrays):
-    """What ``to_bytes`` should write, from the description of the layout."""
-    payload = struct.pack("<Q", len(arrays[0]))
-    for array, letter in zip(arrays, "qddd", strict=True):
-        payload += struct.pack(f"<{len(array)}{letter}", *array)
-    return b"HRSKETCH" + struct.pack("<II", 1, zlib.crc32(payload)) + payload
-
-
-@given(streams(), st.sampled_from([3, 100]))
-def test_bytes_round_trip(stream, size):
-    sketch = QuantileSketch.of(*stream).prune(size)
-    data = sketch.to_bytes()
-    assert data == packed([sketch.value, sketch.rank_low, sketch.rank_high, sketch.weight])
-    assert len(data) == 24 + 32 * len(sketch)
-    for kind in (bytes, bytearray, memoryview):
-        again = QuantileSketch.from_bytes(kind(data))
-        assert again == sketch
-        assert again.to_bytes() == data
-        assert again.error == sketch.error
-
-
-@pytest.mark.parametrize("values", [[], [1, 2, 2, 9], range(20)])
-def test_every_truncation_and_every_flipped_bit_is_noticed(values):
-    data = QuantileSketch.of(np.array(values, dtype=np.int64)).to_bytes()
-    for length in range(len(data)):
-        with pytest.raises(ModelFormatError):
-            QuantileSketch.from_bytes(data[:length])
-    with pytest.raises(ModelFormatError, match="added"):
-        QuantileSketch.from_bytes(data + b"\0")
-    for bit in range(8 * len(data)):
-        changed = bytearray(data)
-        changed[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(ModelFormatError):
-            QuantileSketch.from_bytes(changed)
-
-
-def assert_usable(data):
-    """The bytes give a sketch with which everything can be done, or a clear error."""
-    try:
-        sketch = QuantileSketch.from_bytes(data)
-    except ModelFormatError:
-        return
-    assert sketch.to_bytes() == data
-    assert 0 <= sketch.error <= 1
-    if len(sketch):
-        assert sketch.query([0.0, sketch.total]).shape == (2,)
-        assert sketch.prune(2).max == sketch.max
-        if sketch.total < 1e299:
-            other = QuantileSketch.of([-1.5, 0.0, 7.0], [0.1, 1e12, 0.3])
-            assert sketch.merge(other).prune(3).total >= sketch.total
-        if sketch.error < 1:
-            assert sketch.cuts(1.0)[-1] == sketch.max
-
-
-def test_changed_bytes_with_a_right_checksum_give_a_valid_sketch_or_an_error():
-    good = QuantileSketch.of(np.arange(5), [1.0, 2.0, 0.5, 3.0, 1e-9]).prune(3).to_bytes()
-    for bit in range(8 * 16, 8 * len(good)):
-        changed = bytearray(good)
-        changed[bit // 8] ^= 1 << bit % 8
-        changed[12:16] = struct.pack("<I", zlib.crc32(changed[16:]))
-        assert_usable(bytes(changed))
-
-
-@given(st.binary(max_size=200), st.booleans())
-def test_any_bytes_give_a_valid_sketch_or_an_error(noise, dressed):
-    if dressed:
-        payload = struct.pack("<Q", len(noise) // 32) + noise[: len(noise) // 32 * 32]
-        noise = b"HRSKETCH" + struct.pack("<II", 1, zlib.crc32(payload)) + payload
-    assert_usable(noise)
-
-
-@given(
-    hnp.arrays(np.float64, (3, 4), elements=st.floats(0, 1e300)),
-    st.lists(st.integers(MISSING_KEY, LARGEST_KEY), min_size=4, max_size=4, unique=True),
-    st.booleans(),
-)
-def test_any_numbers_give_a_valid_sketch_or_an_error(numbers, keys, tidy):
-    if tidy:  # more often valid
-        numbers[:2].sort(axis=1)
-        numbers[:2].sort(axis=0)
-        numbers[0, 0] = 0
-        numbers[2] = 0
-        numbers[2, 0] = min(numbers[0, 1], numbers[1, 0])
-    assert_usable(packed([np.sort(keys), *numbers]))
-
-
-def test_other_versions_and_types_are_explained():
-    data = bytearray(QuantileSketch.of([1]).to_bytes())
-    data[8] = 2
-    with pytest.raises(ModelFormatError, match=r"version 2.*upgrade"):
-        QuantileSketch.from_bytes(data)
-    with pytest.raises(DataTypeError, match="from bytes, got str"):
-        QuantileSketch.from_bytes("HRSKETCH")
-    with pytest.raises(ModelFormatError, match="not a quantile sketch"):
-        QuantileSketch.from_bytes(b"")
 
 
 # --- Bad input.
@@ -682,16 +455,14 @@ def test_other_versions_and_types_are_explained():
     ],
 )
 def test_bad_columns_are_refused(values, weights, error, words):
-    for take in (QuantileSketch.of, SketchBuilder(4).add):
-        with pytest.raises(error, match=words):
-            take(values, weights)
+    with pytest.raises(error, match=words):
+        QuantileSketch.of(values, weights)
 
 
 @pytest.mark.parametrize("size", [0, -1, 1.5, True, "3", 2**24 + 1])
 def test_bad_sizes_are_refused(size):
-    for take in (SketchBuilder, QuantileSketch.of([1, 2]).prune):
-        with pytest.raises(ParameterError, match="size must be an integer"):
-            take(size)
+    with pytest.raises(ParameterError, match="size must be an integer"):
+        QuantileSketch.of([1, 2]).prune(size)
 
 
 @pytest.mark.parametrize("rank", [-1.0, 3.5, np.nan])

@@ -32,11 +32,9 @@ the same bytes on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -47,26 +45,21 @@ from hedgerow.data.binning.summary import (
     Summary,
     check,
     checked_size,
-    pack,
     present,
     read_column,
     summarize,
-    unpack,
 )
-from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.tables.sketch import add_down, add_up, fit_weights, nearest
-
-_BLOCK_ROWS: Final = 8  # rows of a block per kept value; more rows need fewer merges
-_SMALLEST_BLOCK: Final = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class QuantileSketch:
     """Bounds of the ranks of all values of a weighted column, derived from a few values.
 
-    :meth:`of`, :class:`SketchBuilder` and :meth:`from_bytes` make sketches.  A sketch is
-    immutable: :meth:`merge` and :meth:`prune` return new sketches, and the arrays are
-    read-only copies.  Two sketches are equal if they hold the same numbers.
+    :meth:`of` makes a sketch.  A sketch is immutable: :meth:`merge` and :meth:`prune` return new
+    sketches, and the arrays are read-only copies.  Two sketches are equal if they hold the same
+    numbers.
 
     Attributes
     ----------
@@ -151,13 +144,13 @@ class QuantileSketch:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, QuantileSketch):
             return NotImplemented
-        return self.to_bytes() == other.to_bytes()
+        return all(map(np.array_equal, self._summary, other._summary))
 
     def __hash__(self) -> int:
-        return hash(self.to_bytes())
+        return hash(tuple(array.tobytes() for array in self._summary))
 
-    def __reduce__(self) -> tuple[Callable[[bytes], QuantileSketch], tuple[bytes]]:
-        return QuantileSketch.from_bytes, (self.to_bytes(),)
+    def __reduce__(self) -> tuple[type[QuantileSketch], Summary]:
+        return QuantileSketch, self._summary
 
     @property
     def total(self) -> float:
@@ -351,29 +344,6 @@ class QuantileSketch:
             chosen.append(after[chosen[-1]])
         return self.value[chosen]
 
-    def to_bytes(self) -> bytes:
-        """Serialize the sketch to 24 bytes plus 32 per value, the same on every machine.
-
-        Little-endian: the magic ``HRSKETCH``, version (uint32), CRC-32 of all following
-        bytes (uint32), number of values (uint64), and the arrays ``value``, ``rank_low``,
-        ``rank_high``, ``weight``.
-        """
-        return pack(self._summary)
-
-    @classmethod
-    def from_bytes(cls, data: bytes | bytearray | memoryview) -> QuantileSketch:
-        """Read a sketch from the result of :meth:`to_bytes`.
-
-        Other bytes raise ``ModelFormatError``.  Reading runs no code, and uses at most a few
-        times the length of ``data`` in memory.
-        """
-        if not isinstance(data, bytes | bytearray | memoryview):
-            raise DataTypeError(f"a sketch is read from bytes, got {type(data).__name__}.")
-        try:
-            return QuantileSketch(*unpack(bytes(data)))
-        except DataError as error:
-            raise ModelFormatError(str(error)) from error
-
     @property
     def _summary(self) -> Summary:
         return self.value, self.rank_low, self.rank_high, self.weight
@@ -389,101 +359,4 @@ class QuantileSketch:
             )
 
 
-class SketchBuilder:
-    """Builder of the sketch of a column that arrives in chunks, in little memory.
-
-    ::
-
-        rows --> block of 8 * size rows --of--> summary --prune--> level 0
-                                      two of level k --merge, prune--> one of level k + 1
-
-    The builder holds one block of rows and at most one pruned summary per level: ``n`` rows
-    need about ``8 * size + (size + 1) * log2(n / (8 * size))`` entries.  The result
-    depends on the rows and their order, not on the division into chunks.
-
-    Parameters
-    ----------
-    size : int, at least 1
-        The sketch keeps at most ``size + 1`` values.  Its error is at most
-        ``(1 + number of levels) / size``, about ``(log2(n / size) - 1) / size``.  It is 0,
-        except for rounding, while there are at most ``size + 1`` distinct values.
-
-    Raises
-    ------
-    ParameterError
-        If ``size`` is not an integer from 1 to 2**24.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hedgerow.data.binning.sketch import SketchBuilder
-    >>> builder = SketchBuilder(size=64)
-    >>> for start in range(0, 10_000, 1_000):
-    ...     builder.add(np.arange(start, start + 1_000))
-    >>> sketch = builder.finish()
-    >>> len(sketch) <= 65, sketch.total, sketch.min, sketch.max, sketch.error < 0.1
-    (True, 10000.0, 0, 9999, True)
-    """
-
-    def __init__(self, size: int) -> None:
-        self._size = checked_size(size)
-        n_rows = max(_SMALLEST_BLOCK, _BLOCK_ROWS * self._size)
-        self._keys = np.empty(n_rows, dtype=np.int64)
-        self._weights = np.empty(n_rows, dtype=np.float64)
-        self._n_waiting = 0
-        self._levels: list[QuantileSketch | None] = []
-
-    @property
-    def size(self) -> int:
-        """The parameter ``size``."""
-        return self._size
-
-    @property
-    def n_held(self) -> int:
-        """Number of rows and kept values in memory."""
-        return self._n_waiting + sum(len(level) for level in self._levels if level is not None)
-
-    def add(self, values: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> None:
-        """Add a chunk of any length; parameters and errors as for :meth:`QuantileSketch.of`.
-
-        An invalid chunk leaves the builder unchanged.
-        """
-        values, weights = read_column(values, weights)
-        start = 0
-        while start < len(values):
-            # Each part fits even if it has no missing values.
-            part = slice(start, start + len(self._keys) - self._n_waiting)
-            keys, some = present(values[part], None if weights is None else weights[part])
-            end = self._n_waiting + len(keys)
-            self._keys[self._n_waiting : end] = keys
-            self._weights[self._n_waiting : end] = some
-            self._n_waiting = end
-            if end == len(self._keys):
-                self._carry(self._block().prune(self._size))
-                self._n_waiting = 0
-            start = part.stop
-
-    def finish(self) -> QuantileSketch:
-        """Return the sketch of all rows so far; more rows may be added afterwards."""
-        sketch = self._block()
-        for level in self._levels:
-            if level is not None:
-                sketch = level.merge(sketch)
-        return sketch.prune(self._size)
-
-    def _block(self) -> QuantileSketch:
-        rows = slice(0, self._n_waiting)
-        return QuantileSketch(*summarize(self._keys[rows], self._weights[rows]))
-
-    def _carry(self, summary: QuantileSketch) -> None:
-        """Add a summary to the levels, like a carry in a binary counter."""
-        for place, level in enumerate(self._levels):
-            if level is None:
-                self._levels[place] = summary
-                return
-            self._levels[place] = None
-            summary = level.merge(summary).prune(self._size)
-        self._levels.append(summary)
-
-
-__all__ = ["MOST_WEIGHT", "QuantileSketch", "SketchBuilder"]
+__all__ = ["MOST_WEIGHT", "QuantileSketch"]

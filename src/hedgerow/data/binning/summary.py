@@ -1,22 +1,19 @@
-"""The four arrays of a quantile summary: construction, validation and serialization.
+"""The four arrays of a quantile summary: construction and validation.
 
-The classes in :mod:`hedgerow.data.binning.sketch` use these functions and define the arrays::
+:class:`hedgerow.data.binning.sketch.QuantileSketch` uses these functions and defines the arrays::
 
-    rows  --read_column, present-->  keys, weights  --summarize-->  arrays  --pack-->  bytes
-                                                       check(arrays)  <--unpack--  any bytes
+    rows  --read_column, present-->  keys, weights  --summarize-->  arrays  --check-->
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
-from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
+from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.kernels.tables.sketch import add_down, fit_weights, prefix_bounds
 
@@ -28,12 +25,6 @@ MOST_WEIGHT: Final = 1e280
 
 _MOST_TOTAL: Final = 1e300
 _LARGEST_SIZE: Final = 2**24
-
-_MAGIC: Final = b"HRSKETCH"
-_VERSION: Final = 1
-_HEADER: Final = struct.Struct("<8sIIQ")  # magic, version, CRC-32, number of values
-_COUNT: Final = slice(16, 24)
-_DTYPES: Final = ("<i8", "<f8", "<f8", "<f8")
 
 
 def checked_size(size: int) -> int:
@@ -130,41 +121,3 @@ def check(summary: Summary) -> None:
     broken = [rule for rule, holds in rules.items() if not holds]
     if broken:
         raise DataError(f"not a summary of a column: {broken[0]}.")
-
-
-def pack(summary: Summary) -> bytes:
-    """Serialize the arrays; :meth:`hedgerow.data.binning.sketch.QuantileSketch.to_bytes`."""
-    arrays = [array.astype(dtype).tobytes() for array, dtype in zip(summary, _DTYPES, strict=True)]
-    count = len(summary[0]).to_bytes(8, "little")
-    payload = b"".join(arrays)
-    return _HEADER.pack(_MAGIC, _VERSION, _checksum(count, payload), len(summary[0])) + payload
-
-
-def unpack(data: bytes) -> Summary:
-    """Read the result of :func:`pack` without validating it; raise ``ModelFormatError``."""
-    if not data.startswith(_MAGIC):
-        raise ModelFormatError(f"not a quantile sketch: it must begin with {_MAGIC!r}.")
-    if len(data) < _HEADER.size:
-        raise ModelFormatError(f"the sketch is cut off after {len(data)} bytes.")
-    _, version, checksum, count = _HEADER.unpack_from(data)
-    if version != _VERSION:
-        raise ModelFormatError(
-            f"the sketch has version {version}, but this Hedgerow reads {_VERSION}: upgrade it."
-        )
-    payload = memoryview(data)[_HEADER.size :]
-    if len(payload) != 8 * len(_DTYPES) * count:
-        raise ModelFormatError(
-            f"a sketch of {count} values cannot have {len(data)} bytes: it is cut off, or "
-            "something was added."
-        )
-    if checksum != _checksum(data[_COUNT], payload):
-        raise ModelFormatError("the bytes of the sketch were changed: its checksum is wrong.")
-    value, low, high, weight = (
-        np.ndarray(count, dtype, payload, offset=8 * count * place)
-        for place, dtype in enumerate(_DTYPES)
-    )
-    return value, low, high, weight
-
-
-def _checksum(count: bytes, payload: bytes | memoryview) -> int:
-    return zlib.crc32(payload, zlib.crc32(count))
