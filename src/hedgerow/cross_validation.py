@@ -309,6 +309,3 @@ def _curves(folds: Sequence[GrownFold]) -> dict[str, dict[str, FloatArray]]:
 def _best(metric: Metric, curves: Curves) -> int:
     mean = np.mean(curves[ONLY][metric.name], axis=1)
     return int(np.argmax(mean) if metric.higher_is_better else np.argmin(mean)) + 1
-
-
-__all__ = ["CrossValidation", "cv"]

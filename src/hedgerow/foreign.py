@@ -189,6 +189,3 @@ def _booster(found: Imported, model: Any = None) -> Booster:
     elif n_classes_of(objective_of(found.model)) != len(classes):
         classes = None
     return Booster(found.model, None if classes is None else np.asarray(classes))
-
-
-__all__ = ["from_catboost", "from_lightgbm", "from_sklearn", "from_xgboost"]

@@ -292,6 +292,3 @@ def _check(settings: Mapping[str, Any], dataset: Any) -> None:
             "learning_rate must be a number or a function here, because the number of rounds is "
             "not known: change it with set_params."
         )
-
-
-__all__ = ["CHANGEABLE", "Training"]

@@ -31,6 +31,3 @@ class RewrittenLine:
         with suppress(OSError):  # a terminal that was closed must not stop the work
             self._stream.write(text)
             self._stream.flush()
-
-
-__all__ = ["RewrittenLine"]

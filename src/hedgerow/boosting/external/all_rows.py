@@ -260,15 +260,3 @@ def values_of_bins(spec: BinSpec) -> AnyArray:
         keys[feature, : len(cuts)] = cuts
         keys[feature, len(cuts)] = highest_key(kind)
     return keys if "int" in spec.schema.kinds else floats_of_keys(keys)
-
-
-__all__ = [
-    "AllRowsGradients",
-    "GatheredRows",
-    "bytes_for_loss",
-    "bytes_of_a_row",
-    "metrics_of_loss",
-    "record_of_loss",
-    "scores_of",
-    "values_of_bins",
-]

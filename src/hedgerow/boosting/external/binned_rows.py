@@ -66,6 +66,3 @@ class RowBinning:
         matrix = bin_table(table, self.spec, self.n_threads)
         sink.append(matrix, rows.target, rows.weight, offset, numbers_for(self.params, table))
         return rows.n_rows
-
-
-__all__ = ["RowBinning"]

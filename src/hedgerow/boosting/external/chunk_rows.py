@@ -250,6 +250,3 @@ class TrainScores:
             self.trees.append((tree.scaled(factor), output))
         else:
             self.grower.add(tree.scaled(factor), output)
-
-
-__all__ = ["ChunkRows"]

@@ -82,6 +82,3 @@ def scores_before(
 ) -> FloatArray:
     """Return the raw scores of rows by the model to continue, with their offsets."""
     return start_scores(first, Sample(table, target, None, offset), n_threads)
-
-
-__all__ = ["as_in_model", "bins_to_continue", "resolved_to_continue", "scores_before"]

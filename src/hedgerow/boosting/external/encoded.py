@@ -220,6 +220,3 @@ def _read(
     weight = np.concatenate(weights) if len(weights) > 1 else None
     joined = {j: np.concatenate([np.zeros(0, np.int32), *parts]) for j, parts in codes.items()}
     return StatisticsRows(joined, np.concatenate(targets), weight, schema)
-
-
-__all__ = ["EncodedRows", "check_numbers", "encode_rows", "statistics_of", "threads_that_fit"]

@@ -337,6 +337,3 @@ def _of_table(valid: Dataset, trained: ExternalSample, plan: StorePlan) -> Exter
     store = MemoryStore(matrix, sample.target, sample.weight, offset, numbers=numbers)
     has_offset = offset is not None
     return ExternalSample(store, has_offset, sample.query, trained.first, trained.encoding)
-
-
-__all__ = ["TargetSurvey", "fit_data"]

@@ -177,13 +177,3 @@ def named_valid(valid: ValidRows) -> Mapping[str, Dataset]:
         check_set_names(valid)
         return valid
     return {ONLY: valid}
-
-
-__all__ = [
-    "Choose",
-    "ExternalSample",
-    "StorePlan",
-    "ValidRows",
-    "named_valid",
-    "reads_batches",
-]

@@ -83,6 +83,3 @@ def _contents_of(sample: ExternalSample, suffix: str) -> dict[str, str]:
 
 def _bytes_of(values: AnyArray) -> memoryview:
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
-
-
-__all__ = ["cuts_digest", "external_contents"]

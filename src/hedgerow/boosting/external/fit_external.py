@@ -304,6 +304,3 @@ def check_chunks(params: BoostParams, objective: Objective) -> None:
             "leaf at once, because its leaf_steps follow no leaf_rule: with rows in chunks use "
             "'auto', 'newton' or 'gradient'."
         )
-
-
-__all__ = ["check_chunks", "check_targets", "fit_external"]

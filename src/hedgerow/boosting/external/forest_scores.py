@@ -110,6 +110,3 @@ class ForestLeftOut:
         if chunk.offset is not None:
             start += chunk.offset[:, left_out]
         return left_out, start + sums[:, left_out] / counts[left_out]
-
-
-__all__ = ["ForestLeftOut"]

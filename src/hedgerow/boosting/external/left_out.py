@@ -76,6 +76,3 @@ class _Loss:
         totals = merged(self._totals, self._others)
         has_rows = any(total != ExactSum() for total in totals)
         return self._sums.finish(*totals) if has_rows else 0.0
-
-
-__all__ = ["LeftOut"]

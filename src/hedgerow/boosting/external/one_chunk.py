@@ -62,6 +62,3 @@ class OneChunkRows(MemoryRows):
         if training is not None:
             training.add(self.data.target, self.train.raw, self.data.weight)
         return self._watched.scores()
-
-
-__all__ = ["OneChunkRows", "is_one_chunk"]

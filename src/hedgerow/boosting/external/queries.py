@@ -308,12 +308,3 @@ def _rows_by_query(query: IntArray, numbers: IntArray) -> QueryRows:
     counts = np.bincount(first_seen(query[rows]))
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return QueryRows(rows, starts, numbers[rows])
-
-
-__all__ = [
-    "CompleteQueries",
-    "DividedQueries",
-    "QueryNumbers",
-    "groups_aside",
-    "metrics_of_all",
-]

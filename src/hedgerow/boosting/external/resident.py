@@ -208,6 +208,3 @@ def _stacked(parts: list[AnyTable], schema: Schema) -> AnyTable:
 def _row_ends(parts: list[SparseTable], starts: AnyArray) -> Iterator[AnyArray]:
     for part, start in zip(parts, starts, strict=False):
         yield part.row_start[1:] + start
-
-
-__all__ = ["ResidentRows", "in_memory"]

@@ -81,6 +81,3 @@ class RowFacts:
         self.targets.close()
         if self.weights is not None:
             self.weights.close()
-
-
-__all__ = ["RowFacts"]

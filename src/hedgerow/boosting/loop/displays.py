@@ -104,6 +104,3 @@ def _notebook_display() -> Any:
     from IPython.display import display
 
     return display
-
-
-__all__ = ["Display", "NotebookBar", "TerminalLine", "find_display"]

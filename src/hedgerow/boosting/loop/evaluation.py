@@ -160,6 +160,3 @@ class _Linked:
     """The part of an objective that metrics use, with probabilities free of class weights."""
 
     predict: Callable[[FloatArray], FloatArray]
-
-
-__all__ = ["Evaluation"]

@@ -236,6 +236,3 @@ def _sees_all_rows(objective: OwnObject) -> bool:
         return True
     starts = kind.initial_score is not RowLoss.initial_score
     return starts and kind.start_of is RowLoss.start_of
-
-
-__all__ = ["LossSpec", "check_queries_given", "count_classes", "needs_all_rows"]

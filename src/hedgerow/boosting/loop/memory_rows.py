@@ -399,6 +399,3 @@ def _schema_of(data: TrainingData) -> Schema:
     if isinstance(matrix, BinnedMatrix):
         return matrix.spec.schema
     return matrix.table.schema if isinstance(matrix, ColumnBlocks) else matrix.schema
-
-
-__all__ = ["Grower", "MemoryRows", "ScoredRows"]

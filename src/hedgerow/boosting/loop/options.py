@@ -37,6 +37,3 @@ class FitOptions:
     progress: bool = False
     n_jobs: int | None = None
     start: Start | None = None
-
-
-__all__ = ["FitOptions"]

@@ -160,6 +160,3 @@ def _log_rounds(watch: Watch) -> None:
         InterruptedFitWarning,
         stacklevel=2,
     )
-
-
-__all__ = ["TWICE", "follow", "grow_forest", "is_second"]

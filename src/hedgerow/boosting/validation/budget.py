@@ -123,6 +123,3 @@ def budget_of(stopping: StoppingParams) -> Iterator[Budget | None]:
         return
     before = compile_seconds()
     yield Budget(float(stopping.time_budget), stopping.began, lambda: compile_seconds() - before)
-
-
-__all__ = ["Budget", "budget_of"]

@@ -259,6 +259,3 @@ def _first_rows(query: IntArray, there: IntArray, others: Communicator) -> IntAr
     own, first = np.unique(query, return_index=True)
     found[np.searchsorted(there, own)] = -(before + first)
     return -others.allreduce(found, "max")
-
-
-__all__ = ["Chosen", "HoldOut", "queries_aside", "split_rows"]

@@ -283,15 +283,3 @@ def _part(sample: Sample, place: slice) -> Sample:
         of(sample.query),
         rows if sample.origin is None else sample.origin[place],
     )
-
-
-__all__ = [
-    "ONLY",
-    "TRAINING",
-    "ValidationRows",
-    "check_set_names",
-    "parts_of",
-    "stack_tables",
-    "stacked",
-    "validation_sets",
-]
