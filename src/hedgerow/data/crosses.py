@@ -21,8 +21,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray
-from hedgerow.data.schema import ColumnKind, Schema
-from hedgerow.kernels.tables.keys import floats_of_keys
+from hedgerow.data.reading.numbers import floats_of_column
+from hedgerow.data.schema import Schema
 
 Operation: TypeAlias = Literal["product", "difference", "ratio"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
@@ -63,8 +63,10 @@ class Cross(NamedTuple):
         schema : Schema
         out : float64, shape (n_rows,)
         """
-        kinds = schema.kinds
-        a, b = (_numbers(values[:, j], kinds[j]) for j in (self.first, self.second))
+        a, b = (
+            floats_of_column(values[:, j], schema.kinds[j]).astype(np.float64, copy=False)
+            for j in (self.first, self.second)
+        )
         with np.errstate(all="ignore"):
             if self.operation == "product":
                 np.multiply(a, b, out=out)
@@ -94,15 +96,6 @@ def brief_value(name: str, value: Any) -> str:
     """
     is_long = name == "feature_crosses" and isinstance(value, list | tuple) and len(value) > 3
     return f"{len(value)} crosses" if is_long else str(value)
-
-
-def _numbers(column: AnyArray, kind: ColumnKind) -> FloatArray:
-    """Return the values of a column as float64, with NaN for missing ones."""
-    if column.dtype != np.int64:
-        return column.astype(np.float64, copy=False)
-    if kind == "float":
-        return floats_of_keys(column)
-    return np.where(column == MISSING_KEY, np.nan, column.astype(np.float64))
 
 
 def _number(value: Any) -> float:

@@ -17,9 +17,9 @@ from hedgerow.boosting.loop.sample import Sample, check_length
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, SparseTable
+from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.schema import position_of
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
-from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.metrics import Metric, metrics_of_queries
 from hedgerow.metrics.groups import GroupScores, bound_to_rows, codes_of
 from hedgerow.metrics.queries import query_rows
@@ -115,7 +115,7 @@ def _codes(source: Any, table: AnyTable) -> tuple[IntArray, tuple[Any, ...]]:
     if found.dtype == np.int64 and column.kind == "int":
         codes, labels = codes_of(found)
         return codes, tuple(None if value == MISSING_KEY else value for value in labels)
-    codes, labels = codes_of(floats_of_keys(found) if found.dtype == np.int64 else found)
+    codes, labels = codes_of(floats_of_column(found, column.kind))
     if column.kind == "category":
         known = dict(enumerate(column.levels))
         return codes, tuple(known.get(int(v)) if v == v else None for v in labels)

@@ -35,11 +35,11 @@ from hedgerow.boosting.row_data.positions import read_position
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, Schema, SparseTable, Table
 from hedgerow.data.reading.frames import as_frame
+from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.reread import ColumnsOf, read_again
 from hedgerow.data.schema import Column, UnknownCategory
 from hedgerow.data.sparse import is_sparse, mark_zeros
 from hedgerow.errors import DataError, DataTypeError
-from hedgerow.kernels.tables.keys import floats_of_keys
 
 _FORMAT = "hedgerow-dataset"
 _VERSION = 1
@@ -361,12 +361,12 @@ def _checked_values(values: AnyArray, schema: Schema) -> AnyArray:
     _check(of_keys == schema.has_int, "the type of the table does not fit its columns.")
     for j, column in enumerate(schema.columns):
         if column.kind == "category":
-            _check_codes(values[:, j], of_keys, len(column.levels), column.name)
+            _check_codes(values[:, j], len(column.levels), column.name)
     return values
 
 
-def _check_codes(column: AnyArray, of_keys: bool, n_levels: int, name: str) -> None:
-    codes = floats_of_keys(np.ascontiguousarray(column)) if of_keys else column
+def _check_codes(column: AnyArray, n_levels: int, name: str) -> None:
+    codes = floats_of_column(column, "category")
     known = codes[~np.isnan(codes)]
     within = (known >= 0) & (known < max(n_levels, 1)) & (known == np.floor(known))
     _check(bool(within.all()), f"column {name!r} has codes without a level.")

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.categories.statistics import Statistic
 from hedgerow.data.crosses import Cross
+from hedgerow.data.reading.numbers import floats_of
 from hedgerow.data.reading.table import read_table
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ParameterError
@@ -270,15 +271,7 @@ class PlainModel:
     def matrix(self, X: object) -> FloatArray:
         """Return a table as float64: categories as codes, unknown ones as the next code."""
         table = read_table(X, self.schema, reader="export")
-        values = np.array(table.values)
-        if values.dtype == np.int64:
-            out = np.empty(values.shape)
-            for j, column in enumerate(self.columns):
-                keys = values[:, j]
-                numbers = np.where(keys == MISSING_KEY, np.nan, keys.astype(np.float64))
-                out[:, j] = numbers if column.kind == "int" else floats_of_keys(keys)
-            values = out
-        values = np.ascontiguousarray(values, dtype=np.float64)
+        values = floats_of(np.array(table.values), self.schema.kinds)
         if self.schema.zero_missing:
             number = np.array([column.kind != "category" for column in self.columns])
             values[(np.abs(values) <= self.schema.zero_band) & number] = np.nan

@@ -38,6 +38,7 @@ import numpy as np
 from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.binning.forced_bins import ForcedCuts, choose_between, keys_of_forced
 from hedgerow.data.binning.sparse_cuts import find_sparse_cuts, present
+from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable, SparseTable
@@ -348,7 +349,7 @@ def codes_of(values: AnyArray, n_levels: int) -> IntArray:
 
     An unknown category has the code ``n_levels``, a missing value ``n_levels + 1``.
     """
-    floats = floats_of_keys(values) if values.dtype == np.int64 else values
+    floats = floats_of_column(values, "category")
     missing = np.isnan(floats)
     codes: IntArray = np.where(missing, n_levels + 1, floats).astype(np.int64)
     return codes

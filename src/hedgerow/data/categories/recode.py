@@ -23,10 +23,10 @@ from hedgerow.data.categories.levels import (
     take_levels,
 )
 from hedgerow.data.reading.columns import float_keys
+from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.table import Table, unknown_category
 from hedgerow.data.schema import Column, Schema, UnknownPolicy
 from hedgerow.errors import DataError
-from hedgerow.kernels.tables.keys import floats_of_keys
 
 
 def drop_unused_levels(
@@ -141,8 +141,7 @@ def recode(table: Table, schema: Schema, unknown: UnknownPolicy | None = None) -
 
 def codes_in(table: Table, j: int) -> IntArray:
     """Return the codes of category column ``j``: -1 for missing, ``n_levels`` for unknown."""
-    column = table.values[:, j]
-    floats = floats_of_keys(column) if column.dtype == np.int64 else column
+    floats = floats_of_column(table.values[:, j], "category")
     return np.where(np.isnan(floats), MISSING_CODE, floats).astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Convert the values of a table to floats, for code that computes with them."""
+"""Convert the values of a table, which may be keys, to floats."""
 
 from __future__ import annotations
 
@@ -31,9 +31,14 @@ def floats_of(values: AnyArray, kinds: Sequence[ColumnKind]) -> FloatArray:
         return floats if floats.flags.writeable else floats.copy()
     floats = np.empty(values.shape)
     for column, kind in enumerate(kinds):
-        keys = values[:, column]
-        if kind == "int":
-            floats[:, column] = np.where(keys == MISSING_KEY, np.nan, keys)
-        else:
-            floats[:, column] = floats_of_keys(keys)
+        floats[:, column] = floats_of_column(values[:, column], kind)
     return floats
+
+
+def floats_of_column(column: AnyArray, kind: ColumnKind) -> FloatArray:
+    """Convert a column as :func:`floats_of` does; float32 and float64 values stay as they are."""
+    if column.dtype != np.int64:
+        return column
+    if kind == "int":
+        return np.where(column == MISSING_KEY, np.nan, column.astype(np.float64))
+    return floats_of_keys(column)

@@ -17,11 +17,11 @@ import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray
 from hedgerow.data.categories.columns import Encoded, PlainOrEncoded
-from hedgerow.data.categories.levels import MISSING_CODE
+from hedgerow.data.categories.recode import codes_in
+from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.table import Table, check_n_features, with_schema
 from hedgerow.data.schema import Schema, check_same_names, with_more_levels
 from hedgerow.data.sparse import mark_zeros
-from hedgerow.kernels.tables.keys import floats_of_keys
 
 
 def read_again(table: Table, schema: Schema, *, more_levels: bool = False) -> Table:
@@ -70,11 +70,9 @@ def column_of(table: Table, j: int) -> PlainOrEncoded:
     values, column = table.values[:, j], table.schema.columns[j]
     if column.kind == "int":
         return np.asarray(values)
-    floats = floats_of_keys(values) if values.dtype == np.int64 else values
     if column.kind == "float":
-        return np.asarray(floats)
-    missing = np.isnan(floats)
-    codes = np.where(missing, MISSING_CODE, floats).astype(np.int64)
+        return np.asarray(floats_of_column(values, "float"))
+    codes = codes_in(table, j)
     if len(column.levels) and not isinstance(column.levels[0], str):
         return Encoded(np.array(column.levels), codes)
     return Encoded(list(map(str, column.levels)), codes)
