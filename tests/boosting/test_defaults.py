@@ -19,9 +19,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor, ParameterError
 from hedgerow.boosting.automatic.budget_schedule import BudgetSchedule
+from hedgerow.boosting.automatic.data_size import DataSize
 from hedgerow.boosting.automatic.defaults import (
     AUTOMATIC,
-    DataSize,
     in_a_hurry,
     plain_values,
     recipe,

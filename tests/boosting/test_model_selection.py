@@ -24,7 +24,8 @@ from hedgerow import (
 )
 from hedgerow.boosting.automatic import model_selection as selection_module
 from hedgerow.boosting.automatic.candidates import FEWEST_ROWS, candidates_for
-from hedgerow.boosting.automatic.defaults import DataSize, choose, plain_values
+from hedgerow.boosting.automatic.data_size import DataSize
+from hedgerow.boosting.automatic.defaults import choose, plain_values
 from hedgerow.boosting.automatic.evidence import Difference, warn_of_doubts
 from hedgerow.boosting.automatic.model_selection import CandidateBest, ModelSelection, of_folds
 from hedgerow.boosting.loop.fit import fit

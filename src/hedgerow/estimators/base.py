@@ -303,7 +303,8 @@ class HedgerowEstimator(
         **known: Any,
     ) -> Model:
         """Train a model; ``known`` holds fitted attributes that the model does not have."""
-        from hedgerow.boosting.automatic.defaults import DataSize, choose
+        from hedgerow.boosting.automatic.data_size import DataSize
+        from hedgerow.boosting.automatic.defaults import choose
         from hedgerow.boosting.loop.fit import fit
         from hedgerow.boosting.loop.options import FitOptions
 

@@ -50,9 +50,10 @@ from hedgerow.boosting.loop.strategy import (
     ALL_OUTPUTS,
     ONE_OUTPUT,
     asks_for_bundles,
+    is_symmetric,
+    obstacle_to_levels,
     obstacle_to_vectors,
 )
-from hedgerow.boosting.loop.symmetric import is_symmetric, obstacle_to_levels
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.growing.core.branches import is_constrained
 from hedgerow.objectives import Objective, SeveralTargets
@@ -483,17 +484,3 @@ def chosen_names(automatic: frozenset[str], found: Values) -> list[str]:
     if "grow_policy" in automatic and found.get("grow_policy") == "symmetric":
         names.append("max_depth")
     return [*names, "folds", "rounds_factor", "stride", "tried"]
-
-
-__all__ = [
-    "AUTO",
-    "AUTOMATIC",
-    "DataSize",
-    "choose",
-    "chosen_names",
-    "in_a_hurry",
-    "plain_values",
-    "rate_of_rounds",
-    "recipe",
-    "within_time",
-]

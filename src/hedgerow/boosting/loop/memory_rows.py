@@ -27,8 +27,7 @@ from hedgerow.boosting.loop.scores import (
     TrainingData,
     rows_left_out,
 )
-from hedgerow.boosting.loop.strategy import holds_vectors
-from hedgerow.boosting.loop.symmetric import is_symmetric
+from hedgerow.boosting.loop.strategy import holds_vectors, is_symmetric
 from hedgerow.boosting.loop.vector_leaves import with_searched
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.bins import BinSpec

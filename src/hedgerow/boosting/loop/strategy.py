@@ -1,5 +1,6 @@
-"""Tree strategy: one tree for each output, or one tree with vector leaves for all outputs.
+"""Tree strategy: symmetric trees, and one tree for each output or for all of them.
 
+Symmetric trees have one cut for all nodes of a level.  A tree for all outputs has vector leaves.
 ``multi_strategy`` is XGBoost's parameter, with the same values.  ``"auto"`` is
 ``"multi_output_tree"`` for several targets, if the other settings allow it, and
 ``"one_output_per_tree"`` for classes and for symmetric trees.
@@ -12,13 +13,46 @@ from dataclasses import replace
 from typing import Any
 
 from hedgerow.boosting.loop.slopes import check_slopes
-from hedgerow.boosting.loop.symmetric import is_symmetric, resolve_symmetric
 from hedgerow.errors import ParameterError
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams, MultiStrategy
 
 ONE_OUTPUT: MultiStrategy = "one_output_per_tree"
 ALL_OUTPUTS: MultiStrategy = "multi_output_tree"
+USUAL_DEPTH = 6
+"""Default depth of symmetric trees, if ``max_depth`` is not set, as in CatBoost."""
+
+
+def is_symmetric(params: BoostParams) -> bool:
+    """Return whether all nodes of a level share one cut."""
+    return params.grow_policy == "symmetric"
+
+
+def resolve_symmetric(params: BoostParams) -> BoostParams:
+    """Resolve depth and leaf limit of symmetric trees; leave other trees unchanged.
+
+    Parameters
+    ----------
+    params : BoostParams
+        With per-column settings resolved.
+
+    Raises
+    ------
+    ParameterError
+        With a setting that symmetric trees do not support.
+    """
+    if not is_symmetric(params):
+        return params
+    obstacle = obstacle_to_levels(params)
+    if obstacle is not None:
+        raise ParameterError(
+            f"grow_policy='symmetric' does not go with {obstacle}: use "
+            "grow_policy='depthwise' or 'leafwise', or change that."
+        )
+    depth = USUAL_DEPTH if params.max_depth is None else params.max_depth
+    if params.max_depth == depth and params.max_leaves is None:
+        return params
+    return replace(params, max_depth=depth, max_leaves=None)
 
 
 def holds_vectors(params: BoostParams) -> bool:
@@ -43,8 +77,8 @@ def outputs_of_tree(params: BoostParams, n_outputs: int) -> int:
 def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     """Resolve ``multi_strategy="auto"``; resolving again changes nothing.
 
-    Also resolve the size of symmetric trees (:mod:`hedgerow.boosting.loop.symmetric`), and
-    check linear leaves (:mod:`hedgerow.boosting.loop.slopes`).
+    Also resolve the size of symmetric trees, and check linear leaves
+    (:mod:`hedgerow.boosting.loop.slopes`).
 
     Parameters
     ----------
@@ -83,11 +117,14 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     )
 
 
-_OF_VECTORS: Mapping[str, Any] = {
-    "tree_method": "hist",
-    "linear_leaves": False,
-}
+_OF_LEVELS: Mapping[str, Any] = {"tree_method": "hist"}
+_OF_VECTORS: Mapping[str, Any] = {"tree_method": "hist", "linear_leaves": False}
 _WITHOUT_BUNDLES: Mapping[str, Any] = {"max_conflict_rate": 0.0, "bundle_order": "count"}
+
+
+def obstacle_to_levels(params: BoostParams) -> str | None:
+    """Return the first setting that symmetric trees do not support, or None."""
+    return params.first_unlike(_OF_LEVELS)
 
 
 def obstacle_to_vectors(params: BoostParams) -> str | None:
