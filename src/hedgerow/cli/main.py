@@ -29,7 +29,6 @@ from hedgerow.cli import (
 )
 from hedgerow.cli.usage import (
     Parser,
-    UsageError,
     complete_output,
     one_line,
     printable_warnings,
@@ -111,8 +110,6 @@ def _fail(message: object, code: int) -> int:
     remark(f"hedgerow: {one_line(message)}")
     return code
 
-
-__all__ = ["UsageError", "build_parser", "main"]
 
 if __name__ == "__main__":
     sys.exit(main())

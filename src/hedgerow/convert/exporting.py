@@ -164,6 +164,3 @@ def _size_of_terms(plain: PlainModel, matrix: FloatArray) -> FloatArray:
 
 class ExportError(HedgerowError):
     """Error if the predictions of the target differ from the predictions of the model."""
-
-
-__all__ = ["ExportError", "ExportFormat", "ExportReport", "export_model"]

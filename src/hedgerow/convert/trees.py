@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import BoolArray, FloatArray, IntArray
-from hedgerow.convert.sets import CategorySets, SetTables, set_tables_of
+from hedgerow.convert.sets import CategorySets, set_tables_of
 from hedgerow.convert.thresholds import NO_KEY
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
@@ -275,6 +275,3 @@ def _slopes_at(slopes: Slopes, kept: IntArray) -> Slopes:
         slopes.low[kept],
         slopes.high[kept],
     )
-
-
-__all__ = ["Grown", "SetTables", "TreeTable", "forest_of"]

@@ -213,6 +213,3 @@ def _validation(
 
 def _ignored(target: FloatArray) -> None:
     """Ignore targets: the fit checks them."""
-
-
-__all__ = ["bytes_of_a_row", "sortable", "sorted_rows"]

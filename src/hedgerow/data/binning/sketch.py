@@ -41,7 +41,6 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.data.binning.summary import (
-    MOST_WEIGHT,
     Summary,
     check,
     checked_size,
@@ -357,6 +356,3 @@ class QuantileSketch:
             raise DataError(
                 f"{wanted} of an empty sketch: every value was missing or had weight 0."
             )
-
-
-__all__ = ["MOST_WEIGHT", "QuantileSketch"]

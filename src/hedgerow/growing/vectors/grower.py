@@ -21,7 +21,8 @@ from hedgerow.growing.sampling.goss import follows_gradients
 from hedgerow.growing.vectors.sampling import scale_of_vectors
 from hedgerow.kernels.histograms.vector_histogram import Sums, width_of
 from hedgerow.kernels.simd.lanes import N_LANES
-from hedgerow.kernels.splits.vector_category import SCRATCH_SIZE, Groups
+from hedgerow.kernels.splits.category_split import SCRATCH_SIZE
+from hedgerow.kernels.splits.vector_category import Groups
 from hedgerow.kernels.splits.vector_split import FILLED_SIZE, LANE_ROWS
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import PRECOMPUTED

@@ -31,7 +31,6 @@ from hedgerow.kernels.splits.category_split import (
     GROUP_OF_BIN,
     KEY,
     ORDER,
-    SCRATCH_SIZE,
     CategoryRules,
     gather_bins,
     key_of,
@@ -307,6 +306,3 @@ def find_vector_set(
         if score > best:
             best, first, last = score, n_groups - taken, n_groups
     return best, first, last
-
-
-__all__ = ["SCRATCH_SIZE", "Groups", "fill_side", "find_vector_set"]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, MISSING_KEY_32, FloatArray, IntArray
+from hedgerow.arrays import MISSING_KEY, FloatArray, IntArray
 
 _LOW_63 = np.int64(0x7FFFFFFFFFFFFFFF)
 _LOW_31 = np.int32(0x7FFFFFFF)
@@ -63,14 +63,3 @@ def float32_threshold_keys(keys: IntArray) -> np.ndarray:
         rounded = np.where(above, np.nextafter(rounded, np.float32(-np.inf)), rounded)
     bits = (rounded + np.float32(0.0)).view(np.int32)
     return bits ^ ((bits >> np.int32(31)) & _LOW_31)
-
-
-__all__ = [
-    "MISSING_KEY",
-    "MISSING_KEY_32",
-    "float32_threshold_keys",
-    "floats_of_keys",
-    "highest_key",
-    "keys_of_floats",
-    "lowest_key",
-]
