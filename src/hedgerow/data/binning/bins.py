@@ -36,8 +36,13 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, BoolArray, FloatArray, IntArray
-from hedgerow.data.binning.forced_bins import ForcedCuts, choose_between, keys_of_forced
-from hedgerow.data.binning.sparse_cuts import find_sparse_cuts, present
+from hedgerow.data.binning.forced_bins import (
+    ForcedCuts,
+    cuts_of_column,
+    keys_of_forced,
+    sort_column,
+)
+from hedgerow.data.binning.sparse_cuts import find_sparse_cuts
 from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
@@ -47,8 +52,6 @@ from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM
 from hedgerow.kernels.primitives.intrinsics import FAN_OUT
 from hedgerow.kernels.tables.binning import (
     LOOKUP_WIDTH,
-    choose_cuts,
-    find_runs,
     gather_columns,
     sample_rows,
 )
@@ -421,26 +424,10 @@ def _find_cuts(
         counts, mass = counts * mass[0], None
 
     def find(start: int, stop: int) -> None:
-        runs = np.empty(n_rows + 1, dtype=np.int64)
-        cuts = np.empty(MOST_BINS, dtype=np.int64)
+        space = np.empty(n_rows + 1, dtype=np.int64), np.empty(MOST_BINS, dtype=np.int64)
         for j in range(start, stop):
-            column, mass_before = columns[j], counts
-            if mass is None:
-                column.sort()
-            else:
-                order = np.argsort(column)
-                column = column[order]
-                mass_before = np.concatenate(([0.0], np.cumsum(mass[order])))
-            first, last = present(column)
-            ordered, mass_before = column[first:last], mass_before[first : last + 1]
-            if j in forced:
-                edges = np.searchsorted(ordered, forced[j], side="right")
-                above = choose_between(ordered, mass_before, edges, int(most_bins[j]))
-            else:
-                n_runs = find_runs(ordered, runs) if len(ordered) else 1
-                n_cuts = choose_cuts(runs, n_runs, mass_before, int(most_bins[j]), cuts)
-                above = cuts[:n_cuts]
-            found[j] = ordered[above - 1], ordered[above]
+            sorted_column = sort_column(columns[j], mass, counts)
+            found[j] = cuts_of_column(*sorted_column, forced.get(j), int(most_bins[j]), space)
 
     run_blocks(find, n_features, n_threads, -(-_VALUES_PER_THREAD // n_rows))
     return found

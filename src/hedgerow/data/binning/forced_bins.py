@@ -1,4 +1,4 @@
-"""Forced cuts, and the choice of the other cuts between them.
+"""The cuts of a sorted column: forced cuts, and the choice of the other cuts between them.
 
 ::
 
@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.data.schema import Schema
 from hedgerow.kernels.tables.binning import choose_cuts, find_runs
 from hedgerow.kernels.tables.keys import keys_of_floats
@@ -39,6 +39,48 @@ def keys_of_forced(forced: ForcedCuts | None, schema: Schema) -> dict[int, IntAr
         else:
             keys[at] = keys_of_floats(np.array(cuts, dtype=np.float64))
     return keys
+
+
+def sort_column(
+    column: AnyArray, mass: FloatArray | None, counts: FloatArray
+) -> tuple[AnyArray, FloatArray]:
+    """Return the non-missing values of a column, ascending, and the mass before each and of all.
+
+    ``column`` is sorted in place.  ``mass`` is that of the rows; None: ``counts`` has the mass
+    before each row.
+    """
+    if mass is None:
+        column.sort()
+    else:
+        order = np.argsort(column)
+        column, counts = column[order], np.concatenate(([0.0], np.cumsum(mass[order])))
+    if column.dtype.kind == "f":  # NaN is sorted last
+        first, last = 0, int(np.searchsorted(column, np.nan))
+    else:
+        first, last = int(np.searchsorted(column, MISSING_KEY, side="right")), len(column)
+    return column[first:last], counts[first : last + 1]
+
+
+def cuts_of_column(
+    ordered: AnyArray,
+    mass_before: FloatArray,
+    forced: AnyArray | None,
+    max_bins: int,
+    space: tuple[IntArray, IntArray],
+) -> tuple[AnyArray, AnyArray]:
+    """Return the values just below and just above each cut that is not forced.
+
+    The values and masses are those of :func:`sort_column`; ``forced`` ascends.  ``space`` is
+    scratch space, for runs of equal values and for cuts.
+    """
+    if forced is not None:
+        edges = np.searchsorted(ordered, forced, side="right")
+        above = choose_between(ordered, mass_before, edges, max_bins)
+    else:
+        runs, cuts = space
+        n_runs = find_runs(ordered, runs) if len(ordered) else 1
+        above = cuts[: choose_cuts(runs, n_runs, mass_before, max_bins, cuts)]
+    return ordered[above - 1], ordered[above]
 
 
 def choose_between(

@@ -14,9 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
-from hedgerow.data.binning.forced_bins import choose_between
+from hedgerow.data.binning.forced_bins import cuts_of_column, sort_column
 from hedgerow.data.sparse import SparseTable
-from hedgerow.kernels.tables.binning import choose_cuts, find_runs
 from hedgerow.kernels.tables.sparse import count_entries, gather_entries
 from hedgerow.threads import run_blocks
 
@@ -24,13 +23,6 @@ _COLUMNS_PER_THREAD = 200
 
 _NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
 _NO_MASS: FloatArray = np.zeros(0)
-
-
-def present(ordered: AnyArray) -> tuple[int, int]:
-    """Return the range of the non-missing values in a sorted column."""
-    if ordered.dtype.kind == "f":  # NaN is sorted last
-        return 0, int(np.searchsorted(ordered, np.nan))
-    return int(np.searchsorted(ordered, MISSING_KEY, side="right")), len(ordered)
 
 
 def find_sparse_cuts(
@@ -75,19 +67,13 @@ def find_sparse_cuts(
 
     def find(first: int, last: int) -> None:
         runs = np.empty(counts.max(initial=0) + 2, dtype=np.int64)
-        cuts = np.empty(most_bins.max(), dtype=np.int64)
+        space = runs, np.empty(most_bins.max(), dtype=np.int64)
         for j in rest[first:last].tolist():
             part = slice(start[j], start[j + 1])
             part_masses = None if mass is None else masses[part]
             ordered, mass_before = _with_zeros(values[part], part_masses, unrecorded[j])
-            if j in forced:
-                edges = np.searchsorted(ordered, forced[j], side="right")
-                above = choose_between(ordered, mass_before, edges, int(most_bins[j]))
-            else:
-                n_runs = find_runs(ordered, runs) if len(ordered) else 1
-                n_cuts = choose_cuts(runs, n_runs, mass_before, int(most_bins[j]), cuts)
-                above = cuts[:n_cuts]
-            found[j] = ordered[above - 1], ordered[above]
+            most = int(most_bins[j])
+            found[j] = cuts_of_column(ordered, mass_before, forced.get(j), most, space)
 
     run_blocks(find, len(rest), n_threads, _COLUMNS_PER_THREAD)
     return found
@@ -134,15 +120,8 @@ def _with_zeros(
 
     ``column`` is sorted in place.
     """
-    if masses is None:
-        column.sort()
-        mass_before = np.arange(len(column) + 1, dtype=np.float64)
-    else:
-        order = np.argsort(column)
-        column = column[order]
-        mass_before = np.concatenate(([0.0], np.cumsum(masses[order])))
-    first, last = present(column)
-    ordered, mass_before = column[first:last], mass_before[first : last + 1]
+    counts = np.arange(len(column) + 1, dtype=np.float64)
+    ordered, mass_before = sort_column(column, masses, counts)
     left, right = (int(np.searchsorted(ordered, 0, side=side)) for side in ("left", "right"))
     if unrecorded == 0 and left == right:
         return ordered, mass_before
