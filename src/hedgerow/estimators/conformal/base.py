@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -56,20 +56,21 @@ class Request:
     weight: FloatArray | None
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
     """Base of :class:`hedgerow.ConformalRegressor` and :class:`hedgerow.ConformalClassifier`."""
 
-    estimator: Any
+    estimator: Any = field(default=None, kw_only=False)
     method: str
-    level: float
-    cv: Any
-    group: Any
-    random_state: Any
+    level: float = 0.9
+    cv: Any = 5
+    group: str | int | None = None
+    random_state: int | np.random.RandomState | None = None
 
-    estimator_: Any
-    calibration_: Calibration
-    _seed: int
-    _unit: float = 1.0
+    estimator_: Any = field(init=False)
+    calibration_: Calibration = field(init=False)
+    _seed: int = field(init=False)
+    _unit: float = field(init=False, default=1.0)
     """Common weight of all rows, by which weights are divided."""
     _folds: ClassVar[Any] = KFold
     """Splitter for a number of folds."""

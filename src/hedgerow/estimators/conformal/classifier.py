@@ -24,7 +24,8 @@ al. 2021.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -44,6 +45,7 @@ _METHODS = ("lac", "aps", "raps")
 _PENALTY, _RANK = 0.05, 2
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConformalClassifier(HostScores, ClassifierMixin, ConformalEstimator):
     """Prediction sets for any classifier, with guaranteed coverage.
 
@@ -100,31 +102,13 @@ class ConformalClassifier(HostScores, ClassifierMixin, ConformalEstimator):
     ((168, 2), True)
     """
 
-    classes_: AnyArray
-    _folds = StratifiedKFold
+    method: ClassMethod = "lac"
+    allow_empty: bool = True
+    raps_penalty: float | None = None
+    raps_rank: int | None = None
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        method: ClassMethod = "lac",
-        level: float = 0.9,
-        cv: Any = 5,
-        allow_empty: bool = True,
-        raps_penalty: float | None = None,
-        raps_rank: int | None = None,
-        group: str | int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.level = level
-        self.cv = cv
-        self.allow_empty = allow_empty
-        self.raps_penalty = raps_penalty
-        self.raps_rank = raps_rank
-        self.group = group
-        self.random_state = random_state
+    classes_: AnyArray = field(init=False)
+    _folds: ClassVar[Any] = StratifiedKFold
 
     def _inner(self) -> Any:
         return HedgerowClassifier() if self.estimator is None else self.estimator

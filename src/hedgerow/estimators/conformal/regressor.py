@@ -19,7 +19,7 @@ Barber et al. 2021 (CV+).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -52,6 +52,7 @@ _BLOCK_CELLS = 4_000_000
 """Most pairs of calibration rows and predicted rows in a block."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConformalRegressor(HostScores, RegressorMixin, ConformalEstimator):
     """Prediction intervals for any regressor, with guaranteed coverage.
 
@@ -116,24 +117,8 @@ class ConformalRegressor(HostScores, RegressorMixin, ConformalEstimator):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        method: RegressionMethod = "split",
-        level: float = 0.9,
-        cv: Any = 5,
-        scale_estimator: Any = None,
-        group: str | int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.level = level
-        self.cv = cv
-        self.scale_estimator = scale_estimator
-        self.group = group
-        self.random_state = random_state
+    method: RegressionMethod = "split"
+    scale_estimator: Any = None
 
     def _inner(self) -> Any:
         return HedgerowRegressor() if self.estimator is None else self.estimator
