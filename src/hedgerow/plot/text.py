@@ -318,16 +318,13 @@ class _Levels:
         return f"({' or '.join([known, *taken])})" if taken else known
 
 
+@dataclass(frozen=True, slots=True)
 class _Range:
     """Values of one column that reach a node: ``low < value <= high``, and perhaps missing."""
 
-    def __init__(
-        self,
-        low: float | int | None = None,
-        high: float | int | None = None,
-        missing: bool = True,
-    ) -> None:
-        self.low, self.high, self.missing = low, high, missing
+    low: float | int | None = None
+    high: float | int | None = None
+    missing: bool = True
 
     def up_to(self, at: float | int, *, missing: bool) -> _Range:
         high = at if self.high is None else min(at, self.high)

@@ -9,6 +9,7 @@ trees, so the means have the same bits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,10 +27,11 @@ from hedgerow.objectives.global_sums import AllRows, Batch
 from hedgerow.params import BoostParams
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class ForestLeftOut:
     """Rows that at least one tree of a forest was not grown on.
 
-    Parameters
+    Attributes
     ----------
     sample : ExternalSample
         Training rows of this rank.
@@ -42,28 +44,23 @@ class ForestLeftOut:
     n_threads : int
     """
 
-    def __init__(
-        self,
-        sample: ExternalSample,
-        trees: Sequence[tuple[GrownTree, int]],
-        base: FloatArray,
-        params: BoostParams,
-        others: Communicator,
-        n_threads: int,
-    ) -> None:
-        self._store, self._trees, self._base = sample.store, trees, base
-        self._params, self._others, self._n_threads = params, others, n_threads
+    sample: ExternalSample
+    trees: Sequence[tuple[GrownTree, int]]
+    base: FloatArray
+    params: BoostParams
+    others: Communicator
+    n_threads: int
 
     def scores(self, metrics: Sequence[Metric], objective: Objective) -> Mapping[str, float]:
         """Return the score of each metric on these rows of all ranks; empty without such rows."""
         own = sum(len(target) for target, _ in self._targets())
-        n_rows = int(self._others.allreduce(np.array([own], dtype=np.int64))[0])
+        n_rows = int(self.others.allreduce(np.array([own], dtype=np.int64))[0])
         if n_rows == 0:
             return {}
-        tally = Tally(metrics, objective, AllRows(self._targets, self._others), n_rows)
-        columns = columns_of_lines(tree for tree, _ in self._trees)
+        tally = Tally(metrics, objective, AllRows(self._targets, self.others), n_rows)
+        columns = columns_of_lines(tree for tree, _ in self.trees)
         uses = Uses(by_row=True, columns=(), reads=(), writes=(), numbers=columns)
-        for chunk in self._store.chunks(uses=uses):
+        for chunk in self.sample.store.chunks(uses=uses):
             rows, raw = self._means(chunk)
             if len(rows) > 0:
                 weight = None if chunk.weight is None else chunk.weight[rows]
@@ -72,15 +69,15 @@ class ForestLeftOut:
 
     @property
     def _trees_of_round(self) -> int:
-        return trees_of_round(self._params, len(self._base))
+        return trees_of_round(self.params, len(self.base))
 
     @property
     def _n_rounds(self) -> int:
-        return len(self._trees) // self._trees_of_round
+        return len(self.trees) // self._trees_of_round
 
     def _outside(self, chunk: Chunk, number: int) -> RowArray:
         """Return the positions of the rows of a chunk that round ``number`` leaves out."""
-        params = self._params
+        params = self.params
         return rows_left_out(params.seed, number, params.subsample, chunk.n_rows, chunk.first_row)
 
     def _counts(self, chunk: Chunk) -> IntArray:
@@ -92,21 +89,21 @@ class ForestLeftOut:
 
     def _targets(self) -> Iterator[Batch]:
         """Yield targets and weights of these rows."""
-        for chunk in self._store.chunks(uses=TARGETS_ONLY):
+        for chunk in self.sample.store.chunks(uses=TARGETS_ONLY):
             rows = np.flatnonzero(self._counts(chunk))
             yield chunk.target[rows], None if chunk.weight is None else chunk.weight[rows]
 
     def _means(self, chunk: Chunk) -> tuple[IntArray, FloatArray]:
         """Return these rows of a chunk, and their out-of-bag raw scores."""
-        sums, n_trees = np.zeros((len(self._base), chunk.n_rows)), self._trees_of_round
-        for number, (tree, output) in enumerate(self._trees):
+        sums, n_trees = np.zeros((len(self.base), chunk.n_rows)), self._trees_of_round
+        for number, (tree, output) in enumerate(self.trees):
             outside = self._outside(chunk, number // n_trees)
             if len(outside) > 0:  # add_tree takes an empty array as all rows
                 rows = chunk.matrix, chunk.numbers
-                add_tree(tree, rows, outside, sums, output, self._n_threads)
+                add_tree(tree, rows, outside, sums, output, self.n_threads)
         counts = self._counts(chunk)
         left_out = np.flatnonzero(counts)
-        start = np.repeat(self._base[:, None], len(left_out), axis=1)
+        start = np.repeat(self.base[:, None], len(left_out), axis=1)
         if chunk.offset is not None:
             start += chunk.offset[:, left_out]
         return left_out, start + sums[:, left_out] / counts[left_out]
