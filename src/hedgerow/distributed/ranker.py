@@ -105,7 +105,6 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         require_queries(qid)
         self._params(), self._stopping()
         self._check_objective()
-        name = "lambdarank" if self.objective == "auto" else self.objective
         client, tables = self._prepare(
             client,
             parallelism,
@@ -127,7 +126,7 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         )
 
         def fit() -> object:
-            loss = LossSpec(name, self._loss_values(), has_queries=True)
+            loss = LossSpec(self._chosen_objective, self._loss_values(), has_queries=True)
             work = self._work(loss, memory_limit)
             return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
 

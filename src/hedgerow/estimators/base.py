@@ -103,6 +103,7 @@ class HedgerowEstimator(
     stopped_by_: str | None = field(init=False)
 
     _objectives: ClassVar[tuple[str, ...]]
+    _default_objective: ClassVar[str]
     _loss_parameters: ClassVar[tuple[str, ...]]
 
     n_estimators: int | Auto = "auto"
@@ -241,6 +242,10 @@ class HedgerowEstimator(
                 f"objective of a {type(self).__name__} must be one of {known}; "
                 f"got {self.objective!r}.{objective_hint(self.objective, self._objectives)}"
             )
+
+    @property
+    def _chosen_objective(self) -> Any:
+        return self._default_objective if self.objective == "auto" else self.objective
 
     def _loss_values(self) -> dict[str, Any]:
         """Return the parameters of the loss; None means not set."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from sklearn.base import clone
@@ -56,7 +56,7 @@ from hedgerow.estimators.splits import folds_of
 from hedgerow.metrics import make_metrics
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
-from hedgerow.objectives import Objective, make_objective, objective_for
+from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -305,8 +305,7 @@ def _read(estimator: Any, given: Offsets, y: Any, weight: Any, qid: Any) -> _Pro
     weigh: _ClassWeights | None = None
     classes: AnyArray | None = None
     if isinstance(estimator, HedgerowRanker):
-        name = "lambdarank" if estimator.objective == "auto" else estimator.objective
-        objective = make_objective(cast(str, name), parameters=estimator._loss_values())
+        objective = estimator._make_objective()
         sample = estimator._sample(table, ValidationRows("", given.X, y, weight, None, qid))
     elif isinstance(estimator, HedgerowClassifier):
         if has_columns(y):
@@ -326,9 +325,7 @@ def _read(estimator: Any, given: Offsets, y: Any, weight: Any, qid: Any) -> _Pro
         assert isinstance(estimator, HedgerowRegressor)
         targets = estimator._targets(y, table.n_rows, "y")
         sample = Sample(table, targets.values, check_weight(weight, table.n_rows))
-        chosen = "squared_error" if estimator.objective == "auto" else estimator.objective
-        values, names = estimator._loss_values(), targets.names
-        objective = objective_for(chosen, sample.target, parameters=values, names=names)
+        objective = estimator._make_objective(targets)
     if qid is not None and sample.query is None:
         raise ParameterError("qid has an effect only on a HedgerowRanker: use groups instead.")
     sample = given.on(sample, objective.n_outputs)

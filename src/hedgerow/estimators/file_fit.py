@@ -249,9 +249,7 @@ def loss_spec_of(estimator: FileEstimator, classes: AnyArray | None = None) -> L
         several = callable(name) and n_outputs > 1
         return LossSpec(name, values, "classes" if several else "two classes", n_outputs)
     ranks = isinstance(estimator, HedgerowRanker)
-    automatic = "lambdarank" if ranks else "squared_error"
-    chosen = automatic if estimator.objective == "auto" else estimator.objective
-    return LossSpec(chosen, values, has_queries=ranks)
+    return LossSpec(estimator._chosen_objective, values, has_queries=ranks)  # noqa: SLF001
 
 
 def _check_classes(estimator: HedgerowClassifier, facts: TargetFacts) -> AnyArray:

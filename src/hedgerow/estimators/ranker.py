@@ -22,7 +22,7 @@ from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
 from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import RankingMetric
-from hedgerow.objectives import RANKING, make_objective
+from hedgerow.objectives import RANKING, Objective, make_objective
 from hedgerow.objectives.ranking.losses import PairMethod
 from hedgerow.params import CHECKPOINT_SECONDS
 
@@ -96,6 +96,7 @@ class HedgerowRanker(HedgerowEstimator):
     True
     """
 
+    _default_objective: ClassVar[str] = "lambdarank"
     _objectives: ClassVar[tuple[str, ...]] = RANKING
     _loss_parameters: ClassVar[tuple[str, ...]] = (
         *("truncation_level", "pair_method", "pairs_per_row"),
@@ -170,8 +171,7 @@ class HedgerowRanker(HedgerowEstimator):
 
         kept = checkpoint_at(checkpoint, checkpoint_every)
         self._check_objective()
-        name = "lambdarank" if self.objective == "auto" else self.objective
-        objective = make_objective(cast(str, name), parameters=self._loss_values())
+        objective = self._make_objective()
         start, _ = self._start(init_model)
         sets = validation_sets(X_val, y_val, sample_weight_val, offset_val, qid_val)
         offsets = Offsets.of(X, offset)
@@ -191,6 +191,9 @@ class HedgerowRanker(HedgerowEstimator):
             train, validation, objective, params, stopping, kept, start, offsets.noted
         )
         return self._adopt(model)
+
+    def _make_objective(self) -> Objective:
+        return make_objective(self._chosen_objective, parameters=self._loss_values())
 
     def _sample(self, table: AnyTable, rows: ValidationRows) -> Sample:
         """Build a sample; training rows have an empty name."""

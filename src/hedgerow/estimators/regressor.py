@@ -115,6 +115,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     True
     """
 
+    _default_objective: ClassVar[str] = "squared_error"
     _objectives: ClassVar[tuple[str, ...]] = (
         *("squared_error", "absolute_error", "quantile"),
         *("huber", "pseudo_huber", "fair", "log_cosh", "expectile", "mape"),
@@ -186,9 +187,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         table = self._read(offsets.X, params, start)
         targets = self._targets(y, table.n_rows, "y")
         train = Sample(table, targets.values, check_weight(sample_weight, table.n_rows))
-        chosen = "squared_error" if self.objective == "auto" else self.objective
-        values, names = self._loss_values(), targets.names
-        objective = objective_for(chosen, train.target, parameters=values, names=names)
+        objective = self._make_objective(targets)
         train = offsets.on(train, objective.n_outputs)
         train = replace(train, group=read_groups(groups, train.n_rows))
         validation = stacked(
@@ -203,6 +202,12 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             train, validation, objective, params, stopping, kept, start, offsets.noted
         )
         return self._adopt(model)
+
+    def _make_objective(self, targets: Targets) -> Objective:
+        values = self._loss_values()
+        return objective_for(
+            self._chosen_objective, targets.values, parameters=values, names=targets.names
+        )
 
     def _validation_sample(
         self,
