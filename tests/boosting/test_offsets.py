@@ -9,7 +9,7 @@ from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegres
 from hedgerow.boosting.row_data.offsets import (
     Offsets,
     names_of_offset,
-    take_columns,
+    take_offset,
     without_columns,
 )
 from hedgerow.cli.main import main
@@ -272,13 +272,13 @@ def test_what_is_a_name() -> None:
 
 
 def test_columns_are_taken_out() -> None:
-    rest, values = take_columns(
-        {"a": [1, None], "b": ["x", "y"], "c": [2.0, 3.0]}, ["c", "a"], "offset"
-    )
+    rest, values = take_offset({"a": [1, 4], "b": ["x", "y"], "c": [2.0, 3.0]}, ["c", "a"])
     assert list(rest) == ["b"]
-    np.testing.assert_array_equal(values, [[2.0, 1.0], [3.0, np.nan]])
-    rest, values = take_columns({"a": [2**60, 2**60 + 1], "b": [1, 2]}, ["a"], "offset")
+    np.testing.assert_array_equal(values, [[2.0, 1.0], [3.0, 4.0]])
+    rest, values = take_offset({"a": [2**60, 2**60 + 1], "b": [1, 2]}, ["a"])
     np.testing.assert_array_equal(values[:, 0], [2.0**60, 2.0**60])
+    with pytest.raises(DataError, match="offset column 'a'"):
+        take_offset({"a": [1, None]}, ["a"])
     flat = np.ones((2, 2))
     assert without_columns(flat, ["a"]) is flat
     assert list(without_columns({"a": [1], "b": [2]}, ["a", "z"])) == ["b"]

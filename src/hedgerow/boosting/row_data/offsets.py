@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.sample import Sample, check_finite, check_offset
 from hedgerow.data.categories.columns import PlainOrEncoded, plain_of
-from hedgerow.data.categories.levels import is_missing
+from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.rows import is_named, named_columns, read_column
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, ParameterError, did_you_mean
@@ -65,11 +65,45 @@ def check_both_offset(train: bool, validation: bool) -> None:
 
 
 def take_offset(X: Any, names: Sequence[str]) -> tuple[Any, FloatArray]:
-    """Split a table into features and finite offset columns."""
-    features, columns = take_columns(X, names, "offset")
-    for place, name in enumerate(names):
-        check_finite(columns[:, place], f"offset column {name!r}")
-    return features, columns
+    """Split a table into features and finite offset columns.
+
+    Parameters
+    ----------
+    X : data frame, dict or list of dicts
+    names : sequence of str
+        Distinct column names.
+
+    Returns
+    -------
+    features : like X
+        The other columns, without a copy of the values.
+    columns : float64, shape (n_rows, len(names))
+
+    Raises
+    ------
+    DataError
+        If X has no column names, or lacks one of the columns, or a number is not finite.
+    DataTypeError
+        If a column holds text.
+
+    Examples
+    --------
+    >>> from hedgerow.boosting.row_data.offsets import take_offset
+    >>> take_offset({"age": [30, 40], "exposure": [0.5, 1.0]}, ["exposure"])[1].tolist()
+    [[0.5], [1.0]]
+    """
+    features, columns = _split(X, names, is_required=True)
+    found = []
+    for name in names:
+        if columns.get(name) is None:
+            hint = did_you_mean(name, list(features if isinstance(features, dict) else columns))
+            raise DataError(
+                f"X has no column {name!r}, which is the offset of the model: add the column.{hint}"
+            )
+        found.append(_numbers(columns[name], name))
+    for name, column in zip(names, found, strict=True):
+        check_finite(column, f"offset column {name!r}")
+    return features, np.column_stack(found)
 
 
 def offset_of_rows(model: Model, X: Any, offset: Any) -> tuple[Any, Any]:
@@ -169,55 +203,12 @@ class Offsets:
         return with_offset_columns(model, self.names)
 
 
-def take_columns(X: Any, names: Sequence[str], role: str) -> tuple[Any, FloatArray]:
-    """Split named columns off a table, and convert them to numbers.
-
-    Parameters
-    ----------
-    X : data frame, dict or list of dicts
-    names : sequence of str
-        Distinct column names.
-    role : str
-        Role of the columns, for error messages.
-
-    Returns
-    -------
-    rest : like X
-        The other columns, without a copy of the values.
-    columns : float64, shape (n_rows, len(names))
-        NaN for missing values.
-
-    Raises
-    ------
-    DataError
-        If X has no column names, or lacks one of the columns.
-    DataTypeError
-        If a column holds text.
-
-    Examples
-    --------
-    >>> from hedgerow.boosting.row_data.offsets import take_columns
-    >>> take_columns({"age": [30, 40], "exposure": [0.5, 1.0]}, ["exposure"], "offset")[1].tolist()
-    [[0.5], [1.0]]
-    """
-    rest, columns = _split(X, names, role)
-    found = []
-    for name in names:
-        if columns.get(name) is None:
-            hint = did_you_mean(name, list(rest if isinstance(rest, dict) else columns))
-            raise DataError(
-                f"X has no column {name!r}, which is the {role} of the model: add the column.{hint}"
-            )
-        found.append(_numbers(columns[name], name, role))
-    return rest, np.column_stack(found)
-
-
 def without_columns(X: Any, names: Sequence[str]) -> Any:
     """Remove the columns ``names`` from a table, if it has them."""
-    return _split(X, names, None)[0]
+    return _split(X, names, is_required=False)[0]
 
 
-def _split(X: Any, names: Sequence[str], role: str | None) -> tuple[Any, dict[str, Any]]:
+def _split(X: Any, names: Sequence[str], *, is_required: bool) -> tuple[Any, dict[str, Any]]:
     """Return the other columns, and the existing columns among ``names``."""
     if not is_sparse(X):
         if is_named(X):
@@ -233,17 +224,14 @@ def _split(X: Any, names: Sequence[str], role: str | None) -> tuple[Any, dict[st
                 chosen = {name: read_series(frame.native[name], name) for name in there}
                 others = [name for name in frame.names if name not in there]
                 return frame.native.select(others).to_native() if there else X, chosen
-    if role is not None:
+    if is_required:
         raise DataError(
-            f"the {role} is column {names[0]!r}, but X has no named columns: give a data frame or "
+            f"the offset is column {names[0]!r}, but X has no named columns: give a data frame or "
             "a dict of columns."
         )
     return X, {}
 
 
-def _numbers(column: PlainOrEncoded, name: str, role: str) -> FloatArray:
-    values: AnyArray = plain_of(column, f"{role} column {name!r} holds text: it must hold numbers.")
-    floats = values.astype(np.float64)
-    if values.dtype == np.int64:
-        floats[is_missing(values)] = np.nan
-    return floats
+def _numbers(column: PlainOrEncoded, name: str) -> FloatArray:
+    values = plain_of(column, f"offset column {name!r} holds text: it must hold numbers.")
+    return floats_of_column(values, "int").astype(np.float64, copy=False)
