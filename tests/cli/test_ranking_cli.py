@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hedgerow import HedgerowRanker
+from hedgerow.cli import tables
 from hedgerow.cli.main import main
 
 RNG = np.random.default_rng(0)
@@ -35,6 +36,22 @@ def test_trains_a_ranking(table, capsys) -> None:
     assert main(["predict", "model.hedgerow", str(table), "--out", "scores.csv"]) == 0
     assert main(["inspect", "model.hedgerow"]) == 0
     assert "task           ranking\n" in capsys.readouterr().out
+
+
+def test_each_file_is_read_once(table, monkeypatch) -> None:
+    read = []
+    kept = tables.read_table
+
+    def note(path: str, *others):
+        read.append(path)
+        return kept(path, *others)
+
+    monkeypatch.setattr(tables, "read_table", note)
+    valid = table.with_name("valid.csv")
+    valid.write_text(table.read_text())
+    more = ("--qid", "query", "--valid", str(valid), "--set", "n_estimators=2")
+    assert main(["train", str(table), "--target", "grade", *more]) == 0
+    assert read == [str(table), str(valid)]
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,15 @@ import os
 import time
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hedgerow.advanced import ADVANCED_NAMES, grouped
 from hedgerow.cli.inputs import add_input_options, add_task_option, readable
 from hedgerow.cli.usage import UsageError, say, shows_progress, utf8
 from hedgerow.errors import InterruptedFitWarning
+
+if TYPE_CHECKING:
+    from hedgerow.cli.tables import NamedColumns
 
 LIMIT_HELP = (
     "limit on the memory of the data, such as '2 GB'; larger data are read in batches and stored "
@@ -223,14 +226,17 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any,
             raise UsageError(f"{shown}: no column is left to predict from")
         X, n_columns = features.feature_columns(table, names), len(names)
     more = _more(options, table, X)
+    held_out = None if sparse or options.valid is None else _validation_table(options, X)
     job = engine.Job(
         task,
         settings,
         X,
         features.as_targets(y, task, shown, names_of_y[0]),
-        queries={} if options.qid is None else _queries(options, table),
+        queries={} if options.qid is None else _queries(options, table, held_out),
         weight=None if options.weight is None else features.weights(table, options.weight),
-        valid=_validation(options, task, X, sparse),
+        valid=_sparse_validation(options, task, X)
+        if sparse
+        else _validation(options, task, X, held_out),
         checkpoint=options.checkpoint,
         more=more,
     )
@@ -268,15 +274,15 @@ def _more(options: argparse.Namespace, table: Any, X: Any) -> dict[str, Any]:
     return more
 
 
-def _queries(options: argparse.Namespace, table: Any) -> dict[str, Any]:
+def _queries(
+    options: argparse.Namespace, table: Any, held_out: NamedColumns | None
+) -> dict[str, Any]:
     """Return the queries of the rows and of the validation rows."""
-    from hedgerow.cli import tables
-
     found = {"qid": table.column(options.qid)}
     if options.position is not None:
         found["position"] = table.column(options.position)
-    if options.valid is not None:
-        found["qid_val"] = tables.read_table(options.valid).column(options.qid)
+    if held_out is not None:
+        found["qid_val"] = held_out.column(options.qid)
     return found
 
 
@@ -316,29 +322,43 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     return start, model, None
 
 
-def _validation(options: argparse.Namespace, task: str, X: Any, sparse: bool) -> Any:
-    """Return features and target of the validation table, or None."""
-    from hedgerow.cli import batches, features, tables
-    from hedgerow.data.sources import Roles
+def _validation_table(options: argparse.Namespace, X: Any) -> NamedColumns:
+    """Read the validation table, with the types of the training columns."""
+    from hedgerow.cli import features, tables
 
-    if options.valid is None:
+    return tables.read_table(options.valid, features.text_columns(X))
+
+
+def _validation(
+    options: argparse.Namespace, task: str, X: Any, table: NamedColumns | None
+) -> tuple[Any, Any] | None:
+    """Return features and target of the validation table; None without a table."""
+    from hedgerow.cli import features
+
+    if table is None:
         return None
-    if sparse:
-        rows: Any = batches.read_tables([options.valid], Roles())
-        entries, target = rows
-        if entries.shape[1] > X.shape[1]:
-            raise UsageError(
-                f"{options.valid} has {entries.shape[1]} columns, the training rows have "
-                f"{X.shape[1]}"
-            )
-        entries.resize((entries.shape[0], X.shape[1]))
-        return entries, features.as_targets(target, task, options.valid, "y")
-    table = tables.read_table(options.valid, features.text_columns(X))
     y = features.targets(table, options.target)
     return (
         features.feature_columns(table, list(X)),
         features.as_targets(y, task, options.valid, options.target[0]),
     )
+
+
+def _sparse_validation(options: argparse.Namespace, task: str, X: Any) -> tuple[Any, Any] | None:
+    """Return entries and target of the validation file, with the columns of the training rows."""
+    from hedgerow.cli import batches, features
+    from hedgerow.data.sources import Roles
+
+    if options.valid is None:
+        return None
+    rows: Any = batches.read_tables([options.valid], Roles())
+    entries, target = rows
+    if entries.shape[1] > X.shape[1]:
+        raise UsageError(
+            f"{options.valid} has {entries.shape[1]} columns, the training rows have {X.shape[1]}"
+        )
+    entries.resize((entries.shape[0], X.shape[1]))
+    return entries, features.as_targets(target, task, options.valid, "y")
 
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
