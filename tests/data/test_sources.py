@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from hedgerow.comm.base import Alone
 from hedgerow.data import fit_bins
 from hedgerow.data.binning.bins import SAMPLE_ROWS, sampled_rows
 from hedgerow.data.external.memory import available_memory, memory_bytes, shown_bytes
+from hedgerow.data.reading.files import open_files as open_to_predict
 from hedgerow.data.sources import ReadRequest, Roles, Survey, TextTypes
 from hedgerow.data.sources.batches import FunctionPart
 from hedgerow.data.sources.binning import BatchReader
@@ -204,6 +206,26 @@ def test_libsvm_takes_no_columns(tmp_path: Path) -> None:
     other = write(simple(3), tmp_path / "b.parquet")
     with pytest.raises(DataError, match="give files of one kind"):
         Dataset.from_files([path, other])
+
+
+@pytest.mark.parametrize("order", ["acbd", "bdac", "dcab"])
+def test_training_and_prediction_refuse_the_same_files(order: str, tmp_path: Path) -> None:
+    for name, text in (("a.csv", "x,y\n1,2\n"), ("b.svm", "1 1:1\n")):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "c.csv").write_text("x,y\n3,4\n")
+    (tmp_path / "d.svm").write_text("0 1:2\n")
+    paths = [next(tmp_path.glob(f"{letter}.*")) for letter in order]
+    folder = tmp_path / "days" / "day=1"
+    folder.mkdir(parents=True)
+    (folder / "e.csv").write_text("x,y\n1,2\n")
+    readers = (partial(Dataset.from_files, target="y"), open_to_predict)
+    for files, match in ((paths, "give files of one kind"), (tmp_path / "days", "named by fol")):
+        messages = []
+        for reader in readers:
+            with pytest.raises(DataError, match=match) as found:
+                reader(files)
+            messages.append(str(found.value))
+        assert messages[0] == messages[1]
 
 
 # ---- rows for the cuts -------------------------------------------------------------------

@@ -32,7 +32,7 @@ from hedgerow.data.reading import csv_rows
 from hedgerow.data.sources.arrow_files import ArrowPart, partition_values
 from hedgerow.data.sources.base import check_names
 from hedgerow.data.sources.libsvm_files import LibsvmPart
-from hedgerow.data.sources.paths import DataFile, PathLike, find_files
+from hedgerow.data.sources.paths import DataFile, PathLike, check_formats, find_files
 from hedgerow.data.sources.text_files import TextPart
 from hedgerow.errors import DataError, ParameterError, StorageError
 
@@ -145,13 +145,7 @@ def open_files(paths: Paths) -> tuple[TableFile, ...]:
         other files, or if pyarrow is required but not installed.
     """
     files = find_files(paths)
-    sparse = [file for file in files if file.format == "libsvm"]
-    if sparse and len(sparse) < len(files):
-        other = next(file.path for file in files if file.format != "libsvm")
-        raise DataError(
-            f"{sparse[0].path} holds sparse rows without names, {other} named columns: give "
-            "files of one kind."
-        )
+    check_formats(files)
     values = partition_values(files)
     return tuple(_open(file, named) for file, named in zip(files, values, strict=True))
 
@@ -162,10 +156,6 @@ def _open(file: DataFile, named: dict[str, str | int | None]) -> TableFile:
     if file.format != "csv":
         arrow = ArrowPart(file, named, types_known=False)
         return TableFile(file.path, arrow.column_names(), False, arrow)
-    if file.partition:
-        raise DataError(
-            f"{file.path}: columns named by folders are read of Parquet and Arrow files only."
-        )
     if has_pyarrow():
         text = TextPart(file)
         return TableFile(file.path, text.column_names(), True, text)

@@ -10,9 +10,9 @@ from hedgerow.data.sources.arrow_files import ArrowPart, partition_values
 from hedgerow.data.sources.base import Part, Roles, check_same_columns
 from hedgerow.data.sources.batches import BatchFunction, FunctionPart
 from hedgerow.data.sources.libsvm_files import LibsvmPart
-from hedgerow.data.sources.paths import PathLike, find_files
+from hedgerow.data.sources.paths import PathLike, check_formats, find_files
 from hedgerow.data.sources.text_files import TextPart, TextTypes
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import ParameterError
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,37 +45,26 @@ def open_files(
         files are mixed with others.
     """
     files = find_files(paths)
-    formats: dict[str, str] = {file.format: file.path for file in files}
-    if "libsvm" in formats:
-        _check_libsvm(formats, roles)
+    check_formats(files)
+    if files[0].format == "libsvm":
+        _check_libsvm(roles)
         return Source(tuple(LibsvmPart(file) for file in files), roles)
     if roles.target is None:
         raise ParameterError(
             f"{files[0].path} has named columns: say which one is the target (target='name')."
         )
     # Text has no types, so types of other files are ignored as well.
-    types_known = types_known or "csv" in formats
+    types_known = types_known or any(file.format == "csv" for file in files)
     values = partition_values(files)
     parts: list[Part] = [
         TextPart(file) if file.format == "csv" else ArrowPart(file, named, types_known)
         for file, named in zip(files, values, strict=True)
     ]
-    for file in files:
-        if file.format == "csv" and file.partition:
-            raise DataError(
-                f"{file.path}: columns named by folders are read of Parquet and Arrow files only."
-            )
     _check_columns(parts, roles)
     return Source(tuple(parts), roles)
 
 
-def _check_libsvm(formats: dict[str, str], roles: Roles) -> None:
-    if len(formats) > 1:
-        other = next(path for kind, path in formats.items() if kind != "libsvm")
-        raise DataError(
-            f"{formats['libsvm']} holds sparse rows without names, {other} named columns: give "
-            "files of one kind."
-        )
+def _check_libsvm(roles: Roles) -> None:
     given = {
         "target": roles.target,
         "weight": roles.weight,

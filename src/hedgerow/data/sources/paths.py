@@ -140,6 +140,25 @@ def find_files(paths: PathLike | Sequence[PathLike]) -> list[DataFile]:
     return files
 
 
+def check_formats(files: Sequence[DataFile]) -> None:
+    """Raise ``DataError`` unless these files can be read together.
+
+    LibSVM files are not mixed with others, and folders name no columns of text files.
+    """
+    sparse = next((file for file in files if file.format == "libsvm"), None)
+    other = next((file for file in files if file.format != "libsvm"), None)
+    if sparse is not None and other is not None:
+        raise DataError(
+            f"{sparse.path} holds sparse rows without names, {other.path} named columns: give "
+            "files of one kind."
+        )
+    for file in files:
+        if file.format == "csv" and file.partition:
+            raise DataError(
+                f"{file.path}: columns named by folders are read of Parquet and Arrow files only."
+            )
+
+
 def _sequence(paths: object) -> Sequence[Any]:
     if not isinstance(paths, Sequence):
         raise ParameterError(
