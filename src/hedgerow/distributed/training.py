@@ -161,6 +161,7 @@ def train_on_workers(
         tables.n_features,
         len(present_workers(client)),
         _least_memory(client),
+        work.loss.outputs_of_tree(work.params),
     )
     everywhere = mode == "features"
     validation = tables.validation

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.loop.strategy import asks_for_vectors
 from hedgerow.boosting.row_data.queries import queries_without_effect, without_queries
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
@@ -33,6 +34,7 @@ from hedgerow.objectives import (
 from hedgerow.objectives.custom.losses import TRIED, OwnObject, OwnRowLoss, Task
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.targets import several_targets
+from hedgerow.params import BoostParams
 
 _CLASSES = ("softmax", "one_vs_all")
 _STRATIFIED = ("logistic", "exponential", "softmax")
@@ -113,6 +115,19 @@ class LossSpec:
             and self.objective in _CLASSES
             and self.n_classes is None
         )
+
+    def outputs_of_tree(self, params: BoostParams) -> int:
+        """Return the number of outputs of a leaf, as far as it is known before rows are read.
+
+        It is 1 if the number of classes follows from the targets.
+        """
+        if self.counts_classes or not asks_for_vectors(params, self.n_targets > 1):
+            return 1
+        if self.n_targets > 1:
+            return self.n_targets
+        if isinstance(self.objective, str):
+            return self._named(self.n_classes or 1).n_outputs
+        return int(getattr(self.objective, "n_outputs", 1))
 
     @property
     def stratifies(self) -> bool:
