@@ -32,8 +32,10 @@ from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import (
     Fold,
+    can_judge,
     deal_observations,
     draw_folds,
+    folds_to_test,
     lists_in_any_order,
 )
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -49,6 +51,13 @@ means that the best round was in the last fifth."""
 
 _UNTESTED_ROUNDS = 100
 """Number of rounds if folds cannot be drawn, for example with one row of each class."""
+
+_UNJUDGED_ROUNDS = 20
+"""Number of rounds if all tested targets are the same: each round then lowers their loss.
+
+With one row of class 1 among 600, 5,000 or 15,000, the loss of new rows is 0.2% below that of a
+constant after 10 or 20 rounds, and 2% above it after 100 (means of six generated tables).
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,8 +166,11 @@ def choose_rounds(
             raise
         few = min(_UNTESTED_ROUNDS, params.n_estimators)
         return ChosenRounds(params, few, {}, rows, {**record, "folds": [0, 0]})
-    record["folds"] = [len(folds), len(folds[:n_tested])]
-    folds = folds[:n_tested]
+    folds, n_drawn = folds_to_test(folds, rows.sample.target, n_tested), len(folds)
+    if stopping.is_cautious and not can_judge(folds, rows.sample.target):
+        few = min(_UNJUDGED_ROUNDS, params.n_estimators)
+        return ChosenRounds(params, few, {}, rows, {**record, "folds": [n_drawn, 0]})
+    record["folds"] = [n_drawn, len(folds)]
     selection = ModelSelection(rows, folds, objective, stopping, metrics, n_threads, budget, alike)
     selection.hold(params)
     record["tried"] = selection.tried

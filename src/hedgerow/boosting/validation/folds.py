@@ -19,12 +19,13 @@ to the folds one by one, so a fold tests a part of the row's weight and trains o
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import BoolArray, FloatArray, IntArray
 from hedgerow.boosting.automatic.repeats import Repeats
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.stopping import hash_rows
@@ -158,6 +159,39 @@ def lists_in_any_order(folds: list[Fold], seed: int) -> list[Fold]:
     n_rows = 1 + max(int(fold.test.max()) for fold in folds)
     hashes = hash_rows(seed, ORDER_STREAM, n_rows)
     return [replace(fold, test=fold.test[np.argsort(hashes[fold.test])]) for fold in folds]
+
+
+def folds_to_test(folds: list[Fold], target: FloatArray, n_tested: int) -> list[Fold]:
+    """Return ``n_tested`` of the folds: the first ones, if their tested targets differ.
+
+    Otherwise return those that test most rows with other targets, which may be the few rows of a
+    rare class.
+    """
+    first = folds[:n_tested]
+    if len(first) == len(folds) or can_judge(first, target):
+        return first
+    same = target[first[0].test[0]]
+    n_others = [np.count_nonzero(_rows_unlike(target[fold.test], same)) for fold in folds]
+    order = np.argsort([-n for n in n_others], kind="stable")
+    return [folds[k] for k in order[:n_tested].tolist()]
+
+
+def can_judge(folds: Sequence[Fold], target: FloatArray) -> bool:
+    """Return whether tested targets differ, or all targets are the same.
+
+    If a fold trains on several targets but all tested targets are the same, every round that
+    predicts this target more surely is better, so the best number of rounds is not found.
+    """
+    if not _rows_unlike(target, target[0]).any():
+        return True
+    same = target[folds[0].test[0]]
+    return any(bool(_rows_unlike(target[fold.test], same).any()) for fold in folds)
+
+
+def _rows_unlike(target: FloatArray, same: FloatArray) -> BoolArray:
+    """Return the rows whose target, or one of whose targets, is another than ``same``."""
+    unlike: BoolArray = target != same
+    return unlike if unlike.ndim == 1 else np.asarray(unlike.any(axis=1))
 
 
 def _folds_by(number: IntArray, n_folds: int) -> list[Fold]:
