@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hedgerow import Dataset, HedgerowRegressor, train
-from hedgerow.errors import DataError
+from hedgerow.errors import DataError, HedgerowWarning
+from hedgerow.objectives.domain import LARGEST
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -140,3 +142,32 @@ def test_automatic_values_do_not_depend_on_the_unit_of_the_target(power) -> None
     assert other == one
     assert len(again) == len(tried) > 2
     assert [entry["rounds"] for entry in again] == [entry["rounds"] for entry in tried]
+
+
+@pytest.mark.parametrize("largest", [1e30, 1e80, LARGEST])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        {"objective": "poisson"},
+        {"objective": "gamma"},
+        {"objective": "tweedie"},
+        {"objective": "tweedie", "tweedie_power": 1.01},
+        {"objective": "tweedie", "tweedie_power": 1.99},
+        {"objective": "squared_log_error"},
+    ],
+    ids=lambda loss: "-".join(map(str, loss.values())),
+)
+@pytest.mark.parametrize("leaves", ["newton", "line_search"])
+def test_predictions_of_the_largest_targets_are_finite(
+    loss: dict[str, Any], largest: float, leaves: str
+) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = np.exp(X[:, 0] + rng.normal(size=300))
+    y[7] = largest
+    settings = {"n_estimators": 60, "learning_rate": 0.3, "early_stopping": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", HedgerowWarning)
+        model = HedgerowRegressor(**loss, **settings, leaf_estimation=leaves).fit(X, y)
+        assert np.isfinite(model.predict(X)).all()
+        assert model.booster_.predict(X, kind="raw").max() < 1.1 * np.log(largest) + 10.0

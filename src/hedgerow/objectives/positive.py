@@ -28,7 +28,6 @@ from scipy.special import xlogy
 from hedgerow.arrays import FloatArray
 from hedgerow.objectives import row_kernels
 from hedgerow.objectives.beside import OffsetRows, by_ratio
-from hedgerow.objectives.derivatives import FARTHEST_MARGIN
 from hedgerow.objectives.distributions.predicted import Poisson as PoissonDistribution
 from hedgerow.objectives.domain import LARGEST, check_interval
 from hedgerow.objectives.global_sums import AllRows
@@ -100,11 +99,11 @@ class Poisson(LogLinkLoss):
         return PoissonDistribution(self.predict(raw))
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        mean = np.exp(np.minimum(raw[0], FARTHEST_MARGIN))
+        mean = np.exp(np.minimum(raw[0], row_kernels.FARTHEST_LOG))
         return np.asarray(xlogy(target, target) - target * raw[0] - target + mean)
 
     def parts(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return np.exp(np.minimum(raw, FARTHEST_MARGIN)), target
+        return np.exp(np.minimum(raw, row_kernels.FARTHEST_LOG)), target
 
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
         up, down = self.parts(target, raw)
@@ -135,7 +134,7 @@ class Gamma(LogLinkLoss):
         return np.asarray(np.expm1(np.minimum(far, 700.0)) - far)
 
     def parts(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
-        down = np.exp(np.minimum(np.log(target) - raw, FARTHEST_MARGIN))
+        down = np.exp(np.minimum(np.log(target) - raw, row_kernels.FARTHEST_LOG))
         return np.ones(len(target)), down
 
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
@@ -176,7 +175,7 @@ class Tweedie(LogLinkLoss):
 
     def parts(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
         a, b = 1.0 - self.tweedie_power, 2.0 - self.tweedie_power
-        up = np.exp(np.minimum(b * raw, FARTHEST_MARGIN))
+        up = np.exp(np.minimum(b * raw, row_kernels.FARTHEST_LOG))
         return up, np.minimum(target * np.exp(np.clip(a * raw, -700.0, 700.0)), row_kernels.MOST)
 
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:

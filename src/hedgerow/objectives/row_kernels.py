@@ -24,7 +24,13 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.exponential import exponential
-from hedgerow.objectives.derivatives import FARTHEST_MARGIN, SMALLEST_HESSIAN
+from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
+
+FARTHEST_LOG = 240.0
+"""Logarithms of means are clipped here: above those of the largest targets, e**230 or 1e100.
+
+A row whose mean is clipped below its target would be raised in each round, without end.
+"""
 
 MOST = 1e140
 """Largest derivative, so that squares of sums of derivatives are finite."""
@@ -135,7 +141,7 @@ def poisson(
 ) -> None:
     """Write g and h of ``exp(raw) - y raw``."""
     for i in range(len(g)):
-        mean = exponential(min(raw[i], FARTHEST_MARGIN))
+        mean = exponential(min(raw[i], FARTHEST_LOG))
         g[i] = mean - target[i]
         h[i] = max(mean, SMALLEST_HESSIAN)
 
@@ -158,7 +164,7 @@ def tweedie(
     """Write g and h of ``-y exp((1 - p) raw) / (1 - p) + exp((2 - p) raw) / (2 - p)``."""
     a, b = 1.0 - numbers[0], 2.0 - numbers[0]
     for i in range(len(g)):
-        up = exponential(min(b * raw[i], FARTHEST_MARGIN))
+        up = exponential(min(b * raw[i], FARTHEST_LOG))
         down = min(target[i] * exponential(a * raw[i]), MOST)
         g[i] = up - down
         h[i] = max(b * up - a * down, SMALLEST_HESSIAN)
