@@ -101,6 +101,10 @@ LOSSES: dict[str, tuple[dict[str, Any], np.ndarray]] = {
     "cox, DART": ({"objective": "cox", "boosting": "dart"}, TIME),
     "cox, forest": ({"objective": "cox", "boosting": "rf", "subsample": 0.6}, TIME),
     "cox, out of bag": ({"objective": "cox", "subsample": 0.6, "oob_score": True}, TIME),
+    "cox, cut off": (
+        {"objective": "cox", "reg_lambda": 0.0, "min_child_weight": 0.0, "learning_rate": 1.0},
+        np.abs(TIME) ** 9.0,
+    ),
     "cox, symmetric": ({"objective": "cox", "grow_policy": "symmetric"}, TIME),
     "own gradient": ({"objective": squared}, SCORE),
     "own gradient of classes": ({"objective": softmax, "eval_metric": "logloss"}, LABEL),

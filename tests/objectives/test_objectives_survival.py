@@ -114,6 +114,7 @@ def test_survival_does_not_depend_on_where_scores_are(shift) -> None:
 def test_a_fit_that_runs_away_can_be_saved(tmp_path) -> None:
     weight = np.exp(6.0 * np.random.default_rng(0).normal(size=N))
     params = {"n_estimators": 6, "reg_lambda": 0.0, "learning_rate": 1.0, "min_samples_leaf": 2}
+    params["max_delta_step"] = 1e9  # nothing else bounds the steps
     model = HedgerowRegressor(objective="cox", early_stopping=False, **params)
     model.fit(X, SIGNED, sample_weight=weight)
     assert model.booster_.predict(X, kind="raw").max() > 300.0
@@ -423,3 +424,62 @@ def test_martingale_residuals_at_0_are_those_of_the_book() -> None:
     so_far = hazard.cumsum()
     expected = np.array([so_far[0]] * 2 + [of_tied] * 3 + [so_far[3]] * 2 + [so_far[4]] * 2)
     assert -g / BOOK_WEIGHT == pytest.approx(BOOK_EVENT - expected, rel=1e-12)
+
+
+# -- steps without penalties -------------------------------------------------------------
+
+FREE = {"reg_lambda": 0.0, "min_child_weight": 0.0, "min_samples_leaf": 1, "random_state": 0}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"learning_rate": 0.3},
+        {"learning_rate": 1.0},
+        {"learning_rate": 0.3, "boosting": "dart"},
+        {"learning_rate": 0.3, "num_parallel_tree": 3},
+        {"learning_rate": 0.3, "subsample": 0.5},
+        {"learning_rate": [1.0 / (k + 1) for k in range(60)]},
+        {"boosting": "rf", "subsample": 0.5},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_steps_are_bounded_without_penalties(more, noise) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4))
+    time = np.exp(noise * rng.normal(size=400) - X[:, 0])
+    y = np.where(rng.random(400) < 0.6, time, -time)
+    model = HedgerowRegressor(objective="cox", n_estimators=60, early_stopping=False, **FREE)
+    raw = model.set_params(**more).fit(X, y).booster_.predict(X, kind="raw")
+    rates = np.resize(more.get("learning_rate", 1.0), 60)
+    assert np.abs(raw).max() <= 16.0 * rates.sum()
+    assert model.score(X, y) > 0.7
+
+
+def test_only_long_steps_are_cut_off() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 2))
+    time = np.exp(-8.0 * (X[:, 0] > 1.5) + rng.normal(size=4000))
+    settings = {
+        "objective": "cox",
+        "learning_rate": 0.5,
+        "early_stopping": False,
+        "n_estimators": 3,
+    }
+    trained = [
+        HedgerowRegressor(**settings, **FREE, max_delta_step=longest).fit(X, time).booster_
+        for longest in (0.0, 16.0, 1e9)
+    ]
+    values = [booster.model.forest.value for booster in trained]
+    assert np.abs(values[0]).max() == 0.5 * 16.0 < np.abs(values[2]).max()
+    refitted = trained[0].refit(X, time, decay=0.0)
+    assert np.abs(refitted.model.forest.value).max() == 0.5 * 16.0
+    losses = [booster.eval(Dataset(X, time), "loss")["loss"] for booster in trained]
+    assert losses[0] < losses[2]
+    penalised = {**FREE, "reg_lambda": 1.0}
+    free, bounded = (
+        HedgerowRegressor(**settings, **penalised, max_delta_step=longest).fit(X, time).booster_
+        for longest in (0.0, 1e9)
+    )
+    assert (free.model.forest.value == bounded.model.forest.value).all()

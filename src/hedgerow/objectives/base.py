@@ -198,3 +198,11 @@ def longest_line(objective: Objective) -> float:
     """
     single = getattr(objective, "single", objective)
     return float(getattr(single, "longest_line", math.inf))
+
+
+def longest_step(objective: Objective) -> float:
+    """Return the limit on a Newton step of a leaf without penalties, before the learning rate.
+
+    The limit is infinite except for objectives whose hessian may be nearly 0 where g is not.
+    """
+    return float(getattr(objective, "longest_step", math.inf))

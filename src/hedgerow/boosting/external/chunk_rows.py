@@ -127,7 +127,7 @@ class ChunkRows(FitRows):
             n_threads,
             self._ranks,
             self._mode,
-            adds_scores(params),
+            adds_scores(params, self.objective),
             cross_row=self._cross_row(),
             n_vectors=outputs_of_tree(params, len(self.base)),
         )
@@ -182,7 +182,7 @@ class ChunkRows(FitRows):
         return with_searched(tree, lambda of_one, k: leaves.search(of_one, k, params))
 
     def rows_without_tree(self) -> RowArray | None:
-        return NO_ROWS if adds_scores(self.params) else None
+        return NO_ROWS if adds_scores(self.params, self.objective) else None
 
     def replay(self, number: int) -> None:
         """Do nothing: only losses that need rows in memory have a state to replay."""

@@ -20,12 +20,14 @@ rf     every tree is grown at the start scores on its own sample; the model is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
+from hedgerow.boosting.loop.leaf_steps import cut_off, newton_limit
 from hedgerow.boosting.loop.scores import AddedScores
 from hedgerow.boosting.loop.strategy import trees_of_round
 from hedgerow.boosting.validation.stopping import hash_rows
@@ -38,12 +40,18 @@ from hedgerow.schedules import rate_at
 _DROP_STREAM = 5 << 40
 
 
-def finished_tree(tree: GrownTree, objective: Objective, params: BoostParams) -> GrownTree:
+def finished_tree(
+    tree: GrownTree, objective: Objective, params: BoostParams, rate: float
+) -> GrownTree:
     """Return the tree as it joins the model; random forests get leaf values of least loss.
 
     A loss with a log link derives these values from Newton steps by ``least_by_step``;
-    leaves of other losses stay unchanged.
+    leaves of other losses stay unchanged.  Steps beyond the limit of the loss are cut off; ``rate``
+    is the learning rate of the tree.
     """
+    longest = newton_limit(params, objective)
+    if longest < math.inf:
+        return cut_off(tree, rate * longest)
     if params.boosting != "rf" or params.leaf_estimation != "newton":
         return tree
     least = getattr(getattr(objective, "single", objective), "least_by_step", None)

@@ -1,6 +1,8 @@
-"""Leaf values from a line search, clipped and ordered as the parameters require."""
+"""Limits of leaf values: of those from a line search, and of Newton steps without penalties."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -8,7 +10,27 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.data.schema import Schema
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.isotonic import order_leaves, split_signs
+from hedgerow.objectives import Objective
+from hedgerow.objectives.base import longest_step
 from hedgerow.params import BoostParams
+
+
+def newton_limit(params: BoostParams, objective: Objective) -> float:
+    """Return the limit on Newton steps that the grower does not apply; infinite without one.
+
+    It is for losses whose hessians may be nearly 0.  ``reg_lambda`` from 1 on bounds their steps
+    as well, and ``max_delta_step`` replaces the limit.
+    """
+    if params.max_delta_step > 0.0 or params.reg_lambda >= 1.0:
+        return math.inf
+    return longest_step(objective)
+
+
+def cut_off(tree: GrownTree, longest: float) -> GrownTree:
+    """Return the tree without values beyond ``longest``."""
+    if not (np.abs(tree.value) > longest).any():
+        return tree
+    return tree.with_values(np.clip(tree.value, -longest, longest))
 
 
 def with_steps(

@@ -187,7 +187,7 @@ class MemoryRows(FitRows):
         self._grower = _make_grower(
             self.data, self._grown_at, self.objective, self.params, self._n_threads
         )
-        if self._may_run_ahead and adds_scores(self.params):
+        if self._may_run_ahead and adds_scores(self.params, self.objective):
             self._ahead = self._rounds_ahead()
         if self._ahead is not None:
             self.validation = ()  # batches add their trees to all scores
@@ -233,7 +233,7 @@ class MemoryRows(FitRows):
 
     def rows_without_tree(self) -> RowArray | None:
         # All scores include the trees of batches.
-        return self._outside if adds_scores(self.params) else None
+        return self._outside if adds_scores(self.params, self.objective) else None
 
     def replay(self, number: int) -> None:
         self._relearn(self._grown_at, number)
@@ -350,7 +350,7 @@ def _make_grower(
 ) -> Grower:
     params = _for_copies(params, data.n_copies)
     fit = Fit(data.target, data.weight, raw, objective, params, n_threads)
-    shared = fit, adds_scores(params)
+    shared = fit, adds_scores(params, objective)
     if isinstance(data.matrix, BinnedMatrix):
         kind = _kind_of_grower(params)
         sums = data.sums if kind.shares_histograms else None

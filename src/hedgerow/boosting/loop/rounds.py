@@ -17,6 +17,7 @@ A state is live: it shows the fit as it is until the next round begins.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -24,6 +25,7 @@ from typing import Protocol
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.loop.assembly import make_forest
 from hedgerow.boosting.loop.ensemble import Additive, Mode, finished_tree, make_mode
+from hedgerow.boosting.loop.leaf_steps import newton_limit
 from hedgerow.boosting.loop.scores import AddedScores
 from hedgerow.boosting.loop.strategy import resolve_strategy, trees_of_round
 from hedgerow.boosting.resume.checkpoint import Rounds
@@ -234,14 +236,14 @@ def rounds(
 def _grow_round(number: int, state: BoostState) -> None:
     """Grow the trees of a round, and add them to the scores as the mode requires."""
     rows, mode, n_outputs = state.rows, state.mode, len(state.base_score)
-    params = _at_round(number, state)
+    params, rate = _at_round(number, state)
     mode.start_round(number, rows.params)
     n_trees = trees_of_round(params, n_outputs)
     for turn in range(n_trees):
         # A tree with vectors is for all outputs, and is grown with output 0.
         output = turn % (n_trees // params.num_parallel_tree)
         tree = rows.grow(number * n_trees + turn, output, params)
-        tree = finished_tree(tree, rows.objective, params)
+        tree = finished_tree(tree, rows.objective, params, rate)
         mode.add(tree, output, rows.rows_without_tree())
     mode.end_round()
     improvement = rows.end_round()
@@ -249,18 +251,19 @@ def _grow_round(number: int, state: BoostState) -> None:
         state.oob_improvement.append(improvement)
 
 
-def _at_round(number: int, state: BoostState) -> BoostParams:
-    """Set the learning rate of a round; return parameters with it if line search needs them."""
+def _at_round(number: int, state: BoostState) -> tuple[BoostParams, float]:
+    """Set and return the rate of a round's trees; return parameters with it for line search."""
     rows, params = state.rows, state.rows.params
     if is_number(params.learning_rate) and params.num_parallel_tree == 1:
-        return params
+        return params, float(params.learning_rate)
     if params.leaf_estimation == "line_search":
         now = params.of_trees_at(number, state.n_first)
         rows.set_rate(now.learning_rate)
-        return now
+        return now, now.learning_rate
     # Checking new parameters would take a tenth of a short round.
-    rows.set_rate(params.rate_of_trees(number, state.n_first))
-    return params
+    rate = params.rate_of_trees(number, state.n_first)
+    rows.set_rate(rate)
+    return params, rate
 
 
 def _replay(earlier: Rounds, state: BoostState) -> None:
@@ -321,7 +324,9 @@ def resolved(params: BoostParams, objective: Objective, schema: Schema) -> Boost
     return resolve_strategy(params, objective)
 
 
-def adds_scores(params: BoostParams) -> bool:
+def adds_scores(params: BoostParams, objective: Objective) -> bool:
     """Return whether the grower may add a tree unchanged to the scores of its rows."""
+    if newton_limit(params, objective) < math.inf:
+        return False
     alone = params.num_parallel_tree == 1
     return alone and params.boosting == "gbdt" and params.leaf_estimation != "line_search"

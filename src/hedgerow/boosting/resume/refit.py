@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.loop.leaf_steps import newton_limit
 from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.resume.refit_slopes import RefittedSlopes
@@ -195,7 +196,7 @@ def _values(
         if params.leaf_estimation == "line_search":
             new, reached = _searched(tree, leaf, objective, sample, searched_at, output, now)
         else:
-            new, reached = _stepped(tree, leaf, *gradients[output], sample, now)
+            new, reached = _stepped(tree, leaf, gradients[output], objective, sample, now)
         mixed = decay * value[nodes] + (1.0 - decay) * new
         value[nodes] = np.where(reached, mixed, value[nodes])
         raw[output] += value[nodes][leaf]
@@ -208,16 +209,22 @@ def _values(
 
 
 def _stepped(
-    tree: Forest, leaf: IntArray, g: FloatArray, h: FloatArray, sample: Sample, params: BoostParams
+    tree: Forest,
+    leaf: IntArray,
+    gradients: tuple[FloatArray, FloatArray],
+    objective: Objective,
+    sample: Sample,
+    params: BoostParams,
 ) -> tuple[FloatArray, AnyArray]:
     """Return learning rate times Newton (or gradient) step of every node, and which have rows."""
-    h = _hessians(h, sample, params)
+    g, h = gradients[0], _hessians(gradients[1], sample, params)
     sums = [_sums(tree, leaf, part) for part in (g, h, np.ones(len(g)))]
     top, below = sums[0], sums[1] + params.reg_lambda
     shrunk = np.sign(top) * np.maximum(np.abs(top) - params.reg_alpha, 0.0)
     step = np.divide(-shrunk, below, out=np.zeros(len(top)), where=below > 0.0)
-    if params.max_delta_step > 0.0:
-        step = np.clip(step, -params.max_delta_step, params.max_delta_step)
+    longest = params.max_delta_step or newton_limit(params, objective)
+    if longest < np.inf:
+        step = np.clip(step, -longest, longest)
     return params.learning_rate * step, sums[2] > 0.0
 
 

@@ -31,6 +31,7 @@ from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives.base import OrderLoss
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.domain import LARGEST
+from hedgerow.objectives.line_search import LONGEST_STEP
 from hedgerow.objectives.precomputed import LossRows
 
 LEAST_RISK = 1e-140
@@ -129,6 +130,9 @@ class Cox(OrderLoss):
 
     name: ClassVar[str] = "cox"
     scored_as: ClassVar[str] = "survival"
+    # If the events of a leaf have nearly no risk, its hessian is nearly 0, and without penalties
+    # its Newton step is 1e16.  A step of 16 raises a risk by e**16, more than any leaf needs.
+    longest_step: ClassVar[float] = LONGEST_STEP
     n_outputs: int = 1
     order: EventOrder | None = field(default=None, repr=False, compare=False)
 
