@@ -19,7 +19,7 @@ from hedgerow.boosting.loop.loss_spec import LossSpec, count_classes, not_for_se
 from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
-from hedgerow.boosting.resume.continuing import Start, check_reading
+from hedgerow.boosting.resume.continuing import Start, check_reading, targets_as_continued
 from hedgerow.boosting.row_data.class_weights import rescaled
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset, with_offset_columns
@@ -203,7 +203,9 @@ def fit_spec(
         )
     table = _read(dataset, trees, start)
     name = settings.get("objective", "squared_error")
-    targets = dataset.targets(table.n_rows, name)
+    targets = targets_as_continued(
+        dataset.targets(table.n_rows, name), start, dataset.offset is not None
+    )
     target = targets.values
     objective = _objective_for(
         name, _weighted_rows(dataset, target), _loss_values(settings), targets.names

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -12,11 +13,12 @@ from sklearn.base import ClassifierMixin
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import Sample, check_weight
+from hedgerow.boosting.resume.continuing import targets_as_continued
 from hedgerow.boosting.row_data.class_weights import corrected, rescaled
 from hedgerow.boosting.row_data.classes import classes_of_record, indices_of, labels_to_record
 from hedgerow.boosting.row_data.groups import read_groups
 from hedgerow.boosting.row_data.offsets import Offsets
-from hedgerow.boosting.row_data.targets import has_columns
+from hedgerow.boosting.row_data.targets import Targets, has_columns
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data import AnyTable
@@ -163,7 +165,9 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         offsets = Offsets.of(X, offset)
         table = self._read(offsets.X, params, start)
         weight = check_weight(sample_weight, table.n_rows)
-        known = self._read_y(y, table.n_rows, weight, labels.known_classes(source, start))
+        before = labels.known_classes(source, start)
+        order = partial(targets_as_continued, start=start, has_offset=offset is not None)
+        known = self._read_y(y, table.n_rows, weight, before, order)
         n_outputs, by_class = known.objective.n_outputs, known.by_class
 
         def validation_sample(rows: ValidationRows) -> Sample:
@@ -189,11 +193,19 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         return self._adopt(model, classes_=classes)
 
     def _read_y(
-        self, y: Any, n_rows: int, weight: FloatArray | None, before: AnyArray | None
+        self,
+        y: Any,
+        n_rows: int,
+        weight: FloatArray | None,
+        before: AnyArray | None,
+        order: Callable[[Targets], Targets],
     ) -> Classes | Indicators:
-        """Read the labels; ``before`` holds the classes of the model to continue, if known."""
+        """Read the labels; ``before`` holds the classes of the model to continue, if known.
+
+        ``order`` brings several labels into the order of that model.
+        """
         if has_columns(y):
-            targets = read_indicators(y, n_rows, "y")
+            targets = order(read_indicators(y, n_rows, "y"))
             loss = label_objective(self.objective, self.class_weight)
             objective = objective_for(
                 loss, targets.values, 1, self._loss_values(), "two classes", targets.names

@@ -40,7 +40,8 @@ reg_alpha : float >= 0, default=0.0
 gamma : float >= 0, default=0.0
     Loss reduction that a split must exceed.
 max_delta_step : float >= 0, default=0.0
-    Largest absolute leaf value before the learning rate; 0 means no limit.
+    Largest absolute leaf value before the learning rate; 0 means no limit, or 16 for
+    ``objective="cox"`` with ``reg_lambda`` below 1.
 subsample : float in (0, 1] or "auto", default="auto"
     Fraction of the rows used in each round; with ``sampling="mvs"`` the expected
     fraction.

@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.sample import Sample, check_vector, check_weight
+from hedgerow.boosting.resume.continuing import targets_as_continued
 from hedgerow.boosting.row_data.event_times import read_times
 from hedgerow.boosting.row_data.groups import read_groups
 from hedgerow.boosting.row_data.offsets import Offsets
@@ -186,6 +187,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         offsets = Offsets.of(X, offset)
         table = self._read(offsets.X, params, start)
         targets = self._targets(y, table.n_rows, "y")
+        targets = targets_as_continued(targets, start, offset is not None)
         train = Sample(table, targets.values, check_weight(sample_weight, table.n_rows))
         objective = self._make_objective(targets)
         train = offsets.on(train, objective.n_outputs)

@@ -33,6 +33,7 @@ from hedgerow.boosting.loop.loss_spec import LossSpec, needs_all_rows
 from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.slopes import numbers_for
 from hedgerow.boosting.resume.checkpoint import Checkpoint, recording
+from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.resume.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.groups import check_groups
@@ -52,7 +53,7 @@ from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.metrics import make_metrics
 from hedgerow.model.model import Model
-from hedgerow.objectives import Objective
+from hedgerow.objectives import Objective, objective_of_record
 from hedgerow.objectives.custom.losses import TRIED
 from hedgerow.objectives.global_sums import gather_targets
 from hedgerow.objectives.targets import check_part
@@ -187,6 +188,8 @@ def fit_data(
         ``data.communicator`` has those with the other rows.
     """
     sets, start, eval_metric = named_valid(valid), options.start, options.eval_metric
+    if start is not None:
+        loss = _as_continued(data, loss, start)
     plan, divided, stopping = _plan_of(data, loss, params, options, bool(sets), ranks is not None)
     options = replace(options, stopping=stopping)
     objective = plan.objective
@@ -224,6 +227,21 @@ def fit_data(
                 mode=mode,
                 recorder=recorder,
             )
+
+
+def _as_continued(data: FileDataset, loss: LossSpec, start: Start) -> LossSpec:
+    """Read the targets in the order of the model to continue; return the loss of these targets.
+
+    Targets with offsets keep their order, as in
+    :func:`hedgerow.boosting.resume.continuing.targets_as_continued`.
+    """
+    roles = data.source.roles
+    if roles.offset or not roles.named or start.order_of_targets(roles.targets) is None:
+        return loss
+    model = start.model
+    count = model.forest.n_outputs
+    data.match_targets(objective_of_record(model.objective, count, model.training))
+    return loss.for_targets(data)
 
 
 def _plan_of(

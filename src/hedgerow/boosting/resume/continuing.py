@@ -29,7 +29,7 @@ levels join the bin of the rarest levels, or share a new one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +40,7 @@ from hedgerow.arrays import BinArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.strategy import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
 from hedgerow.boosting.resume.fingerprint import Fingerprint, array_digest
+from hedgerow.boosting.row_data.targets import Targets
 from hedgerow.data import Schema, Table, drop_unused_levels, numbers_of, recode
 from hedgerow.data.binning.bins import MOST_CATEGORY_BINS, SMALLEST_STRIDE, BinSpec
 from hedgerow.data.categories.columns import chosen_columns
@@ -158,6 +159,19 @@ class Start:
         if targets is not None and targets["named"]:
             record["targets"] = targets
 
+    def order_of_targets(self, names: Sequence[str] | None) -> list[int] | None:
+        """Return the positions among ``names`` of the model's targets, in their order.
+
+        None if the order is the same, or if both do not have the same names.
+        """
+        record = self.model.training.get("targets")
+        if names is None or record is None or not record["named"]:
+            return None
+        known = record["names"]
+        if list(names) == known or sorted(names) != sorted(known):
+            return None
+        return [list(names).index(name) for name in known]
+
     def check(self, objective: Objective, params: BoostParams, schema: Schema) -> None:
         """Raise ``ParameterError`` unless rounds with these parameters can be added."""
         before = self.model.training.get("parameters", {}).get("boosting", "gbdt")
@@ -220,11 +234,23 @@ class Start:
         by_position = "targets" in model.training and not all(named)
         compared = [key for key in requested if not (by_position and key == "targets")]
         differs = any(requested[key] != kept[key] for key in compared)
+        self._check_order(requested.get("targets"))
         if differs or objective.name != model.objective or counts[0] != counts[1]:
             raise ParameterError(
                 f"{self.name} was trained with {_loss_text(model.objective, kept)} and "
                 f"{counts[1]} output(s), but this fit has {_loss_text(objective.name, requested)} "
                 f"and {counts[0]}: give the same."
+            )
+
+    def _check_order(self, targets: Mapping[str, Any] | None) -> None:
+        """Raise ``ParameterError`` for the model's targets in another order, with offsets."""
+        if targets is None or not targets["named"]:
+            return
+        if self.order_of_targets(targets["names"]) is not None:
+            known = ", ".join(map(repr, self.model.training["targets"]["names"]))
+            raise ParameterError(
+                f"{self.name} has the targets of y in another order, which the offsets of this fit "
+                f"(or a cluster) cannot follow: give them in the order {known}."
             )
 
     def identified(self, fit: Fingerprint, params: BoostParams) -> Fingerprint:
@@ -245,6 +271,19 @@ class Start:
             settings["learning_rate"] = rate_text(params.learning_rate, most)
         contents = {**fit.contents, self.name: digest.hexdigest()}
         return replace(fit, settings=settings, contents=contents)
+
+
+def targets_as_continued(found: Targets, start: Start | None, has_offset: bool) -> Targets:
+    """Return targets in the order of the model to continue, if both have the same names.
+
+    Offsets have the order of the targets that are given with them, so these keep their order.
+    """
+    order = None if start is None or has_offset else start.order_of_targets(found.names)
+    if order is None:
+        return found
+    assert found.names is not None
+    names = tuple(found.names[k] for k in order)
+    return Targets(np.asfortranarray(found.values[:, order]), names)
 
 
 def _loss_text(name: str, record: Mapping[str, Any]) -> str:
