@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize
+from scipy.special import polygamma
 
 from hedgerow import Dataset, HedgerowRegressor, load, train
 from hedgerow.boosting.row_data.queries import weight_of_rows
@@ -20,6 +21,7 @@ from hedgerow.metrics.distributions import coverage, crps, nll, winkler
 from hedgerow.objectives import make_objective
 from hedgerow.objectives.distributions import predicted as known
 from hedgerow.objectives.distributions.losses import size_information
+from hedgerow.objectives.distributions.trigamma import trigamma
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.precomputed import LossRows, gradients_at
@@ -455,3 +457,11 @@ def test_real_rows_are_better_known_than_with_one_spread(shared_data, name) -> N
         spread = np.sqrt(np.mean((y[stop] - other.predict(inputs[stop])) ** 2))
         law = stats.norm(np.asarray(other.predict(inputs[new])), spread)
         assert found < -law.logpdf(y[new]).mean()
+
+
+def test_trigamma_has_the_values_of_scipy() -> None:
+    rng = np.random.default_rng(0)
+    x = np.concatenate([np.exp(rng.uniform(-35.0, 35.0, 20_000)), np.linspace(0.01, 40.0, 4000)])
+    found = trigamma(x)
+    np.testing.assert_allclose(found, polygamma(1, x), rtol=1e-14, atol=0.0)
+    assert (found[5:99] == trigamma(x[5:99])).all()  # a part of the rows gives the same bits

@@ -43,7 +43,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import betaln, digamma, gammaln, polygamma
+from scipy.special import betaln, digamma, gammaln
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
@@ -55,6 +55,7 @@ from hedgerow.objectives.distributions.predicted import (
     NegativeBinomial,
     Normal,
 )
+from hedgerow.objectives.distributions.trigamma import trigamma
 from hedgerow.objectives.domain import LARGEST, check_interval
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import (
@@ -249,7 +250,7 @@ class GammaLoss(DistributionLoss):
         """Return the derivative of the loss in log shape, and its information."""
         far, shape = self._far(target, raw), _shape_of(raw)
         slope = shape * (np.expm1(far) - far - np.log(shape) + digamma(shape))
-        return slope, shape * (shape * polygamma(1, shape) - 1.0)
+        return slope, shape * (shape * trigamma(shape) - 1.0)
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         if output == 0:
@@ -328,7 +329,7 @@ class NegativeBinomialLoss(DistributionLoss):
         if output == 0:
             return size * (mean - target) / total, size * mean * ((size + target) / total) / total
         gap = (mean - target) / total
-        bend = polygamma(1, target + size) - polygamma(1, size) + mean / size / total - gap / total
+        bend = trigamma(target + size) - trigamma(size) + mean / size / total - gap / total
         slope = _slope_of_size(target, mean, size)
         return slope, slope - size * size * bend
 
@@ -349,7 +350,7 @@ def size_information(mean: FloatArray, size: FloatArray) -> FloatArray:
     for sizes of 1 or more and 1.9 for sizes of 0.3 or more, which makes steps shorter.
     """
     small = 0.5 * mean / size * (mean / (size + 1.0))
-    large = size * (size * polygamma(1, size) - 1.0)
+    large = size * (size * trigamma(size) - 1.0)
     return np.asarray(small / (1.0 + np.sqrt(small / large)) ** 2)
 
 
