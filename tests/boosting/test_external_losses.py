@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from hedgerow import Dataset, train
+from hedgerow.boosting.external import leaf_sums
 from hedgerow.boosting.external.external_data import TargetSurvey
 from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
@@ -143,8 +144,11 @@ def test_chunks(case) -> None:
         assert found == expected
 
 
+@pytest.mark.parametrize("at_once", [None, 90], ids=["gathered", "in passes"])
 @pytest.mark.parametrize("case", NAMES)
-def test_line_search_in_chunks(case) -> None:
+def test_line_search_in_chunks(case, at_once, monkeypatch) -> None:
+    if at_once is not None:
+        monkeypatch.setattr(leaf_sums, "_ROWS_AT_ONCE", at_once)
     settings, data = make(case)
     settings |= {"leaf_estimation": "line_search", "n_estimators": 2}
     expected = bytes_of(settings, Dataset(**data))
@@ -153,6 +157,22 @@ def test_line_search_in_chunks(case) -> None:
     settings |= {"sampling": "goss", "max_leaves": 3}  # leaves of more than 128 rows
     expected = bytes_of(settings, Dataset(**data))
     assert bytes_of(settings, TableData(Dataset(**data), 37)) == expected
+
+
+def test_a_search_of_few_rows_reads_the_chunks_once(monkeypatch) -> None:
+    passes = []
+    parts = leaf_sums.LeafSums._parts
+    monkeypatch.setattr(
+        leaf_sums.LeafSums, "_parts", lambda search, k: [passes.append(k), parts(search, k)][1]
+    )
+    X = features()
+    rows = TableData(Dataset(X, np.clip(np.round(X[:, 0] + 1.0), 0.0, 2.0)), 37)
+    train({**SMALL, "objective": "softmax", "leaf_estimation": "line_search"}, rows)
+    assert passes == [0, 1, 2] * SMALL["n_estimators"]
+    passes.clear()
+    monkeypatch.setattr(leaf_sums, "_ROWS_AT_ONCE", 90)
+    train({**SMALL, "objective": "softmax", "leaf_estimation": "line_search"}, rows)
+    assert len(passes) > 20 * SMALL["n_estimators"]
 
 
 MORE = [

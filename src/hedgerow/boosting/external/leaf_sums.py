@@ -4,7 +4,8 @@ A line search finds the step of each leaf by sums of derivatives
 (:class:`hedgerow.objectives.line_search.RootRule`), with a pass over the rows for each step of
 the search, or by a formula of a few sums (:class:`~hedgerow.objectives.line_search.SumsRule`), in
 one pass.  The sums have the bits of those in memory (:mod:`hedgerow.objectives.ordered_sum`), so
-the search takes the same steps.
+the search takes the same steps.  What is searched of a few rows in chunks is gathered once: a
+search takes up to 100 steps.
 """
 
 from __future__ import annotations
@@ -24,7 +25,14 @@ from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_tree, columns_of_lines
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.objectives import Objective
-from hedgerow.objectives.line_search import LONGEST_STEP, RootRule, Slopes, SumsRule, roots_of_sums
+from hedgerow.objectives.line_search import (
+    LONGEST_STEP,
+    LeafRows,
+    RootRule,
+    Slopes,
+    SumsRule,
+    roots_of_sums,
+)
 from hedgerow.objectives.ordered_sum import FIELDS, OrderedSum
 from hedgerow.objectives.targets import SeveralTargets, leaf_rule_of
 from hedgerow.params import BoostParams
@@ -110,12 +118,14 @@ class LeafSums:
 
     def _steps(self, output: int, counts: _Counts) -> FloatArray:
         rule = leaf_rule_of(self._objective, output)
+        assert isinstance(rule, SumsRule | RootRule)
+        if self._are_few(counts):
+            return self._together(output).steps_by(rule, output)
         if isinstance(rule, SumsRule):
             values = rule.values
             return rule.step(
                 *self._sums(output, counts, lambda target, raw, step: values(target, raw))
             )
-        assert isinstance(rule, RootRule)
         slopes, n_leaves = rule.slopes, len(counts.all)
         low, high = np.full(n_leaves, -LONGEST_STEP), np.full(n_leaves, LONGEST_STEP)
         if rule.reach is not None:
@@ -127,6 +137,24 @@ class LeafSums:
             return first, second
 
         return roots_of_sums(at, low, high)
+
+    def _are_few(self, counts: _Counts) -> bool:
+        """Return whether the rows of all leaves are searched as rows in memory are."""
+        n_rows = int(counts.all.sum())
+        return self._ranks.size == 1 and 1 < n_rows <= _ROWS_AT_ONCE and bool(counts.all.all())
+
+    def _together(self, output: int) -> LeafRows:
+        """Return the rows of all chunks, leaf by leaf."""
+        parts = list(self._parts(output))
+        sizes = np.stack([part.sizes for part in parts])
+        leaf = np.concatenate([np.repeat(np.arange(len(part.sizes)), part.sizes) for part in parts])
+        order = np.argsort(leaf, kind="stable")
+        return LeafRows(
+            np.concatenate([part.target for part in parts])[order],
+            np.concatenate([part.raw for part in parts], axis=1)[:, order],
+            np.concatenate([part.weight for part in parts])[order],
+            np.concatenate([[0], np.cumsum(sizes.sum(axis=0))]),
+        )
 
     def _count(self, n_leaves: int) -> _Counts:
         """Count the rows of the leaves."""
