@@ -14,6 +14,7 @@ from hedgerow import Dataset, train
 from hedgerow.boosting.external import encoded, resident
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.row_data import statistics
+from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.errors import ParameterError
 from hedgerow.objectives import make_objective
 from hedgerow.params import boost_params
@@ -104,6 +105,56 @@ def test_batches_give_the_bytes_of_memory(name: str, columns: list[str], weight:
     assert found == model(params, Dataset(rows, target, weight=weight))
 
 
+@pytest.fixture(params=[False, True], ids=["one chunk", "chunks"])
+def division(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the rows be one chunk, or chunks of 128 rows that are never joined."""
+    if request.param:
+        monkeypatch.setattr(memory_plan, "FEWEST_ROWS", 128)
+        monkeypatch.setattr(memory_plan, "MOST_ROWS", 128)
+        monkeypatch.setattr(disk_store, "fits_in_one_chunk", lambda limit, shape, sizes: False)
+
+
+COPIED: dict[str, tuple[dict[str, Any], np.ndarray]] = {
+    "many levels": ({"train_scores": True, "eval_metric": ["mae", "median_error"]}, Y),
+    "held out": ({"early_stopping": True, "patience": 2, "train_scores": True}, Y),
+    "vectors": ({"objective": "softmax", "multi_strategy": "multi_output_tree"}, CLASSES),
+    "quantile": ({"objective": "quantile", "leaf_estimation": "line_search"}, Y),
+    "line search": ({"objective": "huber", "leaf_estimation": "line_search"}, Y),
+    "symmetric": ({"grow_policy": "symmetric", "max_depth": 3, "target_statistics": True}, Y),
+    "categories": ({"max_cat_to_onehot": 1, "min_data_per_group": 20, "cat_smooth": 30.0}, Y),
+    "DART": ({"boosting": "dart"}, Y),
+    "sample": ({"subsample": 0.6, "path_smooth": 2.0}, Y),
+    "left out": ({"early_stopping": "oob", "subsample": 0.6}, Y),
+    "GOSS": ({"sampling": "goss"}, Y),
+    "of all rows": ({"objective": lambda y, raw: (raw - y - y.mean(), np.ones(len(y)))}, Y),
+    "crosses": ({"feature_crosses": [("a", "b", "ratio")], "linear_leaves": True}, Y),
+}
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weights"])
+@pytest.mark.parametrize("name", COPIED)
+def test_copied_rows(
+    name: str, weight: Any, division: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each row is there three times, as in a table of 133,000 rows."""
+    params, target = COPIED[name]
+    n_rows = N if weight is None else np.count_nonzero(weight)
+    monkeypatch.setattr(statistics, "COPIED_ROWS", 3 * int(n_rows) + 2)
+    more = {} if weight is None else {"weight": weight}
+    found = model(params, batches_of(TABLE, target, **more))
+    assert found == model(params, Dataset(TABLE, target, weight=weight))
+
+
+def test_copied_rows_of_queries(division: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "COPIED_ROWS", 4 * N)
+    q, params = np.arange(N) // 12, {"objective": "rank_pairwise", "train_scores": True}
+    expected = model(params, Dataset(TABLE, CLASSES, qid=q))
+    assert model(params, batches_of(TABLE, CLASSES, qid=q)) == expected
+    params |= {"early_stopping": True, "patience": 2}
+    expected = model(params, Dataset(TABLE, CLASSES, qid=q))
+    assert model(params, batches_of(TABLE, CLASSES, qid=q)) == expected
+
+
 @pytest.mark.parametrize("kind", ["held out", "batches", "table"])
 def test_rows_for_early_stopping(kind: str) -> None:
     params = {"early_stopping": True, "patience": 2, "n_estimators": 15, "train_scores": True}
@@ -159,11 +210,4 @@ def test_what_does_not_fit_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(encoded, "_ROW_SHARE", 1e-12)
     monkeypatch.setattr(resident, "_BYTES_OF_A_CELL", 10**12)
     with pytest.raises(ParameterError, match=r"takes \d+ bytes of each of 700 rows in memory"):
-        train(SMALL, batches_of(TABLE, Y))
-
-
-def test_rows_that_are_copied_name_their_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    monkeypatch.setattr(resident, "_BYTES_OF_A_CELL", 10**12)
-    with pytest.raises(ParameterError, match=r"the columns '.*all rows.*target_statistics=False"):
         train(SMALL, batches_of(TABLE, Y))

@@ -607,7 +607,6 @@ NOT_IN_CHUNKS = {
     "intervals of times",
     "exact with target statistics",
     "exact rankings",
-    "target statistics",
     "bundles",
     "bundles with conflicts",
     "crosses, exact",
@@ -619,6 +618,7 @@ NOT_IN_CHUNKS = {
 
 ON_ONE_WORKER = {
     *NOT_IN_CHUNKS,
+    "target statistics",
     "several targets, exact",
     "labels in groups",
     "exact",

@@ -8,6 +8,7 @@ from hedgerow.boosting.external.continued import scores_before
 from hedgerow.boosting.external.encoded import EncodedRows
 from hedgerow.boosting.external.file_rows import Rows
 from hedgerow.boosting.loop.slopes import numbers_for
+from hedgerow.boosting.row_data.statistics import share_of_copy
 from hedgerow.data import Table, bin_table
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.chunk_sink import ChunkSink
@@ -38,6 +39,11 @@ class RowBinning:
     params: BoostParams
     n_threads: int
 
+    @property
+    def n_copies(self) -> int:
+        """How often the training rows are to be appended."""
+        return 1 if self.encoded is None else self.encoded.n_copies
+
     def append(self, sink: ChunkSink, table: AnyTable, rows: Rows, number: int | None) -> int:
         """Append rows of a batch to a sink; return their number.
 
@@ -48,14 +54,15 @@ class RowBinning:
             All rows of the batch, read with the schema of the user's columns.
         rows : Rows
         number : int or None
-            Number of the first of these rows among the training rows; None for rows that are only
-            scored.
+            Number of the first of these rows among the training rows, copies included; None for
+            rows that are only scored.
         """
         if rows.n_rows == 0:
             return 0
         table, offset = rows.of(table), rows.offset
         if self.first is not None:
             offset = scores_before(self.first, table, rows.target, offset, self.n_threads)
+        weight = rows.weight
         if self.encoded is not None:
             assert isinstance(table, Table)
             if number is None:
@@ -63,6 +70,7 @@ class RowBinning:
             else:
                 numbered = slice(number, number + rows.n_rows)
                 table = self.encoded.of_training(table.values, numbered)
+                weight = share_of_copy(weight, rows.n_rows, self.encoded.n_copies)
         matrix = bin_table(table, self.spec, self.n_threads)
-        sink.append(matrix, rows.target, rows.weight, offset, numbers_for(self.params, table))
+        sink.append(matrix, rows.target, weight, offset, numbers_for(self.params, table))
         return rows.n_rows

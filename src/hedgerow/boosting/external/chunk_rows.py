@@ -32,11 +32,13 @@ from hedgerow.boosting.external.queries import CompleteQueries
 from hedgerow.boosting.external.scores import (
     ScoredSample,
     WatchedRows,
+    add_scored,
     base_beside,
     offset_rows_of,
     rows_of,
 )
 from hedgerow.boosting.loop.loss_spec import needs_all_rows
+from hedgerow.boosting.loop.memory_rows import for_copies
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, threads_for
 from hedgerow.boosting.loop.strategy import holds_vectors, outputs_of_tree
 from hedgerow.boosting.loop.vector_leaves import with_searched
@@ -71,7 +73,7 @@ class ChunkRows(FitRows):
     n_threads : int
         Largest number of threads.
     n_rows : int
-        Number of training rows of all ranks.
+        Number of training rows of all ranks, without copies.
     ranks : Communicator
     mode : {"data", "features"}
         See :class:`hedgerow.growing.chunks.grower.ChunkGrower`.
@@ -123,11 +125,12 @@ class ChunkRows(FitRows):
         self.train.made = grower = ChunkGrower(
             data.store,
             self.objective,
-            params,
+            for_copies(params, data.n_copies),
             n_threads,
             self._ranks,
             self._mode,
             adds_scores(params, self.objective),
+            data.n_copies,
             cross_row=self._cross_row(),
             n_vectors=outputs_of_tree(params, len(self.base)),
         )
@@ -196,7 +199,7 @@ class ChunkRows(FitRows):
             if left_out is not None:
                 left_out.after(chunk)
             if tally is not None:
-                tally.add(chunk.target, chunk.work.raw, chunk.weight)
+                add_scored(tally, self._data, chunk, chunk.work.raw)
 
         first = left_out.before if left_out is not None and len(self.base) == 1 else None
         self.train.grower.update_scores(before=first, after=after)
@@ -207,7 +210,7 @@ class ChunkRows(FitRows):
         if tally is not None and self.train.made is None:  # of the model to continue
             for chunk in self._data.store.chunks(uses=TARGETS_ONLY):
                 assert chunk.offset is not None
-                tally.add(chunk.target, chunk.offset, chunk.weight)
+                add_scored(tally, self._data, chunk, chunk.offset)
         return self._watched.scores()
 
     def out_of_bag(self, metrics: Sequence[Metric]) -> Mapping[str, float]:

@@ -8,8 +8,8 @@ Crosses (:mod:`hedgerow.data.crosses`) need only the row itself.  Statistics
                 ordered values of each statistic, row by row -> a mapped file
     pass two    each batch: kept columns, its part of the mapped file, crosses -> bins
 
-Statistics are computed in this way only in fits that see each row once.  Smaller tables are copied
-several times (:func:`hedgerow.boosting.row_data.statistics.copies_of`), and fit into memory.
+Few rows are copied several times (:func:`hedgerow.boosting.row_data.statistics.copies_of`): the
+mapped file has the values of each copy, and pass two takes place for each.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def statistics_of(
         f"target_statistics={plan.params.target_statistics!r} computes statistics of the columns "
         f"{names}"
     )
-    if n_ranks > 1 or copies_of(n_rows, plan.params) > 1:
+    if n_ranks > 1:
         raise AllRowsNeededError(
             f"{text}, which needs all rows in memory: use target_statistics=False, or train on a "
             "table in memory."
@@ -130,18 +130,24 @@ class EncodedRows:
     Attributes
     ----------
     encoding : Encoding
-    values : float64 (n_values, n_rows), or None
+    values : float64 (n_values, n_copies * n_rows), or None
         Values of the statistics for the training rows, which differ from those of new rows; None
         without statistics, and for rows that are only scored.
     n_threads : int
+    n_copies : int, default=1
+        How often the training rows are trained on.
     """
 
     encoding: Encoding
     values: FloatArray | None
     n_threads: int
+    n_copies: int = 1
 
     def of_training(self, values: AnyArray, rows: slice | IntArray) -> Table:
-        """Return training rows, by their numbers, from the values of the table."""
+        """Return training rows from the values of the table.
+
+        ``rows`` are their numbers among those of all copies.
+        """
         inputs = self.encoding.inputs
         if self.values is None:
             return self.of_new(values)
@@ -195,14 +201,15 @@ def encode_rows(
         return EncodedRows(Encoding(inputs, schema), None, plan.n_threads) if crosses else None
     assert objective is not None
     rows = _read(columns_of(groups), schema, batches())
-    shape = (n_values(schema, groups, objective), len(rows.target))
+    n_copies = copies_of(found.n_rows, plan.params)
+    shape = (n_values(schema, groups, objective), n_copies * len(rows.target))
     path = folder().path / "statistics"
     with explained("make", path):
         values = np.memmap(path, np.float64, "w+", shape=shape).view(np.ndarray)
     n_threads = threads_that_fit(groups, found.n_rows, plan, memory_limit)
-    statistics = compute(rows, groups, objective, plan.params.seed, 1, values, n_threads)
+    statistics = compute(rows, groups, objective, plan.params.seed, n_copies, values, n_threads)
     inputs = Inputs(kept_columns(schema, groups), statistics, crosses)
-    return EncodedRows(Encoding(inputs, schema), values, plan.n_threads)
+    return EncodedRows(Encoding(inputs, schema), values, plan.n_threads, n_copies)
 
 
 def _read(

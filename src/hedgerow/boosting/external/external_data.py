@@ -31,6 +31,7 @@ from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.loss_spec import LossSpec, needs_all_rows
 from hedgerow.boosting.loop.options import FitOptions
+from hedgerow.boosting.loop.ready import with_out_of_bag
 from hedgerow.boosting.loop.slopes import numbers_for
 from hedgerow.boosting.resume.checkpoint import Checkpoint, recording
 from hedgerow.boosting.resume.continuing import Start
@@ -278,7 +279,7 @@ def _plan_of(
     elif may_stop:
         set_aside = _rows_aside(data, loss, stopping, params.seed)
     plan = StorePlan(
-        params,
+        with_out_of_bag(params, stopping, count_rows(survey.n_rows, others)[1]),
         objective.n_outputs,
         set_aside,
         n_threads=n_threads,

@@ -31,7 +31,7 @@ from hedgerow.boosting.loop.strategy import asks_for_vectors
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.validation.row_sets import ONLY, check_set_names
-from hedgerow.data.external.row_store import RowStore, WorkShape
+from hedgerow.data.external.row_store import Chunk, RowStore, WorkShape
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Schema
 from hedgerow.model.forest import Forest
@@ -83,6 +83,11 @@ class ExternalSample:
         Trees of the model to continue; the offsets of chunks are then its raw scores.
     encoding : Encoding, or None
         Target statistics and crosses, whose values are in the bins of the store.
+    n_copies : int, default=1
+        How often the store has the rows, one copy after another, each with its share of the
+        weight (:mod:`hedgerow.boosting.row_data.statistics`).
+    has_weight : bool, default=False
+        Whether rows that are copied have weights of their own.
     """
 
     store: RowStore
@@ -90,6 +95,8 @@ class ExternalSample:
     query: IntArray | None = None
     first: Forest | None = None
     encoding: Encoding | None = None
+    n_copies: int = 1
+    has_weight: bool = False
 
     @property
     def schema(self) -> Schema:
@@ -103,8 +110,24 @@ class ExternalSample:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of this rank."""
+        """Number of rows of this rank, copies included."""
         return sum(self.store.chunk_sizes)
+
+    def scored(self, chunk: Chunk) -> tuple[FloatArray, FloatArray | None, int]:
+        """Return targets and weights of the rows of a chunk that are no copies, and their number.
+
+        They are the first rows of the chunk, if it has any.
+        """
+        if self.n_copies == 1:
+            return chunk.target, chunk.weight, chunk.n_rows
+        left = self.store.first_row + self.n_rows // self.n_copies - chunk.first_row
+        n_rows = min(chunk.n_rows, max(0, left))
+        weight = None
+        if self.has_weight:
+            assert chunk.weight is not None
+            # Exact: a float that was divided by 2, 3 or 4 (Goldberg 1991, theorem 7).
+            weight = chunk.weight[:n_rows] * self.n_copies
+        return chunk.target[:n_rows], weight, n_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

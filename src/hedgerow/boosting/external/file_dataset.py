@@ -36,7 +36,7 @@ from hedgerow.boosting.external.row_facts import RowFacts
 from hedgerow.boosting.row_data import dataset_view
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.groups import GroupKeys
-from hedgerow.boosting.row_data.statistics import constraints_of_inputs
+from hedgerow.boosting.row_data.statistics import constraints_of_inputs, share_of_copy
 from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data.binning.bins import BinSpec, fit_bins, sampled_rows
 from hedgerow.data.external.chunk_sink import ChunkSink
@@ -265,7 +265,7 @@ class FileDataset(Dataset):
     def _bins(self, plan: StorePlan, stack: ExitStack) -> tuple[BinSpec, EncodedRows | None, int]:
         """Return cuts, computed inputs, and the number of training rows on earlier ranks."""
         found, first_row = self._found(plan)
-        table, encoded = found.table, None
+        table, weight, encoded = found.table, found.weight, None
         if plan.start is not None:
             table = as_in_model(table, plan.start, self.requested)
         params = resolve_bins(plan.params, table.schema)
@@ -279,13 +279,10 @@ class FileDataset(Dataset):
             )  # fmt: skip
         if encoded is not None:
             params = constraints_of_inputs(resolved, encoded.encoding.inputs)
-            rows = sampled_rows(found.n_rows, params.seed)
-            table = encoded.of_training(cast(Table, table).values, rows)
+            table, weight = _sampled(found, encoded, params.seed)
         most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
         sampled = np.arange(table.n_rows)
-        spec = fit_bins(
-            table, most_bins, found.weight, params.seed, plan.n_threads, forced, rows=sampled
-        )
+        spec = fit_bins(table, most_bins, weight, params.seed, plan.n_threads, forced, rows=sampled)
         return spec, encoded, first_row
 
     def close(self) -> None:
@@ -440,17 +437,19 @@ class FileDataset(Dataset):
         spec, n_train, n_aside = binning.spec, 0, 0
         schema = spec.schema if binning.encoded is None else binning.encoded.encoding.schema
         with ExitStack() as stack:
-            room = int(_TRAIN_SHARE * self.memory_limit) - self._bytes_for_loss(plan)
+            room = int(_TRAIN_SHARE * self.memory_limit)
+            room -= self._bytes_for_loss(plan, binning.n_copies)
             train = stack.enter_context(ChunkSink(spec, self.cache_dir, room, work=plan.work))
             aside = None
             if plan.set_aside is not None:
                 room, scores = int(_VALIDATION_SHARE * self.memory_limit), WorkShape(plan.n_outputs)
                 aside = stack.enter_context(ChunkSink(spec, self.cache_dir, room, work=scores))
-            for table, rows, held_out in self.tables(schema, plan):
-                n_train += binning.append(train, table, rows, n_train)
-                if aside is not None:
-                    n_aside += binning.append(aside, table, held_out, None)
-            seen = self._sample(train.finish(first_row), binning)
+            for copy in range(binning.n_copies):
+                for table, rows, held_out in self.tables(schema, plan):
+                    n_train += binning.append(train, table, rows, n_train)
+                    if aside is not None and copy == 0:
+                        n_aside += binning.append(aside, table, held_out, None)
+            seen = self._of_copies(self._sample(train.finish(first_row), binning), binning)
             if aside is None:
                 return seen, None
             try:
@@ -465,9 +464,25 @@ class FileDataset(Dataset):
         encoding = None if binning.encoded is None else binning.encoded.encoding
         return ExternalSample(store, has_offset, None, binning.first, encoding)
 
-    def _bytes_for_loss(self, plan: StorePlan) -> int:
+    def _of_copies(self, train: ExternalSample, binning: RowBinning) -> ExternalSample:
+        assert self._counted is not None
+        weighted = self._counted.weights is not None
+        return replace(train, n_copies=binning.n_copies, has_weight=weighted)
+
+    def _bytes_for_loss(self, plan: StorePlan, n_copies: int = 1) -> int:
         """Return the memory that the loss keeps of all rows, beside the store."""
-        n_all = count_rows(self.n_counted, self.communicator)[1]
-        return bytes_for_loss(
-            plan.objective, self.n_counted, n_all, self.memory_limit, plan.work.n_vectors
-        )
+        n_own = n_copies * self.n_counted
+        n_all = count_rows(n_own, self.communicator)[1]
+        return bytes_for_loss(plan.objective, n_own, n_all, self.memory_limit, plan.work.n_vectors)
+
+
+def _sampled(found: Found, encoded: EncodedRows, seed: int) -> tuple[Table, FloatArray | None]:
+    """Return the rows from which cuts are chosen as trees see them, with their weights."""
+    rows = sampled_rows(encoded.n_copies * found.n_rows, seed)
+    values, weight = cast(Table, found.table).values, found.weight
+    if encoded.n_copies > 1:  # of so few rows, all were sampled
+        places = rows % found.n_rows
+        weight = share_of_copy(weight, found.n_rows, encoded.n_copies)
+        assert weight is not None
+        values, weight = values[places], weight[places]
+    return encoded.of_training(values, rows), weight

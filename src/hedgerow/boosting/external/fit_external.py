@@ -18,7 +18,6 @@ integers (:mod:`hedgerow.growing.chunks.grower`), and all other sums over rows a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -37,7 +36,7 @@ from hedgerow.boosting.loop.callbacks import (
 )
 from hedgerow.boosting.loop.loss_spec import check_queries_given
 from hedgerow.boosting.loop.options import FitOptions
-from hedgerow.boosting.loop.ready import check_out_of_bag
+from hedgerow.boosting.loop.ready import with_out_of_bag
 from hedgerow.boosting.loop.strategy import outputs_of_tree
 from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
@@ -124,7 +123,7 @@ def fit_external(
     scores_train = scored and (stopping.train_scores or not sets)
     watched = {**sets, TRAINING: train} if scores_train else dict(sets)
     _begin_stores(train, sets.values(), objective, params, scores_train)
-    n_rows = check_targets(train, objective, others, learned=True)
+    n_rows = check_targets(train, objective, others, learned=True) // train.n_copies
     n_validation = [check_targets(sample, objective, others) for sample in sets.values()]
     stops = stopping.is_on(n_rows + sum(n_validation), bool(sets))
     params = _stopping_params(stopping, stops, bool(sets), params, n_rows)
@@ -146,7 +145,9 @@ def fit_external(
         if start is not None:
             start.complete(record, watch.n_kept)
         record |= record_of_loss(forest, objective, train, others, n_threads)
-        return assembled(forest, train.schema, objective, record, train.inputs, 1, watch.seconds)
+        return assembled(
+            forest, train.schema, objective, record, train.inputs, train.n_copies, watch.seconds
+        )
 
     try:
         with budget_of(stopping) as watch.budget, watch.assembling(assemble):
@@ -285,8 +286,7 @@ def _stopping_params(
     """Return the parameters with the scores that early stopping needs, if it is possible."""
     stopping.check_without_table("in chunks")
     if stopping.by_out_of_bag:
-        check_out_of_bag(params, n_rows)
-        return replace(params, oob_score=True)
+        return with_out_of_bag(params, stopping, n_rows)
     if stops and not has_validation:
         raise ParameterError(
             f"early_stopping={stopping.early_stopping!r} needs validation rows, which cannot be "

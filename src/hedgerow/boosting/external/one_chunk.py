@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.scores import ScoredSample, WatchedRows, base_beside
 from hedgerow.boosting.loop.memory_rows import MemoryRows
@@ -44,12 +46,13 @@ class OneChunkRows(MemoryRows):
         offset, start = (chunk.offset, None) if data.first is None else (None, chunk.offset)
         numbers = chunk.numbers if params.linear_leaves else None
         rows = TrainingData(
-            chunk.matrix, chunk.target, chunk.weight, offset, start=start, numbers=numbers
+            chunk.matrix, chunk.target, chunk.weight, offset, data.n_copies, start, numbers
         )
         bound = objective
         if isinstance(objective, RankingLoss):
             queries = query_rows(data.query, len(chunk.target))
             bound = objective.of_queries(queries, params.seed, n_threads)
+        self._scored = data.scored(chunk)
         super().__init__(rows, bound, params, None, n_threads, data.first)
         self._watched = WatchedRows(
             watched, objective, Alone(), base_beside(data, self.base), self._n_threads,
@@ -60,5 +63,6 @@ class OneChunkRows(MemoryRows):
     def scores(self) -> Mapping[str, Mapping[str, float]]:
         training = self._watched.training
         if training is not None:
-            training.add(self.data.target, self.train.raw, self.data.weight)
+            target, weight, n_rows = self._scored
+            training.add(target, np.ascontiguousarray(self.train.raw[:, :n_rows]), weight)
         return self._watched.scores()

@@ -35,6 +35,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.external_sample import Choose, ExternalSample
 from hedgerow.boosting.row_data.groups import GroupKeys, split_groups
 from hedgerow.boosting.row_data.queries import read_qid, rows_of_queries, without_queries
+from hedgerow.boosting.row_data.statistics import repeated_queries
 from hedgerow.boosting.validation.hold_out import queries_aside
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Communicator, count_rows, gather_numbers
@@ -165,12 +166,10 @@ class DividedQueries:
         self, train: ExternalSample, validation: ExternalSample | None
     ) -> tuple[ExternalSample, ExternalSample | None]:
         """Return training and held-out rows with their queries."""
-        if self.aside is None or validation is None:
-            return replace(train, query=self.query), validation
-        return (
-            replace(train, query=self.query[~self.aside]),
-            replace(validation, query=self.query[self.aside]),
-        )
+        query, n_copies = self.query, train.n_copies
+        if self.aside is not None and validation is not None:
+            query, validation = query[~self.aside], replace(validation, query=query[self.aside])
+        return replace(train, query=repeated_queries(query, n_copies)), validation
 
 
 def metrics_of_all(
@@ -200,7 +199,7 @@ def metrics_of_all(
         return tuple(metrics)
     if watched.query is None:
         raise without_queries(objective, "qid of the validation rows")
-    query = gather_numbers(watched.query, others)
+    query = gather_numbers(watched.query[: watched.n_rows // watched.n_copies], others)
     return metrics_of_queries(metrics, objective, query_rows(query, len(query)))
 
 

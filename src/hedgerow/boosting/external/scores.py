@@ -233,7 +233,7 @@ class WatchedRows:
         sums_training: bool = False,
     ) -> None:
         self._tallies = {
-            name: Tally(rows.metrics, objective, rows_of(rows.sample, others), rows.n_rows)
+            name: Tally(rows.metrics, objective, scored_rows_of(rows.sample, others), rows.n_rows)
             for name, rows in watched.items()
         }
         self.training = None if sums_training else self._tallies.get(TRAINING)
@@ -274,6 +274,23 @@ def rows_of(sample: ExternalSample, communicator: Communicator) -> AllRows:
             yield chunk.target, chunk.weight
 
     return AllRows(batches, communicator)
+
+
+def scored_rows_of(sample: ExternalSample, communicator: Communicator) -> AllRows:
+    """Return the rows of a sample on all ranks without copies, for metrics."""
+
+    def batches() -> Iterator[Batch]:
+        for chunk in sample.store.chunks(uses=TARGETS_ONLY):
+            target, weight, _ = sample.scored(chunk)
+            yield target, weight
+
+    return AllRows(batches, communicator)
+
+
+def add_scored(tally: Tally, sample: ExternalSample, chunk: Chunk, raw: FloatArray) -> None:
+    """Add the rows of a chunk that are no copies to a tally, with their raw scores."""
+    target, weight, n_rows = sample.scored(chunk)
+    tally.add(target, np.ascontiguousarray(raw[:, :n_rows]), weight)
 
 
 def offset_rows_of(sample: ExternalSample, communicator: Communicator) -> OffsetRows:

@@ -348,7 +348,7 @@ def _make_grower(
     params: BoostParams,
     n_threads: int,
 ) -> Grower:
-    params = _for_copies(params, data.n_copies)
+    params = for_copies(params, data.n_copies)
     fit = Fit(data.target, data.weight, raw, objective, params, n_threads)
     shared = fit, adds_scores(params, objective)
     if isinstance(data.matrix, BinnedMatrix):
@@ -380,7 +380,7 @@ def _kind_of_grower(params: BoostParams) -> type[TreeGrower]:
     return VectorGrower if vectors else TreeGrower
 
 
-def _for_copies(params: BoostParams, n_copies: int) -> BoostParams:
+def for_copies(params: BoostParams, n_copies: int) -> BoostParams:
     """Scale limits in rows by ``n_copies``, for a grower that counts copies as rows."""
     if n_copies == 1:
         return params

@@ -173,7 +173,7 @@ def make_ready(plan: FitPlan, budget: Budget | None, may_run_ahead: bool = False
         params = start.params_to_add(params)
     train, validation, stops = _prepare(plan)
     check_watched(metrics, stopping, stops is not None)
-    params = _with_out_of_bag(params, stopping, train.n_rows)
+    params = with_out_of_bag(params, stopping, train.n_rows)
     chosen = None
     if stopping.by_folds and stops is not None:
         chosen = choose_rounds(train, plan.objective, params, stopping, metrics, n_threads, budget)
@@ -311,7 +311,7 @@ def _assemble(
     )  # fmt: skip
 
 
-def _with_out_of_bag(params: BoostParams, stopping: StoppingParams, n_rows: int) -> BoostParams:
+def with_out_of_bag(params: BoostParams, stopping: StoppingParams, n_rows: int) -> BoostParams:
     """Turn on out-of-bag scores if early stopping uses them."""
     if not stopping.by_out_of_bag:
         return params
@@ -361,4 +361,12 @@ def _prepare(plan: FitPlan) -> tuple[Sample, Sample | None, tuple[int, float] | 
     return train, validation, (stopping.patience, stopping.min_delta) if stops else None
 
 
-__all__ = ["FitPlan", "Ready", "check_out_of_bag", "check_plan", "make_ready", "plan_of"]
+__all__ = [
+    "FitPlan",
+    "Ready",
+    "check_out_of_bag",
+    "check_plan",
+    "make_ready",
+    "plan_of",
+    "with_out_of_bag",
+]

@@ -344,20 +344,28 @@ def _repeated(train: Sample, table: Table, n_copies: int) -> Sample:
     """Return the rows of ``table``, which are ``n_copies`` copies of the rows of ``train``."""
     if n_copies == 1:
         return replace(train, table=table)
-    weight: FloatArray = np.ones(train.n_rows) if train.weight is None else train.weight
+    weight = share_of_copy(train.weight, train.n_rows, n_copies)
+    assert weight is not None
     return Sample(
         table,
         np.tile(train.target, n_copies),
-        np.tile(weight / n_copies, n_copies),
+        np.tile(weight, n_copies),
         None if train.offset is None else np.tile(train.offset, (1, n_copies)),
-        None if train.query is None else _repeated_queries(train.query, n_copies),
+        None if train.query is None else repeated_queries(train.query, n_copies),
         position=None if train.position is None else train.position.repeated(n_copies),
     )
 
 
-def _repeated_queries(query: IntArray, n_copies: int) -> IntArray:
+def share_of_copy(weight: FloatArray | None, n_rows: int, n_copies: int) -> FloatArray | None:
+    """Return the weight of each row in one of its copies; None if all weights are 1."""
+    if n_copies == 1:
+        return weight
+    return (np.ones(n_rows) if weight is None else weight) / n_copies
+
+
+def repeated_queries(query: IntArray, n_copies: int) -> IntArray:
     """Return query numbers of the copies; each copy's queries are separate."""
-    n_queries = int(query.max()) + 1
+    n_queries = int(query.max(initial=-1)) + 1
     return np.concatenate([query + copy * n_queries for copy in range(n_copies)])
 
 

@@ -89,6 +89,8 @@ class ChunkGrower:
     adds_scores : bool, default=True
         Add each tree to the raw scores, see :meth:`update_scores`.  False: the caller does
         (:meth:`add`).
+    n_copies : int, default=1
+        As for ``TreeGrower``.
     cross_row : CrossRowGradients, optional
         Computes the gradients of a loss that compares rows.
     n_vectors : int, default=1
@@ -117,6 +119,7 @@ class ChunkGrower:
         communicator: Communicator | None = None,
         mode: GrowMode = "data",
         adds_scores: bool = True,
+        n_copies: int = 1,
         cross_row: CrossRowGradients | None = None,
         n_vectors: int = 1,
     ) -> None:
@@ -139,7 +142,7 @@ class ChunkGrower:
         settings = settings._replace(packs_all=settings.packs_all if n_vectors == 1 else 0)
         self._team = team = ChunkTeam(n_threads)
         grown = LevelTree if params.grow_policy == "symmetric" else ChunkTree
-        self._tree = grown(spec, params, settings, sizes, self._exchange, team, n_vectors)
+        self._tree = grown(spec, params, settings, sizes, self._exchange, team, n_copies, n_vectors)
         self._nodes = self._tree.nodes
         self._blocks = aligned_empty((n_threads, 2, BLOCK), np.float64)
         n_counts = 1 if n_vectors == 1 else n_vectors + 2

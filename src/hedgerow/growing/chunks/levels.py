@@ -53,10 +53,11 @@ class LevelTree(ChunkTree):
         sizes: Sizes,
         exchange: Exchange,
         team: ChunkTeam,
+        n_copies: int = 1,
         n_vectors: int = 1,
     ) -> None:
         check_slots(params, settings, sizes)
-        super().__init__(spec, params, settings, sizes, exchange, team, n_vectors)
+        super().__init__(spec, params, settings, sizes, exchange, team, n_copies, n_vectors)
         n_threads, n_features = team.n_threads, spec.n_features
         nodes, max_leaves = self.nodes, int(settings.max_leaves)
         nodes.arrays = nodes.arrays._replace(batch=make_batch(max_leaves))

@@ -63,15 +63,17 @@ class ChunkTree:
         sizes: Sizes,
         exchange: Exchange,
         team: ChunkTeam,
+        n_copies: int = 1,
         n_vectors: int = 1,
     ) -> None:
         self._spec, self._exchange, self._team = spec, exchange, team
         self._space = Space(sizes, team.n_threads)
         n_columns, max_leaves = spec.n_features, int(settings.max_leaves)
         self._n_columns, self._stride = n_columns, spec.stride
+        self._n_copies = n_copies
         max_nodes = 2 * max_leaves + min(6 * max_leaves, _SPARE_NODES)
         sampler = uniform_sampler()
-        options = options_of(spec, params, team.n_threads, max_nodes, 1, sampler)
+        options = options_of(spec, params, team.n_threads, max_nodes, n_copies, sampler)
         self.nodes = SpeculativeTree(params, settings, options, max_nodes, _CHILD_SHARE)
         self.columns = columns_of(self.nodes.features, n_columns)
         self.vectors: layout.Vectors | None = None
@@ -323,4 +325,4 @@ class ChunkTree:
         self.table = tree.table
         nodes = empty_block(len(tree.table))
         copy_nodes(tree.table, tree.numbers, len(tree.table), nodes, 0)
-        return finish_nodes(self._spec.edges, 1, nodes)
+        return finish_nodes(self._spec.edges, self._n_copies, nodes)
