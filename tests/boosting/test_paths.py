@@ -620,14 +620,12 @@ ON_ONE_WORKER = {
     *NOT_IN_CHUNKS,
     "target statistics",
     "several targets, exact",
-    "labels in groups",
     "exact",
     "exact with constraints",
     "exact by GOSS",
     "exact by Cox",
     "approx",
     "approx with constraints and MVS",
-    "groups held out",
 }
 """Features that need all rows on one worker of a cluster; docs/distributed.md gives the reasons."""
 

@@ -137,6 +137,26 @@ def test_groups_stay_together(client: Any, early_stopping: Any) -> None:
     assert model_to_bytes(without.booster_.model) != model_to_bytes(expected.booster_.model)
 
 
+def test_groups_of_classes_stay_together_on_all_workers(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A class that few groups have keeps a group in training, whichever worker has it."""
+    monkeypatch.setattr(training, "run_alone", None)
+    rare = ROWS["query"].isin([3, 11, 17])
+    y = np.where(rare, 2, ROWS["grade"] > 1).astype(int)
+    rows = ROWS.assign(label=y)
+    for seed in range(3):
+        params = {"n_estimators": 3, "objective": "softmax", "early_stopping": True, "seed": seed}
+        params |= {"validation_fraction": 0.5}
+        parts = dd.from_pandas(rows, npartitions=3)
+        found = training.train(
+            client, params, parts[COLUMNS], parts["label"], groups=parts["query"],
+            resilience=QUICK,
+        )  # fmt: skip
+        data = Dataset(rows[COLUMNS], y, groups=rows["query"])
+        assert found.to_bytes() == train(params, data).to_bytes()
+
+
 def test_positions_of_clicks(client: Any) -> None:
     parts = dd.from_pandas(ROWS, npartitions=3)
     settings = {**SMALL, "early_stopping": False, "learning_rate": 0.1}

@@ -100,7 +100,7 @@ def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[st
         more,
         found[0].n_features,
         (tuple(one.checksum for one in found), tuple(one.checksum for one in others)),
-        roles_of(found[0], "query" in train),
+        roles_of(found[0], train),
         found[0].target_names,
         tuple(_needs_all_rows(train, found[0], others)),
     )
@@ -109,9 +109,8 @@ def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[st
 def _needs_all_rows(
     train: Mapping[str, Any], first: Description, others: Sequence[Description]
 ) -> Iterator[str]:
-    for role in ("groups", "position"):
-        if role in train:
-            yield f"{NAMES[role]} relates rows in different partitions."
+    if "position" in train:
+        yield "position relates rows in different partitions."
     targets = {(one.n_targets, one.target_names) for one in (first, *others)}
     if len(targets) > 1:
         yield "y_val has other columns than y, or the same in another order."

@@ -8,7 +8,7 @@ partition  consecutive rows of all collections of a training: features, target, 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -80,6 +80,10 @@ class Description:
     target_names: tuple[str, ...] | None = None
 
 
+_OF_ROWS = (("query", "qid"), ("groups", "groups"))
+"""Parts with a value of any type for each row, and the role of each."""
+
+
 def make_partition(**parts: Any) -> Partition:
     """Combine the parts of the same rows."""
     return Partition(**parts)
@@ -126,15 +130,19 @@ def rows_agree(one: Description) -> bool:
     return set(one.n_values) <= {one.n_rows}
 
 
-def roles_of(first: Description, has_queries: bool) -> Roles:
-    """Return the roles of the parts beside X, by names that differ from all names of features."""
+def roles_of(first: Description, present: Collection[str]) -> Roles:
+    """Return the roles of the parts beside X, by names that differ from all names of features.
+
+    ``present`` are the names of the parts.
+    """
     targets = _names_aside(first, "target", first.n_targets) if first.n_targets > 1 else ()
-    queries = _names_aside(first, "query", int(has_queries))
+    of_rows = {role: _names_aside(first, part, 1)[0] for part, role in _OF_ROWS if part in present}
     return Roles(
         target=next(iter(targets), None),
         offset=_names_aside(first, "offset", first.n_offsets),
         further=targets[1:],
-        qid=next(iter(queries), None),
+        qid=of_rows.get("qid"),
+        groups=of_rows.get("groups"),
         named=False,
     )
 
@@ -272,9 +280,11 @@ class PartitionPart:
                 raise type(error)(f"{self.name}: {error}") from error
         aside = _columns_of(self._partition.offset, self._roles.offset)
         aside |= _columns_of(self._partition.y, self._roles.targets)
-        if self._roles.qid is not None:
-            values = np.asarray(one_axis(self._partition.query, "qid"))
-            aside[self._roles.qid] = ReadColumn(values, None, "any", False, str(values.dtype))
+        for part, role in _OF_ROWS:
+            name = getattr(self._roles, role)
+            if name is not None:
+                values = np.asarray(one_axis(getattr(self._partition, part), role))
+                aside[name] = ReadColumn(values, None, "any", False, str(values.dtype))
         if is_sparse(X):
             yield Batch(n_rows, aside, False, X.tocsr(), *self._aside)
             return

@@ -265,10 +265,10 @@ def _plan_of(
     if data.group is not None:
         check_groups(
             data.group, has_validation=has_validation, is_ranking=data.has_queries,
-            stopping=stopping,
+            stopping=stopping, others=others,
         )  # fmt: skip
-        target = np.concatenate([*data.surveyed_targets()])
-        set_aside = groups_aside(data.group, target, stopping, loss.stratifies, params.seed)
+        target = np.concatenate([np.zeros(0), *data.surveyed_targets()])
+        set_aside = groups_aside(data.group, target, stopping, loss.stratifies, params.seed, others)
         if set_aside is None and stopping.early_stopping == "auto":
             stopping = replace(stopping, early_stopping=False)  # a group cannot be divided
     elif data.query is not None:

@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.external_sample import Choose, ExternalSample
-from hedgerow.boosting.row_data.groups import GroupKeys, split_groups
+from hedgerow.boosting.row_data.groups import GroupKeys, rows_of_groups_aside
 from hedgerow.boosting.row_data.queries import read_qid, rows_of_queries, without_queries
 from hedgerow.boosting.row_data.statistics import repeated_queries
 from hedgerow.boosting.validation.hold_out import queries_aside
@@ -204,28 +204,34 @@ def metrics_of_all(
 
 
 def groups_aside(
-    groups: GroupKeys, target: FloatArray, stopping: StoppingParams, stratify: bool, seed: int
+    groups: GroupKeys,
+    target: FloatArray,
+    stopping: StoppingParams,
+    stratify: bool,
+    seed: int,
+    others: Communicator,
 ) -> Choose | None:
     """Return a function that chooses rows of complete groups; None if none are held out.
 
     Parameters
     ----------
     groups : uint64 (n_rows,)
-        Key of the group of each row of positive weight.
+        Key of the group of each row of this rank with positive weight.
     target : float64 (n_rows,)
     stopping : StoppingParams
     stratify : bool
         Whether targets are classes.
     seed : int
+    others : Communicator
     """
-    single = bool((groups == groups[:1]).all())
+    before, n_rows = count_rows(len(groups), others)
+    single = len(np.unique(gather_numbers(np.unique(groups), others))) < 2
     automatic = isinstance(stopping.early_stopping, str)
-    if not stopping.is_on(len(groups), False) or (automatic and single):
+    if not stopping.is_on(n_rows, False) or (automatic and single):
         return None
     fraction = stopping.validation_fraction
-    aside = np.zeros(len(groups), dtype=np.bool_)
-    aside[split_groups(groups, target, fraction, stratify, seed)[1]] = True
-    return lambda first_row, some: aside[first_row : first_row + len(some)]
+    aside = rows_of_groups_aside(groups, target, fraction, stratify, seed, others)
+    return lambda first_row, some: aside[first_row - before : first_row - before + len(some)]
 
 
 class QueryNumbers:

@@ -18,9 +18,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import BoolArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.factorize import number_values
 from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, StoppingParams, hash_numbers
+from hedgerow.comm.base import Alone, Communicator, gather_numbers
 from hedgerow.errors import DataError, HedgerowWarning, ParameterError
 
 GroupKeys: TypeAlias = npt.NDArray[np.uint64]
@@ -68,11 +69,17 @@ def _hash(value: Any) -> int:
 
 
 def check_groups(
-    keys: GroupKeys | None, *, has_validation: bool, is_ranking: bool, stopping: StoppingParams
+    keys: GroupKeys | None,
+    *,
+    has_validation: bool,
+    is_ranking: bool,
+    stopping: StoppingParams,
+    others: Communicator | None = None,
 ) -> None:
     """Raise ``ParameterError`` if groups are given but no rows are held out.
 
-    With ``early_stopping="auto"`` the number of rows decides, so there is no error.
+    Groups of one row are a warning, unless ``others`` are ranks with other rows.  With
+    ``early_stopping="auto"`` the number of rows decides, so there is no error.
     """
     if keys is None:
         return
@@ -87,7 +94,7 @@ def check_groups(
         instead = "early_stopping=False holds out no rows"
     if instead:
         raise ParameterError(f"groups has no effect here: {instead}. Leave groups out.")
-    if len(keys) > 1 and len(np.unique(keys)) == len(keys):
+    if (others is None or others.size == 1) and len(keys) > 1 and len(np.unique(keys)) == len(keys):
         warnings.warn(
             f"each of the {len(keys)} groups has one row, so groups has no effect: rows that "
             "belong together need the same value.",
@@ -123,8 +130,26 @@ def split_groups(
     DataError
         If there is only one group, or every candidate group holds all rows of a class.
     """
-    values, codes, sizes = np.unique(keys, return_inverse=True, return_counts=True)
-    codes = codes.reshape(-1)
+    chosen = rows_of_groups_aside(keys, target, fraction, stratify, seed, Alone())
+    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def rows_of_groups_aside(
+    keys: GroupKeys,
+    target: FloatArray,
+    fraction: float,
+    stratify: bool,
+    seed: int,
+    others: Communicator,
+) -> BoolArray:
+    """Return which rows of this rank :func:`split_groups` of the rows of all ranks holds out.
+
+    Ranks exchange the groups that each of them has, with their numbers of rows and their classes.
+    """
+    own, codes, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    values, places = np.unique(gather_numbers(own, others), return_inverse=True)
+    sizes = np.zeros(len(values), dtype=np.int64)
+    np.add.at(sizes, places.reshape(-1), gather_numbers(counts.astype(np.int64), others))
     if len(values) < 2:
         raise DataError(
             "early stopping holds out groups, but all rows are in one group: give validation rows "
@@ -132,20 +157,35 @@ def split_groups(
         )
     order = np.argsort(hash_numbers(seed, VALIDATION_STREAM, values), kind="stable")
     filled = np.cumsum(sizes[order])
-    count = 1 + int(np.argmin(np.abs(filled - fraction * len(keys))))
+    count = 1 + int(np.argmin(np.abs(filled - fraction * sizes.sum())))
     aside = np.zeros(len(values), dtype=np.bool_)
     aside[order[: min(count, len(values) - 1)]] = True
+    code_of_all = np.searchsorted(values, own)[codes.reshape(-1)]
     if stratify:
-        rank = np.empty(len(values), dtype=np.int64)
-        rank[order] = np.arange(len(values))
-        for label in np.unique(target):
-            holding = np.unique(codes[target == label])
-            if aside[holding].all():  # the last of them in hash order stays with training
-                aside[holding[np.argmax(rank[holding])]] = False
-        if not aside.any():
-            raise DataError(
-                "early stopping holds out groups, but each candidate group holds all rows of a "
-                "class: give validation rows (X_val, y_val) or use early_stopping=False."
-            )
-    chosen = aside[codes]
-    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+        _keep_classes(aside, order, *_classes_of_groups(code_of_all, target, others))
+    return aside[code_of_all]
+
+
+def _classes_of_groups(
+    codes: IntArray, target: FloatArray, others: Communicator
+) -> tuple[IntArray, FloatArray]:
+    """Return pairs of a group and a class that one of its rows has, on any rank."""
+    labels, label = np.unique(target, return_inverse=True)
+    pairs = np.unique(codes * max(1, len(labels)) + label.reshape(-1))
+    group, place = np.divmod(pairs, max(1, len(labels)))
+    return gather_numbers(group, others), gather_numbers(labels[place], others)
+
+
+def _keep_classes(aside: BoolArray, order: IntArray, group: IntArray, label: FloatArray) -> None:
+    """Leave a group of each class in training; ``group`` and ``label`` are pairs that occur."""
+    rank = np.empty(len(aside), dtype=np.int64)
+    rank[order] = np.arange(len(aside))
+    for value in np.unique(label):
+        holding = group[label == value]
+        if aside[holding].all():  # the last of them in hash order stays with training
+            aside[holding[np.argmax(rank[holding])]] = False
+    if not aside.any():
+        raise DataError(
+            "early stopping holds out groups, but each candidate group holds all rows of a "
+            "class: give validation rows (X_val, y_val) or use early_stopping=False."
+        )
