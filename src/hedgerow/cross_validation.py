@@ -172,7 +172,7 @@ def cv(
     trees = resolved(spec.params, objective, sample.table.schema)
     trees = resolve_device(trees, sample.table)
     check_queries(sample, None, objective, trees, stopping)
-    check_positions(sample, objective, trees)
+    check_positions(sample.position, objective, trees)
     kept = sample.without_zero_weights()
     objective.check_target(kept.target)
     splits = _splits(folds, dataset, sample, stratified, groups, trees.seed, objective)

@@ -281,9 +281,7 @@ def test_command_line_goes_on(
         assert "maybe" in capsys.readouterr().err
 
 
-def test_command_line_rankings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_line_rankings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     table = pl.DataFrame(rng.normal(size=(600, 3)), schema=list("abc")).with_columns(
         y=pl.Series(rng.integers(0, 3, 600)),
@@ -295,14 +293,12 @@ def test_command_line_rankings(
     options = ["train", tmp_path / "all.csv", "--target", "y", "--qid", "query"]
     options += ["--set", "n_estimators=4"]
     limit = ["--memory-limit", "100 MB", "--cache-dir", tmp_path]
-    plain = [*options, "--drop", "place"]
+    plain, placed = [*options, "--drop", "place"], [*options, "--position", "place"]
     held_out = [*plain, "--valid", tmp_path / "valid.csv"]
-    expected = [run(each, tmp_path / "m") for each in (plain, held_out)]
+    expected = [run(each, tmp_path / "m") for each in (plain, held_out, placed)]
     monkeypatch.setattr(cli_batches, "_bytes_in_memory", lambda path, kind: 10**12)
-    assert [run([*each, *limit], tmp_path / "m") for each in (plain, held_out)] == expected
-    with_places = [*map(str, [*options, "--position", "place", *limit])]
-    assert main([*with_places, "--model", str(tmp_path / "m")]) == 2
-    assert "--position needs the rows in memory" in capsys.readouterr().err
+    found = [run([*each, *limit], tmp_path / "m") for each in (plain, held_out, placed)]
+    assert found == expected
 
 
 @pytest.mark.usefixtures("too_large")

@@ -612,7 +612,6 @@ NOT_IN_CHUNKS = {
     "crosses, exact",
     "early stopping by folds",
     "groups",
-    "rankings with positions",
 }
 """Features that need all rows as one chunk or as a table; docs/out-of-core.md gives the reasons."""
 

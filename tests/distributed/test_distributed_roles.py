@@ -157,7 +157,8 @@ def test_groups_of_classes_stay_together_on_all_workers(
         assert found.to_bytes() == train(params, data).to_bytes()
 
 
-def test_positions_of_clicks(client: Any) -> None:
+def test_positions_of_clicks(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimators, "run_alone", None)  # all workers train
     parts = dd.from_pandas(ROWS, npartitions=3)
     settings = {**SMALL, "early_stopping": False, "learning_rate": 0.1}
     rows = ROWS.assign(click=(ROWS["grade"] > 1).astype(int))

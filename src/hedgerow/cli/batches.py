@@ -99,7 +99,7 @@ def roles_of(options: Any) -> Roles:
     """Return the roles of columns, from the command line."""
     return make_roles(
         options.target, options.weight, options.offset, options.drop, None, options.qid,
-        groups=options.groups,
+        options.position, options.groups,
     )  # fmt: skip
 
 

@@ -294,11 +294,6 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
 
     say(way)
     shown = batches.shown(options.data)
-    if options.position is not None:
-        raise UsageError(
-            "--position needs the rows in memory, but these are in files: leave it out, or raise "
-            "--memory-limit"
-        )
     data = batches.open_dataset(options.data, batches.roles_of(options), way, options.cache_dir)
     facts = summarize_targets(data)
     task, why = options.task, "as requested"

@@ -102,15 +102,11 @@ def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[st
         (tuple(one.checksum for one in found), tuple(one.checksum for one in others)),
         roles_of(found[0], train),
         found[0].target_names,
-        tuple(_needs_all_rows(train, found[0], others)),
+        tuple(_needs_all_rows(found[0], others)),
     )
 
 
-def _needs_all_rows(
-    train: Mapping[str, Any], first: Description, others: Sequence[Description]
-) -> Iterator[str]:
-    if "position" in train:
-        yield "position relates rows in different partitions."
+def _needs_all_rows(first: Description, others: Sequence[Description]) -> Iterator[str]:
     targets = {(one.n_targets, one.target_names) for one in (first, *others)}
     if len(targets) > 1:
         yield "y_val has other columns than y, or the same in another order."

@@ -80,7 +80,7 @@ class Description:
     target_names: tuple[str, ...] | None = None
 
 
-_OF_ROWS = (("query", "qid"), ("groups", "groups"))
+_OF_ROWS = (("query", "qid"), ("groups", "groups"), ("position", "position"))
 """Parts with a value of any type for each row, and the role of each."""
 
 
@@ -143,6 +143,7 @@ def roles_of(first: Description, present: Collection[str]) -> Roles:
         further=targets[1:],
         qid=of_rows.get("qid"),
         groups=of_rows.get("groups"),
+        position=of_rows.get("position"),
         named=False,
     )
 

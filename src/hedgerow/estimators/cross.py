@@ -204,7 +204,7 @@ def cross_fit(
     kept = problem.sample.without_zero_weights()
     problem.objective.check_target(kept.target)
     check_queries(kept, None, problem.objective, problem.params, requested)
-    check_positions(kept, problem.objective, problem.params)
+    check_positions(kept.position, problem.objective, problem.params)
     limits = _limits(requested, stopping, problem, kept.n_rows)
     folds = folds_of(
         cv, X, y, problem.sample.target, problem.classes is not None, problem.params.seed,

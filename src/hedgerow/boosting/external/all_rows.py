@@ -145,11 +145,17 @@ def bytes_of_a_row(objective: Objective, n_vectors: int = 1) -> int:
 
 
 def bytes_for_loss(
-    objective: Objective | None, n_own: int, n_all: int, memory_limit: int, n_vectors: int = 1
+    objective: Objective | None,
+    n_own: int,
+    n_all: int,
+    memory_limit: int,
+    n_vectors: int = 1,
+    has_positions: bool = False,
 ) -> int:
     """Return the memory in bytes that the loss keeps of rows beside their bins.
 
-    Rankings keep the ``n_own`` rows of a rank, other losses that compare rows those of all ranks.
+    Rankings without positions keep the ``n_own`` rows of a rank, other losses that compare rows
+    those of all ranks.
 
     Raises
     ------
@@ -158,10 +164,9 @@ def bytes_for_loss(
     """
     if objective is None:
         return 0
-    each, n_rows = (
-        bytes_of_a_row(objective, n_vectors),
-        n_own if objective.name in RANKING else n_all,
-    )
+    each, n_rows = bytes_of_a_row(objective, n_vectors), n_all
+    if objective.name in RANKING and not has_positions:
+        n_rows = n_own
     least = int(each * n_rows / _ROW_SHARE)
     if least > memory_limit:
         shown = getattr(objective, "label", objective.name)

@@ -188,7 +188,9 @@ class ChunkRows(FitRows):
         return NO_ROWS if adds_scores(self.params, self.objective) else None
 
     def replay(self, number: int) -> None:
-        """Do nothing: only losses that need rows in memory have a state to replay."""
+        """Learn again what a loss learns beside the trees: the biases of positions."""
+        if isinstance(self.objective, RankingLoss) and self.objective.positions is not None:
+            self.train.grower.learn(number)
 
     def end_round(self) -> float | None:
         left_out, tally = self._left_out, self._watched.training

@@ -39,6 +39,7 @@ from hedgerow.boosting.resume.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.groups import check_groups
 from hedgerow.boosting.row_data.offsets import check_both_offset
+from hedgerow.boosting.row_data.positions import check_positions
 from hedgerow.boosting.row_data.queries import warn_of_single_rows
 from hedgerow.boosting.row_data.targets import targets_like
 from hedgerow.boosting.validation.hold_out import HoldOut
@@ -261,6 +262,7 @@ def _plan_of(
     survey = TargetSurvey(loss, others if on_cluster else None)
     data.survey(survey.note, params, may_stop)
     objective = survey.finish()
+    check_positions(data.positions, objective, params)
     divided, set_aside = None, None
     if data.group is not None:
         check_groups(
@@ -274,7 +276,9 @@ def _plan_of(
     elif data.query is not None:
         if not on_cluster:
             warn_of_single_rows(data.query)
-        divided = DividedQueries.of(data.query, stopping, params.seed, has_validation, others)
+        divided = DividedQueries.of(
+            data.query, stopping, params.seed, has_validation, others, data.positions
+        )
         set_aside, stopping = divided.set_aside, divided.stopping
     elif may_stop:
         set_aside = _rows_aside(data, loss, stopping, params.seed)

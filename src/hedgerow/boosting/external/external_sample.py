@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.loop.sample import Positions
 from hedgerow.boosting.loop.strategy import asks_for_vectors
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -79,6 +80,8 @@ class ExternalSample:
         Whether chunks have offsets: all chunks of all ranks, or none.
     query : int64 (n_rows,), or None
         For rankings, the query of each row of this rank; numbers are common to all ranks.
+    position : Positions or None
+        For rankings, the position at which each row of this rank was shown.
     first : Forest, or None
         Trees of the model to continue; the offsets of chunks are then its raw scores.
     encoding : Encoding, or None
@@ -97,6 +100,7 @@ class ExternalSample:
     encoding: Encoding | None = None
     n_copies: int = 1
     has_weight: bool = False
+    position: Positions | None = None
 
     @property
     def schema(self) -> Schema:

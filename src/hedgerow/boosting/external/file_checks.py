@@ -60,11 +60,6 @@ def check_parts(data: object, params: BoostParams) -> None:
     ------
     AllRowsNeededError
     """
-    source = getattr(data, "source", None)
-    further = {} if source is None else source.roles.of_tables()
-    if further:
-        named = ", ".join(f"{role} ({name!r})" for role, name in further.items())
-        raise AllRowsNeededError(f"{named}: trees on rows in parts do not support this.")
     check_device(params)
     if data is None and params.tree_method != "hist":
         raise AllRowsNeededError(

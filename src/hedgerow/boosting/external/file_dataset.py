@@ -33,6 +33,7 @@ from hedgerow.boosting.external.file_checks import (
 )
 from hedgerow.boosting.external.file_rows import ReadTarget, RowReader, Rows, numeric_target
 from hedgerow.boosting.external.row_facts import RowFacts
+from hedgerow.boosting.loop.sample import Positions
 from hedgerow.boosting.row_data import dataset_view
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.groups import GroupKeys
@@ -404,6 +405,11 @@ class FileDataset(Dataset):
         return None if self._counted is None else self._counted.group
 
     @property
+    def positions(self) -> Positions | None:
+        """Position of each row of positive weight, after the survey; None without."""
+        return None if self._counted is None else self._counted.position
+
+    @property
     def has_queries(self) -> bool:
         """Whether the rows have queries, for rankings."""
         return self.source.roles.qid is not None
@@ -473,7 +479,10 @@ class FileDataset(Dataset):
         """Return the memory that the loss keeps of all rows, beside the store."""
         n_own = n_copies * self.n_counted
         n_all = count_rows(n_own, self.communicator)[1]
-        return bytes_for_loss(plan.objective, n_own, n_all, self.memory_limit, plan.work.n_vectors)
+        return bytes_for_loss(
+            plan.objective, n_own, n_all, self.memory_limit, plan.work.n_vectors,
+            self.positions is not None,
+        )  # fmt: skip
 
 
 def _sampled(found: Found, encoded: EncodedRows, seed: int) -> tuple[Table, FloatArray | None]:

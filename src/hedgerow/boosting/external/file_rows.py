@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from hedgerow.boosting.loop.sample import check_finite, check_offset, check_weight
+from hedgerow.boosting.loop.sample import Positions, check_finite, check_offset, check_weight
 from hedgerow.boosting.row_data.groups import GroupKeys, read_groups
+from hedgerow.boosting.row_data.positions import read_position
 from hedgerow.data.sources import Batch, Part, Roles, Source
 from hedgerow.data.sources.base import check_same_columns, no_column
 from hedgerow.data.sources.columns import ReadColumn, vector_of
@@ -81,6 +82,15 @@ class Rows:
         keys = read_groups(self.others["groups"], self.n_rows, f"{self.part.name}: groups")
         assert keys is not None
         return keys
+
+    def positions(self) -> Positions:
+        """Return the position of each row; the source must have positions."""
+        try:
+            found = read_position(self.others["position"], self.n_rows)
+        except HedgerowError as error:
+            raise type(error)(f"{self.part.name}: {error}") from None
+        assert found is not None
+        return found
 
 
 def numeric_target(column: ReadColumn, name: str) -> FloatArray:

@@ -75,6 +75,8 @@ def _contents_of(sample: ExternalSample, suffix: str) -> dict[str, str]:
                 add(f"X value {column}", values)
     if sample.query is not None:
         add("qid", first_seen(sample.query))
+    if sample.position is not None:
+        add("position", sample.position.codes)
     joined: dict[str, list[str]] = {}
     for name, digest in found.items():
         joined.setdefault(name.split()[0], []).append(digest.hexdigest())

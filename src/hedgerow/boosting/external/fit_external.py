@@ -27,7 +27,7 @@ from hedgerow.boosting.external.chunk_rows import ChunkRows
 from hedgerow.boosting.external.continued import resolved_to_continue
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.one_chunk import OneChunkRows, is_one_chunk
-from hedgerow.boosting.external.queries import metrics_of_all
+from hedgerow.boosting.external.queries import metrics_of_all, positions_of_all
 from hedgerow.boosting.external.scores import ScoredSample
 from hedgerow.boosting.loop.callbacks import (
     Callback,
@@ -43,6 +43,7 @@ from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
 from hedgerow.boosting.resume.checkpoint import Recorder
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.metric_groups import refuse_groups
+from hedgerow.boosting.row_data.positions import bias_record, with_positions
 from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
 from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.row_sets import TRAINING
@@ -117,6 +118,7 @@ def fit_external(
     stopping, start, eval_metric = options.stopping, options.start, options.eval_metric
     others: Communicator = ranks if mode == "data" else Alone()
     params = resolve_external(params, objective, train, start)
+    objective = with_positions(objective, positions_of_all(train, others), params, start)
     metrics = _row_metrics(eval_metric, objective)
     listed, bar = with_bar(options.callbacks, options.progress and ranks.rank == 0)
     scored = bool(sets) or eval_metric is not None or stopping.train_scores
@@ -145,6 +147,7 @@ def fit_external(
         if start is not None:
             start.complete(record, watch.n_kept)
         record |= record_of_loss(forest, objective, train, others, n_threads)
+        record |= bias_record(objective, forest.n_rounds - watch.n_first)
         return assembled(
             forest, train.schema, objective, record, train.inputs, train.n_copies, watch.seconds
         )

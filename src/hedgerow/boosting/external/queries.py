@@ -10,7 +10,8 @@ scores of the other ranks' rows of these queries::
     rank 1   q2 q3 q3 q4 q4 q4        computes q2, q3, q4;  q2 with a row of rank 0
 
 So ranks send little if rows of a query are adjacent, and nothing if no query is
-divided.  The rows of a query are in the order of the complete table, and random draws are
+divided.  With positions, whose biases come from the derivatives of all rows, every rank computes
+all queries.  The rows of a query are in the order of the complete table, and random draws are
 seeded by row numbers of that table: derivatives have the same bits as with all rows in memory,
 on every rank.
 
@@ -33,6 +34,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.external_sample import Choose, ExternalSample
+from hedgerow.boosting.loop.sample import Positions
 from hedgerow.boosting.row_data.groups import GroupKeys, rows_of_groups_aside
 from hedgerow.boosting.row_data.queries import read_qid, rows_of_queries, without_queries
 from hedgerow.boosting.row_data.statistics import repeated_queries
@@ -47,6 +49,55 @@ from hedgerow.metrics.queries import first_seen, query_rows
 from hedgerow.objectives import Objective
 from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.ranking.losses import RankingLoss
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """Rows of a ranking.
+
+    Attributes
+    ----------
+    number : int64 (n_rows,)
+        Number of each row in the complete table.
+    query : int64 (n_rows,)
+    target, weight : float64 (n_rows,)
+    """
+
+    number: IntArray
+    query: IntArray
+    target: FloatArray
+    weight: FloatArray
+
+    def take(self, rows: IntArray) -> _Known:
+        """Return some of the rows."""
+        return _Known(self.number[rows], self.query[rows], self.target[rows], self.weight[rows])
+
+    def gathered(self, others: Communicator) -> _Known:
+        """Return the rows of all ranks."""
+        parts = (self.number, self.query, self.target.view(np.int64), self.weight.view(np.int64))
+        everyone = gather_numbers(np.stack(parts).T, others).reshape(-1, len(parts))
+        number, query, target, weight = np.ascontiguousarray(everyone.T)
+        return _Known(number, query, target.view(np.float64), weight.view(np.float64))
+
+    def followed_by(self, more: _Known) -> _Known:
+        """Return these rows, then more."""
+        return _Known(
+            np.concatenate([self.number, more.number]),
+            np.concatenate([self.query, more.query]),
+            np.concatenate([self.target, more.target]),
+            np.concatenate([self.weight, more.weight]),
+        )
+
+
+def _known_of(sample: ExternalSample) -> _Known:
+    """Return the rows of this rank; without weights all are 1."""
+    assert sample.query is not None
+    targets, weights = [np.zeros(0)], [np.zeros(0)]
+    for chunk in sample.store.chunks(uses=TARGETS_ONLY):
+        targets.append(chunk.target.copy())
+        weights.append(np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight.copy())
+    number = sample.store.first_row + np.arange(sample.n_rows, dtype=np.int64)
+    return _Known(number, sample.query, np.concatenate(targets), np.concatenate(weights))
 
 
 class CompleteQueries:
@@ -72,30 +123,44 @@ class CompleteQueries:
     ) -> None:
         assert train.query is not None
         self._others, self._first_row = others, train.store.first_row
-        self._n_own = n_own = train.n_rows
-        query, target = train.query, _targets_of(train)
-        numbers = self._first_row + np.arange(n_own, dtype=np.int64)
-        divided = _divided(np.unique(query), others)
-        self._sent = np.flatnonzero(np.isin(query, divided))
-        self._exchanges = len(divided) > 0
-        if self._exchanges:
-            facts = np.stack([numbers, query, target.view(np.int64)])[:, self._sent]
-            everyone = gather_numbers(facts.T, others).reshape(-1, 3)
-            is_own = (everyone[:, 0] >= self._first_row) & (
-                everyone[:, 0] < self._first_row + n_own
-            )
-            self._taken = np.flatnonzero(~is_own & np.isin(everyone[:, 1], query))
-            more = np.ascontiguousarray(everyone[self._taken].T)
-            numbers = np.concatenate([numbers, more[0]])
-            query = np.concatenate([query, more[1]])
-            target = np.concatenate([target, more[2].view(np.float64)])
-        self._target = target
-        self._raw = np.zeros((1, len(target)))
-        self._derivatives = np.zeros((2, len(target)))
+        self._n_own, self._start = train.n_rows, 0
+        # The biases of positions are learned from the derivatives of all rows.
+        gather = self._with_divided if objective.positions is None else self._with_all
+        rows = gather(_known_of(train))
+        self._target = rows.target
+        self._weight = None if objective.positions is None else rows.weight
+        self._raw = np.zeros((1, len(rows.target)))
+        self._derivatives = np.zeros((2, len(rows.target)))
         self._loss: RankingLoss | None = None
-        if n_own > 0:
-            queries = _rows_by_query(query, numbers)
-            self._loss = objective.of_queries(queries, seed, n_threads).bound_to(target, None)
+        if len(rows.target) > 0:
+            queries = _rows_by_query(rows.query, rows.number)
+            bound = objective.of_queries(queries, seed, n_threads)
+            self._loss = bound.bound_to(rows.target, None)
+
+    def _with_all(self, own: _Known) -> _Known:
+        """Return the rows of all ranks in their order."""
+        self._sent: IntArray = np.arange(self._n_own)
+        self._exchanges = self._others.size > 1
+        if not self._exchanges:
+            return own
+        self._start, self._received = self._first_row, slice(0, None)
+        rows = own.gathered(self._others)
+        self._taken: IntArray = np.arange(len(rows.target))
+        return rows
+
+    def _with_divided(self, own: _Known) -> _Known:
+        """Return the rows of this rank, then others' rows of its queries."""
+        divided = _divided(np.unique(own.query), self._others)
+        self._sent = np.flatnonzero(np.isin(own.query, divided))
+        self._exchanges = len(divided) > 0
+        if not self._exchanges:
+            return own
+        self._received = slice(self._n_own, None)
+        everyone = own.take(self._sent).gathered(self._others)
+        number, stop = everyone.number, self._first_row + self._n_own
+        is_own = (number >= self._first_row) & (number < stop)
+        self._taken = np.flatnonzero(~is_own & np.isin(everyone.query, own.query))
+        return own.followed_by(everyone.take(self._taken))
 
     def collect(self, chunk: Chunk) -> None:
         """Record the raw scores of a chunk."""
@@ -104,11 +169,11 @@ class CompleteQueries:
     def fill(self, output: int, round_: int) -> None:
         """Compute g and h of all rows at the recorded scores."""
         if self._exchanges:
-            own = self._raw[0, self._sent].view(np.int64)
+            own = self._raw[0, self._start + self._sent].view(np.int64)
             everyone = gather_numbers(own, self._others).view(np.float64)
-            self._raw[0, self._n_own :] = everyone[self._taken]
+            self._raw[0, self._received] = everyone[self._taken]
         if self._loss is not None:
-            rows = LossRows(self._target, self._raw, None, round_)
+            rows = LossRows(self._target, self._raw, self._weight, round_)
             self._loss.derivatives(rows, 0, self._derivatives[0], self._derivatives[1])
 
     def of_chunk(self, chunk: Chunk, output: int) -> FloatArray:
@@ -116,7 +181,7 @@ class CompleteQueries:
         return np.ascontiguousarray(self._derivatives[:, self._places(chunk)])
 
     def _places(self, chunk: Chunk) -> slice:
-        start = chunk.first_row - self._first_row
+        start = self._start + chunk.first_row - self._first_row
         return slice(start, start + chunk.n_rows)
 
 
@@ -134,12 +199,15 @@ class DividedQueries:
         Chooses held-out rows; None if there are none.
     aside : bool (n_rows,), or None
         Whether each row is held out.
+    position : Positions or None
+        Position at which each row was shown.
     """
 
     stopping: StoppingParams
     query: IntArray
     set_aside: Choose | None = None
     aside: npt.NDArray[np.bool_] | None = None
+    position: Positions | None = None
 
     @staticmethod
     def of(
@@ -148,28 +216,31 @@ class DividedQueries:
         seed: int,
         has_validation: bool,
         others: Communicator,
+        position: Positions | None = None,
     ) -> DividedQueries:
         """Choose complete queries for early stopping, unless there are validation rows."""
         aside = None if has_validation else queries_aside(query, stopping, seed, others)
         if aside is None:
             if not has_validation and stopping.early_stopping == "auto":
                 stopping = replace(stopping, early_stopping=False)  # a query cannot be divided
-            return DividedQueries(stopping, query)
+            return DividedQueries(stopping, query, position=position)
         chosen, before = aside, count_rows(len(query), others)[0]
 
         def choose(first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
             return chosen[first_row - before : first_row - before + len(target)]
 
-        return DividedQueries(stopping, query, choose, aside)
+        return DividedQueries(stopping, query, choose, aside, position)
 
     def added_to(
         self, train: ExternalSample, validation: ExternalSample | None
     ) -> tuple[ExternalSample, ExternalSample | None]:
         """Return training and held-out rows with their queries."""
-        query, n_copies = self.query, train.n_copies
+        query, position, n_copies = self.query, self.position, train.n_copies
         if self.aside is not None and validation is not None:
             query, validation = query[~self.aside], replace(validation, query=query[self.aside])
-        return replace(train, query=repeated_queries(query, n_copies)), validation
+            position = position and position.take(np.flatnonzero(~self.aside))
+        train = replace(train, query=repeated_queries(query, n_copies))
+        return replace(train, position=position and position.repeated(n_copies)), validation
 
 
 def metrics_of_all(
@@ -234,6 +305,12 @@ def groups_aside(
     return lambda first_row, some: aside[first_row - before : first_row - before + len(some)]
 
 
+def positions_of_all(sample: ExternalSample, others: Communicator) -> Positions | None:
+    """Return the positions of the training rows of all ranks; None without positions."""
+    own = sample.position
+    return None if own is None else Positions(gather_numbers(own.codes, others), own.labels)
+
+
 class QueryNumbers:
     """Numbers the queries of rows that arrive in parts: 0 for the first, 1 for the next new one.
 
@@ -294,11 +371,6 @@ def _name_of(value: Any, where: str) -> str:
         raise DataTypeError(
             f"{where}: qid must hold numbers, text or dates; found {type(value).__name__}."
         ) from None
-
-
-def _targets_of(sample: ExternalSample) -> FloatArray:
-    targets = [chunk.target.copy() for chunk in sample.store.chunks(uses=TARGETS_ONLY)]
-    return np.concatenate([*targets, np.zeros(0)])
 
 
 def _divided(own: IntArray, others: Communicator) -> IntArray:

@@ -1,4 +1,4 @@
-"""What the survey of targets keeps of each row: target, weight, query and group."""
+"""What the survey of targets keeps of each row: target, weight, query, group and position."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.external.file_rows import Rows
 from hedgerow.boosting.external.queries import QueryNumbers
+from hedgerow.boosting.loop.sample import Positions
 from hedgerow.boosting.row_data.groups import GroupKeys
+from hedgerow.boosting.row_data.positions import joined_positions
 from hedgerow.comm.base import Communicator
 from hedgerow.data.sources import Roles
 from hedgerow.data.sources.spool import Spool
@@ -28,14 +30,18 @@ class RowFacts:
     roles : Roles
     query : int64 (n_rows,), or None
         Query of each row, numbered on all ranks in the same way; None without queries.
+    position : Positions or None
+        Of each row, with the labels of all ranks; None without positions.
     """
 
     targets: Spool
     weights: Spool | None
     roles: Roles
     query: IntArray | None = None
+    position: Positions | None = None
     _queries: QueryNumbers = field(default_factory=QueryNumbers)
     _groups: list[GroupKeys] = field(default_factory=lambda: [np.zeros(0, np.uint64)])
+    _positions: list[Positions] = field(default_factory=list)
     _all_ones: bool = True
 
     @staticmethod
@@ -64,11 +70,15 @@ class RowFacts:
             self._queries.add(rows.others["qid"], rows.part.name)
         if self.roles.groups is not None:
             self._groups.append(rows.groups())
+        if self.roles.position is not None:
+            self._positions.append(rows.positions())
 
     def finish(self, communicator: Communicator) -> int:
-        """Number queries, and drop weights that are all 1; return the rows of all ranks."""
+        """Number queries and positions, drop weights of 1; return the rows of all ranks."""
         if self.roles.qid is not None:
             self.query = self._queries.of_rows(communicator)
+        if self.roles.position is not None:
+            self.position, self._positions = joined_positions(self._positions, communicator), []
         facts = np.array([self.n_rows, int(not self._all_ones)], dtype=np.int64)
         n_rows, n_weighted = communicator.allreduce(facts).tolist()
         if n_weighted == 0 and self.weights is not None:

@@ -212,7 +212,7 @@ def _watch_of(
     """Return the watch of the rounds and the scored rows, with metrics bound to them."""
     stopping, start = plan.stopping, plan.start
     objective = with_queries(plan.objective, encoded.train, params.seed, plan.n_threads)
-    objective = with_positions(objective, encoded.train, params, start)
+    objective = with_positions(objective, encoded.train.position, params, start)
     found = _scored_rows(plan, train, validation, objective)
     first, n_first = found[0].metrics[0], 0 if start is None else start.forest.n_rounds
     if not (scored or stopping.train_scores or validation is not None):
@@ -252,7 +252,7 @@ def check_plan(plan: FitPlan) -> None:
     """Raise ``ParameterError`` or ``DataError`` for options that conflict."""
     train, objective, params = plan.train, plan.objective, plan.params
     check_queries(train, plan.validation, objective, params, plan.stopping)
-    check_positions(train, objective, params)
+    check_positions(train.position, objective, params)
     check_folds(plan.stopping, plan.validation is not None, plan.start)
     if plan.start is not None:
         plan.start.check(objective, params, train.table.schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.sample import Positions, Sample, check_length, one_axis
+from hedgerow.boosting.loop.sample import Positions, check_length, one_axis
 from hedgerow.boosting.row_data.factorize import refuse_missing
+from hedgerow.comm.base import Communicator
 from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataTypeError, ParameterError
 from hedgerow.metrics import scored_as
@@ -62,16 +64,47 @@ def read_position(position: Any, n_rows: int) -> Positions | None:
     return Positions(codes.reshape(-1).astype(np.int64), tuple(labels.tolist()))
 
 
-def check_positions(train: Sample, objective: Objective, params: BoostParams) -> None:
+def joined_positions(parts: Sequence[Positions], others: Communicator) -> Positions:
+    """Return the positions of the rows of all parts, with the labels of all ranks.
+
+    Raises
+    ------
+    DataTypeError
+        If some parts have text and others whole numbers.
+
+    Examples
+    --------
+    >>> from hedgerow.comm.base import Alone
+    >>> parts = [read_position(["top"], 1), read_position(["side", "top"], 2)]
+    >>> found = joined_positions([part for part in parts if part is not None], Alone())
+    >>> found.labels, found.codes.tolist()
+    (('side', 'top'), [1, 0, 1])
+    """
+    own = list(dict.fromkeys(label for part in parts for label in part.labels))
+    messages = others.allgather(json.dumps(own).encode())
+    known = {label for message in messages for label in json.loads(message)}
+    if len({isinstance(label, str) for label in known}) > 1:
+        raise DataTypeError("position must hold whole numbers or text; it has both.")
+    labels = sorted(known)
+    code_of = {label: code for code, label in enumerate(labels)}
+    codes = [
+        np.array([code_of[label] for label in part.labels], dtype=np.int64)[part.codes]
+        for part in parts
+    ]
+    return Positions(np.concatenate([np.zeros(0, np.int64), *codes]), tuple(labels))
+
+
+def check_positions(position: Positions | None, objective: Objective, params: BoostParams) -> None:
     """Raise ``ParameterError`` if positions lack their effect, or their parameter lacks positions.
 
     Parameters
     ----------
-    train : Sample
+    position : Positions or None
+        Of the training rows.
     objective : Objective
     params : BoostParams
     """
-    if train.position is None:
+    if position is None:
         requested = getattr(objective, "position_bias_regularization", None)
         if requested is not None:
             raise ParameterError(
@@ -92,21 +125,23 @@ def check_positions(train: Sample, objective: Objective, params: BoostParams) ->
 
 
 def with_positions(
-    objective: Objective, train: Sample, params: BoostParams, start: Start | None = None
+    objective: Objective,
+    position: Positions | None,
+    params: BoostParams,
+    start: Start | None = None,
 ) -> Objective:
     """Return the objective with position biases to learn, if the rows have positions.
 
     Parameters
     ----------
     objective : Objective
-        Already bound to its queries.
-    train : Sample
-        Rows on which trees are grown.
+    position : Positions or None
+        Of the rows on which trees are grown, of all ranks.
     params : BoostParams
     start : Start, optional
         The model that the fit continues.
     """
-    if train.position is None:
+    if position is None:
         return objective
     from hedgerow.objectives.ranking.losses import RankingLoss
     from hedgerow.objectives.ranking.positions import PositionBias
@@ -114,7 +149,7 @@ def with_positions(
     if not isinstance(objective, RankingLoss):
         return objective
     penalty = objective.position_bias_regularization or 0.0
-    position, n_first = train.position, 0 if start is None else start.forest.n_rounds
+    n_first = 0 if start is None else start.forest.n_rounds
 
     def rate_at(number: int) -> float:
         return float(params.at_round(number, n_first).learning_rate)

@@ -328,7 +328,7 @@ class _FoldFit:
         data = self._data = shared.rows.fold(self._fold, shared.weigh, shared.n_threads)
         seen, test, params = data.encoded, data.test, data.params
         objective = with_queries(shared.objective, seen, params.seed, shared.n_threads)
-        objective = with_positions(objective, seen, params)
+        objective = with_positions(objective, seen.position, params)
         metrics = bound_metrics(shared.metrics, test, objective)
         requested = StoppingParams("oob") if stopping.by_out_of_bag else StoppingParams()
         limits = None if stopping.pooled else stopping.limits

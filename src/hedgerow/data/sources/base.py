@@ -115,13 +115,8 @@ class Roles:
 
     def of_rows(self) -> dict[str, str]:
         """Return the columns with facts on rows beside target, weight and offset, by role."""
-        given = {"qid": self.qid, "groups": self.groups}
-        named = {role: name for role, name in given.items() if name is not None}
-        return named | self.of_tables()
-
-    def of_tables(self) -> dict[str, str]:
-        """Return the columns that only training on a table supports, by role."""
-        return {} if self.position is None else {"position": self.position}
+        given = {"qid": self.qid, "groups": self.groups, "position": self.position}
+        return {role: name for role, name in given.items() if name is not None}
 
     @property
     def targets(self) -> tuple[str, ...]:

@@ -202,6 +202,13 @@ class ChunkGrower:
         traffic.sent = self._exchange.sent - sent_before
         return grown
 
+    def learn(self, round_: int) -> None:
+        """Let a loss that compares rows see the scores before a round, without a tree."""
+        cross_row = self._gradients.cross_row
+        assert cross_row is not None
+        self.update_scores(after=cross_row.collect)
+        cross_row.fill(0, round_)
+
     def add(self, tree: GrownTree, output: int) -> None:
         """Add the values of a tree, any tree, to the raw scores of all rows.
 
