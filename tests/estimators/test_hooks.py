@@ -96,6 +96,15 @@ def test_hooks_are_called_in_order(way) -> None:
     assert model_to_bytes(model.booster_.model) == model_to_bytes(plain.booster_.model)
 
 
+def test_hooks_do_not_change_the_seed_that_a_random_state_gives() -> None:
+    alone, seen = np.random.RandomState(3), np.random.RandomState(3)
+    settings = {"subsample": 0.5}
+    plain = regressor(**settings, random_state=alone).fit(X, Y)
+    model = regressor(**settings, random_state=seen, callbacks=Recorder()).fit(X, Y)
+    assert model_to_bytes(model.booster_.model) == model_to_bytes(plain.booster_.model)
+    assert alone.randint(1000) == seen.randint(1000)
+
+
 def test_each_round_has_an_estimator_that_is_ready() -> None:
     recorder = Recorder()
     y = np.where(Y > 0, "yes", "no")

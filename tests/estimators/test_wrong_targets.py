@@ -96,6 +96,25 @@ def test_labels_that_are_no_classes_are_named(fit) -> None:
             fit(y)
 
 
+@pytest.mark.parametrize("kind", ["datetime64[us]", "timedelta64[s]"])
+@pytest.mark.parametrize("fit", CLASSIFIERS.values(), ids=CLASSIFIERS.keys())
+def test_a_missing_time_is_no_label(kind, fit) -> None:
+    times = (np.arange(N) % 2).astype(kind)
+    assert HedgerowClassifier(**FEW).fit(X, times).classes_.tolist() == np.unique(times).tolist()
+    times[[4, 9]] = "NaT"
+    for y in (times, pd.Series(times)):
+        with pytest.raises(DataError, match=r"^y has no label in row 4 .*NaT"):
+            fit(y)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("fit", CLASSIFIERS.values(), ids=CLASSIFIERS.keys())
+def test_floats_beyond_64_bits_are_no_labels(fit) -> None:
+    labels = np.arange(N) % 2 * 2.0**63
+    with pytest.raises(DataError, match=r"integers below 2\*\*63; row 1 has 9\.22337e\+18"):
+        fit(labels)
+
+
 @pytest.mark.parametrize(
     ("weight", "words"),
     [

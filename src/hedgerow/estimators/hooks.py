@@ -25,6 +25,7 @@ import functools
 import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
 
 from sklearn.base import BaseEstimator
@@ -33,6 +34,7 @@ from sklearn.utils.metaestimators import available_if
 from hedgerow.boosting.loop.callbacks import Callback, Round
 from hedgerow.errors import ParameterError
 from hedgerow.estimators.arguments import check_arguments
+from hedgerow.estimators.snapshots import snapshot
 from hedgerow.model.model import Model
 
 HOOKS = ("setup", "on_fit_task_begin", "on_fit_task_end", "teardown")
@@ -171,6 +173,13 @@ def _check_hooks(callbacks: Sequence[Any]) -> None:
             )
 
 
+def _check_params(estimator: FitHooks) -> None:
+    """Raise for wrong parameters, but leave a ``RandomState`` as it is: the fit draws its seed."""
+    checked = snapshot(estimator)
+    checked.__dict__["random_state"] = deepcopy(estimator.__dict__.get("random_state"))
+    checked._params()  # noqa: SLF001
+
+
 def with_hooks(
     fit: Callable[Concatenate[_Estimator, Any, Any, _P], _T],
 ) -> Callable[Concatenate[_Estimator, Any, Any, _P], _T]:
@@ -186,7 +195,7 @@ def with_hooks(
         if not hooked and not before:
             return fit(estimator, X, y, *args, **kwargs)
         _check_hooks(hooked)
-        estimator._params()  # noqa: SLF001  (raise for wrong parameters before drawing a bar)
+        _check_params(estimator)  # before a bar is drawn
         from sklearn.callback import with_callbacks
 
         weight = args[0] if args else kwargs.get("sample_weight")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hedgerow.boosting.resume.continuing import Start
 
 _CLASS_WEIGHT = Interval(0.0, np.inf, low_open=True, high_open=True)
+_TOO_LARGE = np.float64(2**63)
 MOST_LABELS = 1 << 16
 """Integer labels that are closer than this are counted, not sorted."""
 
@@ -45,7 +46,7 @@ def read_labels(y: Any, n_rows: int, name: str, reader: str) -> AnyArray:
     check_length(len(labels), n_rows, name)
     if labels.dtype.kind == "f":
         check_finite(labels, name)
-    if labels.dtype.kind == "O":
+    if labels.dtype.kind in "OMm":
         _refuse_missing(labels, name)
     _check_classes(labels, name, reader)
     return labels
@@ -59,7 +60,8 @@ def _check_classes(labels: AnyArray, name: str, reader: str) -> None:
 
     _refuse_mixtures(labels, name)
     try:
-        kind = type_of_target(labels, input_name=name)
+        with np.errstate(invalid="ignore"):  # it converts floats to integers of 64 bits
+            kind = type_of_target(labels, input_name=name)
     except TypeError:
         kind = "bytes"
     if kind in ("binary", "multiclass"):
@@ -71,12 +73,12 @@ def _check_classes(labels: AnyArray, name: str, reader: str) -> None:
             f"{labels[0]!r}, an object of type {type(labels[0]).__name__}. Convert it, for "
             f"example by {name}.astype(str)."
         )
-    row = int(np.argmax(labels != np.floor(labels)))
+    row = int(np.argmax((labels != np.floor(labels)) | (np.abs(labels) >= _TOO_LARGE)))
     other = reader.replace("Classifier", "Regressor")
     raise DataError(
         f"Unknown label type: {kind}. {name} of a {reader} must hold classes: text, integers, "
-        f"booleans, or floats that are integers; row {row} has {labels[row]:g}. Use a {other} to "
-        "predict numbers, or convert the values to classes."
+        f"booleans, or floats that are integers below 2**63; row {row} has {labels[row]:g}. "
+        f"Use a {other} to predict numbers, or convert the values to classes."
     )
 
 
@@ -120,7 +122,7 @@ def plain_labels(y: Any) -> Any:
 
 
 def _refuse_missing(labels: AnyArray, name: str) -> None:
-    for row, label in enumerate(labels.tolist()):
+    for row, label in enumerate(labels if labels.dtype.kind in "Mm" else labels.tolist()):
         if type(label).__name__ in MISSING_TYPES or label != label:
             raise DataError(
                 f"{name} has no label in row {row} ({label!r}): remove the rows without a label, "
