@@ -61,6 +61,10 @@ class TableData(FileDataset):
     def query(self) -> np.ndarray | None:
         return self._sample().query
 
+    @property
+    def positions(self) -> None:
+        assert self.data.position is None
+
     def _sample(self, schema=None, zero_missing=False, n_outputs=1) -> Sample:
         table = self.data.table(schema, zero_missing)
         sample = self.data.sample(table, self.data.target(table.n_rows), n_outputs)
