@@ -10,10 +10,9 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.tables import infer_integers, infer_numbers
 from hedgerow.cli.usage import UsageError, one_line
-from hedgerow.data.reading.encodings import check_encoding
 from hedgerow.data.sources.arrow_files import open_native
 from hedgerow.data.sources.base import check_names
-from hedgerow.data.sources.text_files import csv_options, open_text
+from hedgerow.data.sources.text_files import check_encoding, csv_options, open_text
 
 
 def _pyarrow(path: str) -> Any:

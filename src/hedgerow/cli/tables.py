@@ -26,10 +26,10 @@ from hedgerow.arrays import AnyArray
 from hedgerow.cli.usage import UsageError
 from hedgerow.data.reading.columns import LARGEST_EXACT
 from hedgerow.data.reading.csv_rows import csv_batches, header
-from hedgerow.data.reading.encodings import check_encoding
 from hedgerow.data.reading.files import has_pyarrow, reading
 from hedgerow.data.reading.texts import parse_texts
 from hedgerow.data.sources.base import check_names
+from hedgerow.data.sources.text_files import check_encoding
 from hedgerow.errors import DataError, StorageError, did_you_mean
 from hedgerow.io.streaming import BATCH_ROWS
 

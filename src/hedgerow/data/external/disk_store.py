@@ -52,7 +52,6 @@ from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import PAD, BinnedMatrix, tile_shape
 from hedgerow.data.external.block_files import Block, BlockFile, fetch, let_go
 from hedgerow.data.external.column_codec import RAW, ColumnDecoder
-from hedgerow.data.external.fetch_clock import FetchClock
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, fits_in_one_chunk
 from hedgerow.data.external.row_buffer import RowBuffer
 from hedgerow.data.external.row_store import (
@@ -153,7 +152,7 @@ class DiskStore:
         self._work: WorkFiles | None = None
         self._work_shape = WorkShape(0)
         self._views: dict[int, _View] = {}
-        self._clock = FetchClock()
+        self._clock = _FetchClock()
         self.n_resident = 0
         self._is_one_chunk = False
         self._closed = False
@@ -440,3 +439,26 @@ def _metadata_of(
     kept = None if offset is None else offset.reshape(-1, record.n_rows)
     values = None if numbers is None else numbers.reshape(-1, record.n_rows).T
     return Metadata(targets[0] if len(targets) == 1 else targets.T, weight, kept, values)
+
+
+class _FetchClock:
+    """Timer that tells whether chunks come from a disk (slow) or the file cache (fast)."""
+
+    _FAST = 4e9  # bytes per second: disks are slower, mapping of cached pages is faster
+    _CALL = 1e-4  # seconds allowed for a chunk of any size
+
+    def __init__(self) -> None:
+        self._seconds, self._allowed = 1.0, 0.0  # the first pass reads from a disk
+
+    def restart(self) -> None:
+        self._seconds, self._allowed = 0.0, 0.0
+
+    def note(self, n_bytes: int, seconds: float) -> None:
+        """Record the time in which a chunk was fetched."""
+        self._allowed += self._CALL + n_bytes / self._FAST
+        self._seconds += seconds
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether prefetching would have been worthwhile in the last pass."""
+        return self._seconds > self._allowed

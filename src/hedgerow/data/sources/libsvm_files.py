@@ -24,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray
-from hedgerow.data.reading.encodings import check_encoding
 from hedgerow.data.sources.base import Batch
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.data.sources.paths import DataFile, check_unchanged, fingerprint
+from hedgerow.data.sources.text_files import check_encoding
 from hedgerow.errors import DataError, HedgerowWarning, StorageError
 
 _BYTES_PER_BYTE = 16

@@ -13,17 +13,19 @@ batches begin.
 
 from __future__ import annotations
 
+import gzip
+import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hedgerow.data.reading.encodings import check_encoding
 from hedgerow.data.reading.texts import PLAIN, ZONED, microseconds
 from hedgerow.data.sources.arrow_files import arrow, open_native, storage_errors
 from hedgerow.data.sources.base import Batch, check_names
 from hedgerow.data.sources.columns import read_columns
 from hedgerow.data.sources.paths import DataFile, check_unchanged, fingerprint
-from hedgerow.errors import HedgerowError
+from hedgerow.errors import HedgerowError, StorageError
 
 MISSING_TEXT = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 """Texts that mean a missing value."""
@@ -215,6 +217,26 @@ def _next(reader: Any) -> Any:
         return reader.read_next_batch()
     except StopIteration:
         return None
+
+
+def check_encoding(path: str) -> None:
+    """Raise if a text file looks like UTF-16 or UTF-32.
+
+    Raises
+    ------
+    StorageError
+        If its first bytes are a UTF-16 byte order mark or contain zeros.
+    """
+    opener: Any = gzip.open if path.lower().endswith(".gz") else open
+    try:
+        with opener(path, "rb") as file:
+            first = file.read(64)
+    except (OSError, EOFError, zlib.error):
+        return  # the reader raises the error
+    if first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or b"\0" in first:
+        raise StorageError(
+            f"{path} is not text in UTF-8, but looks like UTF-16 or UTF-32: save it as UTF-8."
+        )
 
 
 def delimiter_of(path: str) -> str:
