@@ -9,10 +9,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, IntArray
+from hedgerow.arrays import AnyArray
 from hedgerow.errors import ParameterError, did_you_mean
-from hedgerow.kernels.prediction.slopes import Slopes, joined_slopes, part_of_slopes
-from hedgerow.model.forest import Forest, node_arrays
+from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets
 
@@ -95,24 +94,4 @@ def forest_of_outputs(forest: Forest, chosen: Sequence[int]) -> Forest:
         )
     turns = np.arange(0, forest.n_trees, forest.n_outputs)[:, None]
     trees = (turns + np.array(some)).reshape(-1)
-    sizes = np.diff(forest.tree_start)[trees]
-    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    nodes = np.arange(start[-1]) + np.repeat(forest.tree_start[trees] - start[:-1], sizes)
-    fields: dict[str, Any] = node_arrays(forest, nodes)
-    return Forest(
-        **fields,
-        tree_start=start,
-        base_score=forest.base_score[some],
-        n_features=forest.n_features,
-        categories=forest.categories,
-        slopes=_slopes_of_trees(forest, trees),
-        n_parallel=forest.n_parallel,
-    )
-
-
-def _slopes_of_trees(forest: Forest, trees: IntArray) -> Slopes | None:
-    if forest.slopes is None:
-        return None
-    edges = [(int(forest.tree_start[t]), int(forest.tree_start[t + 1])) for t in trees]
-    parts = [part_of_slopes(forest.slopes, *edge) for edge in edges]
-    return joined_slopes(parts, [stop - start for start, stop in edges])
+    return forest.some_trees(trees, forest.base_score[some])

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.inspection.background import Background
-from hedgerow.kernels.prediction.slopes import joined_slopes, part_of_slopes
-from hedgerow.model.forest import Forest, node_arrays
+from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 
@@ -38,23 +36,7 @@ def rounds_with(forest: Forest, columns: IntArray) -> BoolArray:
 def some_rounds(forest: Forest, chosen: BoolArray, base: FloatArray) -> Forest:
     """Return the forest of some of the rounds, with another base score."""
     trees = np.flatnonzero(np.repeat(chosen, forest.trees_per_round))
-    sizes = np.diff(forest.tree_start)[trees]
-    start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    parts = [slice(int(forest.tree_start[t]), int(forest.tree_start[t + 1])) for t in trees]
-    fields = node_arrays(forest)
-    nodes = np.concatenate([np.arange(p.start, p.stop) for p in parts] or [np.zeros(0, np.int64)])
-    slopes = None
-    if forest.slopes is not None and parts:
-        terms = [part_of_slopes(forest.slopes, part.start, part.stop) for part in parts]
-        slopes = joined_slopes(terms, sizes.tolist())
-    return replace(
-        forest,
-        **{name: values[nodes] for name, values in fields.items()},
-        tree_start=start,
-        base_score=base,
-        vectors=None if forest.vectors is None else forest.vectors[nodes],
-        slopes=slopes,
-    )
+    return forest.some_trees(trees, base)
 
 
 class Rescorer:

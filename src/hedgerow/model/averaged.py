@@ -14,14 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
 from hedgerow.data.inputs import Inputs
-from hedgerow.kernels.prediction.slopes import Slopes, joined_slopes
-from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest, renumbered
+from hedgerow.model.forest import Forest, joined_forests, renumbered
 
 
 def average_forests(forests: Sequence[Forest]) -> Forest:
@@ -37,44 +34,17 @@ def average_forests(forests: Sequence[Forest]) -> Forest:
     Forest
         Its first rounds are those of the first forest.
     """
-    fields: dict[str, Any] = {
-        name: np.concatenate([getattr(forest, name) for forest in forests]) for name in NODE_FIELDS
-    }
-    fields["value"] /= len(forests)
-    vectors = [forest.vectors for forest in forests if forest.vectors is not None]
-    before = np.cumsum([0, *(forest.tree_start[-1] for forest in forests)])
-    starts = [forest.tree_start[1:] + n for forest, n in zip(forests, before, strict=False)]
-    merged = replace(
-        forests[0],
-        **fields,
-        tree_start=np.concatenate([[0], *starts]).astype(np.int64),
-        base_score=np.mean([forest.base_score for forest in forests], axis=0),
-        categories=None,
-        vectors=np.concatenate(vectors) / len(forests) if vectors else None,
-        slopes=_mean_slopes(forests),
+    n, base_score = len(forests), np.mean([forest.base_score for forest in forests], axis=0)
+    joined = joined_forests(forests, base_score)
+    vectors, slopes = joined.vectors, joined.slopes
+    if slopes is not None:
+        slopes = slopes._replace(slope=slopes.slope / n, low=slopes.low / n, high=slopes.high / n)
+    return replace(
+        joined,
+        value=joined.value / n,
+        vectors=None if vectors is None else vectors / n,
+        slopes=slopes,
     )
-    tables = [forest.categories for forest in forests]
-    if tables[0] is None:
-        return merged
-    return _with_sets(merged, [table for table in tables if table is not None], before)
-
-
-def _mean_slopes(forests: Sequence[Forest]) -> Slopes | None:
-    """Concatenate the linear terms of all forests, divided by the number of forests."""
-    joined = joined_slopes([f.slopes for f in forests], [len(f.feature) for f in forests])
-    if joined is None:
-        return None
-    n = len(forests)
-    return joined._replace(slope=joined.slope / n, low=joined.low / n, high=joined.high / n)
-
-
-def _with_sets(forest: Forest, tables: list[CategoryTables], before: IntArray) -> Forest:
-    """Concatenate the category sets of all forests, and renumber them in the nodes."""
-    first = np.cumsum([0, *(len(table.sets) for table in tables)])
-    every = replace(tables[0], sets=np.concatenate([table.sets for table in tables]))
-    forest = replace(forest, categories=every)
-    threshold = forest.threshold + np.repeat(first[:-1], np.diff(before)) * forest.has_sets
-    return replace(forest, threshold=threshold)
 
 
 def with_inputs_of_all(

@@ -27,6 +27,7 @@ round      ``n_parallel`` times one tree for each output; with vector leaves
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -34,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import BoolArray, FloatArray, IntArray
-from hedgerow.kernels.prediction.slopes import Slopes, part_of_slopes
+from hedgerow.kernels.prediction.slopes import Slopes, joined_slopes, part_of_slopes
 
 UNKNOWN_BIN = 254
 MISSING_BIN = 255
@@ -134,6 +135,11 @@ class Forest:
         return np.append(has_levels, False)[self.feature]  # feature -1 of leaves: the last entry
 
     @property
+    def sets(self) -> npt.NDArray[np.uint64]:
+        """Sets of the category splits, shape (n_sets, 4)."""
+        return np.zeros((0, 4), np.uint64) if self.categories is None else self.categories.sets
+
+    @property
     def n_trees(self) -> int:
         return len(self.tree_start) - 1
 
@@ -185,6 +191,56 @@ class Forest:
             slopes=part_of_slopes(self.slopes, int(start), int(end)),
         )
 
+    def some_trees(self, trees: IntArray, base_score: FloatArray) -> Forest:
+        """Return the forest of some trees, in this order."""
+        start, nodes = _nodes_of(self, trees)
+        parts, sizes = self.tree_start[trees], np.diff(start)
+        slopes = [part_of_slopes(self.slopes, a, a + n) for a, n in zip(parts, sizes, strict=True)]
+        return replace(
+            self,
+            **node_arrays(self, nodes),
+            tree_start=start,
+            base_score=base_score,
+            vectors=None if self.vectors is None else self.vectors[nodes],
+            slopes=joined_slopes(slopes, sizes.tolist()),
+        )
+
+
+def joined_forests(forests: Sequence[Forest], base_score: FloatArray) -> Forest:
+    """Concatenate the trees of forests whose category levels have the bins of the last forest.
+
+    Trees with vectors do not go with trees without; a forest without trees goes with both.
+    """
+    of_nodes: dict[str, Any] = {
+        name: np.concatenate([getattr(forest, name) for forest in forests]) for name in NODE_FIELDS
+    }
+    before = np.cumsum([0, *(forest.tree_start[-1] for forest in forests)])
+    starts = [forest.tree_start[1:] + n for forest, n in zip(forests, before, strict=False)]
+    sets = [forest.sets for forest in forests]
+    first_set = np.cumsum([0, *map(len, sets)])
+    moved = [n * forest.has_sets for forest, n in zip(forests, first_set, strict=False)]
+    of_nodes["threshold"] += np.concatenate(moved)
+    vectors = [forest.vectors for forest in forests if forest.n_trees > 0]
+    found = [each for each in vectors if each is not None]
+    assert len(found) in (0, len(vectors)), "trees with vectors and trees without"
+    last, tables = forests[-1], forests[-1].categories
+    return replace(
+        last,
+        **of_nodes,
+        tree_start=np.concatenate([[0], *starts]).astype(np.int64),
+        base_score=base_score,
+        categories=None if tables is None else replace(tables, sets=np.concatenate(sets)),
+        vectors=np.concatenate(found) if found else None,
+        slopes=joined_slopes([f.slopes for f in forests], [len(f.feature) for f in forests]),
+    )
+
+
+def _nodes_of(forest: Forest, trees: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the first node of each of some trees in a forest of these, and all their nodes."""
+    sizes = np.diff(forest.tree_start)[trees]
+    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return start, np.arange(start[-1]) + np.repeat(forest.tree_start[trees] - start[:-1], sizes)
+
 
 def without_vectors(forest: Forest) -> Forest:
     """Replace vector leaves by one tree for each output; scores stay equal to the last bit."""
@@ -193,10 +249,8 @@ def without_vectors(forest: Forest) -> Forest:
     n_outputs, sizes = forest.n_outputs, np.diff(forest.tree_start)
     tree = np.repeat(np.arange(forest.n_trees), n_outputs)
     output = np.tile(np.arange(n_outputs), forest.n_trees)
-    start = np.concatenate([[0], np.cumsum(sizes[tree])]).astype(np.int64)
-    shift = np.repeat(forest.tree_start[tree] - start[:-1], sizes[tree])
-    source = np.arange(start[-1]) + shift
-    nodes: dict[str, Any] = {name: getattr(forest, name)[source] for name in NODE_FIELDS}
+    start, source = _nodes_of(forest, tree)
+    nodes = node_arrays(forest, source)
     nodes["value"] = forest.vectors[source, np.repeat(output, sizes[tree])]
     return Forest(
         **nodes,
@@ -240,6 +294,6 @@ NODE_FIELDS: tuple[str, ...] = tuple(
 """Names of the arrays with one entry per node."""
 
 
-def node_arrays(source: Any, part: slice = slice(None)) -> dict[str, Any]:
-    """Slice the per-node arrays of a forest or a tree."""
+def node_arrays(source: Any, part: slice | IntArray = slice(None)) -> dict[str, Any]:
+    """Return a part of the per-node arrays of a forest or a tree."""
     return {name: getattr(source, name)[part] for name in NODE_FIELDS}

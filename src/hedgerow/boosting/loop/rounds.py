@@ -29,14 +29,13 @@ from hedgerow.boosting.loop.leaf_steps import newton_limit
 from hedgerow.boosting.loop.scores import AddedScores
 from hedgerow.boosting.loop.strategy import resolve_strategy, trees_of_round
 from hedgerow.boosting.resume.checkpoint import Rounds
-from hedgerow.boosting.resume.continuing import joined
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.schema import Schema
 from hedgerow.errors import LossError, ParameterError
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.metrics import Metric
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import Forest, joined_forests
 from hedgerow.objectives import Objective
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.params import BoostParams
@@ -166,7 +165,7 @@ class BoostState:
             return first.first_rounds(kept)
         trees = self.trees(kept)
         forest = make_forest(trees, rows.base, rows.n_features, rows.spec, self._n_parallel)
-        return forest if first is None else joined(first, forest)
+        return forest if first is None else joined_forests([first, forest], first.base_score)
 
     @property
     def adds_up(self) -> bool:

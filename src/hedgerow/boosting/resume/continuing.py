@@ -34,7 +34,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hedgerow.arrays import BinArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Sample
@@ -46,7 +45,6 @@ from hedgerow.data.binning.bins import MOST_CATEGORY_BINS, SMALLEST_STRIDE, BinS
 from hedgerow.data.categories.columns import chosen_columns
 from hedgerow.data.schema import with_more_levels
 from hedgerow.errors import ParameterError
-from hedgerow.kernels.prediction.slopes import joined_slopes
 from hedgerow.model.forest import CategoryTables, Forest, node_arrays
 from hedgerow.model.model import AVERAGED, Model, has_foreign_rules
 from hedgerow.model.predict import Predictor
@@ -406,36 +404,3 @@ def _places(old: Schema, new: Schema, j: int) -> IntArray:
     if index.is_text:
         return index.of_texts([str(level) for level in levels])
     return index.of_numbers(np.array(levels))
-
-
-def joined(first: Forest, more: Forest) -> Forest:
-    """Concatenate the trees of two forests, with the base score of the first."""
-    fields = {
-        name: np.concatenate([array, getattr(more, name)])
-        for name, array in node_arrays(first).items()
-    }
-    tables = more.categories
-    if tables is not None and first.categories is not None:
-        shifted = more.threshold + np.where(more.has_sets, len(first.categories.sets), 0)
-        fields["threshold"] = np.concatenate([first.threshold, shifted])
-        sets: npt.NDArray[np.uint64] = np.concatenate([first.categories.sets, tables.sets])
-        tables = replace(tables, sets=sets)
-    starts = [first.tree_start, first.tree_start[-1] + more.tree_start[1:]]
-    return Forest(
-        **fields,
-        tree_start=np.concatenate(starts),
-        base_score=first.base_score,
-        n_features=first.n_features,
-        categories=tables,
-        vectors=_joined_vectors(first, more),
-        slopes=joined_slopes([first.slopes, more.slopes], [len(first.feature), len(more.feature)]),
-        n_parallel=more.n_parallel,
-    )
-
-
-def _joined_vectors(first: Forest, more: Forest) -> FloatArray | None:
-    """Return the vectors of both; None without vectors.  A forest without trees fits any other."""
-    vectors = [each.vectors for each in (first, more) if each.n_trees > 0]
-    found = [each for each in vectors if each is not None]
-    assert len(found) in (0, len(vectors)), "trees with vectors and trees without"
-    return np.concatenate(found) if found else None
