@@ -172,9 +172,8 @@ def _leaf(forest: Forest, node: int) -> dict[str, Any]:
 def _left_levels(forest: Forest, node: int, column: Column) -> list[Any]:
     tables = forest.categories
     assert tables is not None
-    chosen = tables.sets[int(forest.threshold[node])]
-    bits = np.unpackbits(chosen.astype("<u8").view(np.uint8), bitorder="little")
-    goes_left = bits[tables.bins_of(int(forest.feature[node]))].tolist()
+    bins = tables.bins_of(int(forest.feature[node]))
+    goes_left = tables.bins_left(int(forest.threshold[node]))[bins].tolist()
     return [_plain(level) for level, left in zip(column.levels, goes_left, strict=True) if left]
 
 

@@ -91,12 +91,9 @@ class Cells:
         if self.has_set[node]:
             tables = self.forest.categories
             assert tables is not None
-            words = tables.sets[self.threshold[node]]
-            bins = np.unique(tables.bins_of(column))
-            bits = (words[bins >> 6] >> (bins & 63).astype(np.uint64)) & np.uint64(1)
-            unknown = words[3] >> np.uint64(UNKNOWN_BIN & 63) & np.uint64(1) == 1
-            more = [unknown, missing_left] if self.stays else [missing_left]
-            return np.append(bits == 1, more)
+            left = tables.bins_left(int(self.threshold[node]))
+            more = [left[UNKNOWN_BIN], missing_left] if self.stays else [missing_left]
+            return np.append(left[np.unique(tables.bins_of(column))], more)
         return np.append(self.ordered(column) <= self.threshold[node], missing_left)
 
     def stops(self, node: int) -> BoolArray:

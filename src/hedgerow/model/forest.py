@@ -69,6 +69,11 @@ class CategoryTables:
         """Return the bin of each level of ``feature``."""
         return self.level_bin[self.level_start[feature] : self.level_start[feature + 1]]
 
+    def bins_left(self, number: int) -> BoolArray:
+        """Return which of all 256 bins go left by a set."""
+        words = self.sets[number].astype("<u8")
+        return np.unpackbits(words.view(np.uint8), bitorder="little").astype(np.bool_)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forest:

@@ -106,8 +106,7 @@ def division_of(forest: Forest, schema: Schema, node: int) -> Division | None:
             f"column {column.name!r} has {len(column.levels)} levels in the schema, but the "
             f"forest divides {len(bins)}: use the schema of the training."
         )
-    words = tables.sets[forest.threshold[node]].astype("<u8")
-    in_set = np.unpackbits(words.view(np.uint8), bitorder="little").astype(np.bool_)
+    in_set = tables.bins_left(int(forest.threshold[node]))
     other: Way = "stop" if schema.unknown == "backoff" else "missing"
     if tables.unknown_in_sets:
         other = "left" if in_set[UNKNOWN_BIN] else "right"

@@ -257,11 +257,10 @@ class PlainModel:
     def _set(self, node: int) -> tuple[IntArray, bool]:
         tables = self.forest.categories
         assert tables is not None
-        words = tables.sets[self.forest.threshold[node]].astype("<u8")
-        bits = np.unpackbits(words.view(np.uint8), bitorder="little")
-        members = np.flatnonzero(bits[tables.bins_of(int(self.forest.feature[node]))])
+        left = tables.bins_left(int(self.forest.threshold[node]))
+        members = np.flatnonzero(left[tables.bins_of(int(self.forest.feature[node]))])
         missing_left = bool(self.forest.missing_left[node])
-        unknown = bool(bits[UNKNOWN_BIN]) if tables.unknown_in_sets else missing_left
+        unknown = bool(left[UNKNOWN_BIN]) if tables.unknown_in_sets else missing_left
         return members.astype(np.int64), unknown
 
     def n_levels(self, column: int) -> int:
