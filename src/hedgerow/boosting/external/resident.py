@@ -9,7 +9,6 @@ size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +18,8 @@ from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import Targets
+from hedgerow.boosting.validation.row_sets import stack_tables
 from hedgerow.data.external.memory import shown_bytes
-from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema, with_more_levels
 from hedgerow.data.sparse import AnyTable, SparseTable
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
@@ -148,7 +147,7 @@ class ResidentRows(Dataset):
         self.offset = None if offsets[0] is None else _offset_of(offsets)
         self.qid, self.groups = known.get("qid"), known.get("groups")
         self.position = known.get("position")
-        return _stacked(parts, schema)
+        return stack_tables(parts)
 
 
 def in_memory(rows: Any, params: BoostParams, reason: AllRowsNeededError) -> Dataset:
@@ -184,27 +183,3 @@ def _offset_of(parts: list[FloatArray | None]) -> FloatArray:
     """Concatenate offsets with one row for each row, as users pass them."""
     rows = np.concatenate([part for part in parts if part is not None], axis=1).T
     return np.ascontiguousarray(rows[:, 0] if rows.shape[1] == 1 else rows)
-
-
-def _stacked(parts: list[AnyTable], schema: Schema) -> AnyTable:
-    """Concatenate tables with the same columns."""
-    dense = [part for part in parts if isinstance(part, Table)]
-    if dense:
-        unseen: dict[str, int] = {}
-        for part in dense:
-            for name, count in part.unseen.items():
-                unseen[name] = unseen.get(name, 0) + count
-        return Table(np.concatenate([part.values for part in dense]), schema, unseen)
-    sparse = [part for part in parts if isinstance(part, SparseTable)]
-    starts = np.concatenate([[0], np.cumsum([part.n_entries for part in sparse])])
-    return SparseTable(
-        np.concatenate([[0], *_row_ends(sparse, starts)]).astype(np.int64),
-        np.concatenate([part.column for part in sparse]),
-        np.concatenate([part.value for part in sparse]),
-        schema,
-    )
-
-
-def _row_ends(parts: list[SparseTable], starts: AnyArray) -> Iterator[AnyArray]:
-    for part, start in zip(parts, starts, strict=False):
-        yield part.row_start[1:] + start

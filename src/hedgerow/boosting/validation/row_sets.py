@@ -15,6 +15,7 @@ part     the rows of one set in the sample of all sets
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -239,7 +240,8 @@ def stack_tables(tables: list[AnyTable]) -> AnyTable:
     """
     dense = [table for table in tables if isinstance(table, Table)]
     if len(dense) == len(tables):
-        return Table(np.concatenate([table.values for table in dense]), dense[0].schema)
+        unseen = sum((Counter(table.unseen) for table in dense), Counter[str]())
+        return Table(np.concatenate([table.values for table in dense]), dense[0].schema, unseen)
     sparse = [table for table in tables if isinstance(table, SparseTable)]
     if len(sparse) < len(tables):
         raise DataError(
