@@ -40,6 +40,9 @@ from hedgerow.params import BoostParams
 _ROWS_AT_ONCE = 1 << 16
 """Most rows whose derivatives are computed at once, which takes some 100 bytes each."""
 
+_NUMBERS_TOGETHER = 6
+"""Targets, weights and scores of few rows: as many as 65,536 rows of four outputs have."""
+
 _ROWS_ONLY = Uses(by_row=False, columns=(), reads=("rows",), writes=())
 
 Values = Callable[[FloatArray, FloatArray, FloatArray], Sequence[FloatArray]]
@@ -141,7 +144,9 @@ class LeafSums:
     def _are_few(self, counts: _Counts) -> bool:
         """Return whether the rows of all leaves are searched as rows in memory are."""
         n_rows = int(counts.all.sum())
-        return self._ranks.size == 1 and 1 < n_rows <= _ROWS_AT_ONCE and bool(counts.all.all())
+        n_numbers = n_rows * (2 + self._objective.n_outputs)
+        alone = self._ranks.size == 1 and bool(counts.all.all())
+        return alone and n_rows > 1 and n_numbers <= _NUMBERS_TOGETHER * _ROWS_AT_ONCE
 
     def _together(self, output: int) -> LeafRows:
         """Return the rows of all chunks, leaf by leaf."""
