@@ -25,6 +25,8 @@ _TARGET = "LightGBM's text"
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _ZERO, _NAN = 1 << 2, 2 << 2
 _WORD = 32
+_LIKE_DATES = 10**13
+"""Whole numbers from here on may be microseconds: 115 days."""
 
 _OBJECTIVES = {
     "squared_error": "regression",
@@ -60,6 +62,7 @@ def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
             )
         notes.add("numbers up to 1e-35 in magnitude are missing values in LightGBM, as 0 is.")
     _tell_of_zeros(plain, notes)
+    _tell_of_dates(plain, notes)
     if plain.forest.n_parallel > 1:
         notes.add("a round with several trees per output becomes several iterations in LightGBM.")
     blocks = [_one_leaf(base) for base in _bases(plain)]
@@ -91,6 +94,20 @@ def _tell_of_zeros(plain: PlainModel, notes: Notes) -> None:
         if ((tree.threshold >= -ZERO) & (tree.threshold < ZERO)).any():
             notes.add("LightGBM treats numbers up to 1e-35 in magnitude as 0.")
             return
+
+
+def _tell_of_dates(plain: PlainModel, notes: Notes) -> None:
+    """Note columns whose categories may be dates: a model knows them as microseconds only.
+
+    LightGBM writes no categories but text and numbers.  It would take dates for unknown ones.
+    """
+    for name, column in zip(plain.names, plain.columns, strict=True):
+        whole = [level for level in column.levels if isinstance(level, int)]
+        if whole and max(map(abs, whole)) >= _LIKE_DATES:
+            notes.add(
+                f"column {name!r}: if its categories are dates or durations, give LightGBM whole "
+                "microseconds (of dates, since 1970), because its models hold no dates."
+            )
 
 
 def _bases(plain: PlainModel) -> list[float]:
