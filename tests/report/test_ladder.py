@@ -204,3 +204,45 @@ def test_awkward_tables_are_climbed_to_the_end(name, tmp_path, monkeypatch, caps
     arguments = ["ladder", "data.csv", "--target", "y", "--seed", "2", "--report", "page.html"]
     assert main(arguments) == 0, capsys.readouterr().err
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+
+
+def test_several_targets_are_climbed(tmp_path, capsys) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3)).round(3)
+    town = rng.choice(["north", "south", "west"], 200)
+    price = X[:, 0] + 2.0 * (town == "north") + rng.normal(size=200) / 5.0
+    rent = 1000.0 * (X[:, 1] - (town == "south")) + rng.normal(size=200)
+    data, page = tmp_path / "houses.csv", tmp_path / "ladder.html"
+    rows = [
+        ",".join(map(str, [*x, t, p, r])) for x, t, p, r in zip(X, town, price, rent, strict=True)
+    ]
+    data.write_text("a,b,c,town,price,rent\n" + "\n".join(rows) + "\n")
+    targets = ["--target", "rent", "--target", "price"]
+    assert main(["ladder", str(data), *targets, "--report", str(page)]) == 0
+    out = capsys.readouterr().out
+    assert "houses.csv: regression, 160 rows to train on, 40 to test, 4 columns." in out
+    lines = [line for line in out.splitlines() if line[:22].rstrip() in ("one tree", "leaf-wise")]
+    assert [float(line[31:40]) > 0.2 for line in lines] == [True, True]
+    checker = Checker()
+    checker.feed(page.read_text())
+    assert not checker.open
+    for wrong, words in (
+        ([*targets, "--task", "classification"], "one target for --task classification"),
+        ([*targets, "--target", "rent"], "--target rent is given twice"),
+    ):
+        assert main(["ladder", str(data), *wrong]) != 0
+        assert words in capsys.readouterr().err
+
+
+def test_scores_of_several_targets_are_those_of_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    Y = np.column_stack([X[:, 0], 100.0 * X[:, 1] + 50.0]) + rng.normal(size=(150, 2))
+    split = split_table(X, Y, "regression", list("abc"))
+    for result in climb(split):
+        if result.estimator is None:
+            predicted = np.tile(split.y_train.mean(axis=0), (len(split.y_test), 1))
+        else:
+            predicted = result.estimator.predict(split.X_test)
+        assert result.test_score == pytest.approx(r2_score(split.y_test, predicted))
+        assert result.test_loss == pytest.approx(root_mean_squared_error(split.y_test, predicted))

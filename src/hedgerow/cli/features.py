@@ -38,9 +38,9 @@ def numbered_matrix(
     table : NamedColumns
     names : sequence of str
         Columns to use, in this order.
-    y : array of shape (n_rows,)
+    y : array of shape (n_rows,) or (n_rows, n_targets)
         Targets: numbers or class labels.  For more than two classes, the target is the share of
-        the most frequent class.
+        the most frequent class; for several targets, their mean in units of their deviations.
     train : int64
         Rows whose targets may be used.
     task : {"classification", "regression"}
@@ -55,7 +55,9 @@ def numbered_matrix(
     """
     _check_present(table, names)
     target = np.zeros(len(y))
-    if task == "regression":
+    if y.ndim == 2:
+        target = np.mean((y - y[train].mean(axis=0)) / (y[train].std(axis=0) + 1e-300), axis=1)
+    elif task == "regression":
         target = y.astype(np.float64)
     else:
         labels, counts = np.unique(y[train], return_counts=True)

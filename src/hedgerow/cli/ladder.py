@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,10 @@ def add_command(commands: Any) -> None:
         metavar="DATA",
         help="table (.csv, .parquet, ...), or - for standard input",
     )
-    parser.add_argument("--target", type=utf8, metavar="COL", help="column to predict")
+    parser.add_argument(
+        "--target", action="append", type=utf8, metavar="COL",
+        help="column to predict; may be repeated for several targets, which are numbers",
+    )  # fmt: skip
     add_task_option(parser)
     parser.add_argument(
         "--test",
@@ -88,6 +92,12 @@ def _check(options: argparse.Namespace) -> None:
 
     if (options.data is None) != (options.target is None):
         raise UsageError("give both DATA and --target, or neither for the Pima table")
+    targets = options.target or ()
+    for name in targets:
+        if targets.count(name) > 1:
+            raise UsageError(f"--target {name} is given twice: name each target once")
+    if len(targets) > 1 and options.task == "classification":
+        raise UsageError("the ladder has one target for --task classification: name one column")
     if options.report is None:
         return
     if not options.report.lower().endswith((".html", ".htm")):
@@ -112,12 +122,13 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
             pima.X, pima.y, "classification", names, options.test, options.seed
         )
     table = tables.read_table(options.data)
-    y = features.target(table, options.target)
+    y = features.targets(table, options.target)
     task = features.guess_task(y)[0] if options.task == "auto" else options.task
-    names = list(table.without([options.target, *options.drop]).columns)
+    names = list(table.without([*options.target, *options.drop]).columns)
     if not names:
         raise UsageError(f"{options.data}: no column is left to predict from")
-    labels = features.class_labels(y, task, options.data, options.target)
+    found = features.as_targets(y, task, options.data, options.target[0])
+    labels = np.column_stack(list(found.values())) if isinstance(found, Mapping) else found
     rows = np.arange(len(labels))[:, None]
     split = split_table(rows, labels, task, names, options.test, options.seed)
     train, test = split.X_train[:, 0], split.X_test[:, 0]

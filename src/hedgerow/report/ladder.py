@@ -58,6 +58,7 @@ class Split:
     task : {"classification", "regression"}
     X_train, X_test : float64 (n_rows, n_features)
     y_train, y_test : labels or numbers
+        Several targets, which are numbers, have a column each.
     feature_names : tuple of str
     """
 
@@ -102,9 +103,9 @@ class Result:
     rung : Rung
     estimator : fitted estimator, or None for the base rate
     train_score, test_score : float
-        Accuracy, or R2.
+        Accuracy, or R2; for several targets the mean of their R2.
     train_loss, test_loss : float
-        Mean logarithmic loss, or root mean squared error.
+        Mean logarithmic loss, or root mean squared error; for several targets the mean of these.
     seconds : float
         Time of the fit.
     n_trees, n_leaves : int
@@ -264,12 +265,12 @@ def climb(split: Split, rungs: Sequence[Rung] | None = None) -> Iterator[Result]
 def _scores(estimator: Any, split: Split, X: AnyArray, y: AnyArray) -> tuple[float, float]:
     """Return accuracy and mean logarithmic loss, or R2 and root mean squared error."""
     if split.task == "regression":
-        target = np.asarray(y, dtype=np.float64)
-        mean = float(np.mean(np.asarray(split.y_train, dtype=np.float64)))
-        predicted = np.full(len(y), mean) if estimator is None else estimator.predict(X)
-        squares = float(np.mean((target - predicted) ** 2))
-        spread = float(np.mean((target - target.mean()) ** 2))
-        return 1.0 - squares / spread if spread > 0.0 else 0.0, float(np.sqrt(squares))
+        mean = np.mean(np.asarray(split.y_train, dtype=np.float64), axis=0)
+        predicted = np.full(np.shape(y), mean) if estimator is None else estimator.predict(X)
+        errors = squared_errors(y, predicted)
+        spreads = squared_errors(y, np.mean(np.asarray(y, dtype=np.float64), axis=0))
+        parts = np.divide(errors, spreads, out=np.ones(len(errors)), where=spreads > 0.0)
+        return float(1.0 - parts.mean()), float(np.sqrt(errors).mean())
     classes, counts = np.unique(split.y_train, return_counts=True)
     probability: FloatArray
     if estimator is None:
@@ -281,6 +282,12 @@ def _scores(estimator: Any, split: Split, X: AnyArray, y: AnyArray) -> tuple[flo
     hit = np.where(known, probability[np.arange(len(y)), np.minimum(place, len(classes) - 1)], 0.0)
     right = known & (probability.argmax(axis=1) == place)
     return float(right.mean()), float(np.abs(np.log(np.maximum(hit, 1e-15)).mean()))
+
+
+def squared_errors(y: AnyArray, predicted: AnyArray) -> FloatArray:
+    """Return the mean squared error of each target, shape (n_targets,)."""
+    squares = (np.asarray(y, dtype=np.float64) - predicted) ** 2
+    return np.array([np.mean(column) for column in squares.reshape(len(y), -1).T])
 
 
 def _size(estimator: Any) -> tuple[int, int]:

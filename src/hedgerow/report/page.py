@@ -14,7 +14,7 @@ from hedgerow.data import Schema
 from hedgerow.model.forest import Forest
 from hedgerow.plot import plot_tree
 from hedgerow.report.html import inline_figure, new_figure, page_html
-from hedgerow.report.ladder import Result, Split, score_names
+from hedgerow.report.ladder import Result, Split, score_names, squared_errors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -129,11 +129,8 @@ def _curves(results: Sequence[Result], split: Split) -> dict[str, FloatArray]:
 
 def _staged_loss(estimator: Any, split: Split) -> FloatArray:
     if split.task == "regression":
-        squares = [
-            np.mean((np.asarray(split.y_test, dtype=np.float64) - predicted) ** 2)
-            for predicted in estimator.staged_predict(split.X_test)
-        ]
-        return np.sqrt(np.array(squares))
+        staged = estimator.staged_predict(split.X_test)
+        return np.array([np.sqrt(squared_errors(split.y_test, found)).mean() for found in staged])
     place = np.searchsorted(estimator.classes_, split.y_test)
     place = np.minimum(place, len(estimator.classes_) - 1)
     rows = np.arange(len(place))
