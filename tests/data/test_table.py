@@ -4,6 +4,7 @@ import datetime as dt
 import math
 import subprocess
 import sys
+from typing import Any
 
 import hypothesis.extra.numpy as hnp
 import numpy as np
@@ -325,6 +326,34 @@ def test_frames_of_one_float_type_become_one_block():
         np.testing.assert_array_equal(table.values, X)
     nullable = pd.DataFrame({"a": pd.array([1.5, None], dtype="Float64")})
     np.testing.assert_array_equal(read_table(nullable).values, [[1.5], [np.nan]])
+
+
+_FAR: dict[str, Any] = {
+    "days": np.array(["2020-01-01", "NaT", "300000-01-01"], "M8[D]"),
+    "seconds": np.array(["2020-01-01", "NaT", "-300000-01-01"], "M8[s]"),
+    "years": np.array(["2020", "NaT", "1000000"], "M8[Y]"),
+    "hours": np.array([1, "NaT", 10**14], "m8[h]"),
+    "pandas": pd.Series(np.array(["2020-01-01", "NaT", "300000-01-01"], "M8[s]")),
+    "Arrow": pa.array([1, None, 2_000_000_000], pa.date32()),
+    "objects": np.array([dt.timedelta(1), None, dt.timedelta.max], dtype=object),
+    "objects of NumPy": np.array([np.datetime64("2020"), None, np.datetime64("300000")], object),
+}
+
+
+@pytest.mark.parametrize("column", _FAR.values(), ids=_FAR)
+def test_times_beyond_64_bits_do_not_wrap_around(column) -> None:
+    X = pa.table({"t": column}) if isinstance(column, pa.Array) else {"t": column}
+    with pytest.raises(DataError, match=r"^column 't' holds .* \(row 2\).*292,000 years"):
+        read_table(X)
+
+
+def test_durations_of_numpy_among_objects_have_any_unit() -> None:
+    mixed = np.array([np.timedelta64(1, "Y"), np.timedelta64(3, "s"), dt.timedelta(1)], object)
+    assert read_table({"t": mixed}).values.tolist() == [
+        [31_556_952_000_000],
+        [3_000_000],
+        [86_400_000_000],
+    ]
 
 
 def test_dates_and_durations_are_microseconds_whatever_their_unit():

@@ -33,6 +33,9 @@ _FEW_ROWS = 64
 LARGEST_INT = int(np.iinfo(np.int64).max)
 """Largest integer that an int64 key holds; the smallest is ``MISSING_KEY + 1``."""
 
+_COARSE_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms")
+"""Units of NumPy that are longer than a microsecond."""
+
 LARGEST_EXACT = 2**53
 """Largest magnitude up to which float64 represents every integer exactly."""
 
@@ -55,7 +58,7 @@ def plain_numbers(values: AnyArray, names: Sequence[str]) -> AnyArray:
     """
     kind, size = values.dtype.kind, values.dtype.itemsize
     if kind in "Mm":
-        return values.astype(f"{kind}8[us]").view(np.int64)
+        return in_microseconds(values, names)
     if kind in "iu" and size == 8:
         return _int64(values, names)
     if kind == "c":
@@ -66,6 +69,34 @@ def plain_numbers(values: AnyArray, names: Sequence[str]) -> AnyArray:
         raise DataTypeError(text_message(names[0], values.dtype))
     native = np.dtype(np.float32 if kind == "f" and size == 4 else np.float64)
     return np.require(values, dtype=native, requirements="A")
+
+
+def in_microseconds(values: AnyArray, names: Sequence[str], first_row: int = 0) -> IntArray:
+    """Convert dates or durations, shape (n_rows, n_columns), to microseconds, rounded down.
+
+    ``first_row`` is the number of the first row, for the error.
+
+    Raises
+    ------
+    DataError
+        For a value that int64 cannot hold: NumPy would wrap it around.
+    """
+    found = values.astype(f"{values.dtype.kind}8[us]")
+    if np.datetime_data(values.dtype)[0] in _COARSE_UNITS:
+        far = (found.astype(values.dtype) != values) & ~np.isnat(values)
+        if far.any():
+            row, column = (int(index) for index in np.argwhere(far)[0])
+            raise too_far(names[column], values[row, column], first_row + row)
+    return found.view(np.int64)
+
+
+def too_far(name: str, value: object, row: int) -> DataError:
+    """Return the error for a date or duration that int64 cannot hold in microseconds."""
+    return DataError(
+        f"column {name!r} holds {value} (row {row}), but dates and durations are read in "
+        "microseconds, which reach 292,000 years in both directions: replace the value by a "
+        "nearer one, or convert the column to numbers."
+    )
 
 
 def text_message(name: str, type_name: object, *, named: bool = False) -> str:

@@ -18,10 +18,12 @@ from hedgerow.data.categories.columns import PlainOrEncoded, encode_texts
 from hedgerow.data.reading.columns import (
     LARGEST_EXACT,
     LARGEST_INT,
+    in_microseconds,
     is_exact,
     out_of_range,
     plain_numbers,
     shown,
+    too_far,
     with_missing,
 )
 from hedgerow.errors import DataError, DataTypeError
@@ -29,6 +31,9 @@ from hedgerow.errors import DataError, DataTypeError
 MISSING_TYPES = ("NoneType", "NAType", "NaTType")  # None, pandas.NA, pandas.NaT
 _TEXT_TYPES = ("Interval", "Period")
 """Types of pandas whose values are read as their text form."""
+
+_MOST_DAYS = 106_751_990
+"""Days of a duration that int64 holds in microseconds."""
 
 
 def read_objects(column: AnyArray, name: str) -> PlainOrEncoded:
@@ -163,10 +168,23 @@ def _moments(items: Sequence[Any], sort: str, rows: Sequence[int], name: str) ->
                 f"and without one ({items[other]!r}, row {rows[other]}): give all of them a zone, "
                 "or none."
             )
-        return np.array([_utc(item) for item in items], dtype="M8[us]")
+        near = _in_reach(items, rows, name)
+        return np.array([_utc(item) for item in near], dtype="M8[us]")
     if sort == "durations":
-        return np.array(items, dtype="m8[us]")
+        return np.array(_in_reach(items, rows, name), dtype="m8[us]")
     return np.array([_microseconds(item) for item in items])
+
+
+def _in_reach(items: Sequence[Any], rows: Sequence[int], name: str) -> list[Any]:
+    """Return dates or durations, those of NumPy in microseconds; raise if int64 cannot hold one."""
+    found = list(items)
+    for place, (row, item) in enumerate(zip(rows, items, strict=True)):
+        if isinstance(item, np.generic):
+            ticks = in_microseconds(np.array([[item]]), [name], row)[0, 0]
+            found[place] = np.array(ticks).view(f"{item.dtype.kind}8[us]")[()]
+        elif isinstance(item, dt.timedelta) and abs(item.days) > _MOST_DAYS:
+            raise too_far(name, item, row)
+    return found
 
 
 def _numbers(items: Sequence[Any], rows: Sequence[int], name: str) -> AnyArray:
