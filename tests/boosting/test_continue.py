@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from hedgerow import (
     Booster,
@@ -32,6 +33,7 @@ X = {
 }
 SIGNAL = X["size"] + (X["town"] < "e") + RNG.normal(size=N)
 NUMBERS = np.column_stack([X["size"], X["age"]])
+SPARSE = csr_array(np.where(NUMBERS > 0.5, NUMBERS, 0.0))
 OFFSET = RNG.normal(size=N)
 TARGETS = {
     "squared_error": SIGNAL,
@@ -100,7 +102,7 @@ SHARED = {
 
 
 @pytest.mark.parametrize("given", SHARED)
-@pytest.mark.parametrize("table", [X, NUMBERS], ids=["categories", "numbers"])
+@pytest.mark.parametrize("table", [X, NUMBERS, SPARSE], ids=["categories", "numbers", "sparse"])
 def test_trees_with_vectors_are_gone_on_from(given, table, tmp_path) -> None:
     y, params = SHARED[given]
     params = {**BASE, "subsample": 0.7, **params}

@@ -208,8 +208,7 @@ class Predictor:
             self._add(self._batch(values), scores, n_threads, 0, self._n_trees)
             return
         for number in range(self._n_trees):
-            tree = Predictor(self.forest.tree(number), self._kinds)
-            scores[number % self._n_outputs] += tree.raw_scores(values, n_threads)[0]
+            self._add_sparse_tree(number, values, scores, n_threads)
 
     def staged(self, values: AnyArray | SparseTable, n_threads: int = 1) -> Iterator[FloatArray]:
         """Yield the raw scores after each round, as a new array each time.
@@ -285,14 +284,19 @@ class Predictor:
         """Yield the raw scores after each round; make dense the columns of one tree at a time."""
         scores = self._base_score.repeat(table.n_rows).reshape(self._n_outputs, -1)
         for number in range(self._n_trees):
-            tree = Predictor(self.forest.tree(number), self._kinds)
-            added = tree.raw_scores(table, n_threads)
-            if self._vectors is None:
-                scores[number % self._n_outputs] += added[0]
-            else:
-                scores += added
+            self._add_sparse_tree(number, table, scores, n_threads)
             if (number + 1) % self._per_round == 0:
                 yield scores.copy()
+
+    def _add_sparse_tree(
+        self, number: int, table: SparseTable, scores: FloatArray, n_threads: int
+    ) -> None:
+        """Add one tree to the scores of its output, or of all if its leaves hold vectors."""
+        added = Predictor(self.forest.tree(number), self._kinds).raw_scores(table, n_threads)
+        if self._vectors is None:
+            scores[number % self._n_outputs] += added[0]
+        else:
+            scores += added
 
     def _batch(self, values: AnyArray) -> Batch:
         """Prepare a table for the kernels."""
