@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.cli.tables import infer_integers, infer_numbers
+from hedgerow.cli.tables import Unreadable, infer_integers, infer_numbers
 from hedgerow.cli.usage import UsageError, one_line
 from hedgerow.data.sources.arrow_files import open_native
 from hedgerow.data.sources.base import check_names
+from hedgerow.data.sources.columns import read_columns
 from hedgerow.data.sources.text_files import check_encoding, csv_options, open_text
+from hedgerow.errors import HedgerowError
 
 
 def _pyarrow(path: str) -> Any:
@@ -25,8 +27,8 @@ def _pyarrow(path: str) -> Any:
     return pa
 
 
-def read_arrow(path: str) -> dict[str, AnyArray]:
-    """Read a Parquet or Feather file."""
+def read_arrow(path: str) -> dict[str, AnyArray | Unreadable]:
+    """Read a Parquet file, or an Arrow file or stream."""
     pa = _pyarrow(path)
     try:
         if path.lower().endswith((".parquet", ".pq")):
@@ -37,14 +39,32 @@ def read_arrow(path: str) -> dict[str, AnyArray]:
             with open_native(path) as source, pyarrow.parquet.ParquetFile(source) as file:
                 table = file.read()
         else:
-            import pyarrow.feather
-
-            with open_native(path) as source:
-                table = pyarrow.feather.read_table(source)
+            table = _read_ipc(path)
     except (pa.ArrowException, OSError) as error:
         kind = "Parquet" if path.lower().endswith((".parquet", ".pq")) else "Feather"
         raise UsageError(f"{path} is not a {kind} file: {one_line(error)}") from error
-    return _columns(path, table)
+    check_names(path, table.column_names)
+    found: dict[str, AnyArray | Unreadable] = {}
+    for name in table.column_names:
+        try:
+            found[name] = _column(path, name, table.column(name).combine_chunks())
+        except UsageError as error:
+            found[name] = Unreadable(str(error))
+    return found
+
+
+def _read_ipc(path: str) -> Any:
+    """Read a file of Arrow's format or the older one of Feather, or a stream."""
+    import pyarrow as pa
+    import pyarrow.feather
+
+    with open_native(path) as source:
+        is_stream = not source.read(6).startswith((b"ARROW1", b"FEA1"))
+        source.seek(0)
+        if is_stream and path.lower().endswith((".arrow", ".arrows")):
+            with pa.ipc.open_stream(source) as stream:
+                return stream.read_all()
+        return pyarrow.feather.read_table(source)
 
 
 def read_csv_with_arrow(path: str, text: Collection[str] = ()) -> dict[str, AnyArray]:
@@ -105,16 +125,26 @@ def _column(path: str, name: str, column: Any) -> AnyArray:
         values = floats.to_numpy(zero_copy_only=False).astype(np.float64)
         values[missing] = np.nan
         return values
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    texts = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
+    if any(is_text(kind) for is_text in texts):
         return np.array(column.to_pylist(), dtype=object)
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        # Microseconds since 1970, the unit of dates in training.
-        micros = column.cast(pa.timestamp("us")).fill_null(0).cast(pa.int64())
-        return infer_integers(micros.to_numpy(zero_copy_only=False), missing)
-    if pa.types.is_time(kind) or pa.types.is_duration(kind):
-        unit = pa.time64("us") if pa.types.is_time(kind) else pa.duration("us")
-        micros = column.cast(unit, safe=False).cast(pa.int64()).fill_null(0)
-        return infer_integers(micros.to_numpy(zero_copy_only=False), missing)
+    if pa.types.is_temporal(kind):
+        return _moments(path, name, column)
     raise UsageError(
         f"{path}: column {name!r} has type {kind}, which cannot be read; drop or convert it"
     )
+
+
+def _moments(path: str, name: str, column: Any) -> AnyArray:
+    """Convert dates, times or durations to microseconds, as training reads them."""
+    import pyarrow as pa
+
+    try:
+        found = read_columns(pa.table({name: column})).by_name[name]
+    except HedgerowError as error:
+        raise UsageError(f"{path}: {error}") from error
+    values = found.plain("")
+    if values.dtype != np.int64:  # no value is known
+        return np.full(len(values), np.nan)
+    missing = found.missing()
+    return infer_integers(np.where(missing, 0, values), missing)

@@ -22,7 +22,7 @@ from hedgerow.arrays import AnyArray
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.from_files import from_files
 from hedgerow.cli.engine import finished
-from hedgerow.cli.tables import NamedColumns
+from hedgerow.cli.tables import ARROW_SUFFIXES, CSV_SUFFIXES, NamedColumns
 from hedgerow.data.categories.columns import Encoded
 from hedgerow.data.external.memory import memory_bytes, shown_bytes
 from hedgerow.data.sources import Roles, Source, find_text_types, open_files, set_text_types
@@ -104,6 +104,15 @@ def roles_of(options: Any) -> Roles:
 
 
 # ---- into memory ---------------------------------------------------------------------
+
+
+def single_table(paths: Sequence[str]) -> str | None:
+    """Return the only file, named or matched, if :mod:`hedgerow.cli.tables` reads its kind."""
+    files = find_files(paths)
+    if len(files) > 1 or files[0].partition or os.path.isdir(paths[0]):
+        return None
+    known = files[0].path.lower().endswith((*CSV_SUFFIXES, *ARROW_SUFFIXES))
+    return files[0].path if known else None
 
 
 def read_tables(paths: Sequence[str], roles: Roles) -> NamedColumns | tuple[Any, AnyArray]:

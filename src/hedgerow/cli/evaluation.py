@@ -92,17 +92,13 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 
 def _rows_in_memory(options: argparse.Namespace, booster: Any) -> Any:
-    import os
-
     from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.cli import batches, engine, features, tables
     from hedgerow.data.sources import Roles
 
-    one = len(options.data) == 1 and options.data[0].lower().endswith(
-        (*tables.CSV_SUFFIXES, *tables.ARROW_SUFFIXES)
-    )
-    if one and not os.path.isdir(options.data[0]):
-        table: Any = tables.read_table(options.data[0], engine.text_columns(booster))
+    path = batches.single_table(options.data)
+    if path is not None:
+        table: Any = tables.read_table(path, engine.text_columns(booster))
     else:
         table = batches.read_tables(options.data, Roles())
     if isinstance(table, tuple):

@@ -87,6 +87,9 @@ def _numbered(column: AnyArray, target: AnyArray, train: AnyArray) -> AnyArray:
 
 
 def _check_present(table: NamedColumns, names: Sequence[str]) -> None:
+    for name in names:
+        if name in table.unreadable:
+            table.column(name)  # the error
     missing = [name for name in names if name not in table.columns]
     if missing:
         shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")

@@ -15,10 +15,10 @@ import os
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,15 +34,25 @@ from hedgerow.errors import DataError, StorageError, did_you_mean
 from hedgerow.io.streaming import BATCH_ROWS
 
 CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-ARROW_SUFFIXES = (".parquet", ".pq", ".feather", ".arrow")
+ARROW_SUFFIXES = (".parquet", ".pq", ".feather", ".arrow", ".ipc", ".arrows")
+
+
+class Unreadable(NamedTuple):
+    """A column of a type that cannot be read: an error only if the column is needed."""
+
+    reason: str
 
 
 @dataclass(frozen=True)
 class NamedColumns:
-    """A table: columns by name, in the order of the file."""
+    """A table: columns by name, in the order of the file.
+
+    ``unreadable`` has the error message of each column whose type cannot be read.
+    """
 
     path: str
     columns: Mapping[str, AnyArray]
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -50,6 +60,8 @@ class NamedColumns:
 
     def column(self, name: str) -> AnyArray:
         """Return the column ``name``; an unknown name is an error with a suggestion."""
+        if name in self.unreadable:
+            raise UsageError(self.unreadable[name])
         if name not in self.columns:
             hint = did_you_mean(name, self.columns)
             raise UsageError(
@@ -58,9 +70,13 @@ class NamedColumns:
         return self.columns[name]
 
     def without(self, names: list[str]) -> NamedColumns:
-        """Return the table without some of its columns."""
+        """Return the table without some of its columns; the others must be readable."""
         for name in names:
-            self.column(name)
+            if name not in self.unreadable:
+                self.column(name)
+        for name, reason in self.unreadable.items():
+            if name not in names:
+                raise UsageError(reason)
         kept = {name: column for name, column in self.columns.items() if name not in names}
         return NamedColumns(self.path, kept)
 
@@ -71,7 +87,7 @@ def _listed(names: Mapping[str, Any], most: int = 12) -> str:
 
 
 def read_table(path: str, text: Collection[str] = ()) -> NamedColumns:
-    """Read CSV, TSV (both also gzipped), Parquet or Feather.
+    """Read CSV, TSV (both also gzipped), Parquet or Arrow.
 
     Parameters
     ----------
@@ -97,14 +113,16 @@ def read_table(path: str, text: Collection[str] = ()) -> NamedColumns:
         near = did_you_mean(file.name, _names_in(file.parent))
         raise UsageError(f"{path}: file not found.{near}")
     try:
-        columns = _reader(path, text)(path)
+        found = _reader(path, text)(path)
     except (DataError, StorageError) as error:
         raise UsageError(str(error)) from error
+    unreadable = {n: each.reason for n, each in found.items() if isinstance(each, Unreadable)}
+    columns = {n: each for n, each in found.items() if not isinstance(each, Unreadable)}
     if not columns:
-        raise UsageError(f"{path} has no columns")
+        raise UsageError(next(iter(unreadable.values()), f"{path} has no columns"))
     if len(next(iter(columns.values()))) == 0:
         raise UsageError(f"{path} has a header but no rows")
-    return NamedColumns(path, columns)
+    return NamedColumns(path, columns, unreadable)
 
 
 def _names_in(folder: Path) -> list[str]:
@@ -114,7 +132,9 @@ def _names_in(folder: Path) -> list[str]:
         return []
 
 
-def _reader(path: str, text: Collection[str]) -> Callable[[str], dict[str, AnyArray]]:
+def _reader(
+    path: str, text: Collection[str]
+) -> Callable[[str], Mapping[str, AnyArray | Unreadable]]:
     name = path.lower()
     if name.endswith(ARROW_SUFFIXES):
         from hedgerow.cli.arrow_files import read_arrow

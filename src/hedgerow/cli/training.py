@@ -200,8 +200,9 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any,
     from hedgerow.cli import batches, engine, features, tables
 
     shown, names_of_y = batches.shown(options.data), options.target or ["y"]
-    if way.n_files == 1 and not os.path.isdir(options.data[0]) and options.target is not None:
-        table: Any = tables.read_table(options.data[0])
+    path = batches.single_table(options.data)
+    if path is not None and options.target is not None:
+        table: Any = tables.read_table(path)
     else:
         table = batches.read_tables(options.data, batches.roles_of(options))
     sparse = isinstance(table, tuple)
@@ -219,8 +220,9 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any,
             options.weight, options.qid, options.position, options.offset, options.groups
         )  # fmt: skip
         aside = [*names_of_y, *options.drop, *filter(None, others)]
-        names = list(table.without([n for n in aside if n in table.columns]).columns)
-        if way.n_files == 1:
+        known = {*table.columns, *table.unreadable}
+        names = list(table.without([n for n in aside if n in known]).columns)
+        if path is not None:
             table.without(aside)  # an unknown name is an error
         if not names:
             raise UsageError(f"{shown}: no column is left to predict from")

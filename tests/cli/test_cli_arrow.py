@@ -1,0 +1,107 @@
+"""Parquet and Arrow files on the command line: types, columns that cannot be read, one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hedgerow.cli import tables
+from hedgerow.cli.main import main
+from hedgerow.cli.usage import UsageError
+from hedgerow.data import read_table
+
+pa = pytest.importorskip("pyarrow")
+feather = pytest.importorskip("pyarrow.feather")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+N = 40
+Y = pa.array(np.arange(N) % 7 + 0.5)
+SIZE = pa.array(np.random.default_rng(0).normal(size=N))
+NESTED = pa.array([{"a": 1}] * N)
+FEW = ["--target", "y", "--set", "n_estimators=2", "--set", "early_stopping=false", "--no-score"]
+
+TIMES = {
+    "nanoseconds": pa.array([-1, None, 1_999, -1_001], pa.timestamp("ns")),
+    "zone": pa.array([-1, None, 1_999], pa.timestamp("ns", "Europe/Berlin")),
+    "seconds": pa.array([-1, None, 5], pa.timestamp("s")),
+    "days": pa.array([-1, None, 5], pa.date32()),
+    "time of day": pa.array([1_999, None, 5], pa.time64("ns")),
+    "duration": pa.array([-1, None, 1_999], pa.duration("ns")),
+}
+
+
+def write(path: Path, columns: dict[str, Any]) -> str:
+    table = pa.table(columns)
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path)
+    elif path.suffix == ".arrows":
+        with pa.ipc.new_stream(str(path), table.schema) as stream:
+            stream.write_table(table)
+    else:
+        feather.write_feather(table, str(path), compression="uncompressed")
+    return str(path)
+
+
+@pytest.mark.parametrize("column", TIMES.values(), ids=TIMES)
+def test_times_are_read_as_in_training(tmp_path: Path, column: Any) -> None:
+    path = write(tmp_path / "t.parquet", {"x": column})
+    found = tables.read_table(path).columns["x"]
+    expected = read_table(pa.table({"x": column})).values[:, 0].astype(float)
+    expected[1] = np.nan
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_text_of_any_arrow_type(tmp_path: Path) -> None:
+    for kind in (pa.string(), pa.large_string(), pa.string_view()):
+        path = write(tmp_path / "t.arrow", {"x": pa.array(["a", None, "b"], kind)})
+        assert tables.read_table(path).columns["x"].tolist() == ["a", None, "b"]
+
+
+def test_columns_that_cannot_be_read_matter_only_if_they_are_used(tmp_path: Path, capsys) -> None:
+    far = pa.array([2_000_000_000] * N, pa.date32())
+    others = {"tags": NESTED, "blob": pa.array([b"a"] * N), "far": far}
+    path = write(tmp_path / "t.parquet", {**others, "size": SIZE, "y": Y})
+    model = str(tmp_path / "model")
+    train = ["train", path, *FEW, "--model", model]
+    drop = [word for name in others for word in ("--drop", name)]
+    for given, words in (
+        ([], "column 'tags' has type struct<a: int64>, which cannot be read"),
+        (["--drop", "tags", "--drop", "far"], "column 'blob' has type binary"),
+        (["--drop", "tags", "--drop", "blob"], "column 'far' holds 5477784"),
+        (["--drop", "tags", "--drop", "far", "--weight", "blob"], "column 'blob' has type binary"),
+        ([*drop, "--drop", "labels"], "no column 'labels'"),
+    ):
+        assert main([*train, *given]) == 2
+        assert words in capsys.readouterr().err
+    assert main([*train, *drop, "--valid", path]) == 0
+    assert main(["evaluate", model, path, "--target", "y"]) == 0
+    assert "rmse" in capsys.readouterr().out
+    assert main(["evaluate", model, path, "--target", "tags"]) == 2
+    assert "column 'tags' has type struct" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="'tags' has type struct"):
+        tables.read_table(write(tmp_path / "only.parquet", {"tags": NESTED}))
+
+
+@pytest.mark.parametrize("suffix", [".feather", ".arrow", ".ipc", ".arrows"])
+def test_all_kinds_of_arrow_files(tmp_path: Path, suffix: str) -> None:
+    columns = {"size": SIZE, "y": Y}
+    models = []
+    for name in ("t.parquet", f"t{suffix}"):
+        path, model = write(tmp_path / name, columns), tmp_path / "model"
+        assert main(["train", path, *FEW, "--valid", path, "--model", str(model)]) == 0
+        models.append(model.read_bytes())
+    assert models[0] == models[1]
+
+
+def test_a_pattern_or_a_folder_may_stand_for_one_file(tmp_path: Path, capsys) -> None:
+    (tmp_path / "one").mkdir()
+    write(tmp_path / "one" / "t.parquet", {"size": SIZE, "tags": NESTED, "y": Y})
+    model = str(tmp_path / "model")
+    for path in ("one", "one/*.parquet", "o*/t.parquet"):
+        where = str(tmp_path / path)
+        assert main(["train", where, *FEW, "--model", model, "--drop", "tags"]) == 0
+        assert main(["evaluate", model, str(tmp_path / "one/*"), "--target", "y"]) == 0
+        assert "rmse" in capsys.readouterr().out
