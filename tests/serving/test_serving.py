@@ -284,6 +284,7 @@ OTHERS = [
         ([tensor(datatype="FP128")], "FP128"),
         ([tensor(datatype="INT8", data=[300])], "300"),
         ([tensor(datatype="INT8", data=[1.5])], "contains a float"),
+        ([tensor(datatype="FP32", data=[10**400])], "contains an integer that no FP32 can hold"),
         ([tensor(file="/etc/passwd")], "'file'"),
         ([tensor()], "age"),
         ([tensor(), tensor()], "twice"),

@@ -196,7 +196,7 @@ def _checked(values: list[Any], datatype: str, name: str) -> list[Any]:
     types = set(map(type, values)) - {type(None)}
     if datatype in _FLOATS:
         _check_types(types, {int, float}, datatype, name)
-        return _rounded(values, _FLOATS[datatype]) if datatype != "FP64" else values
+        return _rounded(values, datatype, name) if datatype != "FP64" else values
     if datatype in _INTEGERS:
         _check_types(types, {int}, datatype, name)
         bounds = np.iinfo(_INTEGERS[datatype])
@@ -215,9 +215,15 @@ def _check_types(given: set[type], allowed: set[type], datatype: str, name: str)
         raise RequestError(400, f"input {name!r} is {datatype}, but contains a {kind.__name__}.")
 
 
-def _rounded(values: list[Any], dtype: Callable[..., Any]) -> list[Any]:
-    with np.errstate(over="ignore"):
-        return [None if value is None else float(dtype(value)) for value in values]
+def _rounded(values: list[Any], datatype: str, name: str) -> list[Any]:
+    dtype: Callable[..., Any] = _FLOATS[datatype]
+    try:
+        with np.errstate(over="ignore"):
+            return [None if value is None else float(dtype(value)) for value in values]
+    except OverflowError:
+        raise RequestError(
+            400, f"input {name!r} contains an integer that no {datatype} can hold."
+        ) from None
 
 
 # -- outputs --------------------------------------------------------------------------
