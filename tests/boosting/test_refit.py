@@ -21,6 +21,9 @@ TARGETS = {
     "softmax": np.digitize(SIGNAL, [-1.0, 1.0]).astype(float),
     "one_vs_all": np.digitize(SIGNAL, [-1.0, 1.0]).astype(float),
     "poisson": np.floor(np.exp(SIGNAL / 2.0)),
+    "normal": SIGNAL,
+    "gamma_dist": np.exp(SIGNAL / 2.0),
+    "negative_binomial": np.floor(np.exp(SIGNAL)),
 }
 BASE = {"n_estimators": 8, "max_leaves": 8, "early_stopping": False}
 
@@ -80,6 +83,19 @@ def test_training_rows_give_the_leaves_again(objective, weighted) -> None:
     assert new.threshold is forest.threshold
     unchanged = booster.refit(X[:50] + 1.0, data.y[:50], decay=1.0)
     assert unchanged.model.forest.value.tobytes() == forest.value.tobytes()
+
+
+@pytest.mark.parametrize("objective", ["softmax", "normal", "negative_binomial"])
+@pytest.mark.parametrize(
+    "params", [{"leaf_estimation": "line_search"}, {"leaf_estimation": "gradient"}]
+)
+def test_several_outputs_are_searched_at_the_scores_of_the_fit(objective, params) -> None:
+    params = {**BASE, **params, "objective": objective}
+    booster = train(params, Dataset(X, TARGETS[objective]))
+    again = booster.refit(X, TARGETS[objective], decay=0.0)
+    leaves = booster.model.forest.feature < 0
+    found, expected = again.model.forest.value[leaves], booster.model.forest.value[leaves]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(

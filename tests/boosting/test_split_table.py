@@ -14,8 +14,8 @@ RULES = {"min_samples_leaf": 3, "min_child_weight": 0.5, "reg_lambda": 2.0, "reg
 
 
 def trained(objective, **params):
-    load = {"squared_error": load_diabetes, "logistic": load_breast_cancer, "softmax": load_iris}
-    X, y = load[objective](return_X_y=True)
+    load = {"logistic": load_breast_cancer, "softmax": load_iris}
+    X, y = load.get(objective, load_diabetes)(return_X_y=True)
     X = X.copy()
     X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
     data = Dataset(X, y)
@@ -23,7 +23,9 @@ def trained(objective, **params):
     return train({**base, **RULES, **params}, data), data
 
 
-@pytest.mark.parametrize("objective", ["squared_error", "logistic", "softmax"])
+@pytest.mark.parametrize(
+    "objective", ["squared_error", "logistic", "softmax", "normal", "negative_binomial"]
+)
 @pytest.mark.parametrize("params", [{}, {"leaf_estimation": "gradient"}, {"max_delta_step": 0.3}])
 def test_best_allowed_row_is_the_split_of_the_node(objective, params) -> None:
     booster, data = trained(objective, **params)

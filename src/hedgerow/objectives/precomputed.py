@@ -99,6 +99,17 @@ def prepared_shape(objective: Objective, n_rows: int) -> tuple[int, int]:
     return 0, 0
 
 
+def starts_with_round(objective: Objective) -> bool:
+    """Whether gradients of all outputs are those at the scores before the round.
+
+    Otherwise the gradients of an output are at the scores that include the trees of the outputs
+    before it, if these join the scores at once.
+    """
+    if objective.kernel_id == PRECOMPUTED:
+        return cast(PrecomputedLoss, objective).coupled
+    return objective.kernel_id == SOFTMAX
+
+
 def first_column(target: FloatArray) -> FloatArray:
     """Return the targets for the compiled pass; for several columns, a copy of the first."""
     if target.ndim == 1:

@@ -6,7 +6,7 @@ sides and the gain of the split, which tree growth computes and discards
 
     gain = 1/2 [score(L) + score(R) - score(node)] - gamma
 
-Gradients are computed at the scores before the tree's round, so the table needs
+Gradients are computed at the scores at which the tree was grown, so the table needs
 the training rows of the model.  Trees grown on histograms could use only the cuts between
 bins: these are computed again from the rows.  For other trees the table has every cut
 midway between two neighbouring values of the node.  For category columns it has the
@@ -36,7 +36,7 @@ from hedgerow.model.forest import Forest
 from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective
-from hedgerow.objectives.precomputed import gradients_at
+from hedgerow.objectives.precomputed import gradients_at, starts_with_round
 from hedgerow.params import FIRST_ORDER, BoostParams, boost_params
 
 SplitTable = dict[str, list[Any]]
@@ -192,7 +192,7 @@ def _rows_of(forest: Forest, table: AnyTable, model: Model, tree: int, node: int
 def _gradients(
     model: Model, objective: Objective, sample: Sample, params: BoostParams, tree: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return gradients and hessians of every row at the scores before the tree's round."""
+    """Return gradients and hessians of every row at the scores at which the tree was grown."""
     if "position_bias" in model.training:
         raise ParameterError(
             "this model was trained with positions, whose biases before each round are not stored: "
@@ -200,9 +200,13 @@ def _gradients(
         )
     forest = model.forest
     number = tree // forest.trees_per_round
-    round_ = 0 if params.boosting == "rf" else number
+    n_before = number * forest.trees_per_round
+    if params.boosting == "rf":
+        n_before = 0
+    elif forest.n_parallel == 1 and not starts_with_round(objective):
+        n_before = tree  # the earlier outputs' trees of the round have joined the scores
     predictor = Predictor(forest, model.schema.kinds)
-    raw = predictor.raw_scores(numbers_of(sample.table), 1, 0, round_ * forest.trees_per_round)
+    raw = predictor.raw_scores(numbers_of(sample.table), 1, 0, n_before)
     if sample.offset is not None:
         raw = raw + sample.offset
     output = tree % forest.n_outputs

@@ -1,7 +1,7 @@
 """Boosting rounds as a generator: one state after each round.
 
-A round grows ``num_parallel_tree`` trees (default 1) per output on the gradients at the
-scores before the round.  A :mod:`~hedgerow.boosting.loop.ensemble` mode combines them.
+A round grows ``num_parallel_tree`` trees (default 1) per output on the gradients at the scores
+before the round (outputs of a distribution: one after the other).  The ensemble mode combines them.
 This module does not depend on where the rows are::
 
     FitRows       memory_rows   all rows in memory

@@ -49,7 +49,7 @@ from hedgerow.objectives import CUSTOM, Objective
 from hedgerow.objectives.base import longest_line
 from hedgerow.objectives.beside import start_of
 from hedgerow.objectives.line_search import LeafRows, unit_of
-from hedgerow.objectives.precomputed import bound_to_rows, gradients_at
+from hedgerow.objectives.precomputed import bound_to_rows, gradients_at, starts_with_round
 from hedgerow.params import FIRST_ORDER, BoostParams, Interval, boost_params
 
 _DECAY = Interval(0.0, 1.0)
@@ -171,7 +171,7 @@ def _values(
         values = model.inputs.values(values, model.schema, n_threads)
     kinds = model.split_schema.kinds
     bound = bound_to_rows(objective, sample.target, sample.weight)
-    gradients: list[tuple[FloatArray, FloatArray]] = []
+    waits = forest.n_parallel > 1 or starts_with_round(bound)
     start = searched_at = raw
     refitted = None
     if forest.slopes is not None:
@@ -181,14 +181,11 @@ def _values(
     for number in range(forest.n_trees):
         round_, turn = divmod(number, forest.trees_per_round)
         output = turn % forest.n_outputs
-        if turn == 0:  # all trees of a round use the scores before the round
-            gradients = [
-                gradients_at(bound, sample.target, sample.weight, raw, k, round_)
-                for k in range(forest.n_outputs)
-            ]
-            start = raw.copy() if forest.n_parallel > 1 else raw
+        if turn == 0:
+            start = raw.copy() if waits else raw
         if output == 0:
             searched_at = start.copy() if forest.n_parallel > 1 else raw
+        g, h = gradients_at(bound, sample.target, sample.weight, start, output, round_)
         tree = forest.tree(number)
         leaf = Predictor(tree, kinds).leaves(values, n_threads)[:, 0].astype(np.int64)
         nodes = slice(forest.tree_start[number], forest.tree_start[number + 1])
@@ -196,14 +193,13 @@ def _values(
         if params.leaf_estimation == "line_search":
             new, reached = _searched(tree, leaf, objective, sample, searched_at, output, now)
         else:
-            new, reached = _stepped(tree, leaf, gradients[output], objective, sample, now)
+            new, reached = _stepped(tree, leaf, (g, h), objective, sample, now)
         mixed = decay * value[nodes] + (1.0 - decay) * new
         value[nodes] = np.where(reached, mixed, value[nodes])
         raw[output] += value[nodes][leaf]
         if searched_at is not raw:
             searched_at[output] += forest.n_parallel * value[nodes][leaf]
         if refitted is not None:
-            g, h = gradients[output]
             raw[output] += refitted.of_tree(nodes, leaf, g, _hessians(h, sample, now), now)
     return value, None if refitted is None else refitted.slopes, raw
 
